@@ -1,0 +1,110 @@
+"""The data files, and what reading them costs a command."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tpuctl import catalog
+
+GENERATIONS = catalog.generations()
+
+
+def modules_after(*statements):
+    """Names of the modules a fresh interpreter has loaded after the statements."""
+    program = "; ".join(["import json, sys", *statements, "print(json.dumps(sorted(sys.modules)))"])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_importing_the_catalog_imports_the_standard_library_only():
+    ours = modules_after("from tpuctl import catalog") - modules_after()
+    foreign = {name for name in ours if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert {name for name in foreign if not name.startswith("tpuctl")} == set()
+    assert {name for name in foreign if name.startswith("tpuctl.")} == {
+        "tpuctl.catalog",
+        "tpuctl.catalog.load",
+        "tpuctl.catalog.lookup",
+        "tpuctl.catalog.records",
+        "tpuctl.catalog.unknown",
+    }
+
+
+def test_a_known_name_never_pays_for_the_nearest_ones():
+    loaded = modules_after(
+        "from tpuctl import catalog", "catalog.price('v5litepod-16', 'us-west4-a', 'spot')"
+    )
+    assert "difflib" not in loaded
+
+
+def test_a_lookup_reads_the_file_of_its_own_generation_only():
+    program = (
+        "import sys; opened = []; "
+        "sys.addaudithook(lambda event, args: event == 'open' and opened.append(str(args[0]))); "
+        "from tpuctl import catalog; catalog.accelerator_type('v5litepod-16'); "
+        "catalog.price('v5litepod-4', 'us-west4-a', 'spot'); "
+        "print(*[name for name in opened if name.endswith('.json')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    opened = done.stdout.split()
+    assert len(opened) == 1
+    assert opened[0].endswith("v5e.json")
+
+
+def test_generations_are_read_once():
+    assert catalog.generation("v5e") is catalog.generation("v5e")
+    assert [each.name for each in GENERATIONS] == ["v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"]
+
+
+@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda each: each.name)
+def test_every_fact_has_a_public_source(generation):
+    assert set(generation.sources) == {
+        "types",
+        "chip",
+        "ici",
+        "runtime_versions",
+        "zones",
+        "device",
+    }
+    assert all(generation.sources.values())
+
+
+@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda each: each.name)
+def test_names_are_unique_and_sizes_grow(generation):
+    chips = [kind.chips for kind in generation.types]
+    assert chips == sorted(set(chips))
+    topologies = [kind.topology for kind in generation.types]
+    assert len(topologies) == len(set(topologies))
+    assert len(generation.zones) == len(set(generation.zones))
+
+
+@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda each: each.name)
+def test_only_what_the_api_creates_has_an_enum_and_a_runtime(generation):
+    has_enum = generation.config_enum is not None
+    has_runtime = generation.default_runtime_version is not None
+    assert has_enum == has_runtime == generation.api_creatable == (generation.name != "tpu7x")
+
+
+def test_the_chip_of_v5e():
+    chip = catalog.generation("v5e").chip
+    assert (chip.bf16_flops, chip.int8_ops, chip.fp8_flops) == (197 * 10**12, 393 * 10**12, None)
+    assert (chip.hbm_bytes, chip.hbm_bytes_per_s) == (16 * 2**30, 819 * 10**9)
+    assert (chip.mxu_side, chip.tensorcores, chip.ici_links) == (128, 1, 4)
+
+
+def test_device_nodes_are_numbered_by_chip():
+    assert catalog.generation("v5e").device_node.format(chip=3) == "/dev/vfio/3"
+    assert catalog.generation("v4").device_node.format(chip=0) == "/dev/accel0"
+
+
+def test_the_catalog_cannot_be_changed():
+    generation = catalog.generation("v5e")
+    with pytest.raises(AttributeError):
+        generation.chip.bf16_flops = 1
+    with pytest.raises(TypeError):
+        generation.sources["chip"] = "hearsay"

@@ -1,0 +1,38 @@
+"""What Cloud TPU offers: accelerator types, zones, runtime versions and dated list prices.
+
+One data file per generation, read when one of its names is first asked for. Standard library only.
+"""
+
+from tpuctl.catalog.load import generation, generations
+from tpuctl.catalog.lookup import (
+    accelerator_type,
+    accelerator_type_of_topology,
+    accelerator_types,
+    default_runtime_version,
+    price,
+    runtime_versions,
+    zones,
+    zones_of,
+)
+from tpuctl.catalog.records import AcceleratorType, Chip, Generation, ListPrice, Price
+from tpuctl.catalog.unknown import UnknownError, nearest
+
+__all__ = [
+    "AcceleratorType",
+    "Chip",
+    "Generation",
+    "ListPrice",
+    "Price",
+    "UnknownError",
+    "accelerator_type",
+    "accelerator_type_of_topology",
+    "accelerator_types",
+    "default_runtime_version",
+    "generation",
+    "generations",
+    "nearest",
+    "price",
+    "runtime_versions",
+    "zones",
+    "zones_of",
+]

@@ -1,0 +1,108 @@
+"""The questions people ask the catalog."""
+
+from functools import cache
+
+from tpuctl.catalog import load
+from tpuctl.catalog.records import AcceleratorType, Generation, Price
+from tpuctl.catalog.unknown import UnknownError, nearest
+
+
+def accelerator_type(name: str) -> AcceleratorType:
+    """One accelerator type by its name (`v5litepod-16`); raises UnknownError."""
+    for generation, prefix in load.TYPE_PREFIXES.items():
+        if name.startswith(prefix) and name in load.types_by_name(generation):
+            return load.types_by_name(generation)[name]
+    raise UnknownError("accelerator type", name, _nearest_types(name))
+
+
+def accelerator_types(
+    *, generation: str | None = None, zone: str | None = None
+) -> tuple[AcceleratorType, ...]:
+    """What the API can create, or all of one generation; narrowed to a zone when given."""
+    if zone is not None and zone not in zones():
+        raise UnknownError("zone", zone, nearest(zone, zones()))
+    wanted = _creatable() if generation is None else (load.generation(generation),)
+    return tuple(
+        kind
+        for each in wanted
+        for kind in each.types
+        if zone is None or zone in each.zones_for(kind)
+    )
+
+
+def accelerator_type_of_topology(config_enum: str, topology: str) -> AcceleratorType:
+    """The type that gcloud's `--type V5LITE_POD --topology 4x4` means; raises UnknownError."""
+    generation = _generation_of_enum(config_enum)
+    for kind in generation.types:
+        if kind.topology == topology:
+            return kind
+    known = [kind.topology for kind in generation.types]
+    raise UnknownError("topology", topology, nearest(topology, known))
+
+
+@cache
+def zones() -> tuple[str, ...]:
+    """Every zone where the API offers a slice, sorted."""
+    return tuple(sorted({zone for generation in _creatable() for zone in generation.zones}))
+
+
+def zones_of(type_name: str) -> tuple[str, ...]:
+    """Where the API offers a type; nowhere, if it does not create it. No promise of capacity."""
+    kind = accelerator_type(type_name)
+    generation = load.generation(kind.generation)
+    return generation.zones_for(kind) if generation.api_creatable else ()
+
+
+def runtime_versions(generation: str | None = None) -> tuple[str, ...]:
+    """The runtime versions of one generation, or of all."""
+    wanted = load.generations() if generation is None else (load.generation(generation),)
+    return tuple(dict.fromkeys(name for each in wanted for name in each.runtime_versions))
+
+
+def default_runtime_version(type_name: str) -> str:
+    """The runtime version Google recommends for JAX and PyTorch; raises UnknownError."""
+    default = load.generation(accelerator_type(type_name).generation).default_runtime_version
+    if default is None:
+        raise UnknownError("accelerator type", type_name)  # to the API that takes runtime versions
+    return default
+
+
+def price(type_name: str, zone: str, provisioning: str) -> Price | None:
+    """The public price of a slice, or None where there is none; `provisioning` as in the API."""
+    kind = accelerator_type(type_name)
+    region = zone.rpartition("-")[0]
+    for row in load.generation(kind.generation).prices:
+        if (row.provisioning, row.region) == (provisioning, region) and (
+            row.size in ("any", kind.size)
+        ):
+            usd_per_hour = round(row.usd_per_chip_hour * kind.chips, 6)
+            return Price(row.usd_per_chip_hour, usd_per_hour, row.as_of, region, row.source)
+    return None
+
+
+def _creatable() -> tuple[Generation, ...]:
+    return tuple(each for each in load.generations() if each.api_creatable)
+
+
+def _generation_of_enum(config_enum: str) -> Generation:
+    prefix = config_enum.lower().replace("_", "") + "-"
+    for generation in _creatable():
+        if generation.type_prefix == prefix:
+            return generation
+    known = [each.config_enum for each in _creatable() if each.config_enum is not None]
+    raise UnknownError("generation", config_enum, nearest(config_enum.upper(), known))
+
+
+def _nearest_types(name: str) -> tuple[str, ...]:
+    """The nearest sizes of a known generation, else the names that are spelled alike."""
+    stem, _, size = name.rpartition("-")
+    for generation, prefix in load.TYPE_PREFIXES.items():
+        # People write the generation (v5e-16) where the API wants its own prefix (v5litepod-16).
+        if f"{stem}-" in (f"{generation}-", prefix) and size.isdecimal() and len(size) < 9:
+            return _nearest_sizes(generation, int(size))
+    return nearest(name, (kind.name for kind in accelerator_types()))
+
+
+def _nearest_sizes(generation: str, size: int) -> tuple[str, ...]:
+    names = load.types_by_name(generation)
+    return tuple(sorted(names, key=lambda name: abs(int(name.rpartition("-")[2]) - size))[:3])

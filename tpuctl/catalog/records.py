@@ -1,0 +1,89 @@
+"""What the catalog is made of; None stands for a figure that is not public."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorType:
+    """One size of slice; `topology` counts chips along each axis."""
+
+    name: str
+    generation: str
+    topology: str
+    chips: int
+    tensorcores: int
+    workers: int
+    chips_per_worker: int
+
+    @property
+    def size(self) -> str:
+        """single-worker or multi-worker: some zones and prices hold for one of them only."""
+        return "single-worker" if self.workers == 1 else "multi-worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """Peak figures of one chip, all its TensorCores together; a link is counted one way."""
+
+    tensorcores: int
+    bf16_flops: int
+    int8_ops: int | None
+    fp8_flops: int | None
+    mxu_side: int
+    hbm_bytes: int
+    hbm_bytes_per_s: int
+    vmem_bytes_per_tensorcore: int
+    ici_links: int
+    ici_bytes_per_s_per_link: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListPrice:
+    """A public price as it was found; `size` is any, single-worker or multi-worker."""
+
+    provisioning: str
+    region: str
+    size: str
+    usd_per_chip_hour: float
+    as_of: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a slice costs in a region; `as_of` is a date, or no more of one than is known."""
+
+    usd_per_chip_hour: float
+    usd_per_hour: float
+    as_of: str
+    region: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A TPU generation; `device_node` is formatted with the index of a chip."""
+
+    name: str
+    marketing: str
+    type_prefix: str
+    config_enum: str | None
+    api_creatable: bool
+    chip: Chip
+    types: tuple[AcceleratorType, ...]
+    zones: tuple[str, ...]
+    zones_by_size: Mapping[str, tuple[str, ...]]
+    runtime_versions: tuple[str, ...]
+    default_runtime_version: str | None
+    prices: tuple[ListPrice, ...]
+    pci_id: str
+    device_node: str
+    sources: Mapping[str, str]
+
+    def zones_for(self, kind: AcceleratorType) -> tuple[str, ...]:
+        """The zones that have slices of this size."""
+        sizes = {"any", kind.size}
+        return tuple(
+            zone for size, zones in self.zones_by_size.items() if size in sizes for zone in zones
+        )

@@ -1,0 +1,1 @@
+"""What the real chip would have taken: pure functions, always labelled modelled."""
