@@ -1,0 +1,62 @@
+"""The control port of a local simulator: what no client of Google's has."""
+
+import http.client
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
+
+TIMEOUT_S = 30.0
+BY_STATUS = {400: UsageError, 404: NotFoundError, 409: PreconditionError}
+
+
+@dataclass(frozen=True, slots=True)
+class ControlApi:
+    """Preempt, reset and the clock of one simulated cloud."""
+
+    endpoint: str
+    token: str
+
+    def preempt(self, node: str, zone: str, notice_s: float | None) -> None:
+        """Take a node away after `notice_s` seconds; None draws the notice from the scenario."""
+        self._post("/preempt", {"node": node, "zone": zone, "notice_s": notice_s})
+
+    def advance(self, seconds: float) -> float:
+        """Move the simulated clock ahead, wait for what follows, and return the new time."""
+        return float(self._post("/clock", {"advance_s": seconds})["now_s"])
+
+    def reset(self) -> None:
+        """Delete every node, request, operation and object."""
+        self._post("/reset", {})
+
+    def status(self) -> Mapping[str, Any]:
+        """Counts of what there is."""
+        return self._send("GET", "/status", None)
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._send("POST", path, json.dumps(body).encode())
+
+    def _send(self, method: str, path: str, body: bytes | None) -> Mapping[str, Any]:
+        address = urlsplit(self.endpoint)
+        connection = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=TIMEOUT_S
+        )
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, path, body, headers)
+            reply = connection.getresponse()
+            document = json.loads(reply.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise TransientError(
+                f"the simulator does not answer: {error}", hint="run: tpuctl local up"
+            ) from error
+        finally:
+            connection.close()
+        if reply.status != 200:
+            kind = BY_STATUS.get(reply.status, TransientError)
+            raise kind(str(document.get("error", reply.reason)))
+        found: Mapping[str, Any] = document
+        return found

@@ -1,0 +1,44 @@
+"""tpuctl's own SSH key: made once under TPUCTL_HOME, never in ~/.ssh."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuctl.config import write_private
+
+USER = "tpuctl"
+"""The account on a worker; the guest agent makes it from the node's ssh-keys metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who tpuctl is on a worker, and how it gets there."""
+
+    user: str
+    key_path: Path
+    public_key: str
+    dialer: str
+
+    @property
+    def metadata_line(self) -> str:
+        """The line that lets this key in, as `ssh-keys` metadata wants it."""
+        return f"{self.user}:{self.public_key}"
+
+
+def access(home: Path, dialer: str) -> Access:
+    """The key pair under `home`, made when it is not there. Raises LocalIOError."""
+    private, public = home / "ssh" / "id_ed25519", home / "ssh" / "id_ed25519.pub"
+    if not (private.is_file() and public.is_file()):
+        import asyncssh
+
+        key = asyncssh.generate_private_key("ssh-ed25519", comment=USER)
+        write_private(private, key.export_private_key())
+        write_private(public, key.export_public_key())
+    return Access(USER, private, public.read_text("ascii").strip(), dialer)
+
+
+def with_key(metadata: dict[str, str], access: Access) -> dict[str, str] | None:
+    """The whole metadata map with our key added, or None when it is already there."""
+    lines = [line for line in metadata.get("ssh-keys", "").splitlines() if line.strip()]
+    if access.metadata_line in lines:
+        return None
+    return {**metadata, "ssh-keys": "\n".join([*lines, access.metadata_line])}

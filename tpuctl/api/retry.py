@@ -1,0 +1,63 @@
+"""One table of deadlines and retries for every call of the Cloud TPU API.
+
+The API's clients come without a default deadline and without a default retry. A call is repeated
+only where repeating cannot do the thing twice: reads, deletions (gone is gone), and what carries a
+request id.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from grpc import RpcError, StatusCode
+
+T = TypeVar("T")
+
+TRANSIENT = frozenset({StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.ABORTED})
+BASE_S = 0.25
+CAP_S = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """At most `attempts` of at most `attempt_s` each."""
+
+    attempt_s: float
+    attempts: int
+
+
+READ = Policy(attempt_s=20.0, attempts=5)
+REPEATABLE_CHANGE = Policy(attempt_s=30.0, attempts=5)
+CHANGE_ONCE = Policy(attempt_s=30.0, attempts=1)
+
+POLICIES = {
+    "ListNodes": READ,
+    "GetNode": READ,
+    "CreateNode": CHANGE_ONCE,
+    "DeleteNode": REPEATABLE_CHANGE,
+    "StopNode": CHANGE_ONCE,
+    "StartNode": CHANGE_ONCE,
+    "UpdateNode": REPEATABLE_CHANGE,
+    "ListQueuedResources": READ,
+    "GetQueuedResource": READ,
+    "CreateQueuedResource": REPEATABLE_CHANGE,
+    "DeleteQueuedResource": REPEATABLE_CHANGE,
+    "GetGuestAttributes": READ,
+    "GetOperation": READ,
+    "ListLocations": READ,
+}
+
+
+def retrying(
+    call: Callable[[float], T], policy: Policy, *, sleep: Callable[[float], None], random: Random
+) -> T:
+    """Call with the attempt's deadline; wait with full jitter between attempts."""
+    for attempt in range(1, policy.attempts):
+        try:
+            return call(policy.attempt_s)
+        except RpcError as error:
+            if error.code() not in TRANSIENT:
+                raise
+        sleep(random.uniform(0, min(CAP_S, BASE_S * 2**attempt)))
+    return call(policy.attempt_s)

@@ -1,0 +1,175 @@
+"""Commands on a worker, over SSH to the worker's own address and port 22."""
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import asyncssh
+
+from tpuctl.api.dialers import dial
+from tpuctl.api.keys import Access
+from tpuctl.errors import RefusedError, TransientError
+from tpuctl.models.node import Worker
+from tpuctl.models.operation import Completed
+
+LOGIN_S = 15.0
+KEEPALIVE_S = 10
+CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The terminal that a remote shell is shown on."""
+
+    kind: str
+    columns: int
+    rows: int
+
+
+class Shell:
+    """One open connection to one worker; an async context manager."""
+
+    def __init__(self, worker_id: int, connection: asyncssh.SSHClientConnection) -> None:
+        self.worker_id = worker_id
+        self._connection = connection
+        self._attached: asyncssh.SSHClientProcess[bytes] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection, and with it what is attached to it."""
+        self._connection.abort()
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
+    ) -> Completed:
+        """Run argv to its end and keep what it printed; TransientError when the worker is lost."""
+        async with _lost_is_transient(self.worker_id):
+            done = await self._connection.run(
+                shlex.join(argv), input=stdin, encoding=None, timeout=timeout_s
+            )
+        return Completed(
+            self.worker_id, _status(done), bytes(done.stdout or b""), bytes(done.stderr or b"")
+        )
+
+    async def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:
+        """What argv prints, as it comes; ends when argv does. Raises TransientError."""
+        async with _lost_is_transient(self.worker_id):
+            process = await self._connection.create_process(shlex.join(argv), encoding=None)
+            async with process:
+                while chunk := await process.stdout.read(CHUNK_BYTES):
+                    yield bytes(chunk)
+
+    async def attach(
+        self,
+        command: str | None,
+        *,
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+        stdin: asyncio.StreamReader | None = None,
+        terminal: Terminal | None = None,
+    ) -> int:
+        """Run a command line (None: a login shell) joined to our streams; its exit status."""
+        size = (terminal.columns, terminal.rows) if terminal else None
+        async with _lost_is_transient(self.worker_id):
+            process = await self._connection.create_process(
+                command,
+                encoding=None,
+                term_type=terminal.kind if terminal else None,
+                term_size=size,
+                stdin=asyncssh.PIPE if stdin else asyncssh.DEVNULL,
+            )
+            self._attached = process
+            async with process:
+                feeding = asyncio.create_task(_feed(stdin, process)) if stdin else None
+                await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
+                done = await process.wait()
+                if feeding:
+                    feeding.cancel()
+        return _status(done)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell the attached command that its terminal has another size now."""
+        if self._attached:
+            self._attached.change_terminal_size(columns, rows)
+
+
+async def open_shell(worker: Worker, access: Access, *, host_key: str | None) -> Shell:
+    """Log in to a worker that shows the host key the control plane knows.
+
+    Raises TransientError when it cannot be reached, RefusedError when it is somebody else.
+    """
+    connection = await dial(access.dialer, worker)
+    try:
+        trusted = [asyncssh.import_public_key(host_key)] if host_key else []
+        async with asyncio.timeout(LOGIN_S):
+            client = await asyncssh.connect(
+                sock=connection,
+                host=worker.ip_address,
+                username=access.user,
+                client_keys=[str(access.key_path)],
+                known_hosts=(trusted, [], []),
+                agent_path=None,
+                config=None,
+                keepalive_interval=KEEPALIVE_S,
+            )
+    except asyncssh.HostKeyNotVerifiable as error:
+        connection.close()
+        raise RefusedError(
+            f"worker {worker.worker_id} at {worker.ip_address} shows a host key "
+            "that the Cloud TPU API does not know"
+        ) from error
+    except (OSError, asyncssh.Error, TimeoutError) as error:
+        connection.close()
+        reason = str(error) or f"no login within {LOGIN_S:.0f} s"
+        raise TransientError(f"worker {worker.worker_id}: {reason}") from error
+    return Shell(worker.worker_id, client)
+
+
+class _lost_is_transient:
+    """A connection that breaks under a command is a lost worker."""
+
+    def __init__(self, worker_id: int) -> None:
+        self.worker_id = worker_id
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
+            raise TransientError(f"worker {self.worker_id}: {error or 'no answer'}") from error
+
+
+async def _pump(reader: asyncssh.SSHReader[bytes], write: Callable[[bytes], None]) -> None:
+    while chunk := await reader.read(CHUNK_BYTES):
+        write(bytes(chunk))
+
+
+async def _feed(stdin: asyncio.StreamReader, process: asyncssh.SSHClientProcess[bytes]) -> None:
+    while chunk := await stdin.read(CHUNK_BYTES):
+        process.stdin.write(chunk)
+        await process.stdin.drain()
+    process.stdin.write_eof()
+
+
+def _status(done: asyncssh.SSHCompletedProcess) -> int:
+    if done.returncode is None:
+        raise ConnectionResetError("the connection ended before the command did")
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode

@@ -1,0 +1,143 @@
+"""Contexts and settings: flag, environment, file, default; the source is remembered."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from tpuctl.errors import DamagedStateError, LocalIOError, RefusedError, UsageError
+
+SCHEMA = 1
+DEFAULT_CONTEXT = "local"
+ANONYMOUS = "anonymous"
+APPLICATION_DEFAULT = "application-default"
+GOOGLE_TPU = "tpu.googleapis.com:443"
+GOOGLE_STORAGE = "https://storage.googleapis.com"
+REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
+REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where commands go: the only source of endpoints and credentials."""
+
+    name: str
+    project: str
+    zone: str
+    bucket: str
+    tpu_endpoint: str = GOOGLE_TPU
+    storage_endpoint: str = GOOGLE_STORAGE
+    credentials: str = APPLICATION_DEFAULT
+    """`application-default`, `anonymous`, or the path of a service-account key file."""
+    dialer: str = "direct"
+    """How workers are reached: `direct`, `internal`, or `socks5://HOST:PORT`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and where it came from."""
+
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the configuration file says."""
+
+    current: str | None
+    contexts: Mapping[str, Context]
+
+
+def home(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where tpuctl keeps its own things: `TPUCTL_HOME`, else the user's data directory."""
+    return Path(environ.get("TPUCTL_HOME") or platformdirs.user_data_path("tpuctl"))
+
+
+def load(directory: Path) -> Config:
+    """Read the configuration; an absent file is an empty one. Raises DamagedStateError."""
+    path = directory / "config.yaml"
+    if not path.is_file():
+        return Config(None, {})
+    import yaml  # 18 ms that a machine without configuration need not pay
+
+    try:
+        document = yaml.safe_load(path.read_text("utf-8")) or {}
+        contexts = {name: _context(name, entry) for name, entry in document["contexts"].items()}
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedStateError(
+            f"cannot read {path}: {str(error).splitlines()[0]}",
+            hint=f"repair it, or move it away: mv {path} {path}.bad",
+        ) from error
+    if document.get("schema", SCHEMA) > SCHEMA:
+        raise DamagedStateError(f"{path} was written by a newer tpuctl", hint="upgrade tpuctl")
+    return Config(document.get("current"), contexts)
+
+
+def save(directory: Path, config: Config) -> None:
+    """Write the configuration: the old file or the new one, never a part. Raises LocalIOError."""
+    import yaml
+
+    document = {
+        "schema": SCHEMA,
+        "current": config.current,
+        "contexts": {
+            name: {k: v for k, v in asdict(context).items() if k != "name"}
+            for name, context in sorted(config.contexts.items())
+        },
+    }
+    write_private(directory / "config.yaml", yaml.safe_dump(document, sort_keys=False).encode())
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file only its owner can read, durably and at once. Raises LocalIOError."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise LocalIOError(
+            f"cannot write {path}: {error.strerror}", hint="set TPUCTL_HOME to a writable directory"
+        ) from error
+
+
+def chosen_name(flag: str | None, environ: Mapping[str, str], config: Config) -> Setting:
+    """The name of the context in use, and who chose it."""
+    if flag:
+        return Setting(flag, "flag --context")
+    if environ.get("TPUCTL_CONTEXT"):
+        return Setting(environ["TPUCTL_CONTEXT"], "environment TPUCTL_CONTEXT")
+    if config.current:
+        return Setting(config.current, "config.yaml")
+    return Setting(DEFAULT_CONTEXT, "default")
+
+
+def refuse_redirected(context: Context, environ: Mapping[str, str]) -> None:
+    """A context with credentials never talks through a redirected endpoint. Raises RefusedError."""
+    if context.credentials == ANONYMOUS:
+        return
+    for variable in sorted(environ):
+        if variable in REDIRECTING or variable.startswith(REDIRECTING_PREFIX):
+            raise RefusedError(
+                f"{variable} is set while context {context.name!r} uses real credentials",
+                hint=f"run: unset {variable}",
+            )
+
+
+def _context(name: str, entry: Mapping[str, Any]) -> Context:
+    known = {field.name for field in fields(Context)} - {"name"}
+    unknown = sorted(set(entry) - known)
+    if unknown:
+        raise UsageError(
+            f"context {name!r} has an unknown setting {unknown[0]!r}",
+            hint=f"known: {', '.join(sorted(known))}",
+        )
+    return Context(name=name, **{key: str(value) for key, value in entry.items()})

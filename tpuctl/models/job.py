@@ -1,0 +1,249 @@
+"""A job: what was asked for, and the record of what became of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    QUEUED = "QUEUED"
+    WAITING = "WAITING"
+    PREPARING = "PREPARING"
+    RUNNING = "RUNNING"
+    RECOVERING = "RECOVERING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+ENDED_JOB_STATES = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+class AttemptState(StrEnum):
+    """Where one attempt stands: from the request for a slice to the end of its programs."""
+
+    WAITING = "WAITING"
+    PREPARING = "PREPARING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    ENDED = "ENDED"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    REFUSED = "refused"
+
+
+class Phase(StrEnum):
+    """What one worker's agent does."""
+
+    CONNECTING = "connecting"
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    RUNNING = "running"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+class Teardown(StrEnum):
+    """What becomes of a job's own slice when the job has ended."""
+
+    ALWAYS = "always"
+    ON_SUCCESS = "on-success"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The slice that a job asks for; None where the submitter decides."""
+
+    accelerators: str | None = None
+    topology: str | None = None
+    zone: str | None = None
+    use_spot: bool = False
+    runtime_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Where the program keeps its checkpoints, and how many."""
+
+    dir: str
+    keep: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """When a job that did not succeed is tried again."""
+
+    preemption: bool = True
+    failure: int = 0
+    exit_codes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long each part may take; None: for ever."""
+
+    queue_s: float | None = None
+    setup_s: float = 20 * 60.0
+    run_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job file, checked and completed."""
+
+    name: str
+    run: str
+    setup: str | None = None
+    requires: str | None = None
+    workdir: str | None = None
+    """An absolute path on the submitter's machine."""
+    envs: Mapping[str, str] = field(default_factory=dict)
+    resources: Resources = Resources()
+    checkpoints: Checkpoints | None = None
+    restart: Restart = Restart()
+    timeouts: Timeouts = Timeouts()
+    teardown: Teardown = Teardown.ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """What is known of one worker of an attempt, in the words of its agent."""
+
+    worker_id: int
+    phase: str = Phase.CONNECTING
+    stage: str | None = None
+    """The stage that ended the run: `fetch`, `setup` or `run`."""
+    exit_status: int | None = None
+    signal: int | None = None
+    stopped: bool = False
+    """The agent was asked to stop the program before it ended."""
+    terminated: bool = False
+    """The worker itself was shutting down (the agent got SIGTERM)."""
+    preempted: bool = False
+    """The worker's metadata server announced its preemption."""
+    closed: bool = False
+    """The agent has ended, and its logs are in the bucket."""
+    step: int | None = None
+    resume_step: int | None = None
+    metrics: Mapping[str, float | str] = field(default_factory=dict)
+    rss_bytes: int | None = None
+    unreachable_s: float = 0.0
+    """For how long the worker has not answered after it once did."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try: a slice, its workers, and how it ended."""
+
+    number: int
+    zone: str
+    node: str
+    state: AttemptState
+    owned: bool
+    """The slice is the job's own: requested by it, and deleted by it."""
+    queued_resource: str | None = None
+    request_id: str | None = None
+    worker_count: int = 0
+    requested_s: float | None = None
+    accepted_s: float | None = None
+    ready_s: float | None = None
+    started_s: float | None = None
+    stopping_s: float | None = None
+    ended_s: float | None = None
+    deleted_s: float | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    resume_step: int = 0
+    last_step: int = 0
+    workers: tuple[WorkerReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a job's story."""
+
+    time_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job's whole state, as it lies in the bucket."""
+
+    job_id: str
+    spec: JobSpec
+    owner: str
+    submitted_s: float
+    zone: str
+    accelerator_type: str
+    node: str | None = None
+    """The slice that the submitter named; it is never torn down."""
+    workdir_sha256: str | None = None
+    fence: int = 0
+    state: JobState = JobState.QUEUED
+    why: str = "waiting for a supervisor"
+    cancel_requested_s: float | None = None
+    ended_s: float | None = None
+    attempts: tuple[Attempt, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    @property
+    def is_ended(self) -> bool:
+        """The job will not run again; its slice may still be on its way out."""
+        return self.state in ENDED_JOB_STATES
+
+    @property
+    def is_settled(self) -> bool:
+        """The job has ended, and every slice that it will delete is gone."""
+        return self.is_ended and not self.unwanted
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def unwanted(self) -> tuple[str, ...]:
+        """Queued resources of the job's own that it no longer needs and has not deleted yet."""
+        kept = self._kept
+        names = {
+            attempt.queued_resource
+            for attempt in self.attempts
+            if attempt.owned and attempt.queued_resource and attempt.deleted_s is None
+        }
+        return tuple(sorted(name for name in names if name and name != kept))
+
+    @property
+    def _kept(self) -> str | None:
+        newest = self.attempt
+        if newest is None or (not self.is_ended and newest.state != AttemptState.ENDED):
+            return newest.queued_resource if newest else None
+        was_ready = newest.ready_s is not None and newest.outcome != Outcome.PREEMPTED
+        policy = self.spec.teardown
+        keep = policy == Teardown.NEVER or (
+            policy == Teardown.ON_SUCCESS and self.state != JobState.SUCCEEDED
+        )
+        return newest.queued_resource if was_ready and keep else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line that a job's program printed."""
+
+    attempt: int
+    worker_id: int
+    time_s: float
+    text: str
