@@ -1,0 +1,1 @@
+"""localsim: Cloud TPU and Cloud Storage in a box, at the wire, offline."""

@@ -1,0 +1,1 @@
+"""State and rules of the simulated cloud; knows no wire format and no process."""

@@ -1,0 +1,87 @@
+"""What a zone offers, from the catalog: accelerator types and runtime versions; and the zones."""
+
+from dataclasses import dataclass
+
+from localsim.cloud.errors import not_found
+from localsim.cloud.names import ALL_ZONES, zone_of
+from localsim.cloud.nodes import AcceleratorConfig
+from tpuctl import catalog
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedType:
+    """One accelerator type in one zone."""
+
+    name: str
+    type: str
+    config: AcceleratorConfig
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedVersion:
+    """One runtime version in one zone."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One zone of the project."""
+
+    name: str
+    zone: str
+
+
+def accelerator_types(parent: str) -> tuple[OfferedType, ...]:
+    """The types of a zone, or of all."""
+    return tuple(
+        _offered(where, kind)
+        for where in _zones(parent)
+        for kind in catalog.accelerator_types(zone=zone_of(where))
+    )
+
+
+def accelerator_type(name: str) -> OfferedType:
+    """One type in one zone; raises CloudError."""
+    parent, _, wanted = name.rpartition("/acceleratorTypes/")
+    try:
+        kind = catalog.accelerator_type(wanted)
+    except catalog.UnknownError:
+        raise not_found(name) from None
+    if zone_of(parent) not in catalog.zones_of(wanted):
+        raise not_found(name)
+    return _offered(parent, kind)
+
+
+def runtime_versions(parent: str) -> tuple[OfferedVersion, ...]:
+    """The runtime versions of a zone, or of all."""
+    return tuple(
+        OfferedVersion(f"{where}/runtimeVersions/{version}", version)
+        for where in _zones(parent)
+        for version in catalog.runtime_versions()
+    )
+
+
+def runtime_version(name: str) -> OfferedVersion:
+    """One runtime version in one zone; raises CloudError."""
+    version = name.rpartition("/runtimeVersions/")[2]
+    if version not in catalog.runtime_versions():
+        raise not_found(name)
+    return OfferedVersion(name, version)
+
+
+def locations(project: str) -> tuple[Location, ...]:
+    """Every zone of the catalog, as a location of `projects/P`."""
+    return tuple(Location(f"{project}/locations/{zone}", zone) for zone in catalog.zones())
+
+
+def _zones(parent: str) -> tuple[str, ...]:
+    everywhere, _, zone = parent.rpartition("/")
+    return tuple(f"{everywhere}/{each}" for each in catalog.zones() if zone in (each, ALL_ZONES))
+
+
+def _offered(parent: str, kind: catalog.AcceleratorType) -> OfferedType:
+    config_enum = catalog.generation(kind.generation).config_enum or ""
+    config = AcceleratorConfig(config_enum, kind.topology)
+    return OfferedType(f"{parent}/acceleratorTypes/{kind.name}", kind.name, config)

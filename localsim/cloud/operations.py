@@ -1,0 +1,47 @@
+"""Long-running operations: what was asked, and how it ended."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from localsim.cloud.errors import Failure
+from localsim.cloud.nodes import Node
+from localsim.cloud.queued_resources import QueuedResource
+
+
+class Verb(StrEnum):
+    """OperationMetadata.verb."""
+
+    CREATE = "create"
+    DELETE = "delete"
+    UPDATE = "update"
+    STOP = "stop"
+    START = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change of one resource; ended when it has an end time."""
+
+    name: str
+    target: str
+    verb: Verb
+    create_time_s: float
+    end_time_s: float | None = None
+    failure: Failure | None = None
+    node: Node | None = None
+    queued_resource: QueuedResource | None = None
+    """The target as it was at the end; neither after a deletion or a failure."""
+    cancel_requested: bool = False
+    request_id: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it ended, well or not."""
+        return self.end_time_s is not None
+
+
+def operation_name(parent: str, now_s: float, random: Random) -> str:
+    """A name as Google makes them: `operation-<epoch ms>-<hex>-<hex>-<hex>`."""
+    hexes = "-".join(f"{random.getrandbits(bits):0{bits // 4}x}" for bits in (52, 32, 32))
+    return f"{parent}/operations/operation-{int(now_s * 1000)}-{hexes}"

@@ -1,0 +1,107 @@
+"""The directory of one simulated cloud: its marker, its lock, its token, its remembered ports."""
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MARKER = "localsim.json"
+SCHEMA = 1
+LOCK_TRIES = 20
+LOCK_PAUSE_S = 0.01  # a client that looks whether the lock is held, holds it for an instant
+
+
+class DirectoryRefused(Exception):
+    """The directory cannot be served; `exit_code` says why in tpuctl's own numbers."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """A directory held by this process alone until it ends, however it ends."""
+
+    path: Path
+    lock: int
+
+    @property
+    def endpoints(self) -> Path:
+        """The line that clients read; present only while the ports are open."""
+        return self.path / "endpoints.json"
+
+    def token(self) -> str:
+        """The secret that `control` asks for, readable by the owner alone."""
+        return secret(self.path / "control.token")
+
+    def remembered_ports(self) -> dict[str, int]:
+        """The ports of the last run, so that a restart serves where clients still look."""
+        try:
+            ports = json.loads((self.path / "ports.json").read_text("ascii"))
+        except (OSError, ValueError):
+            return {}
+        return {str(name): int(port) for name, port in ports.items()}
+
+    def write(self, name: str, document: Mapping[str, Any]) -> None:
+        """Replace a small JSON file at once."""
+        temporary = self.path / f".{name}.tmp"
+        temporary.write_text(json.dumps(document), "utf-8")
+        temporary.replace(self.path / name)
+
+
+def claim(path: Path) -> StateDirectory:
+    """Take the directory, or make it; raises DirectoryRefused."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        foreign = any(path.iterdir()) and not (path / MARKER).is_file()
+        if foreign:
+            raise DirectoryRefused(f"{path} holds something else; choose another directory", 80)
+        lock = _lock(path)
+        _check_marker(path)
+        (path / "endpoints.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise DirectoryRefused(f"cannot use {path}: {error.strerror}", 60) from error
+    return StateDirectory(path, lock)
+
+
+def secret(path: Path) -> str:
+    """The secret in a 0600 file, made at first use."""
+    if not path.is_file():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    return path.read_text("ascii")
+
+
+def _lock(path: Path) -> int:
+    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            os.truncate(lock, 0)
+            os.write(lock, str(os.getpid()).encode())
+            return lock
+    holder = (path / "lock").read_text("ascii").strip()
+    os.close(lock)
+    raise DirectoryRefused(f"{path} is served by process {holder} already", 61)
+
+
+def _check_marker(path: Path) -> None:
+    marker = path / MARKER
+    if not marker.is_file():
+        marker.write_text(json.dumps({"schema": SCHEMA}), "ascii")
+    try:
+        schema = json.loads(marker.read_text("ascii"))["schema"]
+    except (ValueError, KeyError, TypeError):
+        raise DirectoryRefused(f"{marker} cannot be read", 62) from None
+    if schema > SCHEMA:
+        raise DirectoryRefused(f"{path} was written by a newer localsim", 62)

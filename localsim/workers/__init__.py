@@ -1,0 +1,1 @@
+"""Slices and workers: their processes, disks and isolation; does not know the cloud."""

@@ -1,0 +1,138 @@
+"""What a worker's metadata server knows, as a tree below computeMetadata/v1."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from localsim.workers.spec import SliceSpec
+from tpuctl.catalog import AcceleratorType, accelerator_type, generation
+
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+TOKEN_LIFE_S = 3599
+METRICS_PORT = 8431
+_HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
+_RING = {"v2": 16, "v3": 32, "v5e": 16, "v6e": 16}
+"""Chips along an axis at which a two-dimensional slice's links wrap around."""
+
+Tree: TypeAlias = "Mapping[str, Tree | str | tuple[str, ...] | Secret]"
+"""Directories, texts, lists of lines, and secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A JSON answer that is given only when it is asked for by its own path."""
+
+    content: Mapping[str, str | int]
+
+
+def tree(
+    spec: SliceSpec, *, index: int, hostname: str, is_preempted: bool, access_token: str
+) -> Tree:
+    """Everything under computeMetadata/v1/ for one worker."""
+    return {
+        "instance": {
+            "attributes": attributes(spec, index),
+            "hostname": f"{hostname}.{spec.zone}.c.{spec.project}.internal",
+            "id": instance_id(hostname),
+            "maintenance-event": "NONE",
+            "name": hostname,
+            "preempted": "TRUE" if is_preempted else "FALSE",
+            "service-accounts": _service_accounts(spec, access_token),
+            "upcoming-maintenance": "NONE",
+            "zone": f"projects/{spec.project_number}/zones/{spec.zone}",
+        },
+        "project": {
+            "numeric-project-id": str(spec.project_number),
+            "project-id": spec.project,
+        },
+        "universe": {"universe-domain": "googleapis.com"},
+    }
+
+
+def attributes(spec: SliceSpec, index: int) -> Mapping[str, str]:
+    """The user's metadata and what the TPU service adds to it."""
+    return {
+        **spec.metadata,
+        "accelerator-type": spec.accelerator_type,
+        "agent-worker-number": str(index),
+        "instance-id": spec.name.rpartition("/")[2],
+        "tpu-env": tpu_env(spec, index),
+        "worker-network-endpoints": ",".join(f"unknown:unknown:{ip}" for ip in spec.addresses),
+    }
+
+
+def instance_id(hostname: str) -> str:
+    """A stable number for the worker's own VM; Google tells it apart from the node's id."""
+    return str(int.from_bytes(hashlib.sha256(hostname.encode()).digest()[:8]) >> 1)
+
+
+def tpu_env(spec: SliceSpec, index: int) -> str:
+    """Lines of KEY: 'value', as libtpu and JAX read them."""
+    kind = accelerator_type(spec.accelerator_type)
+    bounds = _HOST_BOUNDS[kind.chips_per_worker]
+    hosts = tuple(chips // host for chips, host in zip(_three(kind.topology), bounds, strict=True))
+    values = {
+        "ACCELERATOR_TYPE": kind.name,
+        "ALT": "false",
+        "CHIPS_PER_HOST_BOUNDS": _comma(bounds),
+        "CONSUMER_PROJECT_ID": spec.project,
+        "CONSUMER_PROJECT_NUMBER": spec.project_number,
+        "ENABLE_ICI_RESILIENCY": "false",
+        "HOST_BOUNDS": _comma(hosts),
+        "INFERENCE_MODE": "false",
+        "NODE_ID": spec.name.rpartition("/")[2],
+        "PREEMPTIBLE": str(spec.spot).lower(),
+        "RUNTIME_VERSION": spec.runtime_version,
+        "TOPOLOGY": kind.topology,
+        "TPU_CHIPS_PER_PROCESS_BOUNDS": _comma(bounds),
+        "TPU_PROCESS_BOUNDS": _comma(hosts),
+        "TPU_RUNTIME_METRICS_PORTS": _comma(
+            METRICS_PORT + chip for chip in range(kind.chips_per_worker)
+        ),
+        "TPU_TOPOLOGY_ALT": "false",
+        "TPU_TOPOLOGY_WRAP": _comma(str(wraps).lower() for wraps in _wraps(kind)),
+        "TYPE": generation(kind.generation).config_enum,
+        "UID": spec.node_id,
+        "WORKER_ID": index,
+        "WRAP": _comma(str(wraps).lower() for wraps in _wraps(kind)),
+        "ZONE": spec.zone,
+    }
+    return "".join(f"{key}: '{value}'\n" for key, value in values.items())
+
+
+def _wraps(kind: AcceleratorType) -> tuple[bool, bool, bool]:
+    """Which axes close to a ring: a 3-D slice is a torus when every side is a multiple of four."""
+    ring = _RING.get(kind.generation)
+    x, y, z = _three(kind.topology)
+    if ring is not None:
+        return x == ring, y == ring, False
+    is_torus = all(side % 4 == 0 for side in (x, y, z))
+    return is_torus, is_torus, is_torus
+
+
+def _three(topology: str) -> tuple[int, int, int]:
+    x, y, *rest = (int(side) for side in topology.split("x"))
+    return x, y, prod(rest)
+
+
+def _comma(values: Iterable[object]) -> str:
+    return ",".join(str(value) for value in values)
+
+
+def _service_accounts(spec: SliceSpec, access_token: str) -> Tree:
+    email = f"{spec.project_number}-compute@developer.gserviceaccount.com"
+    account: Tree = {
+        "aliases": ("default",),
+        "email": email,
+        "scopes": SCOPES,
+        "token": Secret(
+            {
+                "access_token": access_token,
+                "expires_in": TOKEN_LIFE_S,
+                "token_type": "Bearer",
+            }
+        ),
+    }
+    return {"default": account, email: account}

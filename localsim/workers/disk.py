@@ -1,0 +1,172 @@
+"""The disks of a slice: what of its workers outlives a stop and a crash of the simulator.
+
+    slices/<random id>/slice.json            whose it is, its host names, its reserved ports
+    slices/<random id>/<worker>/home, tmp    what programs on the worker write to
+    slices/<random id>/<worker>/host_key     the SSH host key
+    slices/<random id>/<worker>/processes/   an empty file per running program: <pid>-<start time>
+
+No name of the cloud ever becomes part of a path.
+"""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+SCHEMA = 1
+_GONE = ".gone"
+
+
+class NewerDiskError(Exception):
+    """A newer localsim wrote this disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDisk:
+    """The directory of one worker."""
+
+    directory: Path
+
+    @property
+    def home(self) -> Path:
+        """Where commands start."""
+        return self.directory / "home"
+
+    @property
+    def temporary(self) -> Path:
+        """The worker's own TMPDIR."""
+        return self.directory / "tmp"
+
+    @property
+    def processes(self) -> Path:
+        """Records of the programs that run."""
+        return self.directory / "processes"
+
+    @property
+    def marker(self) -> str:
+        """What tells the worker's processes from all others on this machine."""
+        return f"{self.directory.parent.name}-{self.directory.name}"
+
+    def host_key(self) -> asyncssh.SSHKey:
+        """The SSH host key, the same for as long as the disk exists."""
+        return asyncssh.read_private_key(self.directory / "host_key")
+
+    def format(self, hostname: str) -> None:
+        """Lay out a new disk."""
+        for directory in (self.home, self.temporary, self.processes):
+            directory.mkdir(mode=0o700, parents=True)
+        (self.home / ".bashrc").write_text(f"PS1='$LOGNAME@{hostname}:\\w\\$ '\n")
+        key = asyncssh.generate_private_key("ssh-ed25519", comment=hostname)
+        _write_durably(self.directory / "host_key", key.export_private_key())
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDisk:
+    """The directory of one slice and what is written in its slice.json."""
+
+    directory: Path
+    name: str
+    host_prefix: str
+    coordinator_port: int
+    worker_ports: tuple[int, ...]
+
+    @property
+    def workers(self) -> tuple[WorkerDisk, ...]:
+        """One disk per worker, in order."""
+        return tuple(WorkerDisk(self.directory / str(i)) for i in range(len(self.worker_ports)))
+
+    def hostname(self, index: int) -> str:
+        """`t1v-n-<8 hex>-w-<worker>`, as on Google."""
+        return f"{self.host_prefix}-w-{index}"
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """Every port of this machine that the slice's programs may open."""
+        return frozenset({self.coordinator_port, *self.worker_ports})
+
+    def save(self) -> None:
+        """Write slice.json, whole or not at all."""
+        content = {
+            "schema": SCHEMA,
+            "name": self.name,
+            "host_prefix": self.host_prefix,
+            "coordinator_port": self.coordinator_port,
+            "worker_ports": self.worker_ports,
+        }
+        _write_durably(self.directory / "slice.json", json.dumps(content).encode())
+
+
+def create(slices: Path, name: str, ports: tuple[int, ...]) -> SliceDisk:
+    """A new disk with the ports of the coordinator and of each worker; raises OSError."""
+    directory = slices / secrets.token_hex(8)
+    directory.mkdir(mode=0o700, parents=True)
+    disk = SliceDisk(directory, name, f"t1v-n-{secrets.token_hex(4)}", ports[0], ports[1:])
+    for index, worker in enumerate(disk.workers):
+        worker.format(disk.hostname(index))
+    disk.save()  # last: a disk without slice.json was never finished
+    return disk
+
+
+def load(directory: Path) -> SliceDisk | None:
+    """The slice whose disk this is; None when it was left half made or half removed.
+
+    Raises NewerDiskError.
+    """
+    if directory.name.endswith(_GONE) or not (directory / "slice.json").is_file():
+        return None
+    content = json.loads((directory / "slice.json").read_text())
+    if content["schema"] > SCHEMA:
+        raise NewerDiskError(f"{directory} was written by a newer localsim")
+    return SliceDisk(
+        directory,
+        content["name"],
+        content["host_prefix"],
+        content["coordinator_port"],
+        tuple(content["worker_ports"]),
+    )
+
+
+def directories(slices: Path) -> Iterator[Path]:
+    """The directory of every slice, whole or not."""
+    if slices.is_dir():
+        yield from sorted(path for path in slices.iterdir() if path.is_dir())
+
+
+def slice_id(directory: Path) -> str:
+    """The random id that the markers of a slice's processes begin with."""
+    return directory.name.removesuffix(_GONE)
+
+
+def remove(directory: Path) -> None:
+    """Delete a slice's disk; after a crash half-way, what is left no longer loads."""
+    gone = directory.with_name(slice_id(directory) + _GONE)
+    directory.rename(gone)
+    try:
+        shutil.rmtree(gone)
+    except PermissionError:
+        _open_up(gone)
+        shutil.rmtree(gone)
+
+
+def _open_up(directory: Path) -> None:
+    """Programs may have taken away their own right to delete."""
+    for parent, names, _ in os.walk(directory):
+        for name in names:
+            path = Path(parent, name)
+            if not path.is_symlink():
+                path.chmod(0o700)
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    draft = path.with_name(path.name + ".new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, for its mode
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    draft.replace(path)

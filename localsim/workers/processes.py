@@ -1,0 +1,136 @@
+"""The processes of this machine, and how those of a worker are told, signalled and ended.
+
+A process belongs to the worker that its environment names (MARKER), which it inherits through
+setsid, nohup and daemonising, or whose recorded program leads its session.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+MARKER = "LOCALSIM_WORKER"
+KILL_TIMEOUT_S = 10.0
+_PROC = Path("/proc")
+_POLL_S = 0.004
+
+
+class UnkillableError(Exception):
+    """Processes outlived SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One row of the process table; zombies are not in it."""
+
+    pid: int
+    group: int
+    session: int
+    started: str
+    """When, in the system's own words: with the pid it names a process for good."""
+    ignores_hangup: bool
+    worker: str
+    """The MARKER in its environment, or nothing."""
+
+
+def running() -> list[Process]:
+    """Every process that this user may see."""
+    if not (_PROC / "self/stat").exists():
+        return _from_ps(_ps())
+    rows = (_from_proc(entry) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return [row for row in rows if row]
+
+
+def started(pid: int) -> str | None:
+    """The start time of one process, None when it is not there."""
+    if (_PROC / "self/stat").exists():
+        row = _from_proc(_PROC / str(pid))
+        return row.started if row else None
+    return next((row.started for row in _from_ps(_ps()) if row.pid == pid), None)
+
+
+def send(processes: Iterable[Process], number: int) -> None:
+    """Signal each process; one that has just gone is no error."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, number)
+
+
+def send_groups(processes: Iterable[Process], number: int) -> None:
+    """Signal each group that the processes are in, once."""
+    for group in {process.group for process in processes}:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+
+
+async def kill(belongs: Callable[[Process], bool]) -> None:
+    """End them all, those they start meanwhile too; raises UnkillableError."""
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    while left := [process for process in running() if belongs(process)]:
+        if time.monotonic() > deadline:
+            raise UnkillableError(f"still running: {sorted(process.pid for process in left)}")
+        send(left, signal.SIGKILL)
+        await asyncio.sleep(_POLL_S)
+
+
+def _from_proc(entry: Path) -> Process | None:
+    try:
+        stat = (entry / "stat").read_bytes()
+    except OSError:
+        return None
+    # The command's name is in parentheses and may itself hold spaces and parentheses.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return Process(
+        pid=int(entry.name),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        started=fields[19].decode(),
+        ignores_hangup=bool(int(fields[30]) & 1 << (signal.SIGHUP - 1)),
+        worker=_marker(entry),
+    )
+
+
+def _marker(entry: Path) -> str:
+    try:
+        environment = (entry / "environ").read_bytes()
+    except OSError:
+        return ""
+    prefix = f"{MARKER}=".encode()
+    values = (entry for entry in environment.split(b"\0") if entry.startswith(prefix))
+    return next(values, prefix)[len(prefix) :].decode(errors="replace")
+
+
+def _ps() -> str:
+    """The process table where there is no /proc (macOS); -E shows the environment."""
+    columns = "pid=,pgid=,stat=,lstart=,command="
+    argv = ["/bin/ps", "-A", "-E", "-ww", "-o", columns]
+    return subprocess.run(
+        argv, env={"LC_ALL": "C"}, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
+def _from_ps(table: str) -> list[Process]:
+    return [row for line in table.splitlines() if (row := _from_ps_line(line))]
+
+
+def _from_ps_line(line: str) -> Process | None:
+    pid, group, state, *rest = line.split()
+    if state.startswith("Z"):
+        return None
+    markers = [word.partition("=")[2] for word in rest[5:] if word.startswith(f"{MARKER}=")]
+    # ps tells neither the session nor what is ignored: every program here leads a group of its own.
+    return Process(
+        pid=int(pid),
+        group=int(group),
+        session=int(group),
+        started="".join(rest[:5]),
+        ignores_hangup=False,
+        worker=(markers or [""])[-1],
+    )

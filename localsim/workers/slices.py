@@ -1,0 +1,192 @@
+"""The slices that run: boot, stop, preempt and destroy them, and find their workers' doors."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from localsim.workers import disk as disks
+from localsim.workers import ports
+from localsim.workers.disk import SliceDisk
+from localsim.workers.isolation import Host, Isolation
+from localsim.workers.spec import SliceSpec, WorkerIdentity
+from localsim.workers.worker import Worker
+from tpuctl.catalog import accelerator_type
+
+SSH_PORT = 22
+METADATA_PORT = 80
+
+
+class Service(Protocol):
+    """Something that serves on one of a worker's ports."""
+
+    async def close(self) -> None:
+        """Cut every connection before anything else, and stop."""
+
+
+Open: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Service]]
+"""Starts a service of one worker on a listening socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    disk: SliceDisk
+    workers: tuple[Worker, ...]
+    services: tuple[Service, ...]
+    doors: Mapping[tuple[str, int], tuple[str, int]]
+
+    @property
+    def identities(self) -> tuple[WorkerIdentity, ...]:
+        return tuple(worker.identity for worker in self.workers)
+
+
+class Slices:
+    """Every slice under one state directory."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        isolation: Isolation,
+        open_door: Open,
+        open_metadata: Open,
+        extra_environment: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """The two `open_` functions are services'; `extra_environment` reaches every program."""
+        self._directory = state_dir.absolute() / "slices"
+        self._isolation = isolation
+        self._open_door = open_door
+        self._open_metadata = open_metadata
+        self._extra_environment = extra_environment
+        self._running: dict[str, _Running] = {}
+        self._changing = asyncio.Lock()
+
+    async def boot(self, spec: SliceSpec) -> tuple[WorkerIdentity, ...]:
+        """Start a slice's workers, on the disk it has or a new one; raises OSError."""
+        async with self._changing:
+            if spec.name not in self._running:
+                self._running[spec.name] = await self._boot(spec)
+            return self._running[spec.name].identities
+
+    async def stop(self, name: str) -> None:
+        """End a slice's processes and close its doors; its disks stay."""
+        async with self._changing:
+            await self._stop(name)
+
+    async def destroy(self, name: str) -> None:
+        """End a slice's processes, close its doors and remove its disks."""
+        async with self._changing:
+            await self._stop(name)
+            for disk in self._of(name):
+                await self._isolation.kill([disk.directory])
+                await asyncio.to_thread(disks.remove, disk.directory)
+
+    async def notice(self, name: str) -> None:
+        """Tell a slice that it is about to be preempted: the metadata flag and SIGTERM."""
+        if found := self._running.get(name):
+            for worker in found.workers:
+                worker.announce_preemption()
+            self._isolation.signal(found.disk.directory, signal.SIGTERM)
+
+    def update_metadata(self, name: str, metadata: Mapping[str, str]) -> None:
+        """Give the workers of a slice other metadata, SSH keys included."""
+        if found := self._running.get(name):
+            for worker in found.workers:
+                worker.update_metadata(metadata)
+
+    def door(self, address: str, port: int) -> tuple[str, int] | None:
+        """Where on loopback a worker's own address and port are served; None when nowhere."""
+        doors = (running.doors.get((address, port)) for running in self._running.values())
+        return next(filter(None, doors), None)
+
+    async def sweep(self, known: Collection[str]) -> None:
+        """End what a killed simulator left running; remove the disks of slices not `known`."""
+        async with self._changing:
+            running = {each.disk.directory for each in self._running.values()}
+            idle = [each for each in disks.directories(self._directory) if each not in running]
+            if idle:
+                await self._isolation.kill(idle)
+            for directory in idle:
+                disk = disks.load(directory)
+                if disk is None or disk.name not in known:
+                    await asyncio.to_thread(disks.remove, directory)
+
+    async def close(self) -> None:
+        """Stop every slice."""
+        async with self._changing:
+            for name in list(self._running):
+                await self._stop(name)
+
+    async def _boot(self, spec: SliceSpec) -> _Running:
+        disk = await self._disk(spec)
+        kind = accelerator_type(spec.accelerator_type)
+        hosts = await self._isolation.boot(disk, kind)
+        workers = tuple(self._worker(spec, index, disk, host) for index, host in enumerate(hosts))
+        services: list[Service] = []
+        doors = {}
+        try:
+            for worker, address in zip(workers, spec.addresses, strict=True):
+                metadata = worker.host.listen(METADATA_PORT)
+                services.append(await _open(self._open_metadata, worker, metadata))
+                door = worker.host.listen(SSH_PORT)
+                doors[address, SSH_PORT] = door.getsockname()
+                services.append(await _open(self._open_door, worker, door))
+        except BaseException:
+            await asyncio.gather(*(service.close() for service in services))
+            raise
+        return _Running(disk, workers, tuple(services), doors)
+
+    def _worker(self, spec: SliceSpec, index: int, disk: SliceDisk, host: Host) -> Worker:
+        return Worker(
+            spec,
+            index,
+            hostname=disk.hostname(index),
+            disk=disk.workers[index],
+            host=host,
+            extra_environment=self._extra_environment,
+        )
+
+    async def _stop(self, name: str) -> None:
+        found = self._running.pop(name, None)
+        if found is None:
+            return
+        for worker in found.workers:
+            worker.cut_power()
+        # Connections break first, as when power fails: no client is told an exit status. The doors
+        # then wait for their sessions, and those for their programs.
+        closing = (service.close() for service in found.services)
+        await asyncio.gather(*closing, self._isolation.kill([found.disk.directory]))
+
+    async def _disk(self, spec: SliceSpec) -> SliceDisk:
+        """The disk with free ports, and nothing running on it."""
+        taken = {port for each in self._running.values() for port in each.disk.ports}
+        for disk in self._of(spec.name):
+            await self._isolation.kill([disk.directory])
+            return _with_free_ports(disk, taken)
+        chosen = ports.choose(1 + len(spec.addresses), taken)
+        return disks.create(self._directory, spec.name, chosen)
+
+    def _of(self, name: str) -> list[SliceDisk]:
+        """The disk of a slice, if it has one."""
+        found = map(disks.load, disks.directories(self._directory))
+        return [disk for disk in found if disk and disk.name == name]
+
+
+async def _open(opening: Open, worker: Worker, listening: socket.socket) -> Service:
+    try:
+        return await opening(worker, listening)
+    except BaseException:
+        listening.close()
+        raise
+
+
+def _with_free_ports(disk: SliceDisk, taken: Collection[int]) -> SliceDisk:
+    if not disk.ports & set(taken) and ports.are_free(disk.ports):
+        return disk
+    coordinator, *workers = ports.choose(len(disk.ports), taken)
+    disk = replace(disk, coordinator_port=coordinator, worker_ports=tuple(workers))
+    disk.save()
+    return disk

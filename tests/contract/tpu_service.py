@@ -1,0 +1,152 @@
+"""Cloud TPU on real sockets in a thread, its clock in the test's hand; workers boot at once."""
+
+import asyncio
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from aiohttp import web
+from google.cloud import tpu_v2
+from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
+
+from localsim.clock import Clock
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.database import open_database
+from localsim.cloud.events import BootSlice, StopSlice
+from localsim.cloud.nodes import WorkerIdentity
+from localsim.cloud.scenario import Scenario
+from localsim.services import rest, tpu
+
+ZONE = "projects/demo/locations/us-west4-a"
+START_S = 1_800_000_000.0
+
+
+class PromptWorld:
+    """Answers every event of the cloud at once."""
+
+    def __init__(self, cloud):
+        self.cloud = cloud
+
+    async def run(self, action):
+        self.settle()
+        try:
+            return action(self.cloud)
+        finally:
+            self.settle()
+
+    def settle(self):
+        while events := self.cloud.tick():
+            for event in events:
+                if isinstance(event, BootSlice):
+                    self.cloud.slice_booted(event.node.name, identities(event.node))
+                if isinstance(event, StopSlice):
+                    self.cloud.slice_stopped(event.node.name)
+
+
+def identities(node):
+    return [
+        WorkerIdentity(f"t1v-n-{node.node_id}-w-{index}", f"ssh-ed25519 KEY{index}")
+        for index, _ in enumerate(node.addresses)
+    ]
+
+
+@dataclass
+class Service:
+    """A served cloud: clients, plain HTTP, and the passing of time."""
+
+    world: PromptWorld
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    channel: grpc.Channel
+    rest_port: int
+    stop: asyncio.Event
+
+    def client(self) -> tpu_v2.TpuClient:
+        return tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=self.channel))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and what is due happen."""
+
+        def step():
+            self.clock.advance(seconds)
+            self.world.settle()
+
+        self._on_loop(step)
+
+    def preempt(self, name: str) -> None:
+        self._on_loop(lambda: self.world.cloud.preempt(name, 0.0))
+        self.advance(0.0)
+
+    def send(self, verb: str, path: str, body: object = None) -> tuple[int, dict]:
+        """One request over HTTP: status and JSON."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.rest_port, timeout=10)
+        try:
+            connection.request(verb, path, None if body is None else json.dumps(body))
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read())
+        finally:
+            connection.close()
+
+    def _on_loop(self, action) -> None:
+        done: Future[None] = Future()
+
+        def act():
+            try:
+                done.set_result(action())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self.loop.call_soon_threadsafe(act)
+        done.result(10)
+
+
+@contextmanager
+def serving(path: Path, *, clock: Clock, scenario: Scenario) -> Iterator[Service]:
+    """A cloud served from a thread until the block ends."""
+    ready: Future[Service] = Future()
+    thread = threading.Thread(target=asyncio.run, args=(_serve(path, clock, scenario, ready),))
+    thread.start()
+    service = ready.result(10)
+    try:
+        yield service
+    finally:
+        service.channel.close()
+        service.loop.call_soon_threadsafe(service.stop.set)
+        thread.join(10)
+
+
+async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Service]) -> None:
+    connection = open_database(path)
+    cloud = Cloud(connection, clock, project="demo", project_number=7, scenario=scenario)
+    world = PromptWorld(cloud)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(tpu.handlers(world))
+    grpc_port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    runner = web.AppRunner(rest.application(world), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    (_, rest_port) = runner.addresses[0]
+    channel = grpc.insecure_channel(f"127.0.0.1:{grpc_port}")
+    loop = asyncio.get_running_loop()
+    service = Service(world, clock, loop, channel, rest_port, stop=asyncio.Event())
+    living = asyncio.ensure_future(_live(world, clock))
+    ready.set_result(service)
+    await service.stop.wait()
+    living.cancel()
+    await runner.cleanup()
+    await server.stop(None)
+    connection.close()
+
+
+async def _live(world: PromptWorld, clock: Clock) -> None:
+    """Time passes without requests too; a clock that stands still is advanced by the test."""
+    while not clock.is_manual:
+        await asyncio.sleep(0.02)
+        world.settle()

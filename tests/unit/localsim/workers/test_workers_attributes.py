@@ -1,0 +1,94 @@
+from dataclasses import replace
+
+import pytest
+
+from localsim.workers.attributes import attributes, instance_id, tpu_env, tree
+from localsim.workers.spec import SliceSpec
+from tpuctl.catalog import generations
+
+SPEC = SliceSpec(
+    name="projects/demo/locations/us-west4-a/nodes/digits",
+    node_id=4611686018427387905,
+    project="demo",
+    project_number=314159265358,
+    zone="us-west4-a",
+    accelerator_type="v5litepod-16",
+    runtime_version="v2-alpha-tpuv5-lite",
+    spot=True,
+    addresses=("10.128.0.2", "10.128.0.3", "10.128.0.4", "10.128.0.5"),
+    metadata={"team": "vision", "accelerator-type": "a lie"},
+)
+
+
+def env_of(accelerator_type: str) -> dict[str, str]:
+    text = tpu_env(replace(SPEC, accelerator_type=accelerator_type), 3)
+    return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+def test_tpu_env_of_a_v5e_slice():
+    assert tpu_env(SPEC, 3) == (
+        "ACCELERATOR_TYPE: 'v5litepod-16'\n"
+        "ALT: 'false'\n"
+        "CHIPS_PER_HOST_BOUNDS: '2,2,1'\n"
+        "CONSUMER_PROJECT_ID: 'demo'\n"
+        "CONSUMER_PROJECT_NUMBER: '314159265358'\n"
+        "ENABLE_ICI_RESILIENCY: 'false'\n"
+        "HOST_BOUNDS: '2,2,1'\n"
+        "INFERENCE_MODE: 'false'\n"
+        "NODE_ID: 'digits'\n"
+        "PREEMPTIBLE: 'true'\n"
+        "RUNTIME_VERSION: 'v2-alpha-tpuv5-lite'\n"
+        "TOPOLOGY: '4x4'\n"
+        "TPU_CHIPS_PER_PROCESS_BOUNDS: '2,2,1'\n"
+        "TPU_PROCESS_BOUNDS: '2,2,1'\n"
+        "TPU_RUNTIME_METRICS_PORTS: '8431,8432,8433,8434'\n"
+        "TPU_TOPOLOGY_ALT: 'false'\n"
+        "TPU_TOPOLOGY_WRAP: 'false,false,false'\n"
+        "TYPE: 'V5LITE_POD'\n"
+        "UID: '4611686018427387905'\n"
+        "WORKER_ID: '3'\n"
+        "WRAP: 'false,false,false'\n"
+        "ZONE: 'us-west4-a'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("accelerator_type", "chips", "hosts", "wrap"),
+    [
+        ("v5litepod-1", "'1,1,1'", "'1,1,1'", "'false,false,false'"),
+        ("v5litepod-8", "'2,4,1'", "'1,1,1'", "'false,false,false'"),
+        ("v5litepod-256", "'2,2,1'", "'8,8,1'", "'true,true,false'"),
+        ("v4-256", "'2,2,1'", "'2,2,8'", "'true,true,true'"),  # as read on a real slice
+        ("v4-8", "'2,2,1'", "'1,1,1'", "'false,false,false'"),
+    ],
+)
+def test_bounds_follow_the_topology(accelerator_type: str, chips: str, hosts: str, wrap: str):
+    env = env_of(accelerator_type)
+    found = (env["CHIPS_PER_HOST_BOUNDS"], env["HOST_BOUNDS"], env["TPU_TOPOLOGY_WRAP"])
+    assert found == (chips, hosts, wrap)
+
+
+def test_the_hosts_of_every_known_type_are_its_workers():
+    for kind in (kind for each in generations() if each.api_creatable for kind in each.types):
+        x, y, z = env_of(kind.name)["HOST_BOUNDS"].strip("'").split(",")
+        assert (kind.name, int(x) * int(y) * int(z)) == (kind.name, kind.workers)
+
+
+def test_the_service_s_attributes_win_over_the_user_s():
+    found = attributes(SPEC, 0)
+    assert found["accelerator-type"] == "v5litepod-16"
+    assert found["team"] == "vision"
+    assert found["instance-id"] == "digits"
+
+
+def test_instance_ids_are_stable_and_fit_64_bits():
+    assert instance_id("t1v-n-00000000-w-0") == instance_id("t1v-n-00000000-w-0")
+    assert instance_id("t1v-n-00000000-w-0") != instance_id("t1v-n-00000000-w-1")
+    assert 0 <= int(instance_id("t1v-n-00000000-w-0")) < 2**63
+
+
+def test_preempted_is_spelled_as_google_does():
+    known = {"index": 0, "hostname": "h", "access_token": "t"}
+    before = tree(SPEC, is_preempted=False, **known)["instance"]
+    after = tree(SPEC, is_preempted=True, **known)["instance"]
+    assert (before["preempted"], after["preempted"]) == ("FALSE", "TRUE")

@@ -1,0 +1,68 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from localsim.workers import disk as disks
+
+PORTS = (40001, 40002, 40003)
+NAME = "projects/p/locations/z/nodes/../../n"
+
+
+def test_a_disk_loads_as_it_was_made(tmp_path: Path):
+    made = disks.create(tmp_path, NAME, PORTS)
+    assert disks.load(made.directory) == made
+    assert made.worker_ports == (40002, 40003)
+    assert made.ports == frozenset(PORTS)
+    assert [worker.directory.name for worker in made.workers] == ["0", "1"]
+    assert made.hostname(1) == f"{made.host_prefix}-w-1"
+
+
+def test_host_keys_and_homes_are_private(tmp_path: Path):
+    (worker, _) = disks.create(tmp_path, NAME, PORTS).workers
+    assert worker.host_key().get_algorithm() == "ssh-ed25519"
+    assert (worker.directory / "host_key").stat().st_mode & 0o777 == 0o600
+    assert worker.home.stat().st_mode & 0o777 == 0o700
+
+
+def test_markers_name_slice_and_worker(tmp_path: Path):
+    made = disks.create(tmp_path, NAME, PORTS)
+    assert made.workers[1].marker == f"{disks.slice_id(made.directory)}-1"
+
+
+def test_a_disk_that_was_never_finished_does_not_load(tmp_path: Path):
+    made = disks.create(tmp_path, NAME, PORTS)
+    (made.directory / "slice.json").unlink()
+    assert disks.load(made.directory) is None
+    assert list(disks.directories(tmp_path)) == [made.directory]
+
+
+def test_removal_starts_with_a_rename_that_no_longer_loads(tmp_path: Path):
+    made = disks.create(tmp_path, NAME, PORTS)
+    gone = made.directory.rename(made.directory.with_name(made.directory.name + ".gone"))
+    assert disks.load(gone) is None
+    assert disks.slice_id(gone) == made.directory.name
+    disks.remove(gone)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_out_of_the_disk_is_removed_and_not_followed(tmp_path: Path):
+    made = disks.create(tmp_path / "slices", NAME, PORTS)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    (made.workers[0].home / "link").symlink_to(kept)
+    disks.remove(made.directory)
+    assert (kept / "file").exists()
+
+
+def test_a_newer_disk_is_refused(tmp_path: Path):
+    made = disks.create(tmp_path, NAME, PORTS)
+    file = made.directory / "slice.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 2}))
+    with pytest.raises(disks.NewerDiskError, match="newer localsim"):
+        disks.load(made.directory)
+
+
+def test_no_slices_yet(tmp_path: Path):
+    assert list(disks.directories(tmp_path / "none")) == []

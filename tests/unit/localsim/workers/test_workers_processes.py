@@ -1,0 +1,92 @@
+import asyncio
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from localsim.workers import processes
+from localsim.workers.isolation.process import ProcessIsolation
+from localsim.workers.processes import MARKER, Process
+
+
+@pytest.fixture
+def sleeper():
+    """A process in a session of its own that belongs to nobody."""
+    with subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def test_this_process_is_in_the_table():
+    me = next(row for row in processes.running() if row.pid == os.getpid())
+    assert (me.group, me.session) == (os.getpgrp(), os.getsid(0))
+    assert me.started == processes.started(os.getpid())
+
+
+def test_a_process_is_known_by_the_marker_it_inherited():
+    env = {MARKER: "0123456789abcdef-2", "OTHER": f"{MARKER}=x"}
+    argv = ["/bin/sh", "-c", "echo $$; exec sleep 1000"]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        row = next(row for row in processes.running() if row.pid == child.pid)
+        child.kill()
+    assert row.worker == "0123456789abcdef-2"
+
+
+@pytest.mark.parametrize(("trap", "ignores"), [("trap '' HUP;", True), ("", False)])
+def test_whether_a_process_ignores_the_hang_up(trap: str, *, ignores: bool):
+    argv = ["/bin/sh", "-c", f"{trap} echo ready; exec sleep 1000"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        row = next(row for row in processes.running() if row.pid == child.pid)
+        child.kill()
+    assert row.ignores_hangup is ignores
+
+
+def test_zombies_and_the_gone_have_no_start_time(sleeper):
+    assert processes.started(sleeper.pid)
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert processes.started(sleeper.pid) is None
+    sleeper.wait()
+    assert processes.started(sleeper.pid) is None
+
+
+def test_kill_ends_what_belongs_and_returns_when_it_is_gone(sleeper):
+    asyncio.run(processes.kill(lambda process: process.pid == sleeper.pid))
+    assert sleeper.wait() == -signal.SIGKILL
+
+
+def test_signals_to_the_gone_are_no_error():
+    gone = Process(2**22 + 1, 2**22 + 1, 2**22 + 1, "0", ignores_hangup=False, worker="")
+    processes.send([gone], signal.SIGTERM)
+    processes.send_groups([gone], signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("start", "survives"), [("its own", False), ("another", True)])
+def test_a_record_counts_for_the_process_that_was_started_then(
+    tmp_path: Path, sleeper, start: str, *, survives: bool
+):
+    started = processes.started(sleeper.pid) if start == "its own" else "1"
+    record = tmp_path / "0123456789abcdef/0/processes" / f"{sleeper.pid}-{started}"
+    record.parent.mkdir(parents=True)
+    record.touch()
+    asyncio.run(ProcessIsolation().kill([record.parents[2]]))
+    assert (sleeper.poll() is None) is survives
+    assert not record.exists()
+
+
+def test_the_table_of_a_system_without_proc():
+    table = (
+        "    1     1 Ss   Sat Nov 21 07:00:00 2026     /sbin/launchd\n"
+        "  612   612 S    Sat Nov 21 07:20:01 2026     sleep 9 HOME=/h LOCALSIM_WORKER=ab-0 A=b\n"
+        "  613   613 Z    Sat Nov 21 07:20:02 2026     (sleep)\n"
+    )
+    assert processes._from_ps(table) == [
+        Process(1, 1, 1, "SatNov2107:00:002026", ignores_hangup=False, worker=""),
+        Process(612, 612, 612, "SatNov2107:20:012026", ignores_hangup=False, worker="ab-0"),
+    ]
