@@ -1,0 +1,236 @@
+"""`tpuctl node`: argv -> exact output, through the real client and a real simulator."""
+
+import pytest
+
+CREATE = ("node", "create", "n1", "-t", "v5litepod-16", "--spot")
+DELETE = ("node", "delete", "n1", "--yes")
+
+
+def test_create_shows_the_price_first_and_the_node_when_it_is_ready(tpuctl):
+    result = tpuctl(*CREATE)
+    assert result.code == 0
+    assert result.err.splitlines()[0] == (
+        "v5litepod-16 spot in us-west4-a: 9.71 USD/h (list price of 2026-08-11)"
+    )
+    row = result.out.rstrip("\n").split("\t")
+    assert row[:6] == ["n1", "us-west4-a", "v5litepod-16", "READY", "4", "spot"]
+    assert row[7] == "9.71"
+
+
+def test_a_quiet_create_prints_the_result_alone(tpuctl):
+    result = tpuctl(*CREATE, "-q", "-o", "name")
+    assert (result.code, result.out, result.err) == (0, "n1\n", "")
+
+
+def test_gcloud_s_type_and_topology_mean_the_same_slice(tpuctl):
+    result = tpuctl(
+        "node", "create", "n1", "--type", "V5LITE_POD", "--topology", "4x4", "-o", "json"
+    )
+    assert result.json[0]["accelerator_type"] == "v5litepod-16"
+
+
+def test_json_keys_are_public(tpuctl):
+    tpuctl(*CREATE)
+    (row,) = tpuctl("-o", "json", "node", "list").json
+    assert list(row) == [
+        "name",
+        "zone",
+        "accelerator_type",
+        "state",
+        "workers",
+        "provisioning",
+        "created",
+        "usd_per_hour",
+    ]
+    assert row["usd_per_hour"] == 9.712
+
+
+def test_describe_shows_addresses_and_health(tpuctl):
+    tpuctl(*CREATE)
+    found = tpuctl("node", "describe", "n1", "-o", "json").json
+    assert found["health"] == "HEALTHY"
+    assert len(found["addresses"]) == 4
+    assert found["runtime_version"] == "v2-alpha-tpuv5-lite"
+
+
+def test_lists_show_every_zone_unless_one_is_named(tpuctl):
+    tpuctl(*CREATE)
+    tpuctl("node", "create", "n2", "-t", "v5litepod-4", "--zone", "us-central1-a")
+    assert tpuctl("node", "list", "-o", "name").out == "n2\nn1\n"
+    assert tpuctl("node", "list", "--zone", "us-central1-a", "-o", "name").out == "n2\n"
+
+
+def test_no_wait_returns_at_once_and_wait_waits(tpuctl):
+    result = tpuctl(*CREATE, "--no-wait")
+    assert result.err.endswith("node 'n1' is being created: tpuctl node wait n1\n")
+    assert tpuctl("node", "wait", "n1", "-o", "json").json[0]["state"] == "READY"
+
+
+def test_a_deadline_leaves_the_work_going(tpuctl):
+    tpuctl(*CREATE, "--no-wait")
+    result = tpuctl("node", "wait", "n1", "--timeout", "1s")
+    assert result.code in (0, 41)
+
+
+def test_delete_asks_and_refuses_where_nobody_answers(tpuctl):
+    tpuctl(*CREATE)
+    result = tpuctl("node", "delete", "n1")
+    assert result.code == 80
+    assert result.err == (
+        "error: Delete node 'n1' in context 'local' (9.71 USD/h)? Nobody to ask\n"
+        "hint: repeat it with --yes\n"
+    )
+    assert tpuctl(*DELETE).code == 0
+    assert tpuctl("node", "list").out == ""
+
+
+def test_delete_takes_the_owning_request_with_it(tpuctl):
+    tpuctl("qr", "create", "q1", "-t", "v5litepod-16", "--node-id", "n1")
+    tpuctl("qr", "wait", "q1")
+    result = tpuctl(*DELETE)
+    assert result.err == "deleted node 'n1' and queued resource 'q1' in context 'local'\n"
+    assert tpuctl("qr", "list").out == ""
+
+
+def test_node_only_keeps_the_request(tpuctl):
+    tpuctl("qr", "create", "q1", "-t", "v5litepod-16", "--node-id", "n1")
+    tpuctl("qr", "wait", "q1")
+    assert tpuctl(*DELETE, "--node-only").code == 0
+    assert tpuctl("qr", "list", "-o", "name").out == "q1\n"
+
+
+def test_stop_and_start_a_slice_of_one_worker(tpuctl):
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4")
+    assert tpuctl("node", "stop", "n1", "-o", "json").json[0]["state"] == "STOPPED"
+    assert tpuctl("node", "exec", "n1", "--", "true").code == 12
+    assert tpuctl("node", "start", "n1", "-o", "json").json[0]["state"] == "READY"
+
+
+def test_update_changes_labels_and_removes_one(tpuctl):
+    tpuctl(*CREATE, "--labels", "team=a,stage=x")
+    assert tpuctl("node", "update", "n1", "--labels", "team=b,stage=").code == 0
+    assert tpuctl("node", "describe", "n1", "-o", "json").json["labels"] == {"team": "b"}
+
+
+def test_exec_runs_on_every_worker_with_its_own_identity(tpuctl):
+    tpuctl(*CREATE)
+    result = tpuctl("node", "exec", "n1", "--", "printenv", "TPU_WORKER_ID")
+    assert result.code == 0
+    assert sorted(result.out.splitlines()) == ["[0] 0", "[1] 1", "[2] 2", "[3] 3"]
+
+
+def test_exec_takes_argv_and_not_a_shell_line(tpuctl):
+    tpuctl(*CREATE)
+    odd = "a  b;$(false)'\"*"
+    result = tpuctl("node", "exec", "n1", "--worker", "0", "--", "printf", "%s", odd)
+    assert (result.code, result.out) == (0, odd)
+
+
+def test_exec_on_one_worker_exits_as_the_command_did(tpuctl):
+    tpuctl(*CREATE)
+    assert tpuctl("node", "exec", "n1", "--worker", "2", "--", "sh", "-c", "exit 7").code == 7
+
+
+def test_exec_on_several_says_which_failed(tpuctl):
+    tpuctl(*CREATE)
+    script = 'exit "$TPU_WORKER_ID"'
+    result = tpuctl("node", "exec", "n1", "--worker", "0-1", "--", "sh", "-c", script)
+    assert result.code == 70
+    assert "worker 1: exit status 1\n" in result.err
+    assert result.err.endswith("error: 1 of 2 workers failed\n")
+
+
+def test_exec_in_json_keeps_the_streams_apart(tpuctl):
+    tpuctl(*CREATE)
+    argv = (
+        "node",
+        "exec",
+        "n1",
+        "--worker",
+        "3",
+        "-o",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        "echo o; echo e >&2",
+    )
+    (row,) = tpuctl(*argv).json
+    assert (row["worker"], row["exit_status"], row["stdout"], row["stderr"]) == (3, 0, "o\n", "e\n")
+
+
+def test_a_preempted_node_says_so_and_stays_until_it_is_deleted(tpuctl):
+    tpuctl(*CREATE)
+    assert tpuctl("local", "preempt", "n1", "--no-notice").code == 0
+    assert tpuctl("node", "list").out.split("\t")[3] == "PREEMPTED"
+    result = tpuctl("node", "exec", "n1", "--", "true")
+    assert result.code == 31
+    assert result.err.endswith("hint: run: tpuctl node delete n1 --zone us-west4-a\n")
+
+
+BAD = [
+    (("create", "n1", "-t", "v5litepod-17"), 2, "unknown accelerator type 'v5litepod-17'"),
+    (("create", "n1", "-t", "v5litepod-16", "--zone", "mars-1a"), 2, "unknown zone 'mars-1a'"),
+    (("create", "n1", "-t", "v4-8"), 2, "v4-8 is not offered in us-west4-a"),
+    (
+        ("create", "n1", "-t", "v5litepod-16", "--runtime-version", "v2-alpha-tpuv5lite"),
+        2,
+        "unknown runtime version 'v2-alpha-tpuv5lite'",
+    ),
+    (("create", "N_1", "-t", "v5litepod-16"), 2, "'N_1' cannot be a name"),
+    (("create", "n1"), 2, "say which slice"),
+    (("create", "n1", "-t", "v5litepod-16", "--labels", "A=b"), 2, "label A=b is not allowed"),
+    (("create", "n1", "-t", "v5litepod-16", "--labels", "x"), 2, "--labels: 'x' is not KEY=VALUE"),
+    (("create", "n1", "-t", "v5litepod-16", "--timeout", "soon"), 2, "'soon' is not a duration"),
+    (("describe", "nope"), 10, "there is no node 'nope' in us-west4-a"),
+    (("delete", "nope", "--yes"), 10, "there is no node 'nope' in us-west4-a"),
+    (("exec", "nope", "--", "true"), 10, "there is no node 'nope' in us-west4-a"),
+    (("lisst",), 2, "No such command 'lisst'. Did you mean 'list'?"),
+    (("list", "-o", "xml"), 2, "'xml' is not one of table, json, yaml, name"),
+]
+
+
+@pytest.mark.parametrize(("argv", "code", "message"), BAD, ids=lambda value: str(value)[:40])
+def test_bad_input_is_one_line_with_a_way_out(tpuctl, argv, code, message):
+    result = tpuctl("node", *argv, "-q")
+    assert (result.code, result.out) == (code, "")
+    error, hint = result.err.splitlines()
+    assert message in error
+    assert error.startswith("error: ")
+    assert hint.startswith("hint: ")
+    assert tpuctl("node", "list").out == ""
+
+
+def test_a_duplicate_node_is_a_conflict_and_the_first_is_untouched(tpuctl):
+    tpuctl(*CREATE)
+    before = tpuctl("node", "list").out
+    result = tpuctl(*CREATE)
+    assert result.code == 11
+    assert "already exists" in result.err
+    assert tpuctl("node", "list").out == before
+
+
+def test_a_node_in_another_zone_is_found_for_the_hint(tpuctl):
+    tpuctl(*CREATE)
+    result = tpuctl("node", "describe", "n1", "--zone", "us-central1-a")
+    assert result.code == 10
+    assert result.err == (
+        "error: node 'n1' is not in us-central1-a but in us-west4-a\nhint: add: --zone us-west4-a\n"
+    )
+
+
+def test_a_slice_of_several_workers_cannot_be_stopped(tpuctl):
+    tpuctl(*CREATE)
+    assert tpuctl("node", "stop", "n1").code == 12
+
+
+def test_errors_in_json_carry_the_reason(tpuctl):
+    import json
+
+    result = tpuctl("node", "describe", "nope", "-o", "json")
+    assert json.loads(result.err) == {
+        "error": "there is no node 'nope' in us-west4-a",
+        "reason": "not_found",
+        "exit_code": 10,
+        "hint": "run: tpuctl node list",
+    }

@@ -1,0 +1,94 @@
+"""A real simulator on free ports with its clock in the test's hand, and the real command line."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tpuctl.api.control import ControlApi
+from tpuctl.cli.app import main
+from tpuctl.cli.runtime import Runtime
+from tpuctl.operations import local
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> object:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A running simulator."""
+
+    home: Path
+    line: dict
+    control: ControlApi
+
+
+def serve(home: Path, *options: str) -> Iterator[Cloud]:
+    """Run a simulator as the context `local` of that home, and end it."""
+    directory = home / "local" / "local"
+    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(directory), *options]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        line = json.loads(process.stdout.readline())
+        yield Cloud(home, line, local.control(line))
+        process.send_signal(signal.SIGTERM)
+
+
+def runner(home: Path, **seams: object) -> Callable[..., Result]:
+    """The command line as a function of its arguments, in this process."""
+
+    def run(*argv: str, stdin: str = "", environ: dict | None = None) -> Result:
+        out, err = io.StringIO(), io.StringIO()
+        environ = {"TPUCTL_HOME": str(home), **(environ or {})}
+        runtime = Runtime(stdin=io.StringIO(stdin), out=out, err=err, environ=environ, **seams)
+        return Result(main(argv, runtime), out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def manual_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """One simulator for the session, whose time stands still."""
+    yield from serve(tmp_path_factory.mktemp("home"), "--manual-clock")
+
+
+@pytest.fixture
+def cloud(manual_cloud: Cloud) -> Cloud:
+    """An empty simulated cloud whose clock the test (or a waiting command) moves."""
+    manual_cloud.control.reset()
+    return manual_cloud
+
+
+@pytest.fixture
+def tpuctl(cloud: Cloud) -> Callable[..., Result]:
+    """`tpuctl(*argv) -> Result`; while a command waits, the simulated clock runs ahead."""
+    return runner(cloud.home, sleep=lambda seconds: cloud.control.advance(seconds) and None)
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Callable[..., Result]:
+    """`tpuctl` in a home of its own, with no simulator."""
+    return runner(tmp_path / "home")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in list(os.environ):
+        if variable.startswith(("TPUCTL_", "CLOUDSDK_", "GOOGLE_", "STORAGE_EMULATOR")):
+            monkeypatch.delenv(variable)

@@ -1,0 +1,41 @@
+"""Run `tpuctl` or `python -m tpuctl`."""
+
+import os
+import sys
+import tempfile
+import traceback
+from types import TracebackType
+
+from tpuctl.cli import app
+
+
+def main() -> None:
+    """Run the command line and leave at once: tearing grpc down would cost 25 ms a command."""
+    app.install_signals()
+    sys.excepthook = report_bug
+    code = app.main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = code or 0
+    os._exit(code)
+
+
+def report_bug(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """What nobody foresaw: one line for the person, the traceback into a file. Exit code 1."""
+    lines = traceback.format_exception(kind, error, trace)
+    if "--debug" in sys.argv:
+        sys.stderr.writelines(lines)
+        os._exit(1)
+    with tempfile.NamedTemporaryFile("w", prefix="tpuctl-bug-", suffix=".txt", delete=False) as file:
+        file.writelines(lines)
+    sys.stderr.write(f"error: a bug in tpuctl: {' '.join(lines[-1].split())}\n")
+    sys.stderr.write(f"hint: please report it with {file.name}\n")
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

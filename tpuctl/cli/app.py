@@ -1,0 +1,125 @@
+"""The command tree, and the one place where errors become a line, a hint and an exit code."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import Abort, Exit, TyperException
+
+from tpuctl import __version__
+from tpuctl.cli.options import shared_options
+from tpuctl.cli.runtime import Runtime
+from tpuctl.errors import TpuctlError, UsageError
+
+INTERRUPTED = 130
+TERMINATED = 143
+
+COMMANDS = {
+    "node": ("node", "Create, use and delete nodes (TPU slices)."),
+    "queued-resource": ("queued_resource", "Request slices that wait for capacity (alias: qr)."),
+    "job": ("job", "Run programs on every worker of a slice, and bring them back."),
+    "data": ("data", "Copy data to and from Cloud Storage."),
+    "checkpoint": ("checkpoint", "Look at checkpoints."),
+    "catalog": ("catalog", "Accelerator types, zones, runtime versions and prices."),
+    "context": ("context", "Projects, zones and credentials to work with."),
+    "local": ("local", "The cloud in a box: rehearse everything offline."),
+    "supervisor": ("supervisor", "Look after the jobs of a context."),
+    "run": ("run", "Submit a job, follow it, tear its slice down."),
+    "top": ("top", "Watch the workers of running jobs."),
+    "quickstart": ("quickstart", "See the whole story happen on this machine."),
+}
+ALIASES = {"qr": "queued-resource"}
+
+
+class LazyGroup(TyperGroup):
+    """The root: knows every noun by name, and imports the one that is named."""
+
+    def __init__(self, *args: Any, params: list[Any] | None = None, **extra: Any) -> None:
+        super().__init__(*args, params=[*(params or []), *shared_options()], **extra)
+        for name, (_, text) in COMMANDS.items():
+            self.commands.setdefault(name, TyperGroup(name=name, help=text))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Load the module behind the name; completion comes through here as well."""
+        if args:
+            args = [ALIASES.get(args[0], args[0]), *args[1:]]
+        if args and args[0] in COMMANDS:
+            module = import_module(f"tpuctl.cli.{COMMANDS[args[0]][0]}")
+            command = typer.main.get_command(module.app)
+            command.name = args[0]
+            self.commands[args[0]] = command
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Cloud TPU slices, data, jobs and checkpoints from a terminal.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"tpuctl {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Cloud TPU slices, data, jobs and checkpoints from a terminal."""
+
+
+def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> int:
+    """Run one command and return its exit code."""
+    runtime = runtime or Runtime()
+    try:
+        code = app(args=argv, obj=runtime, standalone_mode=False, prog_name="tpuctl")
+        return code if isinstance(code, int) else 0
+    except TpuctlError as error:
+        if runtime.shared.debug:
+            raise
+        runtime.output.failure(error)
+        return error.exit_code
+    except TyperException as error:
+        runtime.output.failure(_usage(error))
+        return UsageError.exit_code
+    except Exit as stop:
+        return stop.exit_code
+    except (Abort, KeyboardInterrupt) as stop:
+        runtime.output.interrupted(runtime.goes_on)
+        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+    except BrokenPipeError:
+        return 0  # the reader of our output has seen enough, as `head` does
+    finally:
+        runtime.close()
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a command as Ctrl-C does, with its own exit code."""
+
+
+def terminate(_number: int, _frame: FrameType | None) -> None:
+    """The handler of SIGTERM."""
+    raise Terminated
+
+
+def install_signals() -> None:
+    """Make SIGTERM end commands in an orderly way."""
+    signal.signal(signal.SIGTERM, terminate)
+
+
+def _usage(error: TyperException) -> UsageError:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "tpuctl"
+    return UsageError(error.format_message().rstrip("."), hint=f"run: {command} --help")

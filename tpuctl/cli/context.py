@@ -1,0 +1,162 @@
+"""`tpuctl context ...`: where commands go."""
+
+from dataclasses import asdict, fields
+from typing import Annotated
+
+import typer
+
+from tpuctl import config
+from tpuctl.cli.options import Noun
+from tpuctl.cli.runtime import Runtime
+from tpuctl.config import DEFAULT_CONTEXT, Config, Context
+from tpuctl.errors import ConflictError, NotFoundError, UsageError
+from tpuctl.operations import local, preflight
+from tpuctl.operations.specs import check_name
+
+app = Noun("Projects, zones and credentials to work with.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.")]
+COLUMNS = {
+    "name": lambda row: row["name"],
+    "current": lambda row: row["current"],
+    "project": lambda row: row["project"],
+    "zone": lambda row: row["zone"],
+    "bucket": lambda row: row["bucket"],
+}
+SHOWN = {
+    "setting": lambda row: row[0],
+    "value": lambda row: row[1],
+    "source": lambda row: row[2],
+}
+
+
+@app.verb("list")
+def list_contexts(ctx: typer.Context) -> None:
+    """List contexts; the built-in `local` is always there."""
+    runtime = ctx.ensure_object(Runtime)
+    current = runtime.context_name.value
+    rows = [{**asdict(one), "current": name == current} for name, one in _known(runtime).items()]
+    builtin = sorted({DEFAULT_CONTEXT, *local.names(runtime.home)})
+    for name in builtin:
+        line = local.running(runtime.home, name) or {}
+        row = {key: line.get(key) for key in ("project", "zone", "bucket")}
+        rows.append({**row, "name": name, "current": name == current})
+    runtime.output.items(sorted(rows, key=lambda row: str(row["name"])), COLUMNS)
+
+
+@app.verb("use")
+def use(ctx: typer.Context, name: Name) -> None:
+    """Make a context the one that commands use."""
+    runtime = ctx.ensure_object(Runtime)
+    known = {DEFAULT_CONTEXT, *local.names(runtime.home), *runtime.config.contexts}
+    if name not in known:
+        raise NotFoundError(f"there is no context {name!r}", hint="run: tpuctl context list")
+    config.save(runtime.home, Config(name, runtime.config.contexts))
+    runtime.output.note(f"commands use context {name!r} now")
+
+
+@app.verb("create")
+def create(
+    ctx: typer.Context,
+    name: Name,
+    bucket: Annotated[str, typer.Option(metavar="NAME", help="Bucket for jobs and data.")],
+    credentials: Annotated[
+        str,
+        typer.Option(metavar="SOURCE", help="application-default, or a key file."),
+    ] = config.APPLICATION_DEFAULT,
+    dialer: Annotated[
+        str, typer.Option(metavar="HOW", help="direct, internal or socks5://HOST:PORT.")
+    ] = "direct",
+    tpu_endpoint: Annotated[str, typer.Option(metavar="HOST:PORT")] = config.GOOGLE_TPU,
+    storage_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_STORAGE,
+) -> None:
+    """Check that a project, zone and bucket can be used, and keep them as a context."""
+    runtime = ctx.ensure_object(Runtime)
+    check_name(name)
+    if (
+        name == DEFAULT_CONTEXT
+        or name in runtime.config.contexts
+        or local.exists(runtime.home, name)
+    ):
+        raise ConflictError(
+            f"context {name!r} exists", hint=f"run: tpuctl context delete {name}, or choose a name"
+        )
+    if not (runtime.shared.project and runtime.shared.zone):
+        raise UsageError("say which project and zone", hint="add --project ID --zone ZONE")
+    context = Context(
+        name,
+        runtime.shared.project,
+        runtime.shared.zone,
+        bucket.removeprefix("gs://").rstrip("/"),
+        tpu_endpoint,
+        storage_endpoint,
+        credentials,
+        dialer,
+    )
+    config.refuse_redirected(context, runtime.environ)
+    _require_working(runtime, context)
+    contexts = {**runtime.config.contexts, name: context}
+    config.save(runtime.home, Config(runtime.config.current, contexts))
+    runtime.output.note(f"context {name!r} is made; to use it: tpuctl context use {name}")
+
+
+@app.verb("delete")
+def delete(ctx: typer.Context, name: Name) -> None:
+    """Forget a context; nothing in the cloud is touched."""
+    runtime = ctx.ensure_object(Runtime)
+    if name not in runtime.config.contexts:
+        hint = "run: tpuctl context list"
+        if name == DEFAULT_CONTEXT or local.exists(runtime.home, name):
+            hint = f"a local cloud: run: tpuctl local down --name {name} --delete-state"
+        raise NotFoundError(f"there is no context {name!r} to delete", hint=hint)
+    rest = {key: one for key, one in runtime.config.contexts.items() if key != name}
+    current = None if runtime.config.current == name else runtime.config.current
+    config.save(runtime.home, Config(current, rest))
+    runtime.output.note(f"context {name!r} is forgotten")
+
+
+@app.verb("show")
+def show(ctx: typer.Context) -> None:
+    """Show every setting in use, and where it comes from."""
+    runtime = ctx.ensure_object(Runtime)
+    chosen = runtime.context_name
+    origin = "config.yaml" if chosen.value in runtime.config.contexts else "local cloud"
+    sources = {"name": chosen.source, **_override_sources(runtime)}
+    rows = [
+        (field.name, getattr(runtime.context, field.name), sources.get(field.name, origin))
+        for field in fields(Context)
+    ]
+    runtime.output.items([*rows, ("home", str(runtime.home), _home_source(runtime))], SHOWN)
+
+
+def _known(runtime: Runtime) -> dict[str, Context]:
+    return dict(runtime.config.contexts)
+
+
+def _override_sources(runtime: Runtime) -> dict[str, str]:
+    found = {}
+    for key, flag in (("project", runtime.shared.project), ("zone", runtime.shared.zone)):
+        variable = f"TPUCTL_{key.upper()}"
+        if flag:
+            found[key] = f"flag --{key}"
+        elif runtime.environ.get(variable):
+            found[key] = f"environment {variable}"
+    return found
+
+
+def _home_source(runtime: Runtime) -> str:
+    return "environment TPUCTL_HOME" if runtime.environ.get("TPUCTL_HOME") else "default"
+
+
+def _require_working(runtime: Runtime, context: Context) -> None:
+    failed = None
+    for check in preflight.checks(context):
+        runtime.output.note(f"{'ok    ' if check.error is None else 'FAILED'} {check.name}")
+        if check.error:
+            runtime.output.note(f"       {check.error}\n       fix: {check.fix}")
+            failed = failed or check
+    if failed and failed.error:
+        raise type(failed.error)(
+            f"context {context.name!r} was not made: {failed.name}: {failed.error}",
+            hint=f"run: {failed.fix}",
+        )

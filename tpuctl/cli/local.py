@@ -1,0 +1,139 @@
+"""`tpuctl local ...`: the cloud in a box."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.options import Noun
+from tpuctl.cli.runtime import Runtime
+from tpuctl.config import DEFAULT_CONTEXT, Context
+from tpuctl.errors import ConflictError, NotFoundError, UsageError
+from tpuctl.models.duration import seconds
+from tpuctl.operations import local
+
+app = Noun("The cloud in a box: rehearse everything offline.")
+
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Which local cloud.")]
+STATUS = {
+    "name": lambda row: row["name"],
+    "state": lambda row: row["state"],
+    "pid": lambda row: row.get("pid"),
+    "nodes": lambda row: row.get("nodes"),
+    "queued_resources": lambda row: row.get("queued_resources"),
+    "objects": lambda row: row.get("objects"),
+    "mode": lambda row: row.get("mode"),
+    "state_dir": lambda row: row["state_dir"],
+}
+
+
+@app.verb("up")
+def up(
+    ctx: typer.Context,
+    name: Name = DEFAULT_CONTEXT,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML file of capacity, delays and spot life."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="First of five ports, instead of free ones.")
+    ] = None,
+    time_scale: Annotated[
+        float, typer.Option(metavar="N", help="Simulated seconds per real second.")
+    ] = 1.0,
+) -> None:
+    """Start a local cloud, or find it running; prints its endpoints as one JSON line."""
+    runtime = ctx.ensure_object(Runtime)
+    if name in runtime.config.contexts:
+        raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
+    options = local.Options(scenario.absolute() if scenario else None, port, time_scale)
+    runtime.output.line(json.dumps(local.up(runtime.home, name, options)))
+
+
+@app.verb("down")
+def down(
+    ctx: typer.Context,
+    name: Name = DEFAULT_CONTEXT,
+    delete_state: Annotated[
+        bool, typer.Option("--delete-state", help="Delete its nodes, buckets and disks as well.")
+    ] = False,
+) -> None:
+    """End a local cloud and its workers; its state is kept unless you say otherwise."""
+    runtime = ctx.ensure_object(Runtime)
+    ended = local.down(runtime.home, name)
+    if delete_state:
+        local.remove(runtime.home, name)
+    runtime.output.note(f"local cloud {name!r} {'is down' if ended else 'was not running'}")
+
+
+@app.verb("status")
+def status(ctx: typer.Context) -> None:
+    """List the local clouds of this machine."""
+    runtime = ctx.ensure_object(Runtime)
+    rows = []
+    for name in local.names(runtime.home):
+        line = local.running(runtime.home, name)
+        row = {"name": name, "state": "DOWN", "state_dir": str(local.directory(runtime.home, name))}
+        rows.append({**row, **line, "state": "UP", **local.control(line).status()} if line else row)
+    runtime.output.items(rows, STATUS)
+
+
+@app.verb("reset")
+def reset(
+    ctx: typer.Context,
+    name: Name = DEFAULT_CONTEXT,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete every node, request, job and object of a running local cloud."""
+    runtime = ctx.ensure_object(Runtime)
+    control = local.control(_line(runtime, name))
+    runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
+    control.reset()
+    runtime.output.note(f"local cloud {name!r} is empty")
+
+
+@app.verb("env")
+def env(ctx: typer.Context, name: Name = DEFAULT_CONTEXT) -> None:
+    """Print the exports that point other programs at it: eval "$(tpuctl local env)"."""
+    runtime = ctx.ensure_object(Runtime)
+    for variable, value in local.environment(_line(runtime, name)).items():
+        runtime.output.line(f"export {variable}={shlex.quote(value)}")
+
+
+@app.verb("preempt")
+def preempt(
+    ctx: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    notice: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Warn first, such as 20s; default: drawn by chance."),
+    ] = None,
+    no_notice: Annotated[bool, typer.Option("--no-notice", help="Take it at once.")] = False,
+) -> None:
+    """Take a node away, as Google does with spot capacity."""
+    runtime = ctx.ensure_object(Runtime)
+    if notice and no_notice:
+        raise UsageError("--notice and --no-notice exclude each other")
+    notice_s = 0.0 if no_notice else seconds(notice) if notice else None
+    context = runtime.context
+    control = local.control(_line(runtime, context.name))
+    control.preempt(node, context.zone, notice_s)
+    runtime.output.note(f"node {node!r} is being preempted")
+
+
+def provided(runtime: Runtime, context: Context) -> frozenset[str]:
+    """What a job file may require of this context."""
+    is_ours = context.name not in runtime.config.contexts
+    return local.PROVIDES if is_ours else frozenset()
+
+
+def _line(runtime: Runtime, name: str) -> dict[str, object]:
+    line = local.running(runtime.home, name)
+    if line is None:
+        raise NotFoundError(
+            f"there is no running local cloud {name!r}",
+            hint=f"run: tpuctl local up{'' if name == DEFAULT_CONTEXT else f' --name {name}'}",
+        )
+    return dict(line)

@@ -1,0 +1,215 @@
+"""`tpuctl node ...`: slices themselves."""
+
+from typing import Annotated, Any
+
+import typer
+
+from tpuctl.cli import node_shell
+from tpuctl.cli import slice_options as slices
+from tpuctl.cli.options import Noun
+from tpuctl.cli.output import Moment, Usd
+from tpuctl.cli.parsing import pairs
+from tpuctl.cli.progress import show_states, working
+from tpuctl.cli.runtime import Runtime
+from tpuctl.models.duration import seconds
+from tpuctl.models.node import Node
+from tpuctl.operations import cost, lifecycle
+from tpuctl.operations.specs import Asked, check_labels, node_spec
+from tpuctl.operations.wait import Patience
+
+app = Noun("Create, use and delete nodes (TPU slices).")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
+
+
+def usd_per_hour(node: Node) -> Usd | None:
+    """What the node costs while it is READY."""
+    usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
+    return None if usd is None else Usd(usd)
+
+
+COLUMNS = {
+    "name": lambda node: node.name,
+    "zone": lambda node: node.zone,
+    "accelerator_type": lambda node: node.accelerator_type,
+    "state": lambda node: node.state,
+    "workers": lambda node: len(node.workers),
+    "provisioning": lambda node: node.provisioning,
+    "created": lambda node: Moment(node.created_s),
+    "usd_per_hour": usd_per_hour,
+}
+DETAILS = {
+    **COLUMNS,
+    "runtime_version": lambda node: node.runtime_version,
+    "health": lambda node: node.health,
+    "queued_resource": lambda node: node.queued_resource,
+    "addresses": lambda node: [worker.ip_address for worker in node.workers],
+    "labels": lambda node: dict(node.labels),
+    "description": lambda node: node.description,
+    "id": lambda node: str(node.node_id),
+}
+
+
+@app.verb("create")
+def create(
+    ctx: typer.Context,
+    name: Name,
+    accelerator_type: slices.AcceleratorType = None,
+    generation: slices.Generation = None,
+    topology: slices.Topology = None,
+    runtime_version: slices.RuntimeVersion = None,
+    spot: slices.Spot = False,
+    reserved: slices.Reserved = False,
+    labels: slices.Labels = None,
+    metadata: slices.Metadata = None,
+    network: slices.Network = None,
+    subnetwork: slices.Subnetwork = None,
+    internal_ips: slices.InternalIps = False,
+    service_account: slices.ServiceAccount = None,
+    no_wait: slices.NoWait = False,
+    timeout: slices.Timeout = None,
+) -> None:
+    """Create a node and wait until it is READY."""
+    runtime = ctx.ensure_object(Runtime)
+    limit_s = seconds(timeout) if timeout else None
+    zone = runtime.context.zone
+    spec = node_spec(
+        Asked(
+            name,
+            zone,
+            accelerator_type,
+            generation,
+            topology,
+            runtime_version,
+            spot,
+            reserved,
+            pairs(labels, "--labels"),
+            pairs(metadata, "--metadata"),
+            network,
+            subnetwork,
+            internal_ips,
+            service_account,
+        )
+    )
+    slices.say_price(runtime, spec)
+    ready = lifecycle.create(runtime.tpu, spec, runtime.access)
+    slices.goes_on(runtime, spec, "node", f"tpuctl node delete {name} --zone {zone}")
+    if no_wait:
+        runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
+        return
+    with working(runtime, f"creating node {name}"):
+        node = ready(Patience(limit_s, runtime.sleep))
+    runtime.output.items([node], COLUMNS)
+
+
+@app.verb("list")
+def list_nodes(ctx: typer.Context) -> None:
+    """List nodes, in every zone unless one is named, with what they cost."""
+    runtime = ctx.ensure_object(Runtime)
+    if runtime.nothing_local_yet():
+        runtime.output.items([], COLUMNS)
+        return
+    nodes, unreachable = runtime.tpu.list_nodes(runtime.listing_zone)
+    title = f"nodes of {runtime.context.name}"
+    runtime.output.items(sorted(nodes, key=lambda n: (n.zone, n.name)), COLUMNS, title=title)
+    for zone in unreachable:
+        runtime.output.warn(f"{zone} did not answer: its nodes are not shown")
+
+
+@app.verb("describe")
+def describe(ctx: typer.Context, name: Name) -> None:
+    """Show one node."""
+    runtime = ctx.ensure_object(Runtime)
+    runtime.output.item(lifecycle.find(runtime.tpu, runtime.context.zone, name), DETAILS)
+
+
+@app.verb("delete")
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    node_only: Annotated[
+        bool, typer.Option("--node-only", help="Keep the queued resource that owns it.")
+    ] = False,
+    yes: slices.Yes = False,
+    no_wait: slices.NoWait = False,
+) -> None:
+    """Delete a node, and the queued resource that owns it: a suspended one holds quota."""
+    runtime = ctx.ensure_object(Runtime)
+    planned = lifecycle.deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
+    owner = f" and queued resource {planned.request!r}" if planned.request else ""
+    price = usd_per_hour(planned.node)
+    what = f"node {name!r}{owner} in context {runtime.context.name!r}"
+    runtime.confirm(f"Delete {what} ({price or 'no known'} USD/h)?", yes=yes)
+    done = lifecycle.delete(runtime.tpu, planned)
+    runtime.goes_on.append(f"the deletion of {what} goes on")
+    if not no_wait:
+        done(Patience(sleep=runtime.sleep))
+    runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+
+
+@app.verb("start")
+def start(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
+    """Start a stopped node (of one worker)."""
+    _turn(ctx, name, lifecycle.start, "starting", no_wait=no_wait)
+
+
+@app.verb("stop")
+def stop(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
+    """Stop a node (of one worker): its disk stays, the price ends."""
+    _turn(ctx, name, lifecycle.stop, "stopping", no_wait=no_wait)
+
+
+@app.verb("update")
+def update(
+    ctx: typer.Context,
+    name: Name,
+    description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="K=V,K=V", help="Set labels; `K=` removes one.")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="K=V,K=V", help="Set metadata; `K=` removes it.")
+    ] = None,
+) -> None:
+    """Change the description, labels or metadata of a READY node."""
+    runtime = ctx.ensure_object(Runtime)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    changes: dict[str, Any] = {}
+    if description is not None:
+        changes["description"] = description
+    if labels is not None:
+        changes["labels"] = lifecycle.merged(node.labels, pairs(labels, "--labels"))
+        check_labels(changes["labels"])
+    if metadata is not None:
+        changes["metadata"] = lifecycle.merged(node.metadata, pairs(metadata, "--metadata"))
+    patience = Patience(sleep=runtime.sleep)
+    node = lifecycle.update(runtime.tpu, node.zone, name, changes, patience)
+    runtime.output.items([node], COLUMNS)
+
+
+@app.verb("wait")
+def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None:
+    """Wait until a node is READY."""
+    runtime = ctx.ensure_object(Runtime)
+    patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
+    lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    states = lifecycle.until_ready(runtime.tpu, runtime.context.zone, name, patience)
+    node = show_states(runtime, "node", states)
+    runtime.output.items([node] if node else [], COLUMNS)
+
+
+def _turn(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
+    runtime = ctx.ensure_object(Runtime)
+    lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    done = turn(runtime.tpu, runtime.context.zone, name)
+    runtime.goes_on.append(f"{doing} node {name!r} goes on")
+    if no_wait:
+        runtime.output.note(f"{doing} node {name!r}")
+        return
+    with working(runtime, f"{doing} node {name}"):
+        node = done(Patience(sleep=runtime.sleep))
+    runtime.output.items([node], COLUMNS)
+
+
+app.verb("ssh")(node_shell.ssh)
+app.verb("exec")(node_shell.execute)

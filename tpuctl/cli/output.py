@@ -1,0 +1,178 @@
+"""Data to stdout, all else to stderr; the one place that knows tables, JSON and terminals."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TextIO, TypeVar
+
+from tpuctl.cli.options import Format, Shared
+from tpuctl.errors import TpuctlError
+
+T = TypeVar("T")
+Columns = Mapping[str, Callable[[T], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time: RFC 3339 for programs, an age for people."""
+
+    epoch_s: float
+
+    def __str__(self) -> str:
+        return datetime.fromtimestamp(self.epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Usd:
+    """Dollars: a number for programs, two or more digits for people."""
+
+    amount: float
+
+    def __str__(self) -> str:
+        return f"{self.amount:.2f}" if self.amount >= 0.1 else f"{self.amount:.4f}"
+
+
+@dataclass
+class Output:
+    """Two streams, and the shared options that say how to use them."""
+
+    shared: Shared
+    out: TextIO
+    err: TextIO
+    now: Callable[[], float]
+
+    @property
+    def format(self) -> str:
+        """How results are printed."""
+        return self.shared.output
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads stdout."""
+        return self.out.isatty()
+
+    def items(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
+        """Print a list: one row or one JSON object per item."""
+        rows = [{key: get(item) for key, get in columns.items()} for item in items]
+        if self.format in (Format.JSON, Format.YAML):
+            self.document([_plain(row) for row in rows])
+        elif self.format == Format.NAME:
+            self.out.writelines(f"{next(iter(row.values()))}\n" for row in rows)
+        elif self.is_terminal:
+            self._table(rows, list(columns), title)
+        else:
+            self.out.writelines("\t".join(map(_cell, row.values())) + "\n" for row in rows)
+
+    def item(self, item: T, columns: Columns[T]) -> None:
+        """Print one thing: a field per line, or one JSON object."""
+        row = {key: get(item) for key, get in columns.items()}
+        if self.format in (Format.JSON, Format.YAML):
+            self.document(_plain(row))
+        elif self.format == Format.NAME:
+            self.out.write(f"{next(iter(row.values()))}\n")
+        else:
+            width = max(map(len, row)) + 2
+            for key, value in row.items():
+                self.out.write(f"{key:<{width}}{_cell(value)}\n")
+
+    def document(self, value: Any) -> None:
+        """Print a JSON or YAML document."""
+        if self.format == Format.YAML:
+            import yaml
+
+            self.out.write(yaml.safe_dump(value, sort_keys=False))
+        else:
+            self.out.write(json.dumps(value, indent=2) + "\n")
+
+    def line(self, text: str) -> None:
+        """Print a line of data."""
+        self.out.write(text + "\n")
+
+    def note(self, text: str) -> None:
+        """Tell the person something, unless asked to be quiet."""
+        if not self.shared.quiet:
+            self.err.write(text + "\n")
+            self.err.flush()
+
+    def warn(self, text: str) -> None:
+        """Tell the person something that must not be missed."""
+        self.err.write(f"warning: {text}\n")
+        self.err.flush()
+
+    def failure(self, error: TpuctlError) -> None:
+        """Print an error and what to do about it; in JSON on stderr too, with its reason."""
+        text = " ".join(str(error).split())
+        if self.format == Format.JSON:
+            found = {"error": text, "reason": error.reason, "exit_code": error.exit_code}
+            self.err.write(json.dumps(found | ({"hint": error.hint} if error.hint else {})) + "\n")
+            return
+        self.err.write(f"error: {text}\n")
+        if error.hint:
+            self.err.write(f"hint: {error.hint}\n")
+
+    def interrupted(self, goes_on: Sequence[str]) -> None:
+        """After Ctrl-C: what still goes on, and the command that ends it."""
+        self.err.write("\ninterrupted\n")
+        self.err.writelines(f"{line}\n" for line in goes_on)
+
+    def _table(self, rows: list[dict[str, Any]], keys: list[str], title: str) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
+        for key in keys:
+            numeric = any(isinstance(row[key], (int, float, Usd)) for row in rows)
+            table.add_column(key.replace("_", " ").upper(), justify="right" if numeric else "left")
+        for row in rows:
+            table.add_row(*(self._styled(value) for value in row.values()))
+        Console(file=self.out, highlight=False).print(table)
+
+    def _styled(self, value: Any) -> Any:
+        from rich.text import Text
+
+        if isinstance(value, Moment):
+            return Text(age(self.now() - value.epoch_s))
+        text = _cell(value)
+        return Text(text, style=STATE_STYLES.get(text, ""))
+
+
+STATE_STYLES = {
+    **dict.fromkeys(("READY", "ACTIVE", "SUCCEEDED", "RUNNING", "COMPLETE"), "green"),
+    **dict.fromkeys(("PREEMPTED", "SUSPENDED", "FAILED", "TERMINATED", "BAD", "LOST"), "red"),
+    **dict.fromkeys(("CREATING", "PROVISIONING", "WAITING", "PREPARING", "RECOVERING"), "yellow"),
+}
+
+
+def age(seconds: float) -> str:
+    """How long ago, for people: `45 s`, `3 m`, `2 h`, `5 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_cell, value))
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_cell(inner)}" for key, inner in value.items())
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Moment):
+        return str(value)
+    if isinstance(value, Usd):
+        return round(value.amount, 6)
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value

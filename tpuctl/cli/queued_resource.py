@@ -1,0 +1,155 @@
+"""`tpuctl queued-resource ...` (`qr`): slices that wait for capacity."""
+
+import uuid
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli import slice_options as slices
+from tpuctl.cli.options import Noun
+from tpuctl.cli.output import Moment, Usd
+from tpuctl.cli.parsing import pairs
+from tpuctl.cli.progress import show_states, working
+from tpuctl.cli.runtime import Runtime
+from tpuctl.models.duration import seconds
+from tpuctl.models.queued_resource import QueuedResource
+from tpuctl.operations import cost, queued_resources
+from tpuctl.operations.specs import Asked, check_name, node_spec
+from tpuctl.operations.wait import Patience
+
+app = Noun("Request slices that wait for capacity.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The queued resource.")]
+
+
+def usd_per_hour(request: QueuedResource) -> Usd | None:
+    """What its node costs while it is READY."""
+    usd = cost.usd_per_hour(request.accelerator_type, request.zone, request.provisioning)
+    return None if usd is None else Usd(usd)
+
+
+COLUMNS = {
+    "name": lambda request: request.name,
+    "zone": lambda request: request.zone,
+    "accelerator_type": lambda request: request.accelerator_type,
+    "state": lambda request: request.state,
+    "nodes": lambda request: list(request.node_names),
+    "provisioning": lambda request: request.provisioning,
+    "created": lambda request: Moment(request.created_s),
+    "usd_per_hour": usd_per_hour,
+}
+DETAILS = {
+    **COLUMNS,
+    "runtime_version": lambda request: request.runtime_version,
+    "state_initiator": lambda request: request.initiator,
+    "failure": lambda request: request.failure,
+}
+
+
+@app.verb("create")
+def create(
+    ctx: typer.Context,
+    name: Name,
+    accelerator_type: slices.AcceleratorType = None,
+    generation: slices.Generation = None,
+    topology: slices.Topology = None,
+    node_id: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of its node; default: the same.")
+    ] = None,
+    runtime_version: slices.RuntimeVersion = None,
+    spot: slices.Spot = False,
+    reserved: slices.Reserved = False,
+    labels: slices.Labels = None,
+    metadata: slices.Metadata = None,
+    network: slices.Network = None,
+    subnetwork: slices.Subnetwork = None,
+    internal_ips: slices.InternalIps = False,
+    service_account: slices.ServiceAccount = None,
+) -> None:
+    """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
+    runtime = ctx.ensure_object(Runtime)
+    check_name(name)
+    zone = runtime.context.zone
+    spec = node_spec(
+        Asked(
+            node_id or name,
+            zone,
+            accelerator_type,
+            generation,
+            topology,
+            runtime_version,
+            spot,
+            reserved,
+            pairs(labels, "--labels"),
+            pairs(metadata, "--metadata"),
+            network,
+            subnetwork,
+            internal_ips,
+            service_account,
+        )
+    )
+    slices.say_price(runtime, spec)
+    request = queued_resources.create(
+        runtime.tpu, name, spec, runtime.access, request_id=str(uuid.uuid4())
+    )
+    runtime.output.items([request], COLUMNS)
+
+
+@app.verb("list")
+def list_requests(ctx: typer.Context) -> None:
+    """List requests, in every zone unless one is named."""
+    runtime = ctx.ensure_object(Runtime)
+    if runtime.nothing_local_yet():
+        runtime.output.items([], COLUMNS)
+        return
+    requests, unreachable = runtime.tpu.list_queued_resources(runtime.listing_zone)
+    title = f"queued resources of {runtime.context.name}"
+    runtime.output.items(sorted(requests, key=lambda r: (r.zone, r.name)), COLUMNS, title=title)
+    for zone in unreachable:
+        runtime.output.warn(f"{zone} did not answer: its requests are not shown")
+
+
+@app.verb("describe")
+def describe(ctx: typer.Context, name: Name) -> None:
+    """Show one request."""
+    runtime = ctx.ensure_object(Runtime)
+    request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
+    runtime.output.item(request, DETAILS)
+
+
+@app.verb("wait")
+def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None:
+    """Wait until a request is ACTIVE: its node is READY."""
+    runtime = ctx.ensure_object(Runtime)
+    request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
+    end = f"tpuctl qr delete {name} --force --zone {request.zone}"
+    runtime.goes_on.append(f"queued resource {name!r} goes on; end it with: {end}")
+    patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
+    states = queued_resources.until_active(runtime.tpu, request.zone, name, patience)
+    last = show_states(runtime, "queued resource", states)
+    runtime.output.items([last] if last else [], COLUMNS)
+
+
+@app.verb("delete")
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when it is ACTIVE: deletes its node first.")
+    ] = False,
+    yes: slices.Yes = False,
+    no_wait: slices.NoWait = False,
+) -> None:
+    """Delete a request, and its node with it."""
+    runtime = ctx.ensure_object(Runtime)
+    request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
+    queued_resources.require_deletable(request, force=force)
+    nodes = "".join(f" and node {node!r}" for node in request.node_names)
+    what = f"queued resource {name!r}{nodes} in context {runtime.context.name!r}"
+    runtime.confirm(f"Delete {what} ({usd_per_hour(request) or 'no known'} USD/h)?", yes=yes)
+    done = queued_resources.delete(runtime.tpu, request)
+    runtime.goes_on.append(f"the deletion of {what} goes on")
+    if not no_wait:
+        with working(runtime, f"deleting {name}"):
+            done(Patience(sleep=runtime.sleep))
+    runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")

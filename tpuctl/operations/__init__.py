@@ -1,0 +1,1 @@
+"""What tpuctl does: takes apis and models, returns models or yields events; never prints."""

@@ -1,0 +1,27 @@
+"""What slices cost: dated list prices, never a guess."""
+
+from tpuctl import catalog
+from tpuctl.models.node import Provisioning
+
+SECONDS_AN_HOUR = 3600.0
+
+
+def hourly(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price | None:
+    """The public price of a slice, or None where none is known."""
+    if provisioning == Provisioning.RESERVED:
+        return None
+    try:
+        return catalog.price(accelerator_type, zone, provisioning)
+    except catalog.UnknownError:
+        return None
+
+
+def usd_per_hour(accelerator_type: str, zone: str, provisioning: str) -> float | None:
+    """Dollars an hour for a slice, or None where no public price is known."""
+    price = hourly(accelerator_type, zone, provisioning)
+    return price.usd_per_hour if price else None
+
+
+def usd(price: catalog.Price | None, ready_s: float) -> float | None:
+    """Dollars for a slice that was READY for so many seconds; only READY is billed."""
+    return None if price is None else price.usd_per_hour * ready_s / SECONDS_AN_HOUR

@@ -1,0 +1,66 @@
+"""One command on many workers at once, over SSH."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tpuctl.api.keys import Access
+from tpuctl.errors import TransientError, UsageError
+from tpuctl.models.node import Node, Worker
+from tpuctl.models.operation import Completed
+
+if TYPE_CHECKING:
+    from tpuctl.api.shell import Shell
+    from tpuctl.api.tpu import TpuApi
+
+AT_ONCE = 32
+UNREACHABLE = 255
+"""The exit status that stands for a worker that could not be reached, as ssh has it."""
+
+
+def chosen(node: Node, workers: str) -> list[Worker]:
+    """Workers by gcloud's grammar: `all`, `0`, `1,4,6`, `1-3`. Raises UsageError."""
+    if workers == "all":
+        return list(node.workers)
+    ids = [number for part in workers.split(",") for number in _range(part, workers)]
+    missing = [number for number in ids if number >= len(node.workers)]
+    if missing:
+        raise UsageError(
+            f"node {node.name!r} has no worker {missing[0]}",
+            hint=f"it has workers 0 to {len(node.workers) - 1}",
+        )
+    return [node.workers[number] for number in dict.fromkeys(ids)]
+
+
+async def on_workers(
+    api: TpuApi,
+    node: Node,
+    workers: Sequence[Worker],
+    access: Access,
+    work: Callable[[Shell], Awaitable[Completed]],
+) -> list[Completed]:
+    """Do the work on every worker, bounded in number; a lost worker is a result, not an error."""
+    from tpuctl.api.shell import open_shell  # ssh takes a tenth of a second to load
+
+    keys = await asyncio.to_thread(api.host_keys, node.zone, node.name)
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(worker: Worker) -> Completed:
+        async with gate:
+            try:
+                key = keys[worker.worker_id] if worker.worker_id < len(keys) else None
+                async with await open_shell(worker, access, host_key=key) as shell:
+                    return await work(shell)
+            except TransientError as error:
+                return Completed(worker.worker_id, UNREACHABLE, lost=str(error))
+
+    return list(await asyncio.gather(*(one(worker) for worker in workers)))
+
+
+def _range(part: str, whole: str) -> range:
+    first, dash, last = part.partition("-")
+    if not first.isdigit() or (dash and not last.isdigit()):
+        raise UsageError(f"{whole!r} does not name workers", hint="write all, 0, 1,4,6 or 1-3")
+    return range(int(first), int(last if dash else first) + 1)

@@ -1,0 +1,148 @@
+"""Nodes come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.api.keys import Access, with_key
+from tpuctl.errors import (
+    NotFoundError,
+    PreconditionError,
+    PreemptedError,
+    TpuctlError,
+    UsageError,
+)
+from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
+from tpuctl.operations import wait
+from tpuctl.operations.wait import Patience
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu import TpuApi
+
+UPDATABLE = ("description", "labels", "metadata", "tags")
+SETTLED_STATES = frozenset({NodeState.READY, NodeState.STOPPED}) | LOST_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What a deletion takes with it: the node, and the queued resource that owns it."""
+
+    node: Node
+    request: str | None
+
+
+def find(api: TpuApi, zone: str, name: str) -> Node:
+    """The node of that name; NotFoundError says where it is when it is in another zone."""
+    try:
+        return api.get_node(zone, name)
+    except NotFoundError:
+        nodes, _ = api.list_nodes()
+    elsewhere = sorted(node.zone for node in nodes if node.name == name)
+    if elsewhere:
+        raise NotFoundError(
+            f"node {name!r} is not in {zone} but in {', '.join(elsewhere)}",
+            hint=f"add: --zone {elsewhere[0]}",
+        )
+    raise NotFoundError(f"there is no node {name!r} in {zone}", hint="run: tpuctl node list")
+
+
+def create(api: TpuApi, spec: NodeSpec, access: Access) -> Callable[[Patience], Node]:
+    """Ask for a node that lets our key in; what is returned waits until it is READY."""
+    metadata = with_key(dict(spec.metadata), access)
+    operation = api.create_node(_replaced(spec, metadata))
+    return lambda patience: _finished(api, operation, patience, spec.zone, spec.name, "create")
+
+
+def start(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
+    """Ask for a stopped node to start."""
+    operation = api.start_node(zone, name)
+    return lambda patience: _finished(api, operation, patience, zone, name, "start")
+
+
+def stop(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
+    """Ask for a node to stop; its disk stays, and it is no longer billed."""
+    operation = api.stop_node(zone, name)
+    return lambda patience: _finished(api, operation, patience, zone, name, "stop")
+
+
+def update(
+    api: TpuApi, zone: str, name: str, changes: Mapping[str, Any], patience: Patience
+) -> Node:
+    """Replace whole fields of a READY node."""
+    if not changes:
+        raise UsageError("nothing to update", hint="give --description, --labels or --metadata")
+    operation = api.update_node(zone, name, changes)
+    return _finished(api, operation, patience, zone, name, "update")
+
+
+def merged(old: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """A whole map with some keys changed; an empty value removes its key."""
+    together = {**old, **changes}
+    return {key: value for key, value in together.items() if value or key not in changes}
+
+
+def deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> Deletion:
+    """What deleting that node means."""
+    node = find(api, zone, name)
+    return Deletion(node, None if node_only else node.queued_resource)
+
+
+def delete(api: TpuApi, planned: Deletion) -> Callable[[Patience], None]:
+    """Ask for the deletion; what is returned waits until it is done."""
+    zone, name = planned.node.zone, planned.node.name
+    if planned.request:
+        operation = api.delete_queued_resource(zone, planned.request, force=True)
+    else:
+        operation = api.delete_node(zone, name)
+    return lambda patience: wait.operation_done(
+        api, operation, patience, subject=f"delete node {name!r}"
+    )
+
+
+def until_ready(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[Node]:
+    """The node at every change of state until it is READY; raises when it never will be."""
+    for node in wait.node_states(
+        api, zone, name, patience, until=lambda node: node.state in SETTLED_STATES
+    ):
+        yield node
+        if node.state in LOST_STATES:
+            raise PreemptedError(
+                f"node {name!r} is {node.state}", hint=f"run: tpuctl node delete {name}"
+            )
+        if node.state == NodeState.STOPPED:
+            raise PreconditionError(
+                f"node {name!r} is STOPPED", hint=f"run: tpuctl node start {name}"
+            )
+
+
+def require_ready(node: Node) -> Node:
+    """The node itself when commands can run on it; raises PreconditionError, PreemptedError."""
+    if node.state == NodeState.READY:
+        return node
+    kind: type[TpuctlError] = PreemptedError if node.state in LOST_STATES else PreconditionError
+    next_step = "delete" if node.state in LOST_STATES else "wait"
+    raise kind(
+        f"node {node.name!r} is {node.state}, not READY",
+        hint=f"run: tpuctl node {next_step} {node.name} --zone {node.zone}",
+    )
+
+
+def admit(api: TpuApi, node: Node, access: Access, patience: Patience) -> None:
+    """Let our key in, where the node was made by somebody else."""
+    metadata = with_key(dict(node.metadata), access)
+    if metadata is not None:
+        operation = api.update_node(node.zone, node.name, {"metadata": metadata})
+        wait.operation_done(api, operation, patience, subject=f"add our key to {node.name!r}")
+
+
+def _finished(
+    api: TpuApi, operation: Any, patience: Patience, zone: str, name: str, verb: str
+) -> Node:
+    wait.operation_done(api, operation, patience, subject=f"{verb} node {name!r}")
+    return api.get_node(zone, name)
+
+
+def _replaced(spec: NodeSpec, metadata: Mapping[str, str] | None) -> NodeSpec:
+    return spec if metadata is None else replace(spec, metadata=metadata)

@@ -1,0 +1,81 @@
+"""Whether a context can work, and the command that fixes what cannot."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tpuctl.config import Context
+from tpuctl.errors import TpuctlError
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing a context needs; `error` and `fix` when it has not got it."""
+
+    name: str
+    error: TpuctlError | None
+    fix: str
+
+
+def checks(context: Context) -> Iterator[Check]:
+    """Every check in order; a check that needs a failed one before it is not made."""
+    from tpuctl.api.connect import tpu_api
+
+    region = context.zone.rpartition("-")[0]
+    steps: tuple[tuple[str, Callable[[], object], str], ...] = (
+        (
+            "credentials",
+            lambda: tpu_api(context).close(),
+            "gcloud auth application-default login",
+        ),
+        (
+            "project and Cloud TPU API",
+            lambda: _asked(context, all_zones=True),
+            f"gcloud services enable tpu.googleapis.com --project={context.project}",
+        ),
+        (
+            "permission to list nodes",
+            lambda: _asked(context, all_zones=False),
+            f"gcloud projects add-iam-policy-binding {context.project} "
+            "--member=user:YOU@EXAMPLE.COM --role=roles/tpu.admin",
+        ),
+        (
+            "bucket",
+            lambda: _bucket(context),
+            f"gcloud storage buckets create gs://{context.bucket} "
+            f"--project={context.project} --location={region}",
+        ),
+    )
+    for name, attempt, fix in steps:
+        error = _attempted(attempt)
+        yield Check(name, error, fix)
+        if error and name != steps[2][0]:
+            return
+
+
+def _attempted(attempt: Callable[[], object]) -> TpuctlError | None:
+    try:
+        attempt()
+    except TpuctlError as error:
+        return error
+    return None
+
+
+def _asked(context: Context, *, all_zones: bool) -> None:
+    from tpuctl.api.connect import tpu_api
+
+    api = tpu_api(context)
+    try:
+        if all_zones:
+            api.list_zones()
+        else:
+            api.list_nodes(context.zone)
+    finally:
+        api.close()
+
+
+def _bucket(context: Context) -> None:
+    from tpuctl.api.connect import storage_client
+    from tpuctl.store import open_store
+
+    store = open_store(f"gs://{context.bucket}", client=storage_client(context))
+    next(iter(store.list("tpuctl/")), None)
