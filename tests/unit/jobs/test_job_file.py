@@ -1,0 +1,163 @@
+"""Job files: the whole schema, and one line for everything that can be wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from tpuctl.errors import UsageError
+from tpuctl.jobs.file import load
+from tpuctl.models.job import (
+    Checkpoints,
+    JobSpec,
+    Resources,
+    Restart,
+    Teardown,
+    Timeouts,
+)
+
+WHOLE = """\
+name: digits
+requires: numpy-core
+resources:
+  accelerators: v5litepod-16
+  topology: 4x4
+  zones: [us-west4-a]
+  use_spot: true
+  num_slices: 1
+  runtime_version: auto
+workdir: .
+setup: pip install -r requirements.txt
+run: python train.py
+envs: {EPOCHS: 3, DATA: gs://$BUCKET/digits, TEAM: }
+checkpoints: {dir: "gs://${BUCKET}/runs/digits", keep: 5}
+restart: {preemption: always, failure: 2, exit_codes: [75]}
+timeouts: {queue: 12h, setup: 20m, run: 1h30m}
+teardown: on-success
+"""
+
+
+def loaded(tmp_path: Path, text: str, **environ: str) -> JobSpec:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    return load(path, bucket="my-bucket", environ=environ)
+
+
+def error(tmp_path: Path, text: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        loaded(tmp_path, text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_every_field(tmp_path):
+    assert loaded(tmp_path, WHOLE, TEAM="vision") == JobSpec(
+        name="digits",
+        run="python train.py",
+        setup="pip install -r requirements.txt",
+        requires="numpy-core",
+        workdir=str(tmp_path),
+        envs={"EPOCHS": "3", "DATA": "gs://my-bucket/digits", "TEAM": "vision"},
+        resources=Resources("v5litepod-16", "4x4", "us-west4-a", use_spot=True),
+        checkpoints=Checkpoints("gs://my-bucket/runs/digits", 5),
+        restart=Restart(preemption=True, failure=2, exit_codes=(75,)),
+        timeouts=Timeouts(queue_s=43200, setup_s=1200, run_s=5400),
+        teardown=Teardown.ON_SUCCESS,
+    )
+
+
+def test_name_and_run_are_enough(tmp_path):
+    assert loaded(tmp_path, "{name: a, run: 'true'}") == JobSpec(name="a", run="true")
+
+
+OK = "name: digits\nrun: python train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            OK + "resources:\n  use_spot: true\n  acelerators: v5litepod-16\n",
+            "unknown key 'acelerators' in resources (line 5); did you mean 'accelerators'?",
+        ),
+        (OK + "evns: {}\n", "unknown key 'evns' (line 3); did you mean 'envs'?"),
+        (OK + "restart: {failures: 1}\n", "unknown key 'failures' in restart (line 3); "
+            "did you mean 'failure'?"),
+        (OK + "<<: {a: 1}\n", "unknown key '<<' (line 3)"),
+        (
+            OK + "resources:\n  use_spot: yes please\n",
+            "resources.use_spot (line 4) must be true or false, not 'yes please'",
+        ),
+        (OK + "restart: {failure: two}\n",
+            "restart.failure (line 3) must be a whole number, not 'two'"),
+        (OK + "restart: {exit_codes: 75}\n",
+            "restart.exit_codes (line 3) must be a list of whole numbers, not 75"),
+        (OK + "teardown: maybe\n",
+            "teardown (line 3) must be always or on-success or never, not 'maybe'"),
+        (OK + "timeouts: {run: soon}\n",
+            "timeouts.run (line 3) must be a duration such as 90s, 20m or 12h, not 'soon'"),
+        (OK + "envs: {A: yes}\n", "envs.A (line 3) must be a string: put it in quotes, not yes"),
+        (OK + "envs: [A]\n", "envs (line 3) must be a mapping of keys to values, not a list"),
+        (OK + "resources:\n",
+            "resources (line 3) must be a mapping of keys to values, not nothing"),
+        ("name: 7\nrun: x\n", "name (line 1) must be a string, not 7"),
+        ("- a\n", "a job file must be a mapping of keys to values, not a list"),
+        (OK + "run: again\n", "key 'run' is given twice (line 3)"),
+        ("name: a\n", "the job file has no 'run'"),
+        ("run: a\n", "the job file has no 'name'"),
+        ("name: Big_Name\nrun: a\n", "name (line 1): 'Big_Name' cannot be the name of a job"),
+        (OK + "envs: {TPUCTL_JOB: x}\n",
+            "envs.TPUCTL_JOB (line 3) cannot be the name of a variable"),
+        (OK + "envs: {TEAM: }\n",
+            "envs.TEAM (line 3) has no value, and your environment has none for it"),
+        (OK + "resources: {accelerators: v5litepod-61}\n",
+            "resources.accelerators (line 3): unknown accelerator type 'v5litepod-61'; "
+            "did you mean v5litepod-64 or v5litepod-32 or v5litepod-16?"),
+        (OK + "resources: {zones: [us-west4-z]}\n",
+            "resources.zones (line 3): unknown zone 'us-west4-z'; did you mean us-west4-b or us-west4-a"),
+        (OK + "resources: {accelerators: v5litepod-16, topology: 2x8}\n",
+            "resources.topology (line 3) is '2x8': v5litepod-16 has topology 4x4"),
+        (OK + "resources: {num_slices: 2}\n",
+            "resources.num_slices (line 3) is not supported yet"),
+        (OK + "resources: {zones: [us-west4-a, us-west1-c]}\n",
+            "resources.zones (line 3): more than one zone is not supported yet"),
+        (OK + "file_mounts: {/data: gs://b/d}\n", "file_mounts (line 3) is not supported yet"),
+        (OK + "secrets: {T: sm://x}\n", "secrets (line 3) is not supported yet"),
+        (OK + "timeouts: {hang: 15m}\n", "timeouts.hang (line 3) is not supported yet"),
+        (OK + "checkpoints: {dir: /tmp/x}\n", "checkpoints.dir (line 3) must be a gs:// URL, "
+            "not '/tmp/x': a slice's disk is lost"),
+        (OK + "checkpoints: {keep: 2}\n", "checkpoints has no 'dir'"),
+        (OK + "workdir: nowhere\n", "workdir (line 3): "),
+    ],
+)  # fmt: skip
+def test_one_line_says_what_is_wrong_and_where(tmp_path, text, message):
+    assert error(tmp_path, text).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: a\nenvs:\n\tA: b\n", "has a tab where spaces belong (line 3)"),
+        ("name: [a\n", "is not YAML (line 2): "),
+        ("", "is empty"),
+        ("[" * 5000, "is not YAML: it is nested too deeply"),
+        ("a: \x07\n", "is not YAML: "),
+        ("x: y\n" * 300_000, "is larger than a job file can be (1 MiB)"),
+    ],
+)
+def test_what_is_no_yaml_is_named_by_its_path(tmp_path, text, message):
+    assert error(tmp_path, text).startswith(f"{tmp_path / 'job.yaml'} {message}")
+
+
+def test_a_missing_file_and_one_that_is_no_text(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read .*nope.yaml: No such file"):
+        load(tmp_path / "nope.yaml", bucket="b", environ={})
+    (tmp_path / "job.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        load(tmp_path / "job.yaml", bucket="b", environ={})
+
+
+def test_aliases_cannot_blow_up(tmp_path):
+    rows = ["name: &a0 {x: y}"]
+    rows += [f"k{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
+    assert error(tmp_path, "\n".join(rows)).startswith("name (line 1) must be a string")
+    assert error(tmp_path, "envs: &e\n  A: *e\n").startswith("envs.A (line 1) must be a string")

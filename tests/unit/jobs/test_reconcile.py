@@ -1,0 +1,224 @@
+"""One step of a job's life, by example."""
+
+from dataclasses import replace
+
+import pytest
+
+from tpuctl.jobs.reconcile import (
+    ABSENT,
+    Attach,
+    DeleteSlice,
+    Observed,
+    RequestSlice,
+    Start,
+    Step,
+    Stop,
+    reconcile,
+)
+from tpuctl.models.job import (
+    JobRecord,
+    JobSpec,
+    Phase,
+    Resources,
+    Restart,
+    Teardown,
+    Timeouts,
+    WorkerReport,
+)
+
+SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
+A1, A2 = "digits-a1b2c3-a1", "digits-a1b2c3-a2"
+ENDED = {"phase": Phase.ENDED, "stage": "run", "closed": True}
+
+
+def job(node: str | None = None, **spec) -> JobRecord:
+    return JobRecord(
+        job_id="digits-a1b2c3", spec=replace(SPEC, **spec), owner="me", submitted_s=0.0,
+        zone="us-west4-a", accelerator_type="v5litepod-16", node=node,
+    )  # fmt: skip
+
+
+def gang(*reports: dict) -> tuple[WorkerReport, ...]:
+    return tuple(WorkerReport(worker_id, **report) for worker_id, report in enumerate(reports))
+
+
+def seen(now_s: float, *reports: dict, node: str | None = "READY", **extra) -> Observed:
+    extra = {"requests": {A1: "ACTIVE"}, **extra}
+    return Observed(
+        now_s, node=node, node_checked_s=now_s, worker_count=2, workers=gang(*reports), **extra
+    )
+
+
+def lived(record: JobRecord, *story: Observed) -> Step:
+    step = Step(record, ())
+    for each in story:
+        step = reconcile(step.record, each)
+    return step
+
+
+WAITED = (Observed(1.0), seen(2.0))
+PREPARED = (*WAITED, seen(3.0, {"phase": Phase.PREPARED}, {"phase": Phase.PREPARED}))
+RAN = (*PREPARED, seen(4.0, {"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}))
+
+
+def test_the_intent_is_on_record_before_the_slice_is_requested():
+    step = lived(job(), Observed(1.0))
+    assert step.actions == ()  # the request's absence is not known yet
+    step = lived(job(), Observed(1.0), Observed(1.5, requests={A1: ABSENT}))
+    assert [type(action) for action in step.actions] == [RequestSlice]
+    attempt = step.record.attempt
+    assert (attempt.queued_resource, attempt.owned, attempt.request_id is None) == (A1, True, False)
+    again = reconcile(step.record, Observed(2.0, requests={A1: ABSENT}))
+    assert again.actions[0].attempt.request_id == attempt.request_id
+
+
+def test_the_barrier_holds_until_every_worker_is_prepared():
+    half = seen(3.0, {"phase": Phase.PREPARED}, {"phase": Phase.PREPARING})
+    step = lived(job(), *WAITED, half)
+    assert (step.record.state, [type(a) for a in step.actions]) == ("PREPARING", [Attach])
+    step = lived(job(), *PREPARED)
+    assert (step.record.state, [type(a) for a in step.actions]) == ("RUNNING", [Attach, Start])
+
+
+def test_success_is_every_worker_ended_with_0_and_its_logs_safe():
+    well = {**ENDED, "exit_status": 0}
+    unsafe = {**well, "closed": False}
+    assert lived(job(), *RAN, seen(5.0, well, unsafe)).record.state == "RUNNING"
+    step = lived(job(), *RAN, seen(5.0, well, well))
+    assert (step.record.state, step.record.is_settled) == ("SUCCEEDED", False)
+    assert step.actions == (DeleteSlice("us-west4-a", A1),)
+    gone = reconcile(step.record, Observed(6.0, requests={A1: ABSENT}))
+    assert (gone.record.is_settled, gone.record.attempt.deleted_s) == (True, 6.0)
+
+
+def test_a_failure_stops_the_others_and_is_judged_when_all_are_accounted_for():
+    failed, running = {**ENDED, "exit_status": 7}, {"phase": Phase.RUNNING}
+    step = lived(job(), *RAN, seen(5.0, failed, running))
+    assert (step.record.attempt.state, step.record.state) == ("STOPPING", "RUNNING")
+    assert step.actions[-1] == Stop(step.record.attempt, 10.0)
+    stopped = {**ENDED, "signal": 15, "stopped": True}
+    step = reconcile(step.record, seen(6.0, failed, stopped))
+    assert (step.record.state, step.record.why) == (
+        "FAILED",
+        "worker 0: the program ended with status 7",
+    )
+
+
+def test_a_failure_is_not_judged_before_the_node_was_looked_at_again():
+    failed = {**ENDED, "exit_status": 1}
+    step = lived(job(), *RAN, seen(5.0, failed, failed))
+    stale = replace(seen(6.0, failed, failed), node_checked_s=4.0)
+    assert reconcile(step.record, stale).record.attempt.state == "STOPPING"
+
+
+def test_peers_that_fail_because_a_worker_is_taken_away_are_a_preemption():
+    failed, silent = {**ENDED, "exit_status": 1}, {"phase": Phase.RUNNING, "unreachable_s": 1.0}
+    step = lived(
+        job(), *RAN, seen(5.0, failed, silent), seen(6.0, failed, silent, node="PREEMPTED")
+    )
+    first, second = step.record.attempts
+    assert (first.outcome, second.state, second.queued_resource) == ("preempted", "WAITING", A2)
+    assert step.record.state == "RECOVERING"
+
+
+def test_the_dead_slice_is_deleted_before_the_next_is_requested():
+    step = lived(job(), *RAN, seen(5.0, node="PREEMPTED", requests={A1: "SUSPENDED"}))
+    assert step.actions == (DeleteSlice("us-west4-a", A1),)
+    both = Observed(6.0, requests={A1: "SUSPENDED", A2: ABSENT})
+    assert reconcile(step.record, both).actions == (DeleteSlice("us-west4-a", A1),)
+    gone = reconcile(step.record, Observed(7.0, requests={A1: ABSENT, A2: ABSENT}))
+    assert [type(action) for action in gone.actions] == [RequestSlice]
+
+
+def test_a_notice_of_preemption_is_no_failure_of_the_program():
+    told = {**ENDED, "signal": 15, "preempted": True}
+    step = lived(job(), *RAN, seen(5.0, told, told), seen(6.0, told, told))
+    assert step.record.attempts[0].outcome == "preempted"
+    assert step.record.attempts[1].queued_resource == A2
+
+
+@pytest.mark.parametrize(
+    ("failure", "exit_codes", "status", "attempts"),
+    [(0, (), 1, 1), (2, (), 1, 2), (0, (75,), 75, 2), (0, (75,), 1, 1)],
+)
+def test_user_errors_do_not_retry_unless_asked(failure, exit_codes, status, attempts):
+    restart = Restart(failure=failure, exit_codes=exit_codes)
+    failed = {**ENDED, "exit_status": status}
+    record = lived(
+        job(restart=restart), *RAN, seen(5.0, failed, failed), seen(6.0, failed, failed)
+    ).record
+    assert len(record.attempts) == attempts
+    assert record.attempt.node == A1
+
+
+def test_a_lost_agent_is_tried_again_on_the_same_slice_three_times_at_most():
+    record = job("mine")
+    story, now = [], 1.0
+    for _ in range(3):
+        lost = {"phase": Phase.LOST}
+        story += [
+            seen(now, {"phase": Phase.PREPARED}, {"phase": Phase.PREPARED}),
+            seen(now + 1, lost, lost),
+            seen(now + 2, lost, lost),
+        ]
+        now += 3
+    record = lived(record, Observed(0.5), *story).record
+    assert [attempt.outcome for attempt in record.attempts] == ["lost"] * 3
+    assert (record.state, record.is_settled) == ("FAILED", True)
+
+
+def test_a_silent_worker_is_waited_for_a_minute():
+    up = {"phase": Phase.RUNNING}
+    quiet = lived(job(), *RAN, seen(30.0, up, {**up, "unreachable_s": 59.0}))
+    assert (quiet.record.state, quiet.record.why) == ("RUNNING", "worker 1 does not answer")
+    step = lived(job(), *RAN, seen(70.0, up, {**up, "unreachable_s": 61.0}))
+    assert (step.record.attempt.state, step.record.attempt.outcome) == ("STOPPING", "lost")
+
+
+def test_what_is_not_known_changes_nothing():
+    record = lived(job(), *RAN).record
+    unknown = Observed(60.0, workers=gang({"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}))
+    assert reconcile(record, unknown).record == replace(record)
+
+
+def test_cancel_of_a_waiting_job_deletes_its_request():
+    record = lived(job(teardown=Teardown.NEVER), Observed(1.0), seen(1.5, node="CREATING")).record
+    step = reconcile(replace(record, cancel_requested_s=2.0), seen(2.0, node="CREATING"))
+    assert (step.record.state, step.actions) == ("CANCELLED", (DeleteSlice("us-west4-a", A1),))
+
+
+@pytest.mark.parametrize(
+    ("teardown", "status", "kept"),
+    [
+        (Teardown.ALWAYS, 0, False), (Teardown.ALWAYS, 1, False),
+        (Teardown.ON_SUCCESS, 0, False), (Teardown.ON_SUCCESS, 1, True),
+        (Teardown.NEVER, 0, True), (Teardown.NEVER, 1, True),
+    ],
+)  # fmt: skip
+def test_teardown_policies(teardown, status, kept):
+    ended = {**ENDED, "exit_status": status}
+    record = lived(
+        job(teardown=teardown), *RAN, seen(5.0, ended, ended), seen(6.0, ended, ended)
+    ).record
+    assert (record.is_ended, record.is_settled) == (True, kept)
+
+
+def test_timeouts_of_queue_setup_and_run():
+    limits = Timeouts(queue_s=10, setup_s=20, run_s=30)
+    queued = lived(job(timeouts=limits), Observed(1.0), Observed(12.0)).record
+    assert (queued.state, queued.why) == ("FAILED", "no v5litepod-16 within 10 s")
+    up = {"phase": Phase.PREPARING}
+    setup = lived(job(timeouts=limits), *WAITED, seen(23.0, up, up)).record
+    assert setup.attempt.reason == "not prepared within 20 s"
+    up = {"phase": Phase.RUNNING}
+    ran = lived(job(timeouts=limits), *RAN, seen(34.0, up, up)).record
+    assert (ran.attempt.state, ran.attempt.outcome) == ("STOPPING", "timeout")
+
+
+def test_a_refused_request_ends_the_job_with_the_apis_words():
+    record = lived(job(), Observed(1.0), Observed(2.0, refusal="no such type")).record
+    assert (record.state, record.attempt.outcome, record.why) == (
+        "FAILED",
+        "refused",
+        "no such type",
+    )

@@ -1,0 +1,184 @@
+"""Records, leases, log segments and tails over a directory store."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.jobs import client, lease, record, segments
+from tpuctl.jobs.tail import Tail
+from tpuctl.models.job import (
+    Attempt,
+    AttemptState,
+    Checkpoints,
+    Event,
+    JobRecord,
+    JobSpec,
+    JobState,
+    LogLine,
+    Outcome,
+    Phase,
+    Resources,
+    WorkerReport,
+)
+from tpuctl.store import open_store
+
+JOB = JobRecord(
+    job_id="digits-a1b2c3",
+    spec=JobSpec(
+        name="digits", run="true", envs={"A": "1"}, resources=Resources("v5litepod-16"),
+        checkpoints=Checkpoints("gs://b/c"),
+    ),
+    owner="me@here",
+    submitted_s=1.5,
+    zone="us-west4-a",
+    accelerator_type="v5litepod-16",
+    attempts=(
+        Attempt(
+            1, "us-west4-a", "n", AttemptState.ENDED, owned=True, outcome=Outcome.PREEMPTED,
+            workers=(WorkerReport(0, Phase.ENDED, exit_status=1, metrics={"loss": 0.5}),),
+        ),
+    ),
+    events=(Event(2.0, "it began"),),
+)  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path))
+
+
+def test_a_record_comes_back_as_it_was(store):
+    created = record.create(store, JOB)
+    assert record.load(store, JOB.job_id) == created
+    assert created.record == JOB
+
+
+def test_a_record_is_replaced_only_by_who_saw_it(store):
+    first = record.create(store, JOB)
+    record.save(store, replace(JOB, why="new"), first.generation)
+    with pytest.raises(PreconditionError):
+        record.save(store, replace(JOB, why="stale"), first.generation)
+    with pytest.raises(PreconditionError):
+        record.create(store, JOB)
+
+
+def test_a_newer_schema_and_damage_are_told(store):
+    newer = {**json.loads(record.encode(JOB)), "schema": 2}
+    with pytest.raises(DamagedStateError, match="newer tpuctl"):
+        record.decode(json.dumps(newer).encode(), JOB.job_id)
+    with pytest.raises(DamagedStateError, match="cannot be read"):
+        record.decode(b'{"schema": 1}', JOB.job_id)
+
+
+def test_a_field_of_a_later_version_is_ignored(store):
+    later = {**json.loads(record.encode(JOB)), "colour": "red"}
+    assert record.decode(json.dumps(later).encode(), JOB.job_id) == JOB
+
+
+def test_cancel_is_asked_once_and_not_of_an_ended_job(store):
+    record.create(store, JOB)
+    assert client.cancel(store, JOB.job_id, 5.0).cancel_requested_s == 5.0
+    assert client.cancel(store, JOB.job_id, 6.0).cancel_requested_s == 5.0
+
+
+def test_jobs_are_listed_newest_first_and_found_by_name(store):
+    record.create(store, JOB)
+    later = replace(JOB, job_id="digits-ffffff", submitted_s=9.0)
+    record.create(store, later)
+    store.put_if_absent("tpuctl/jobs/digits-ffffff/logs/a1/w0/000000000000", b"x")
+    assert client.list_jobs(store) == [later, JOB]
+    assert client.describe(store, "digits-a1b2c3") == JOB
+    with pytest.raises(NotFoundError):
+        client.describe(store, "nope")
+    with pytest.raises(Exception, match="2 jobs are named 'digits'"):
+        client.describe(store, "digits")
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "code"),
+    [
+        (JobState.SUCCEEDED, Outcome.SUCCEEDED, None),
+        (JobState.FAILED, Outcome.FAILED, 71),
+        (JobState.FAILED, Outcome.LOST, 71),
+        (JobState.FAILED, Outcome.PREEMPTED, 31),
+        (JobState.FAILED, Outcome.REFUSED, 30),
+        (JobState.CANCELLED, Outcome.CANCELLED, 71),
+    ],
+)
+def test_how_a_job_ended_is_an_exit_code(state, outcome, code):
+    attempt = replace(JOB.attempts[0], outcome=outcome)
+    error = client.error_of(replace(JOB, state=state, attempts=(attempt,)))
+    assert (error.exit_code if error else None) == code
+
+
+def test_a_lease_changes_hands_once(store):
+    offered = lease.offer(store, "j", "me")
+    taken = lease.take(store, offered, "seat1-a")
+    assert taken is not None
+    assert taken.fence == 1
+    assert lease.take(store, offered, "seat2-b") is None
+    assert lease.leases(store, {}) == [taken]
+    lease.drop(store, "j")
+    assert lease.leases(store, {}) == []
+
+
+def test_a_holder_is_dead_after_thirty_seconds_without_a_beat(store):
+    now = [0.0]
+    watcher = lease.Watcher(lambda: now[0])
+    generation = lease.beat(store, "seat1-a", {}, 0)
+    watcher.look(store)
+    now[0] = 29.0
+    assert not watcher.is_dead("seat1-a")
+    lease.beat(store, "seat1-a", {}, generation)
+    watcher.look(store)
+    now[0] = 58.0
+    assert not watcher.is_dead("seat1-a")
+    now[0] = 59.0
+    assert watcher.is_dead("seat1-a")
+
+
+def test_a_holder_that_left_or_whose_seat_is_ours_is_dead_at_once(store):
+    lease.beat(store, "seat1-a", {}, 0)
+    watcher = lease.Watcher(lambda: 0.0, frozenset({"seat1"}))
+    watcher.look(store)
+    assert [watcher.is_dead(holder) for holder in ("seat1-a", "gone-b", "")] == [True] * 3
+
+
+def test_segments_are_joined_by_offset_and_merged_by_time(store):
+    logs = "tpuctl/jobs/j/logs"
+    store.put_if_absent(f"{logs}/a1/w0/000000000000", b"1.0 a\n3.0 ")
+    store.put_if_absent(f"{logs}/a1/w0/000000000006", b"3.0 c\n4.0 cut")
+    store.put_if_absent(f"{logs}/a1/w1/000000000000", b"2.0 b\n")
+    store.put_if_absent(f"{logs}/a2/w0/000000000000", b"0.5 d\n")
+    start = {(1, 0): 0, (1, 1): 0, (2, 0): 0}
+    assert list(segments.lines(store, "j", start)) == [
+        LogLine(1, 0, 1.0, "a"),
+        LogLine(1, 1, 2.0, "b"),
+        LogLine(1, 0, 3.0, "c"),
+        LogLine(2, 0, 0.5, "d"),
+    ]
+    assert start == {(1, 0): 12, (1, 1): 6, (2, 0): 6}
+    assert list(segments.lines(store, "j", start)) == []
+
+
+def test_a_tail_saves_the_whole_lines_that_the_bucket_lacks(store):
+    tail = Tail()
+    assert tail.add(10, b"aaa\nbbb\n") == b"aaa\nbbb\n"
+    assert tail.add(14, b"bbb\nccc\ncut") == b"ccc\ncut"
+    store.put_if_absent("logs/000000000010", b"aaa\n")
+    tail.save(store, "logs")
+    assert store.get_range("logs/000000000014") == b"bbb\nccc\n"
+    assert bytes(tail.data) == b"cut"
+
+
+def test_a_tail_forgets_what_is_safe(store):
+    tail = Tail()
+    tail.add(0, b"aaa\nbbb\n")
+    tail.drop(4)
+    assert (tail.start, bytes(tail.data)) == (4, b"bbb\n")
+    tail.drop(100)
+    assert (tail.start, bytes(tail.data)) == (8, b"")
+    tail.add(4, b"bbb\nccc\n")
+    assert (tail.start, bytes(tail.data)) == (8, b"ccc\n")

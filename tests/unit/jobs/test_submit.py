@@ -1,0 +1,74 @@
+"""What submit refuses and what it leaves in the bucket."""
+
+import os
+import stat
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tpuctl.errors import PreconditionError, RefusedError, UsageError
+from tpuctl.jobs import lease, record, seat
+from tpuctl.jobs.submit import ensure_supervisor, submit
+from tpuctl.models.job import JobSpec, Resources
+
+SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
+
+
+def submitted(world, spec=SPEC, **extra):
+    extra = {"owner": "me", "provides": frozenset(), "now_s": 7.0, **extra}
+    return submit(spec, world.outside, **extra)
+
+
+def test_a_job_is_a_record_a_workdir_and_a_lease_that_nobody_holds(world, tmp_path):
+    (tmp_path / "work").mkdir()
+    job = submitted(world, replace(SPEC, workdir=str(tmp_path / "work")))
+    assert job.job_id.startswith("digits-")
+    assert record.load(world.store, job.job_id).record == job
+    assert world.store.head(f"tpuctl/jobs/{job.job_id}/workdir.tar.gz") is not None
+    assert [each.holder for each in lease.leases(world.store, {})] == [""]
+
+
+def test_what_the_job_requires_the_context_must_provide(world):
+    needs = replace(SPEC, requires="special-core")
+    with pytest.raises(PreconditionError) as caught:
+        submitted(world, needs)
+    assert str(caught.value) == (
+        "job requires 'special-core', which context 'here' does not provide"
+    )
+    assert submitted(world, needs, provides=frozenset({"special-core"})).state == "QUEUED"
+
+
+def test_a_node_must_be_ready_and_of_the_type_asked_for(world):
+    node = world.tpu.create("mine")
+    with pytest.raises(PreconditionError, match="node 'mine' is CREATING, not READY"):
+        submitted(world, node=replace(node, state="CREATING"))
+    with pytest.raises(PreconditionError, match="is a v5litepod-64, and the job asks for v5lite"):
+        submitted(world, node=replace(node, accelerator_type="v5litepod-64"))
+
+
+def test_a_slice_must_be_named_one_way_or_the_other(world):
+    with pytest.raises(UsageError, match=r"no resources\.accelerators"):
+        submitted(world, replace(SPEC, resources=Resources()))
+    with pytest.raises(UsageError, match="v5litepod-16 is not offered in us-central2-b"):
+        submitted(world, replace(SPEC, resources=Resources("v5litepod-16", zone="us-central2-b")))
+
+
+def test_nothing_is_left_behind_by_a_refused_workdir(world, tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "sa.json").write_text('{"type": "service_account", "private_key": "x"}')
+    with pytest.raises(RefusedError):
+        submitted(world, replace(SPEC, workdir=str(tmp_path / "work")))
+    assert list(world.store.list("")) == []
+
+
+def test_a_supervisor_is_started_once_in_the_background(world):
+    argv = [sys.executable, "-c", "print('supervising', flush=True)"]
+    with seat.taken(world.home, "here"):
+        assert ensure_supervisor(world.home, "here", argv) is None
+    pid = ensure_supervisor(world.home, "here", argv)
+    assert pid is not None
+    os.waitpid(pid, 0)
+    log = seat.log_path(world.home, "here")
+    assert log.read_text() == "supervising\n"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600

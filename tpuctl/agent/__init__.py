@@ -1,0 +1,1 @@
+"""The program that runs a job on a worker; shipped there, never imported here."""

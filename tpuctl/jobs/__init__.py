@@ -1,0 +1,1 @@
+"""Jobs whose whole state lies in the bucket."""

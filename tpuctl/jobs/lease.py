@@ -1,0 +1,129 @@
+"""Who looks after which job: one heartbeat per supervisor, one lease per unfinished job.
+
+    tpuctl/supervisors/<holder>     written every 5 s by a live supervisor
+    tpuctl/leases/<job-id>          holder and fence; written when the job changes hands
+
+A holder is dead when its heartbeat is gone, or has had the same generation for 30 s of the
+watcher's own monotonic time: clocks of different machines are never compared. The fence goes up
+with every change of hands; the lease is deleted when the job is settled.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tpuctl.errors import NotFoundError, PreconditionError
+from tpuctl.store import Store
+
+HEARTBEATS = "tpuctl/supervisors/"
+LEASES = "tpuctl/leases/"
+RENEW_S = 5.0
+DEAD_AFTER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A job in the hands of a holder; an empty holder is nobody."""
+
+    job_id: str
+    holder: str
+    fence: int
+    owner: str
+    generation: int = 0
+
+
+def offer(store: Store, job_id: str, owner: str) -> Lease:
+    """A new lease that nobody holds: written before the record, so that no job is overlooked."""
+    lease = Lease(job_id, "", 0, owner)
+    entry = store.put_if_absent(LEASES + job_id, _encode(lease))
+    return Lease(job_id, "", 0, owner, entry.generation)
+
+
+def take(store: Store, lease: Lease, holder: str) -> Lease | None:
+    """Take over a lease as it was seen; None when somebody was faster."""
+    taken = Lease(lease.job_id, holder, lease.fence + 1, lease.owner)
+    try:
+        entry = store.put_if_generation(LEASES + lease.job_id, _encode(taken), lease.generation)
+    except PreconditionError:
+        return None
+    return Lease(taken.job_id, holder, taken.fence, taken.owner, entry.generation)
+
+
+def drop(store: Store, job_id: str) -> None:
+    """The job is settled: nobody needs to look after it."""
+    store.delete(LEASES + job_id)
+
+
+def leases(store: Store, known: Mapping[str, Lease]) -> list[Lease]:
+    """The lease of every job that is not settled; one that is `known` is not read again."""
+    found = []
+    for entry in list(store.list(LEASES)):
+        lease = known.get(entry.key.removeprefix(LEASES))
+        if lease is None or lease.generation != entry.generation:
+            lease = _read(store, entry.key, entry.generation)
+        if lease is not None:
+            found.append(lease)
+    return found
+
+
+def beat(store: Store, holder: str, body: Mapping[str, object], generation: int) -> int:
+    """Renew a heartbeat; returns its new generation. Raises PreconditionError if it is not ours."""
+    data = json.dumps(dict(body)).encode()
+    return store.put_if_generation(HEARTBEATS + holder, data, generation).generation
+
+
+def leave(store: Store, holder: str) -> None:
+    """A supervisor that ends in order lets go of its jobs at once."""
+    store.delete(HEARTBEATS + holder)
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Tells dead holders from live ones by this machine's monotonic time."""
+
+    monotonic: Callable[[], float]
+    dead_seats: frozenset[str] = frozenset()
+    """Seats known to be empty: this machine holds the lock that their supervisors held."""
+    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def look(self, store: Store) -> None:
+        """Note the generation of every heartbeat."""
+        now = self.monotonic()
+        entries = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
+        self.seen = {
+            holder: self.seen[holder]
+            if holder in self.seen and self.seen[holder][0] == entry.generation
+            else (entry.generation, now)
+            for holder, entry in entries.items()
+        }
+
+    def is_dead(self, holder: str) -> bool:
+        """Nobody, gone, silent for too long, or known to have left its seat."""
+        if not holder or holder not in self.seen or seat_of(holder) in self.dead_seats:
+            return True
+        return self.monotonic() - self.seen[holder][1] >= DEAD_AFTER_S
+
+
+def seat_of(holder: str) -> str:
+    """The part of a holder's name that stays the same on one machine for one context."""
+    return holder.partition("-")[0]
+
+
+def _encode(lease: Lease) -> bytes:
+    return json.dumps(
+        {"schema": 1, "holder": lease.holder, "fence": lease.fence, "owner": lease.owner}
+    ).encode()
+
+
+def _read(store: Store, key: str, generation: int) -> Lease | None:
+    try:
+        document = json.loads(store.get_range(key, generation=generation))
+    except (NotFoundError, PreconditionError):
+        return None  # it changed hands or ended since it was listed
+    return Lease(
+        job_id=key.removeprefix(LEASES),
+        holder=document["holder"],
+        fence=document["fence"],
+        owner=document["owner"],
+        generation=generation,
+    )

@@ -1,0 +1,98 @@
+"""What a job needs of the outside, as narrow interfaces; tpuctl.api provides them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from tpuctl.config import Context
+from tpuctl.models.node import Node, Worker
+from tpuctl.models.operation import Completed, Operation
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
+from tpuctl.store import Store, open_store
+
+
+class Shell(Protocol):
+    """One open connection to one worker."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *error: Any) -> None: ...
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
+    ) -> Completed:
+        """Run argv to its end; raises TransientError."""
+        ...
+
+    def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:
+        """What argv prints, as it comes; raises TransientError."""
+        ...
+
+
+OpenShell = Callable[[Worker, str | None], Awaitable[Shell]]
+"""Logs in to a worker that must show the given host key."""
+
+
+class Slices(Protocol):
+    """The part of the Cloud TPU API that jobs use."""
+
+    def get_node(self, zone: str, name: str) -> Node:
+        """One node; raises NotFoundError."""
+        ...
+
+    def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
+        """Replace whole fields of a READY node."""
+        ...
+
+    def host_keys(self, zone: str, name: str) -> list[str]:
+        """The host key of every worker."""
+        ...
+
+    def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
+        """One request; raises NotFoundError."""
+        ...
+
+    def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
+        """File a request, once per request id."""
+        ...
+
+    def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
+        """Delete a request and its node; raises NotFoundError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The clients of one context."""
+
+    context: str
+    zone: str
+    bucket: str
+    storage_endpoint: str
+    store: Store
+    tpu: Slices
+    open_shell: OpenShell
+    key_line: str
+    """Our public key, as a line of a node's `ssh-keys` metadata."""
+
+
+def outside(context: Context, home: Path) -> Outside:
+    """The real clients of a context; raises CredentialsError, LocalIOError."""
+    from tpuctl.api import connect, keys
+    from tpuctl.api.shell import open_shell
+
+    access = keys.access(home, context.dialer)
+
+    async def login(worker: Worker, host_key: str | None) -> Shell:
+        return await open_shell(worker, access, host_key=host_key)
+
+    return Outside(
+        context=context.name,
+        zone=context.zone,
+        bucket=context.bucket,
+        storage_endpoint=context.storage_endpoint,
+        store=open_store(f"gs://{context.bucket}", client=connect.storage_client(context)),
+        tpu=connect.tpu_api(context),
+        open_shell=login,
+        key_line=access.metadata_line,
+    )

@@ -1,0 +1,363 @@
+"""One step of a job's life as a pure function: record and world in, record and actions out.
+
+    QUEUED -> WAITING -> PREPARING -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
+                 ^            ^           |
+                 +-RECOVERING-+-----------+   preempted: a new slice; failed or lost: the same slice
+
+The record is written before its actions are carried out, so every create has its intent on record.
+Actions are repeated until the world shows their effect, so each must be harmless when repeated.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tpuctl.jobs import verdict
+from tpuctl.jobs.verdict import Verdict
+from tpuctl.models.job import (
+    Attempt,
+    AttemptState,
+    Event,
+    JobRecord,
+    JobState,
+    Outcome,
+    Phase,
+    WorkerReport,
+)
+from tpuctl.models.node import LOST_STATES, NodeState
+from tpuctl.models.queued_resource import QueuedResourceState
+
+ABSENT = "ABSENT"
+GRACE_S = 10.0
+EVENTS_KEPT = 100
+LOST_REQUESTS = frozenset({QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED})
+ENDED_STATE = {
+    Outcome.SUCCEEDED: JobState.SUCCEEDED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is known of the world now; what could not be asked is missing or None."""
+
+    now_s: float
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """State of each queued resource of the job's, ABSENT included, by name."""
+    node: str | None = None
+    """State of the newest attempt's node, ABSENT included."""
+    node_checked_s: float = 0.0
+    worker_count: int = 0
+    workers: tuple[WorkerReport, ...] = ()
+    refusal: str | None = None
+    """Why the Cloud TPU API will never grant the slice."""
+    trouble: str | None = None
+    """What went wrong when the world was last asked or acted upon."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSlice:
+    """Create the attempt's queued resource."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSlice:
+    """Delete a queued resource of the job's own, and its node with it."""
+
+    zone: str
+    queued_resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """Be connected to every worker; with `install`, put the agent there and let it prepare."""
+
+    attempt: Attempt
+    install: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Let every prepared worker begin."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop every worker that still runs."""
+
+    attempt: Attempt
+    grace_s: float
+
+
+Action = RequestSlice | DeleteSlice | Attach | Start | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The record to write, and then what to do."""
+
+    record: JobRecord
+    actions: tuple[Action, ...]
+
+
+def reconcile(record: JobRecord, seen: Observed) -> Step:
+    """Advance a job by what was seen."""
+    record = _note_deleted(record, seen)
+    if not record.is_ended:
+        record = _advance(record, seen)
+    return Step(record, tuple(_actions(record, seen)))
+
+
+def _advance(record: JobRecord, seen: Observed) -> JobRecord:
+    attempt = record.attempt
+    if attempt is None:
+        if record.cancel_requested_s is not None:
+            return _end(record, JobState.CANCELLED, "cancelled before it began", seen)
+        return _first_attempt(record, seen)
+    if attempt.state == AttemptState.WAITING:
+        return _waiting(record, attempt, seen)
+    attempt = _with_reports(attempt, seen)
+    record = _replaced(record, attempt)
+    if attempt.state == AttemptState.STOPPING:
+        return _stopping(record, attempt, seen)
+    return _working(record, attempt, seen)
+
+
+# ------------------------------------------------------------------ the life of an attempt
+
+
+def _first_attempt(record: JobRecord, seen: Observed) -> JobRecord:
+    if record.node is None:
+        return _new_slice(record, seen)
+    attempt = Attempt(
+        number=1,
+        zone=record.zone,
+        node=record.node,
+        state=AttemptState.PREPARING,
+        owned=False,
+        ready_s=seen.now_s,
+    )
+    return _begun(record, attempt, f"preparing the workers of {record.node}", seen)
+
+
+def _new_slice(record: JobRecord, seen: Observed) -> JobRecord:
+    number = len(record.attempts) + 1
+    name = f"{record.job_id}-a{number}"
+    attempt = Attempt(
+        number=number,
+        zone=record.zone,
+        node=name,
+        state=AttemptState.WAITING,
+        owned=True,
+        queued_resource=name,
+        request_id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"tpuctl:{record.job_id}:{name}")),
+        requested_s=seen.now_s,
+    )
+    text = f"requesting {record.accelerator_type} in {record.zone}"
+    return _begun(record, attempt, text, seen)
+
+
+def _same_slice(record: JobRecord, last: Attempt, seen: Observed) -> JobRecord:
+    attempt = Attempt(
+        number=last.number + 1,
+        zone=last.zone,
+        node=last.node,
+        state=AttemptState.PREPARING,
+        owned=last.owned,
+        queued_resource=last.queued_resource,
+        ready_s=seen.now_s,
+        worker_count=last.worker_count,
+    )
+    return _begun(record, attempt, f"trying again on {last.node}", seen)
+
+
+def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+    request = seen.requests.get(attempt.queued_resource or "")
+    if found := verdict.of_waiting(record, attempt, request, seen.now_s, seen.refusal):
+        return _finish(record, attempt, found, seen)
+    if request is None or request == ABSENT:
+        return _told(record, seen.trouble, seen) if seen.trouble else record
+    if attempt.accepted_s is None:
+        attempt = replace(attempt, accepted_s=seen.now_s)
+        record = _replaced(record, attempt)
+    if request == QueuedResourceState.ACTIVE and seen.node == NodeState.READY:
+        ready = replace(
+            attempt,
+            state=AttemptState.PREPARING,
+            ready_s=seen.now_s,
+            worker_count=seen.worker_count,
+        )
+        return _moved(record, ready, f"preparing {seen.worker_count} workers", seen)
+    return _told(
+        record, f"{record.zone}: queued resource {attempt.queued_resource} is {request}", seen
+    )
+
+
+def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+    found = _gone(attempt, seen) or verdict.of_working(record, attempt, seen.now_s)
+    if found and found.outcome in (Outcome.SUCCEEDED, Outcome.PREEMPTED) and not found.notice:
+        return _finish(record, attempt, found, seen)
+    if found:
+        stopping = replace(
+            attempt,
+            state=AttemptState.STOPPING,
+            stopping_s=seen.now_s,
+            outcome=found.outcome,
+            reason=found.reason,
+        )
+        return _told(_replaced(record, stopping), f"stopping: {found.reason}", seen)
+    if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
+        running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
+        return _moved(record, running, f"running on {attempt.worker_count} workers", seen)
+    silent = [report for report in attempt.workers if report.unreachable_s > 0]
+    if silent:
+        return _told(record, f"worker {silent[0].worker_id} does not answer", seen)
+    return record
+
+
+def _stopping(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+    """Wait until every worker is accounted for, and the node was looked at since; then judge."""
+    found = _gone(attempt, seen)
+    if found is None and (verdict.is_open(attempt, seen.now_s) or not _checked(attempt, seen)):
+        return record
+    outcome = attempt.outcome or Outcome.FAILED
+    if outcome == Outcome.CANCELLED or found is None:
+        found = verdict.refined(attempt, Verdict(outcome, attempt.reason))
+    return _finish(record, attempt, found, seen)
+
+
+def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed) -> JobRecord:
+    """End the attempt and decide what follows."""
+    ended = replace(
+        attempt,
+        state=AttemptState.ENDED,
+        ended_s=seen.now_s,
+        outcome=found.outcome,
+        reason=found.reason,
+    )
+    record = _told(
+        _replaced(record, ended), f"attempt {ended.number} {found.outcome}: {found.reason}", seen
+    )
+    if record.cancel_requested_s is not None and found.outcome != Outcome.SUCCEEDED:
+        return _end(record, JobState.CANCELLED, "cancelled", seen)
+    if verdict.may_restart(record):
+        if found.outcome == Outcome.PREEMPTED:
+            return _new_slice(record, seen)
+        return _same_slice(record, ended, seen)
+    state = ENDED_STATE.get(found.outcome, JobState.FAILED)
+    return _end(record, state, found.reason, seen)
+
+
+def _end(record: JobRecord, state: JobState, why: str, seen: Observed) -> JobRecord:
+    return _told(replace(record, state=state, ended_s=seen.now_s), why, seen)
+
+
+# ------------------------------------------------------------------ what was seen
+
+
+def _gone(attempt: Attempt, seen: Observed) -> Verdict | None:
+    """The slice itself was taken away."""
+    if seen.node in LOST_STATES or seen.node == ABSENT:
+        return Verdict(Outcome.PREEMPTED, f"node {attempt.node} is {seen.node}")
+    request = seen.requests.get(attempt.queued_resource or "")
+    if request in LOST_REQUESTS or request == ABSENT:
+        return Verdict(Outcome.PREEMPTED, f"queued resource {attempt.queued_resource} is {request}")
+    return None
+
+
+def _checked(attempt: Attempt, seen: Observed) -> bool:
+    return attempt.stopping_s is not None and seen.node_checked_s > attempt.stopping_s
+
+
+def _all(attempt: Attempt, phase: Phase) -> bool:
+    return len(attempt.workers) == attempt.worker_count > 0 and all(
+        report.phase == phase for report in attempt.workers
+    )
+
+
+def _with_reports(attempt: Attempt, seen: Observed) -> Attempt:
+    """The newest reports, and the steps they tell of."""
+    steps = [report.step for report in seen.workers if report.step is not None]
+    resumed = [report.resume_step for report in seen.workers if report.resume_step is not None]
+    return replace(
+        attempt,
+        worker_count=attempt.worker_count or seen.worker_count,
+        workers=seen.workers or attempt.workers,
+        last_step=max([attempt.last_step, *steps]),
+        resume_step=max([attempt.resume_step, *resumed]),
+    )
+
+
+def _note_deleted(record: JobRecord, seen: Observed) -> JobRecord:
+    """A slice that we no longer want and that is gone is deleted: that is the proof."""
+    gone = {name for name in record.unwanted if seen.requests.get(name) == ABSENT}
+    if not gone:
+        return record
+    attempts = tuple(
+        replace(attempt, deleted_s=seen.now_s) if attempt.queued_resource in gone else attempt
+        for attempt in record.attempts
+    )
+    return _told(replace(record, attempts=attempts), f"deleted {', '.join(sorted(gone))}", seen)
+
+
+# ------------------------------------------------------------------ the record's own bookkeeping
+
+
+def _begun(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> JobRecord:
+    return _moved(replace(record, attempts=(*record.attempts, attempt)), attempt, text, seen)
+
+
+def _moved(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> JobRecord:
+    """The attempt entered a state, and the job with it."""
+    state = JobState(attempt.state.value)
+    if attempt.number > 1 and state != JobState.RUNNING:
+        state = JobState.RECOVERING
+    return _told(replace(_replaced(record, attempt), state=state), text, seen)
+
+
+def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
+    return replace(record, attempts=(*record.attempts[:-1], attempt))
+
+
+def _told(record: JobRecord, text: str, seen: Observed) -> JobRecord:
+    """Say why it waits or what it does next, once."""
+    if text == record.why:
+        return record
+    events = (*record.events, Event(seen.now_s, text))[-EVENTS_KEPT:]
+    return replace(record, why=text, events=events)
+
+
+# ------------------------------------------------------------------ what to do
+
+
+def _actions(record: JobRecord, seen: Observed) -> list[Action]:
+    found: list[Action] = [
+        DeleteSlice(_zone_of(record, name), name)
+        for name in record.unwanted
+        if seen.requests.get(name) not in (ABSENT, QueuedResourceState.DELETING)
+    ]
+    attempt = record.attempt
+    if record.is_ended or attempt is None:
+        return found
+    if attempt.state == AttemptState.WAITING:
+        # A dead slice holds quota: the next one is requested when it is gone.
+        absent = seen.requests.get(attempt.queued_resource or "") == ABSENT
+        if absent and attempt.accepted_s is None and not record.unwanted:
+            found.append(RequestSlice(attempt))
+        return found
+    found.append(Attach(attempt, install=attempt.state == AttemptState.PREPARING))
+    if attempt.state == AttemptState.RUNNING and any(
+        report.phase == Phase.PREPARED for report in attempt.workers
+    ):
+        found.append(Start(attempt))
+    if attempt.state == AttemptState.STOPPING:
+        found.append(Stop(attempt, GRACE_S))
+    return found
+
+
+def _zone_of(record: JobRecord, name: str) -> str:
+    return next(each.zone for each in record.attempts if each.queued_resource == name)

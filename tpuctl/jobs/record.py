@@ -1,0 +1,133 @@
+"""A job's record in the bucket, schema 1: every write names the generation it replaces."""
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.models.job import JobRecord
+from tpuctl.store import Store
+
+SCHEMA = 1
+PREFIX = "tpuctl/jobs/"
+RECORD = "record.json"
+CANCEL_TRIES = 10
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record as it was read or written, and the generation it has."""
+
+    record: JobRecord
+    generation: int
+
+
+def directory(job_id: str) -> str:
+    """Where everything of a job lies."""
+    return f"{PREFIX}{job_id}"
+
+
+def workdir_key(job_id: str) -> str:
+    """The archive of the submitted working directory."""
+    return f"{directory(job_id)}/workdir.tar.gz"
+
+
+def create(store: Store, record: JobRecord) -> Stored:
+    """Write a new record; raises PreconditionError when the id is taken."""
+    return Stored(record, store.put_if_absent(_key(record.job_id), encode(record)).generation)
+
+
+def save(store: Store, record: JobRecord, generation: int) -> Stored:
+    """Replace the record that had that generation; raises PreconditionError when it changed."""
+    entry = store.put_if_generation(_key(record.job_id), encode(record), generation)
+    return Stored(record, entry.generation)
+
+
+def load(store: Store, job_id: str) -> Stored:
+    """Read a record; raises NotFoundError, DamagedStateError."""
+    while True:
+        entry = store.head(_key(job_id))
+        if entry is None:
+            raise NotFoundError(f"job {job_id!r} does not exist", hint="run: tpuctl job list")
+        try:
+            data = store.get_range(_key(job_id), generation=entry.generation)
+        except (NotFoundError, PreconditionError):
+            continue  # replaced between the two calls
+        return Stored(decode(data, job_id), entry.generation)
+
+
+def generation(store: Store, job_id: str) -> int | None:
+    """The record's generation now, without reading it."""
+    entry = store.head(_key(job_id))
+    return entry.generation if entry else None
+
+
+def load_all(store: Store) -> list[JobRecord]:
+    """Every job of the bucket, the newest first."""
+    names = (entry.key.removeprefix(PREFIX) for entry in store.list(PREFIX))
+    ids = [name.removesuffix(f"/{RECORD}") for name in names if name.endswith(f"/{RECORD}")]
+    records = [load(store, job_id).record for job_id in ids]
+    return sorted(records, key=lambda record: -record.submitted_s)
+
+
+def request_cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
+    """Ask for the end of a job; asking twice, or too late, changes nothing."""
+    for _ in range(CANCEL_TRIES):
+        stored = load(store, job_id)
+        if stored.record.is_ended or stored.record.cancel_requested_s is not None:
+            return stored.record
+        try:
+            wanted = replace(stored.record, cancel_requested_s=now_s)
+            return save(store, wanted, stored.generation).record
+        except PreconditionError:
+            continue  # the supervisor wrote in between
+    raise PreconditionError(f"job {job_id!r} changes too fast", hint="try again")
+
+
+def encode(record: JobRecord) -> bytes:
+    """The record as JSON."""
+    return json.dumps({"schema": SCHEMA, **asdict(record)}, indent=1).encode()
+
+
+def decode(data: bytes, job_id: str) -> JobRecord:
+    """The record of JSON; raises DamagedStateError."""
+    try:
+        document = json.loads(data)
+        if document["schema"] > SCHEMA:
+            raise DamagedStateError(
+                f"job {job_id!r} was written by a newer tpuctl", hint="upgrade tpuctl"
+            )
+        return _build(JobRecord, document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedStateError(f"the record of job {job_id!r} cannot be read: {error}") from error
+
+
+def _key(job_id: str) -> str:
+    return f"{directory(job_id)}/{RECORD}"
+
+
+def _build(kind: type[T], document: Mapping[str, Any]) -> T:
+    """A dataclass from JSON; a field that this version does not know is left out."""
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    given = {key: _value(hints[key], value) for key, value in document.items() if key in known}
+    return kind(**given)
+
+
+def _value(hint: Any, value: Any) -> Any:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(hint, types.UnionType):
+        chosen = next(kind for kind in inner if kind is not type(None))
+        return None if value is None else _value(chosen, value)
+    if origin is tuple:
+        return tuple(_value(inner[0], item) for item in value)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _build(hint, value)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint(value)
+    return value

@@ -1,0 +1,67 @@
+"""One supervisor per context and machine: a lock that dies with its holder."""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tpuctl.errors import LocalIOError, LockedError
+
+
+@contextmanager
+def taken(home: Path, context: str) -> Iterator[str]:
+    """Hold the seat of a context; yields its lasting name. Raises LockedError, LocalIOError."""
+    with _opened(home, context) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LockedError(
+                f"a supervisor of context {context!r} runs on this machine already"
+            ) from error
+        file.seek(0)
+        name = file.read().strip()
+        if not name:
+            name = secrets.token_hex(6)
+            file.write(name)
+            file.flush()
+            os.fsync(file.fileno())
+        yield name
+
+
+def is_taken(home: Path, context: str) -> bool:
+    """A supervisor of the context runs on this machine."""
+    with _opened(home, context) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def log_path(home: Path, context: str) -> Path:
+    """Where the background supervisor of a context writes what it does."""
+    return home / "supervisors" / f"{context}.log"
+
+
+def argv(executable: str, context: str) -> Sequence[str]:
+    """The command that supervises a context."""
+    return [executable, "-m", "tpuctl", "--context", context, "supervisor", "run"]
+
+
+def private(path: Path, flags: int) -> int:
+    """Open a file that only its owner can read, its directory made when needed."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _opened(home: Path, context: str) -> IO[str]:
+    path = home / "supervisors" / f"{context}.lock"
+    try:
+        return os.fdopen(private(path, os.O_RDWR), "r+", encoding="ascii")
+    except OSError as error:
+        raise LocalIOError(
+            f"cannot open {path}: {error.strerror}", hint="set TPUCTL_HOME to a writable directory"
+        ) from error
