@@ -1,0 +1,40 @@
+"""Cloud Storage on a real socket, for tests of what talks to a bucket."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from contract.storage_fixtures import running
+
+from tpuctl.store import open_store
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A storage Client, its buckets, and the directory they lie in."""
+    directory = tmp_path_factory.mktemp("cloud")
+    with running(directory) as service:
+        service.directory = directory
+        yield service
+
+
+@pytest.fixture(scope="module")
+def new_bucket(served) -> Callable:
+    """Make a bucket; returns its name and a client of it."""
+    numbers = itertools.count()
+    client = served.client()
+
+    def make():
+        return client.create_bucket(f"box-{next(numbers)}").name, client
+
+    return make
+
+
+@pytest.fixture(params=["directory", "bucket", "prefix"])
+def store(request, tmp_path, new_bucket):
+    """A store of each kind, empty."""
+    if request.param == "directory":
+        return open_store(str(tmp_path / "objects"))
+    name, client = new_bucket()
+    prefix = "/runs/a/" if request.param == "prefix" else ""
+    return open_store(f"gs://{name}{prefix}", client=client)

@@ -1,0 +1,172 @@
+"""A bucket as a store, through google-cloud-storage: each write names the generation it replaces.
+
+The library sends a request again when the reply is lost, and the second is then refused because
+the first had succeeded. Every put therefore carries a name of its own in the object's metadata:
+who is refused, or hears nothing, reads the object back and knows whether it is the own one.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.api_core.retry import Retry
+from google.cloud import storage
+from google.cloud.storage.retry import DEFAULT_RETRY
+
+from tpuctl.errors import (
+    NotFoundError,
+    OutcomeUnknownError,
+    PreconditionError,
+    TransientError,
+    UsageError,
+)
+from tpuctl.store.entry import Entry, Source, measured
+from tpuctl.store.google_errors import RangeError, translated
+
+WRITE_NAME = "tpuctl-write"
+_FIELDS = "items(name,size,generation,crc32c,updated),nextPageToken"
+_CONNECT_S = 10.0
+_DELETE_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How long a call may be silent, and for how long it is tried again."""
+
+    silence_s: float
+    deadline_s: float
+
+    def arguments(self) -> dict[str, Any]:
+        """As google-cloud-storage takes them."""
+        retry: Retry = DEFAULT_RETRY.with_delay(0.25, 8.0, 2.0).with_timeout(self.deadline_s)
+        return {"timeout": (_CONNECT_S, self.silence_s), "retry": retry}
+
+
+_READ = Policy(silence_s=30.0, deadline_s=120.0)
+_WRITE = Policy(silence_s=60.0, deadline_s=300.0)
+_METADATA = Policy(silence_s=15.0, deadline_s=60.0)
+
+
+class BucketStore:
+    """Objects below a prefix of one bucket."""
+
+    def __init__(self, url: str, client: Any = None) -> None:
+        """Talk through `client`; without one, through Client() by its own rules."""
+        name, _, prefix = url.removeprefix("gs://").partition("/")
+        if not name:
+            raise UsageError(f"{url!r} names no bucket", hint="write gs://BUCKET/PREFIX")
+        self._prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
+        self._url = f"gs://{name}/{self._prefix}".rstrip("/")
+        with translated(self._url):
+            self._bucket = (storage.Client() if client is None else client).bucket(name)
+
+    @property
+    def url(self) -> str:
+        """`gs://bucket/prefix`."""
+        return self._url
+
+    def put_if_absent(self, key: str, data: Source) -> Entry:
+        """Create an object; PreconditionError when it exists."""
+        return self.put_if_generation(key, data, 0)
+
+    def put_if_generation(self, key: str, data: Source, generation: int) -> Entry:
+        """Replace that generation (0: nothing); PreconditionError when it is another."""
+        size_bytes, crc32c = measured(data)
+        blob = self._blob(key)
+        write_name = uuid.uuid4().hex
+        blob.metadata = {WRITE_NAME: write_name}
+        # Sent with the first request, so that the server itself refuses other bytes.
+        blob.crc32c = crc32c
+        try:
+            with translated(f"{self._url}/{key}"):
+                blob.upload_from_file(
+                    io.BytesIO(data) if isinstance(data, bytes) else data,
+                    size=size_bytes,
+                    if_generation_match=generation,
+                    checksum="crc32c",
+                    **_WRITE.arguments(),
+                )
+        except (PreconditionError, TransientError) as error:
+            return self._read_back(key, write_name, error)
+        return _entry(key, blob)
+
+    def get_range(
+        self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
+    ) -> bytes:
+        """Bytes from start up to, not including, end; NotFoundError. A whole read is verified."""
+        if end is not None and end <= start:
+            return b""
+        # A read that is cut off goes on with the generation it began with: the library sees to it.
+        try:
+            with translated(f"{self._url}/{key}"):
+                data: bytes = self._blob(key, generation).download_as_bytes(
+                    start=start or None,
+                    end=None if end is None else end - 1,
+                    raw_download=True,
+                    checksum="crc32c",
+                    **_READ.arguments(),
+                )
+        except RangeError:
+            return b""
+        return data
+
+    def head(self, key: str) -> Entry | None:
+        """What is known of an object, or None."""
+        blob = self._found(key)
+        return None if blob is None else _entry(key, blob)
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """Every object whose key starts with the prefix, in the order of keys."""
+        with translated(f"{self._url}/{prefix}"):
+            for blob in self._bucket.client.list_blobs(
+                self._bucket, prefix=self._prefix + prefix, fields=_FIELDS, **_METADATA.arguments()
+            ):
+                yield _entry(blob.name.removeprefix(self._prefix), blob)
+
+    def delete(self, key: str, *, generation: int | None = None) -> bool:
+        """Remove an object; False when there was none, PreconditionError when it changed."""
+        if generation is not None:
+            return self._delete(key, generation)
+        for _ in range(_DELETE_TRIES):
+            entry = self.head(key)
+            if entry is None:
+                return False
+            try:
+                return self._delete(key, entry.generation)
+            except PreconditionError:
+                continue
+        raise PreconditionError(f"{self._url}/{key} changes faster than it can be deleted")
+
+    def _delete(self, key: str, generation: int) -> bool:
+        try:
+            with translated(f"{self._url}/{key}"):
+                self._blob(key).delete(if_generation_match=generation, **_METADATA.arguments())
+        except NotFoundError:
+            return False
+        return True
+
+    def _read_back(self, key: str, write_name: str, error: Exception) -> Entry:
+        try:
+            blob = self._found(key)
+        except TransientError as unread:
+            raise OutcomeUnknownError(
+                f"{self._url}/{key} may or may not have been written: {unread}"
+            ) from error
+        if blob is not None and (blob.metadata or {}).get(WRITE_NAME) == write_name:
+            return _entry(key, blob)
+        raise error
+
+    def _found(self, key: str) -> storage.Blob | None:
+        with translated(f"{self._url}/{key}"):
+            return self._bucket.get_blob(self._prefix + key, **_METADATA.arguments())
+
+    def _blob(self, key: str, generation: int | None = None) -> storage.Blob:
+        return self._bucket.blob(self._prefix + key, generation=generation)
+
+
+def _entry(key: str, blob: storage.Blob) -> Entry:
+    return Entry(key, blob.size, blob.generation, blob.crc32c, blob.updated.timestamp())

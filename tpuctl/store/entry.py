@@ -1,0 +1,90 @@
+"""What a store holds, and the six calls every store answers."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import google_crc32c
+
+from tpuctl.errors import UsageError
+
+Source = bytes | BinaryIO
+"""What can be put: bytes, or a seekable file, from its beginning to its end."""
+
+BLOCK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One version of one object; `crc32c` in base64, as Cloud Storage spells it."""
+
+    key: str
+    size_bytes: int
+    generation: int
+    crc32c: str
+    updated_s: float
+
+
+class Store(Protocol):
+    """Objects by key. Raises the errors of tpuctl.errors and no others."""
+
+    @property
+    def url(self) -> str:
+        """`gs://bucket/prefix`, or the directory's absolute path."""
+
+    def put_if_absent(self, key: str, data: Source) -> Entry:
+        """Create an object; PreconditionError when it exists."""
+
+    def put_if_generation(self, key: str, data: Source, generation: int) -> Entry:
+        """Replace that generation (0: nothing); PreconditionError when it is another."""
+
+    def get_range(
+        self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
+    ) -> bytes:
+        """Bytes from start up to, not including, end; NotFoundError. A whole read is verified."""
+
+    def head(self, key: str) -> Entry | None:
+        """What is known of an object, or None."""
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """Every object whose key starts with the prefix, in the order of keys."""
+
+    def delete(self, key: str, *, generation: int | None = None) -> bool:
+        """Remove an object; False when there was none, PreconditionError when it changed."""
+
+
+def crc32c(data: bytes) -> str:
+    """The checksum of bytes, in base64."""
+    return encoded(google_crc32c.value(data))
+
+
+def encoded(value: int) -> str:
+    """A checksum as Cloud Storage spells it."""
+    return base64.b64encode(value.to_bytes(4, "big")).decode("ascii")
+
+
+def blocks(source: Source) -> Iterator[bytes]:
+    """The bytes of a source, in pieces."""
+    if isinstance(source, bytes):
+        yield source
+        return
+    while block := source.read(BLOCK_BYTES):
+        yield block
+
+
+def measured(source: Source) -> tuple[int, str]:
+    """Size and checksum of a source; a file then stands at its beginning."""
+    if isinstance(source, bytes):
+        return len(source), crc32c(source)
+    if not source.seekable():
+        raise UsageError("only a seekable file can be put: a failed request must be sent again")
+    source.seek(0)
+    size_bytes, value = 0, 0
+    for block in blocks(source):
+        size_bytes += len(block)
+        value = google_crc32c.extend(value, block)
+    source.seek(0)
+    return size_bytes, encoded(value)

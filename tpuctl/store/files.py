@@ -1,0 +1,167 @@
+"""How a file becomes whole and durable: written aside, synced, renamed, its directory synced."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import google_crc32c
+
+from tpuctl.store.entry import Source, blocks, encoded
+
+
+class Lock:
+    """One writer at a time over processes; the file holds the last generation given."""
+
+    def __init__(self, path: Path) -> None:
+        """The file is made when it is first held."""
+        self._path = path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Generations]:
+        """Hold it; wait for whoever does."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield Generations(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class Generations:
+    """Gives out generations: the time in nanoseconds, forced up when the clock does not move."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Of a lock file that is held."""
+        self._descriptor = descriptor
+
+    def next(self, file: BinaryIO) -> int:
+        """Set a file's modification time to a generation that was never given before."""
+        last = int.from_bytes(os.pread(self._descriptor, 8, 0), "big")
+        given = max(time.time_ns(), last + 1)
+        os.utime(file.fileno(), ns=(given, given))
+        os.pwrite(self._descriptor, given.to_bytes(8, "big"), 0)
+        return given
+
+
+class Temporaries:
+    """Files being written; each is locked by its writer, so what a dead one left is removed."""
+
+    def __init__(self, directory: Path) -> None:
+        """The directory is made when a file is."""
+        self._directory = directory
+
+    def create(self) -> Temporary:
+        """A new one; with the store's lock held, for nobody may sweep it before it is locked."""
+        self._directory.mkdir(exist_ok=True)
+        self._sweep()
+        path = self._directory / uuid.uuid4().hex
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return Temporary(path, descriptor)
+
+    def _sweep(self) -> None:
+        for path in self._directory.iterdir():
+            with contextlib.suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+
+
+class Temporary:
+    """A file that becomes an object, or nothing."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        """An empty file, open for writing and locked."""
+        self._path = path
+        self._descriptor = descriptor
+
+    @contextlib.contextmanager
+    def open(self, data: Source) -> Iterator[BinaryIO]:
+        """The file with the data written and synced; unless it became something, removed after."""
+        try:
+            with os.fdopen(self._descriptor, "wb") as file:
+                for block in blocks(data):
+                    file.write(block)
+                file.flush()
+                os.fsync(file.fileno())
+                yield file
+        finally:
+            self._path.unlink(missing_ok=True)
+
+    def become(self, path: Path) -> None:
+        """Take the place of a path, durably: what was written, its time included."""
+        os.fsync(self._descriptor)
+        self._path.replace(path)
+        sync_directory(path.parent)
+
+
+class Checksums:
+    """For each key the generation and the checksum it was written with."""
+
+    def __init__(self, directory: Path) -> None:
+        """A directory of small files with hashed names."""
+        self._directory = directory
+
+    def write(self, key: str, generation: int, value: str) -> None:
+        """Remember; written before the object is, so a crash leaves one that fits nothing."""
+        self._directory.mkdir(exist_ok=True)
+        self._path(key).write_text(f"{generation} {value}", "ascii")
+
+    def read(self, key: str, generation: int) -> str | None:
+        """The checksum of that generation, when it was written by a store."""
+        try:
+            words = self._path(key).read_text("ascii").split()
+        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+            return None
+        return words[1] if len(words) == 2 and words[0] == str(generation) else None
+
+    def forget(self, key: str) -> None:
+        """Remove what is remembered of a key."""
+        self._path(key).unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self._directory / hashlib.sha256(key.encode()).hexdigest()
+
+
+def checksum(file: BinaryIO) -> str:
+    """The checksum of a file's bytes."""
+    value = 0
+    for block in blocks(file):
+        value = google_crc32c.extend(value, block)
+    return encoded(value)
+
+
+def make_durable(directory: Path) -> None:
+    """Make a directory and those above it, and sync the entry of each new one."""
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        sync_directory(each.parent)
+
+
+def remove(path: Path, *, within: Path) -> None:
+    """Unlink a file and the directories that became empty; what is gone stays gone."""
+    path.unlink()
+    sync_directory(path.parent)
+    with contextlib.suppress(OSError):
+        for directory in path.parents:
+            if directory == within:
+                return
+            directory.rmdir()
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

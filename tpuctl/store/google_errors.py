@@ -1,0 +1,69 @@
+"""Google's exceptions become tpuctl's: one table, the first row that fits counts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import requests
+import urllib3.exceptions
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from google.cloud.storage.exceptions import DataCorruption
+
+from tpuctl.errors import (
+    ConflictError,
+    CredentialsError,
+    IntegrityError,
+    LocalIOError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    TpuctlError,
+    TransientError,
+    UsageError,
+)
+
+_LOGIN = "run: gcloud auth application-default login"
+
+
+class RangeError(UsageError):
+    """The range begins behind the end of the object."""
+
+
+_ROWS: tuple[tuple[type[Exception], type[TpuctlError], str | None], ...] = (
+    (api.NotFound, NotFoundError, None),
+    (api.PreconditionFailed, PreconditionError, None),
+    (api.Conflict, ConflictError, None),
+    (api.Unauthorized, CredentialsError, _LOGIN),
+    (api.Forbidden, PermissionDeniedError, None),
+    (api.RequestRangeNotSatisfiable, RangeError, None),
+    (api.TooManyRequests, TransientError, None),
+    (api.ClientError, UsageError, None),
+    (api.GoogleAPICallError, TransientError, None),
+    (api.RetryError, TransientError, None),
+    (DataCorruption, IntegrityError, None),
+    (auth.TransportError, TransientError, None),
+    (auth.GoogleAuthError, CredentialsError, _LOGIN),
+    (requests.RequestException, TransientError, None),
+    (urllib3.exceptions.HTTPError, TransientError, None),
+    (ConnectionError, TransientError, None),
+    (TimeoutError, TransientError, None),
+    (OSError, LocalIOError, None),
+)
+_CAUGHT = tuple(row[0] for row in _ROWS)
+
+
+@contextlib.contextmanager
+def translated(subject: str) -> Iterator[None]:
+    """Raise Google's errors as ours, naming what the call was about."""
+    try:
+        yield
+    except _CAUGHT as error:
+        _, ours, hint = next(row for row in _ROWS if isinstance(error, row[0]))
+        raise ours(f"{subject}: {_message(error)}", hint=hint) from error
+
+
+def _message(error: Exception) -> str:
+    text = str(getattr(error, "message", "") or error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
