@@ -202,7 +202,7 @@ async def _serve_grpc(world: World, port: int, stack: AsyncExitStack) -> None:
 
 
 async def _serve_http(app: web.Application, port: int, stack: AsyncExitStack) -> None:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await _or_refuse(web.TCPSite(runner, LOOPBACK, port).start(), port)

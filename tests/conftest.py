@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,16 +51,23 @@ def serve(home: Path, *options: str) -> Iterator[Cloud]:
         process.send_signal(signal.SIGTERM)
 
 
-def runner(home: Path, **seams: object) -> Callable[..., Result]:
+@dataclass(frozen=True)
+class Runner:
     """The command line as a function of its arguments, in this process."""
 
-    def run(*argv: str, stdin: str = "", environ: dict | None = None) -> Result:
-        out, err = io.StringIO(), io.StringIO()
-        environ = {"TPUCTL_HOME": str(home), **(environ or {})}
-        runtime = Runtime(stdin=io.StringIO(stdin), out=out, err=err, environ=environ, **seams)
-        return Result(main(argv, runtime), out.getvalue(), err.getvalue())
+    home: Path
+    sleep: Callable[[float], None] = time.sleep
 
-    return run
+    def __call__(self, *argv: str, stdin: str = "", environ: dict | None = None) -> Result:
+        out, err = io.StringIO(), io.StringIO()
+        runtime = Runtime(
+            stdin=io.StringIO(stdin),
+            out=out,
+            err=err,
+            environ={"TPUCTL_HOME": str(self.home), **(environ or {})},
+            sleep=self.sleep,
+        )
+        return Result(main(argv, runtime), out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="session")
@@ -76,15 +84,15 @@ def cloud(manual_cloud: Cloud) -> Cloud:
 
 
 @pytest.fixture
-def tpuctl(cloud: Cloud) -> Callable[..., Result]:
+def tpuctl(cloud: Cloud) -> Runner:
     """`tpuctl(*argv) -> Result`; while a command waits, the simulated clock runs ahead."""
-    return runner(cloud.home, sleep=lambda seconds: cloud.control.advance(seconds) and None)
+    return Runner(cloud.home, sleep=cloud.control.advance)
 
 
 @pytest.fixture
-def offline(tmp_path: Path) -> Callable[..., Result]:
+def offline(tmp_path: Path) -> Runner:
     """`tpuctl` in a home of its own, with no simulator."""
-    return runner(tmp_path / "home")
+    return Runner(tmp_path / "home")
 
 
 @pytest.fixture(autouse=True)

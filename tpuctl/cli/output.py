@@ -4,10 +4,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from tpuctl.cli.options import Format, Shared
 from tpuctl.errors import TpuctlError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], Any]]
@@ -54,13 +57,14 @@ class Output:
 
     def items(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
         """Print a list: one row or one JSON object per item."""
+        if self.is_terminal and self.format == Format.TABLE:
+            self._show(self.table(items, columns, title=title))
+            return
         rows = [{key: get(item) for key, get in columns.items()} for item in items]
         if self.format in (Format.JSON, Format.YAML):
             self.document([_plain(row) for row in rows])
         elif self.format == Format.NAME:
             self.out.writelines(f"{next(iter(row.values()))}\n" for row in rows)
-        elif self.is_terminal:
-            self._table(rows, list(columns), title)
         else:
             self.out.writelines("\t".join(map(_cell, row.values())) + "\n" for row in rows)
 
@@ -116,16 +120,22 @@ class Output:
         self.err.write("\ninterrupted\n")
         self.err.writelines(f"{line}\n" for line in goes_on)
 
-    def _table(self, rows: list[dict[str, Any]], keys: list[str], title: str) -> None:
-        from rich.console import Console
+    def table(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> "Table":
+        """A table for people, to be shown by whoever asked for it."""
         from rich.table import Table
 
-        table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
-        for key in keys:
+        rows = [{key: get(item) for key, get in columns.items()} for item in items]
+        found = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
+        for key in columns:
             numeric = any(isinstance(row[key], (int, float, Usd)) for row in rows)
-            table.add_column(key.replace("_", " ").upper(), justify="right" if numeric else "left")
+            found.add_column(key.replace("_", " ").upper(), justify="right" if numeric else "left")
         for row in rows:
-            table.add_row(*(self._styled(value) for value in row.values()))
+            found.add_row(*(self._styled(value) for value in row.values()))
+        return found
+
+    def _show(self, table: "Table") -> None:
+        from rich.console import Console
+
         Console(file=self.out, highlight=False).print(table)
 
     def _styled(self, value: Any) -> Any:

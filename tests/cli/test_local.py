@@ -1,0 +1,191 @@
+"""`tpuctl local`: simulators come, are found again, and go without a trace."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tpuctl.operations import local
+
+
+@pytest.fixture
+def up(offline):
+    """`tpuctl`, whose local clouds are ended after the test."""
+    yield offline
+    for name in local.names(offline.home):
+        local.down(offline.home, name)
+
+
+def test_up_prints_one_line_of_endpoints_and_again_the_same(up):
+    first = up("local", "up")
+    assert first.code == 0
+    line = json.loads(first.out)
+    assert list(line) == [
+        "name",
+        "pid",
+        "state_dir",
+        "project",
+        "zone",
+        "bucket",
+        "mode",
+        "tpu_grpc",
+        "tpu_rest",
+        "storage",
+        "vpc",
+        "control",
+    ]
+    assert up("local", "up").out == first.out
+
+
+def test_everything_listens_on_loopback_only(up):
+    line = json.loads(up("local", "up").out)
+    for key in ("tpu_grpc", "tpu_rest", "storage", "vpc", "control"):
+        assert "127.0.0.1:" in line[key]
+    token = local.directory(up.home, "local") / "control.token"
+    assert token.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_command_starts_the_local_cloud_by_itself_and_says_so(up):
+    result = up("node", "describe", "nope")
+    assert result.code == 10
+    assert result.err.startswith("starting the local cloud 'local'")
+
+
+def test_a_list_starts_nothing(offline):
+    result = offline("node", "list")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "note: the local cloud has not been started yet: tpuctl local up\n"
+    assert offline("node", "list", "-o", "json").json == []
+    assert not offline.home.exists()
+
+
+def test_what_was_acknowledged_survives_kill_9_and_the_ports_stay(up):
+    before = json.loads(up("local", "up").out)
+    up("node", "create", "n1", "-t", "v5litepod-4")
+    os.kill(before["pid"], signal.SIGKILL)
+    os.waitpid(before["pid"], 0)
+    after = json.loads(up("local", "up").out)
+    assert {**after, "pid": 0} == {**before, "pid": 0}
+    assert up("node", "list", "-o", "name").out == "n1\n"
+    assert up("node", "exec", "n1", "--", "true").code == 0
+
+
+def test_down_keeps_the_state_and_delete_state_does_not(up):
+    up("node", "create", "n1", "-t", "v5litepod-4")
+    assert up("local", "down").err == "local cloud 'local' is down\n"
+    assert up("local", "down").err == "local cloud 'local' was not running\n"
+    assert up("node", "list", "-o", "name", "-q").out == "n1\n"
+    assert up("local", "down", "--delete-state").code == 0
+    assert not local.directory(up.home, "local").exists()
+
+
+def test_reset_empties_it(up):
+    up("node", "create", "n1", "-t", "v5litepod-4")
+    assert up("local", "reset").code == 80
+    assert up("local", "reset", "--yes").code == 0
+    assert up("node", "list").out == ""
+    (row,) = up("local", "status", "-o", "json").json
+    assert (row["state"], row["nodes"], row["objects"]) == ("UP", 0, 0)
+
+
+def test_env_points_other_programs_at_it(up):
+    line = json.loads(up("local", "up").out)
+    exports = up("local", "env").out.splitlines()
+    assert f"export STORAGE_EMULATOR_HOST={line['storage']}" in exports
+    assert f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU={line['tpu_rest']}/" in exports
+
+
+def test_env_of_a_cloud_that_is_down_says_how_to_start_it(offline):
+    result = offline("local", "env")
+    assert (result.code, result.err) == (
+        10,
+        "error: there is no running local cloud 'local'\nhint: run: tpuctl local up\n",
+    )
+
+
+def test_another_scenario_while_it_runs_is_a_conflict(up, tmp_path):
+    up("local", "up")
+    scenario = tmp_path / "slow.yaml"
+    scenario.write_text("provisioning_delay_s: 5\n")
+    result = up("local", "up", "--scenario", str(scenario))
+    assert result.code == 11
+    assert result.err == (
+        "error: it runs already with the default scenario\n"
+        "hint: run: tpuctl local down, then local up again\n"
+    )
+
+
+def test_a_bad_scenario_is_one_line(offline, tmp_path):
+    scenario = tmp_path / "bad.yaml"
+    scenario.write_text("provisoning_delay_s: 5\n")
+    result = offline("local", "up", "--scenario", str(scenario))
+    assert result.code == 2
+    assert "unknown key 'provisoning_delay_s'; nearest: provisioning_delay_s" in result.err
+
+
+def test_a_port_in_use_is_one_line(offline):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        result = offline("local", "up", "--port", str(port))
+    assert result.code == 60
+    assert f"port {port} is in use" in result.err
+
+
+def test_a_home_that_cannot_be_written_is_one_line(tmp_path):
+    from conftest import Runner
+
+    (tmp_path / "file").write_text("")
+    result = Runner(tmp_path / "file" / "home")("local", "up")
+    assert result.code == 60
+    assert result.err.splitlines()[1] == "hint: set TPUCTL_HOME to a writable directory"
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path):
+    (tmp_path / "precious").write_text("x")
+    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 80
+    assert done.stderr == f"error: {tmp_path} holds something else; choose another directory\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_second_server_on_one_directory_is_refused(up):
+    line = json.loads(up("local", "up").out)
+    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", line["state_dir"]]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 61
+    assert f"is served by process {line['pid']} already" in done.stderr
+
+
+def test_control_needs_the_token(up):
+    import urllib.error
+    import urllib.request
+
+    line = json.loads(up("local", "up").out)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{line['control']}/status")
+    with refused.value as reply:
+        assert reply.code == 401
+
+
+def test_preempt_with_a_notice_warns_first(tpuctl, cloud):
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4", "--spot")
+    assert tpuctl("local", "preempt", "n1", "--notice", "20s").code == 0
+    python = (
+        "import os, urllib.request as u; print(u.urlopen(u.Request('http://'"
+        " + os.environ['GCE_METADATA_HOST'] + '/computeMetadata/v1/instance/preempted',"
+        " headers={'Metadata-Flavor': 'Google'})).read().decode())"
+    )
+    assert tpuctl("node", "exec", "n1", "--", "python3", "-c", python).out == "TRUE\n"
+    assert tpuctl("node", "list", "-o", "json").json[0]["state"] == "READY"
+    cloud.control.advance(21)
+    assert tpuctl("node", "list", "-o", "json").json[0]["state"] == "PREEMPTED"
+
+
+def test_preempting_what_is_not_there(tpuctl):
+    assert tpuctl("local", "preempt", "nope").code == 10

@@ -1,0 +1,82 @@
+"""`tpuctl queued-resource` (`qr`): requests that wait for capacity."""
+
+CREATE = ("qr", "create", "q1", "-t", "v5litepod-16", "--spot")
+
+
+def test_create_returns_when_the_request_is_accepted(tpuctl):
+    result = tpuctl(*CREATE, "-o", "json")
+    assert result.code == 0
+    (row,) = result.json
+    assert row["state"] in ("CREATING", "ACCEPTED")
+    assert row["nodes"] == ["q1"]
+    assert row["usd_per_hour"] == 9.712
+
+
+def test_json_keys_are_public(tpuctl):
+    tpuctl(*CREATE)
+    (row,) = tpuctl("queued-resource", "list", "-o", "json").json
+    assert list(row) == [
+        "name",
+        "zone",
+        "accelerator_type",
+        "state",
+        "nodes",
+        "provisioning",
+        "created",
+        "usd_per_hour",
+    ]
+
+
+def test_wait_shows_every_state_until_active(tpuctl):
+    tpuctl(*CREATE)
+    result = tpuctl("qr", "wait", "q1", "-o", "json")
+    assert result.code == 0
+    assert result.json[0]["state"] == "ACTIVE"
+    assert result.err.splitlines()[-1].startswith("queued resource q1: ACTIVE")
+    assert tpuctl("node", "list", "-o", "json").json[0]["state"] == "READY"
+
+
+def test_an_active_request_is_not_deleted_without_force(tpuctl):
+    tpuctl(*CREATE)
+    tpuctl("qr", "wait", "q1")
+    result = tpuctl("qr", "delete", "q1", "--yes")
+    assert result.code == 12
+    assert result.err == (
+        "error: queued resource 'q1' is ACTIVE: its node would be deleted too\n"
+        "hint: run: tpuctl qr delete q1 --force\n"
+    )
+    assert tpuctl("qr", "delete", "q1", "--force", "--yes").code == 0
+    assert tpuctl("qr", "list").out == tpuctl("node", "list").out == ""
+
+
+def test_a_preempted_request_is_suspended_and_says_so(tpuctl):
+    tpuctl(*CREATE)
+    tpuctl("qr", "wait", "q1")
+    tpuctl("local", "preempt", "q1", "--no-notice")
+    result = tpuctl("qr", "wait", "q1")
+    assert result.code == 31
+    assert "queued resource 'q1' is SUSPENDED" in result.err
+    assert tpuctl("qr", "delete", "q1", "--yes").code == 0
+    assert tpuctl("node", "list").out == ""
+
+
+def test_a_duplicate_request_is_a_conflict(tpuctl):
+    tpuctl(*CREATE)
+    assert tpuctl(*CREATE).code == 11
+
+
+def test_an_unknown_request_is_not_found(tpuctl):
+    result = tpuctl("qr", "describe", "nope")
+    assert (result.code, result.err) == (
+        10,
+        "error: there is no queued resource 'nope' in us-west4-a\nhint: run: tpuctl qr list\n",
+    )
+
+
+def test_describe_names_who_suspended_it(tpuctl):
+    tpuctl(*CREATE)
+    tpuctl("qr", "wait", "q1")
+    tpuctl("node", "delete", "q1", "--node-only", "--yes")
+    tpuctl("qr", "wait", "q1")
+    found = tpuctl("qr", "describe", "q1", "-o", "json").json
+    assert (found["state"], found["state_initiator"]) == ("SUSPENDED", "USER")
