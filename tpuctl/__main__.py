@@ -11,6 +11,7 @@ from tpuctl.cli import app
 
 def main() -> None:
     """Run the command line and leave at once: tearing grpc down would cost 25 ms a command."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it tells people about goaways otherwise
     app.install_signals()
     sys.excepthook = report_bug
     code = app.main()
@@ -30,7 +31,9 @@ def report_bug(
     if "--debug" in sys.argv:
         sys.stderr.writelines(lines)
         os._exit(1)
-    with tempfile.NamedTemporaryFile("w", prefix="tpuctl-bug-", suffix=".txt", delete=False) as file:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="tpuctl-bug-", suffix=".txt", delete=False
+    ) as file:
         file.writelines(lines)
     sys.stderr.write(f"error: a bug in tpuctl: {' '.join(lines[-1].split())}\n")
     sys.stderr.write(f"hint: please report it with {file.name}\n")

@@ -94,16 +94,10 @@ class Service:
             connection.close()
 
     def _on_loop(self, action) -> None:
-        done: Future[None] = Future()
+        async def act():
+            action()
 
-        def act():
-            try:
-                done.set_result(action())
-            except BaseException as error:
-                done.set_exception(error)
-
-        self.loop.call_soon_threadsafe(act)
-        done.result(10)
+        asyncio.run_coroutine_threadsafe(act(), self.loop).result(10)
 
 
 @contextmanager

@@ -60,9 +60,8 @@ class Shell:
             done = await self._connection.run(
                 shlex.join(argv), input=stdin, encoding=None, timeout=timeout_s
             )
-        return Completed(
-            self.worker_id, _status(done), bytes(done.stdout or b""), bytes(done.stderr or b"")
-        )
+            status = _status(done)
+        return Completed(self.worker_id, status, _bytes(done.stdout), _bytes(done.stderr))
 
     async def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:
         """What argv prints, as it comes; ends when argv does. Raises TransientError."""
@@ -98,7 +97,7 @@ class Shell:
                 done = await process.wait()
                 if feeding:
                     feeding.cancel()
-        return _status(done)
+            return _status(done)
 
     def resize(self, columns: int, rows: int) -> None:
         """Tell the attached command that its terminal has another size now."""
@@ -167,6 +166,10 @@ async def _feed(stdin: asyncio.StreamReader, process: asyncssh.SSHClientProcess[
         process.stdin.write(chunk)
         await process.stdin.drain()
     process.stdin.write_eof()
+
+
+def _bytes(data: bytes | str | None) -> bytes:
+    return data if isinstance(data, bytes) else b""
 
 
 def _status(done: asyncssh.SSHCompletedProcess) -> int:

@@ -10,19 +10,12 @@ from tpuctl.jobs import gang as gangs
 from tpuctl.jobs import lease as leasing
 from tpuctl.jobs import record as records
 from tpuctl.jobs import world
+from tpuctl.jobs.actions import Action, Attach, DeleteSlice, RequestSlice, Start, Stop
 from tpuctl.jobs.gang import Gang, Pace
 from tpuctl.jobs.lease import Lease
+from tpuctl.jobs.observed import Observed
 from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.reconcile import (
-    Action,
-    Attach,
-    DeleteSlice,
-    Observed,
-    RequestSlice,
-    Start,
-    Stop,
-    reconcile,
-)
+from tpuctl.jobs.reconcile import reconcile
 from tpuctl.jobs.record import Stored
 from tpuctl.jobs.world import Sky
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
@@ -32,7 +25,7 @@ LOOK_FAST_S = 0.5
 LOOK_SLOW_S = 5.0
 RECHECK_S = 1.0
 PROGRESS_S = 30.0
-AGAIN_S = 3.0
+AGAIN_S = 1.0
 """An action that has not shown its effect is repeated no sooner than this."""
 
 

@@ -23,7 +23,7 @@ from tpuctl.models.job import (
     WorkerReport,
 )
 
-LOOK_S = 1.0
+LOOK_S = 0.5
 DRAIN_S = 0.1
 PATIENCE_S = 60.0
 
@@ -84,7 +84,7 @@ async def follow(
         elif record.is_ended:
             return
         else:
-            await clocks.sleep(LOOK_S / 2)
+            await clocks.sleep(LOOK_S)
 
 
 async def _patiently(outside: Outside, job_id: str, clocks: Clocks) -> JobRecord:

@@ -9,10 +9,11 @@ Actions are repeated until the world shows their effect, so each must be harmles
 """
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tpuctl.jobs import verdict
+from tpuctl.jobs.actions import Action, wanted
+from tpuctl.jobs.observed import ABSENT, Observed
 from tpuctl.jobs.verdict import Verdict
 from tpuctl.models.job import (
     Attempt,
@@ -22,78 +23,16 @@ from tpuctl.models.job import (
     JobState,
     Outcome,
     Phase,
-    WorkerReport,
 )
 from tpuctl.models.node import LOST_STATES, NodeState
 from tpuctl.models.queued_resource import QueuedResourceState
 
-ABSENT = "ABSENT"
-GRACE_S = 10.0
 EVENTS_KEPT = 100
 LOST_REQUESTS = frozenset({QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED})
 ENDED_STATE = {
     Outcome.SUCCEEDED: JobState.SUCCEEDED,
     Outcome.CANCELLED: JobState.CANCELLED,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What is known of the world now; what could not be asked is missing or None."""
-
-    now_s: float
-    requests: Mapping[str, str] = field(default_factory=dict)
-    """State of each queued resource of the job's, ABSENT included, by name."""
-    node: str | None = None
-    """State of the newest attempt's node, ABSENT included."""
-    node_checked_s: float = 0.0
-    worker_count: int = 0
-    workers: tuple[WorkerReport, ...] = ()
-    refusal: str | None = None
-    """Why the Cloud TPU API will never grant the slice."""
-    trouble: str | None = None
-    """What went wrong when the world was last asked or acted upon."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestSlice:
-    """Create the attempt's queued resource."""
-
-    attempt: Attempt
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteSlice:
-    """Delete a queued resource of the job's own, and its node with it."""
-
-    zone: str
-    queued_resource: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attach:
-    """Be connected to every worker; with `install`, put the agent there and let it prepare."""
-
-    attempt: Attempt
-    install: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Let every prepared worker begin."""
-
-    attempt: Attempt
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Stop every worker that still runs."""
-
-    attempt: Attempt
-    grace_s: float
-
-
-Action = RequestSlice | DeleteSlice | Attach | Start | Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +48,7 @@ def reconcile(record: JobRecord, seen: Observed) -> Step:
     record = _note_deleted(record, seen)
     if not record.is_ended:
         record = _advance(record, seen)
-    return Step(record, tuple(_actions(record, seen)))
+    return Step(record, tuple(wanted(record, seen)))
 
 
 def _advance(record: JobRecord, seen: Observed) -> JobRecord:
@@ -329,35 +268,3 @@ def _told(record: JobRecord, text: str, seen: Observed) -> JobRecord:
         return record
     events = (*record.events, Event(seen.now_s, text))[-EVENTS_KEPT:]
     return replace(record, why=text, events=events)
-
-
-# ------------------------------------------------------------------ what to do
-
-
-def _actions(record: JobRecord, seen: Observed) -> list[Action]:
-    found: list[Action] = [
-        DeleteSlice(_zone_of(record, name), name)
-        for name in record.unwanted
-        if seen.requests.get(name) not in (ABSENT, QueuedResourceState.DELETING)
-    ]
-    attempt = record.attempt
-    if record.is_ended or attempt is None:
-        return found
-    if attempt.state == AttemptState.WAITING:
-        # A dead slice holds quota: the next one is requested when it is gone.
-        absent = seen.requests.get(attempt.queued_resource or "") == ABSENT
-        if absent and attempt.accepted_s is None and not record.unwanted:
-            found.append(RequestSlice(attempt))
-        return found
-    found.append(Attach(attempt, install=attempt.state == AttemptState.PREPARING))
-    if attempt.state == AttemptState.RUNNING and any(
-        report.phase == Phase.PREPARED for report in attempt.workers
-    ):
-        found.append(Start(attempt))
-    if attempt.state == AttemptState.STOPPING:
-        found.append(Stop(attempt, GRACE_S))
-    return found
-
-
-def _zone_of(record: JobRecord, name: str) -> str:
-    return next(each.zone for each in record.attempts if each.queued_resource == name)

@@ -3,12 +3,14 @@
 import fcntl
 import os
 import secrets
+import signal
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from tpuctl.errors import LocalIOError, LockedError
+from tpuctl.errors import DeadlineError, LocalIOError, LockedError
 
 
 @contextmanager
@@ -28,7 +30,12 @@ def taken(home: Path, context: str) -> Iterator[str]:
             file.write(name)
             file.flush()
             os.fsync(file.fileno())
-        yield name
+        pid = home / "supervisors" / f"{context}.pid"
+        pid.write_text(str(os.getpid()), "ascii")
+        try:
+            yield name
+        finally:
+            pid.unlink(missing_ok=True)
 
 
 def is_taken(home: Path, context: str) -> bool:
@@ -39,6 +46,21 @@ def is_taken(home: Path, context: str) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def end(home: Path, context: str, *, patience_s: float = 10.0) -> None:
+    """End the supervisor of a context, if one runs here; its jobs go on without it.
+
+    Raises DeadlineError.
+    """
+    deadline = time.monotonic() + patience_s
+    while is_taken(home, context):
+        if time.monotonic() > deadline:
+            raise DeadlineError(f"the supervisor of {context!r} does not end")
+        with suppress(OSError, ValueError):  # not written yet, or gone already
+            pid = int((home / "supervisors" / f"{context}.pid").read_text("ascii"))
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.05)
 
 
 def log_path(home: Path, context: str) -> Path:

@@ -61,6 +61,7 @@ class Supervisor:
     say: Callable[[str], None]
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
+    bugs: list[BaseException] = field(default_factory=list)
     known: dict[str, Lease] = field(default_factory=dict)
     holder: str = ""
     watcher: Watcher = field(init=False)
@@ -88,6 +89,8 @@ class Supervisor:
                 await self.clocks.sleep(min(SCAN_S, idle_exit_s / 2))
         finally:
             await self._leave([beating, *self.tasks.values()])
+        if self.bugs:
+            raise self.bugs[0]
 
     async def has_work(self) -> bool:
         """Somebody else's silence aside, there is a job of ours that is not settled."""
@@ -144,14 +147,15 @@ class Supervisor:
                 continue
             del self.tasks[job_id]
             error = task.exception()
-            if isinstance(error, TpuctlError):
+            if error is not None:
                 self._give_up(job_id, error)
-            elif error is not None:
-                raise error
 
-    def _give_up(self, job_id: str, error: TpuctlError) -> None:
+    def _give_up(self, job_id: str, error: BaseException) -> None:
+        """One job's trouble, a bug of ours included, is not the other jobs' trouble."""
         self.given_up.add(job_id)
-        self.say(f"{job_id}: given up: {error}")
+        self.say(f"{job_id}: given up: {error!r}")
+        if not isinstance(error, TpuctlError):
+            self.bugs.append(error)
 
     async def _keep_beating(self) -> None:
         body = {"host": platform.node(), "pid": os.getpid(), "owner": self.owner}

@@ -12,8 +12,8 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
+from tpuctl.jobs.observed import ABSENT
 from tpuctl.jobs.ports import Outside, Slices
-from tpuctl.jobs.reconcile import ABSENT
 from tpuctl.models.job import Attempt, AttemptState, JobRecord
 from tpuctl.models.node import Node, NodeSpec, NodeState, Provisioning
 from tpuctl.models.queued_resource import QueuedResourceSpec

@@ -24,7 +24,7 @@ def chosen(node: Node, workers: str) -> list[Worker]:
     """Workers by gcloud's grammar: `all`, `0`, `1,4,6`, `1-3`. Raises UsageError."""
     if workers == "all":
         return list(node.workers)
-    ids = [number for part in workers.split(",") for number in _range(part, workers)]
+    ids = worker_ids(workers)
     missing = [number for number in ids if number >= len(node.workers)]
     if missing:
         raise UsageError(
@@ -32,6 +32,11 @@ def chosen(node: Node, workers: str) -> list[Worker]:
             hint=f"it has workers 0 to {len(node.workers) - 1}",
         )
     return [node.workers[number] for number in dict.fromkeys(ids)]
+
+
+def worker_ids(workers: str) -> list[int]:
+    """The numbers in `0`, `1,4,6` or `1-3`. Raises UsageError."""
+    return [number for part in workers.split(",") for number in _range(part, workers)]
 
 
 async def on_workers(

@@ -142,7 +142,7 @@ def _files(source: Path) -> Iterator[tuple[str, Path]]:
         yield "", source
         return
     if not source.is_dir():
-        raise NotFoundError(f"there is no file or directory {source}")
+        raise NotFoundError(f"there is no file or directory {source}", hint="check the path")
     for path in sorted(source.rglob("*")):
         if path.is_file():
             yield path.relative_to(source).as_posix(), path

@@ -5,16 +5,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpuctl.jobs.reconcile import (
-    ABSENT,
-    Attach,
-    DeleteSlice,
-    Observed,
-    RequestSlice,
-    Start,
-    Stop,
-    reconcile,
-)
+from tpuctl.jobs.actions import Attach, DeleteSlice, RequestSlice, Start, Stop
+from tpuctl.jobs.observed import ABSENT, Observed
+from tpuctl.jobs.reconcile import reconcile
 from tpuctl.models.job import (
     JobRecord,
     JobSpec,

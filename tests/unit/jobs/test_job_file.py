@@ -113,7 +113,8 @@ OK = "name: digits\nrun: python train.py\n"
             "resources.accelerators (line 3): unknown accelerator type 'v5litepod-61'; "
             "did you mean v5litepod-64 or v5litepod-32 or v5litepod-16?"),
         (OK + "resources: {zones: [us-west4-z]}\n",
-            "resources.zones (line 3): unknown zone 'us-west4-z'; did you mean us-west4-b or us-west4-a"),
+            "resources.zones (line 3): unknown zone 'us-west4-z'; "
+            "did you mean us-west4-b or us-west4-a"),
         (OK + "resources: {accelerators: v5litepod-16, topology: 2x8}\n",
             "resources.topology (line 3) is '2x8': v5litepod-16 has topology 4x4"),
         (OK + "resources: {num_slices: 2}\n",

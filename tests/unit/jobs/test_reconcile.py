@@ -4,17 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.jobs.reconcile import (
-    ABSENT,
-    Attach,
-    DeleteSlice,
-    Observed,
-    RequestSlice,
-    Start,
-    Step,
-    Stop,
-    reconcile,
-)
+from tpuctl.jobs.actions import Attach, DeleteSlice, RequestSlice, Start, Stop
+from tpuctl.jobs.observed import ABSENT, Observed
+from tpuctl.jobs.reconcile import Step, reconcile
 from tpuctl.models.job import (
     JobRecord,
     JobSpec,

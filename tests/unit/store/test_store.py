@@ -4,9 +4,8 @@ import io
 
 import pytest
 
-from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, UsageError
+from tpuctl.errors import NotFoundError, PreconditionError, UsageError
 from tpuctl.store import crc32c
-
 
 pytest_plugins = ("served_bucket",)
 

@@ -1,5 +1,6 @@
 """The rules of the simulated cloud with a clock in the test's hand: no sleeping, no wire."""
 
+from contextlib import closing
 from dataclasses import asdict
 
 import pytest
@@ -40,11 +41,18 @@ class Rig:
         self.path = path
         self.scenario = scenario
         self.clock = Clock(manual_start_s=START_S)
+        self.connection = None
         self.restart()
 
+    def close(self):
+        if self.connection is not None:
+            self.connection.close()
+
     def restart(self):
+        self.close()
+        self.connection = open_database(self.path)
         self.cloud = Cloud(
-            open_database(self.path),
+            self.connection,
             self.clock,
             project="demo",
             project_number=7,
@@ -70,7 +78,8 @@ class Rig:
 
 @pytest.fixture
 def rig(tmp_path):
-    return Rig(tmp_path / "state.sqlite", Scenario())
+    with closing(Rig(tmp_path / "state.sqlite", Scenario())) as found:
+        yield found
 
 
 def request(node_id="a", tier=Tier.SPOT):
@@ -190,11 +199,12 @@ def test_preemption_with_notice_survives_a_restart(rig):
 
 def notices(path, seed):
     """How long the notices of forty preemptions are; those without notice tell nothing."""
-    rig = Rig(path, Scenario(seed=seed))
     drawn = []
-    for number in range(40):
-        rig.cloud.preempt(rig.ready(f"n{number}").name, None)
-        drawn += [event.notice_s for event in rig.tick() if isinstance(event, NoticePreemption)]
+    with closing(Rig(path, Scenario(seed=seed))) as rig:
+        for number in range(40):
+            rig.cloud.preempt(rig.ready(f"n{number}").name, None)
+            events = rig.tick()
+            drawn += [event.notice_s for event in events if isinstance(event, NoticePreemption)]
     return drawn
 
 
@@ -270,9 +280,16 @@ def test_deleting_the_node_of_a_request_that_is_provisioning_fails_it(rig):
     assert (found.state, found.failure.code) == (RequestState.FAILED, Code.CANCELLED)
 
 
-def test_waiting_requests_are_served_in_the_order_they_came(tmp_path):
+@pytest.fixture
+def scarce(tmp_path):
+    """One slice in the zone."""
     scenario = Scenario(capacity={"us-west4-a": {"v5litepod-16": 1}})
-    rig = Rig(tmp_path / "s", scenario)
+    with closing(Rig(tmp_path / "scarce.sqlite", scenario)) as found:
+        yield found
+
+
+def test_waiting_requests_are_served_in_the_order_they_came(scarce):
+    rig = scarce
     rig.ready("held")
     for name in ("z-first", "a-second"):
         rig.cloud.create_queued_resource(ZONE, name, request(f"{name}-node"))
