@@ -90,6 +90,12 @@ def tpuctl(cloud: Cloud) -> Runner:
 
 
 @pytest.fixture
+def at_home() -> type[Runner]:
+    """`at_home(directory)` is `tpuctl` with that home."""
+    return Runner
+
+
+@pytest.fixture
 def offline(tmp_path: Path) -> Runner:
     """`tpuctl` in a home of its own, with no simulator."""
     return Runner(tmp_path / "home")

@@ -16,7 +16,7 @@ from tpuctl.checkpoint import Checkpointer
 
 STEPS = int(os.environ.get("STEPS", "300"))
 BATCH = int(os.environ.get("BATCH", "1024"))
-HIDDEN = int(os.environ.get("HIDDEN", "768"))
+HIDDEN = int(os.environ.get("HIDDEN", "1024"))
 SAVE_EVERY = int(os.environ.get("SAVE_EVERY", "50"))
 SEED = int(os.environ.get("SEED", "0"))
 LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.1"))
@@ -102,7 +102,8 @@ def open_checkpointer(mesh):
         os.environ["TPUCTL_CHECKPOINT_DIR"],
         worker_id=mesh.worker_id,
         worker_count=mesh.worker_count,
-        fence=int(os.environ.get("TPUCTL_ATTEMPT", "1")),
+        fence=int(os.environ.get("TPUCTL_FENCE", "1")),
+        keep=int(os.environ.get("TPUCTL_CHECKPOINT_KEEP", "3")),
     )
 
 

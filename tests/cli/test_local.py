@@ -136,11 +136,9 @@ def test_a_port_in_use_is_one_line(offline):
     assert f"port {port} is in use" in result.err
 
 
-def test_a_home_that_cannot_be_written_is_one_line(tmp_path):
-    from conftest import Runner
-
+def test_a_home_that_cannot_be_written_is_one_line(at_home, tmp_path):
     (tmp_path / "file").write_text("")
-    result = Runner(tmp_path / "file" / "home")("local", "up")
+    result = at_home(tmp_path / "file" / "home")("local", "up")
     assert result.code == 60
     assert result.err.splitlines()[1] == "hint: set TPUCTL_HOME to a writable directory"
 

@@ -136,7 +136,7 @@ def test_a_terminal_is_real_and_follows_the_window(tmp_path: Path):
             vpc(tmp_path, ONE) as here,
             here.ssh() as worker,
             worker.create_process(
-                "trap 'stty size' WINCH; test -t 0 && echo $TERM; stty size; cat; cat",
+                "stty -echo; test -t 0 && echo $TERM; stty size; read _; stty size; exec cat",
                 term_type="xterm-256color",
                 term_size=(100, 30),
             ) as process,
@@ -144,6 +144,8 @@ def test_a_terminal_is_real_and_follows_the_window(tmp_path: Path):
             assert await process.stdout.readline() == "xterm-256color\r\n"
             assert await process.stdout.readline() == "30 100\r\n"
             process.change_terminal_size(80, 25)
+            process.stdin.write("\n")
+            assert await process.stdout.readline() == "25 80\r\n"
             process.stdin.write("\x03")  # what Ctrl-C sends: the terminal makes it SIGINT
             await process.wait_closed()
             assert process.returncode == -signal.SIGINT

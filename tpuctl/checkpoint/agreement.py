@@ -59,7 +59,7 @@ def announce(store: Store, fence: int, origin: int) -> None:
     except PreconditionError as error:
         raise ConflictError(
             f"a run with fence {fence} has used {store.url} already",
-            hint="every run, also a repeated one, needs a higher fence (TPUCTL_ATTEMPT)",
+            hint="every run, also a repeated one, needs a higher fence (TPUCTL_FENCE)",
         ) from error
 
 

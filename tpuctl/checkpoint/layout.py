@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 SCHEMA = 1
 LAST_STEP = 10**12 - 1
-LAST_FENCE = 10**6 - 1
+LAST_FENCE = 10**16 - 1
 
 _NAME = re.compile(
     r"step_(?P<step>[0-9]{12})/"
     r"(?:(?P<commit>COMMIT)|BAD_(?P<bad>[0-9]+)|"
-    r"a_(?P<fence>[0-9]{6})/"
+    r"a_(?P<fence>[0-9]{16})/"
     r"(?:shard_(?P<shard>[0-9]+)-of_(?P<count>[0-9]+)\.safetensors|done_(?P<done>[0-9]+)\.json))"
 )
-_ROLLBACK = re.compile(r"ROLLBACK_([0-9]{6})")
+_ROLLBACK = re.compile(r"ROLLBACK_([0-9]{16})")
 
 
 def step_prefix(step: int) -> str:
@@ -25,7 +25,7 @@ def step_prefix(step: int) -> str:
 
 def attempt_prefix(step: int, fence: int) -> str:
     """All that one run wrote of a step begins with it."""
-    return f"{step_prefix(step)}a_{fence:06d}/"
+    return f"{step_prefix(step)}a_{fence:016d}/"
 
 
 def shard_key(step: int, fence: int, worker_id: int, worker_count: int) -> str:
@@ -50,7 +50,7 @@ def bad_key(step: int, generation: int) -> str:
 
 def rollback_key(fence: int) -> str:
     """From which step a run went on."""
-    return f"ROLLBACK_{fence:06d}"
+    return f"ROLLBACK_{fence:016d}"
 
 
 @dataclass(frozen=True)

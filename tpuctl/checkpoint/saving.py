@@ -48,9 +48,10 @@ class Snapshot:
 def write_part(run: Run, snapshot: Snapshot) -> None:
     """Put this worker's shard, then its done record."""
     key = layout.shard_key(snapshot.step, run.fence, run.worker_id, run.worker_count)
-    entry = _put(run.store, key, safetensors.numpy.save(dict(snapshot.parts)))
+    entry = _put(run, snapshot.step, key, safetensors.numpy.save(dict(snapshot.parts)))
     record = {"worker": run.worker_id, "object": asdict(entry)}
-    _put(run.store, layout.done_key(snapshot.step, run.fence, run.worker_id), encode(record))
+    done = layout.done_key(snapshot.step, run.fence, run.worker_id)
+    _put(run, snapshot.step, done, encode(record))
 
 
 def commit(run: Run, snapshot: Snapshot) -> None:
@@ -86,14 +87,26 @@ def prune(store: Store, fence: int, keep: int) -> None:
         _delete(store, step)
 
 
-def _put(store: Store, key: str, data: bytes) -> StoredObject:
+def _put(run: Run, step: int, key: str, data: bytes) -> StoredObject:
     """Put what only this worker of this run may write; a failed save of it may have left one."""
     try:
-        entry = store.put_if_absent(key, data)
+        entry = run.store.put_if_absent(key, data)
     except PreconditionError:
-        left = store.head(key)
-        entry = store.put_if_generation(key, data, 0 if left is None else left.generation)
+        left = run.store.head(key)
+        _refuse_committed(run, step)
+        generation = 0 if left is None else left.generation
+        entry = run.store.put_if_generation(key, data, generation)
     return StoredObject.of(entry)
+
+
+def _refuse_committed(run: Run, step: int) -> None:
+    """What this run has committed is never written again."""
+    try:
+        fence = Commit.decode(run.store.get_range(layout.commit_key(step))).fence
+    except (NotFoundError, IntegrityError):
+        return
+    if fence == run.fence:
+        raise PreconditionError(f"step {step} is committed already")
 
 
 def _collect(run: Run, step: int) -> tuple[StoredObject, ...]:

@@ -19,7 +19,6 @@ from tpuctl.operations import cost, lifecycle
 
 if TYPE_CHECKING:
     from tpuctl.jobs.follow import Wanted
-    from tpuctl.jobs.ports import Outside
 
 app = Noun("Run programs on every worker of a slice, and bring them back.")
 
@@ -135,7 +134,7 @@ def logs(
         frozenset(worker_ids(worker)) if worker else None,
         frozenset({attempt}) if attempt else None,
     )
-    outside = _outside(runtime)
+    outside = runtime.outside
     job = client.describe(outside.store, name)
     if follow:
         follow_to_the_end(runtime, job.job_id, wanted)
@@ -171,7 +170,7 @@ def cancel(ctx: typer.Context, name: Name) -> None:
     from tpuctl.jobs import client
 
     runtime = ctx.ensure_object(Runtime)
-    outside = _outside(runtime)
+    outside = runtime.outside
     job = client.describe(outside.store, name)
     job = client.cancel(outside.store, job.job_id, runtime.now())
     _supervised(runtime)
@@ -189,7 +188,7 @@ def submit_file(runtime: Runtime, file: Path, node_name: str | None) -> JobRecor
     node = lifecycle.find(runtime.tpu, context.zone, node_name) if node_name else None
     submitted = submission.submit(
         spec,
-        _outside(runtime),
+        runtime.outside,
         owner=submission.default_owner(),
         provides=provided(runtime, context),
         now_s=runtime.now(),
@@ -206,7 +205,7 @@ def follow_to_the_end(runtime: Runtime, job_id: str, wanted: "Wanted | None" = N
     from tpuctl.jobs import client
     from tpuctl.jobs.follow import ALL
 
-    outside = _outside(runtime)
+    outside = runtime.outside
     say_how_to_end(runtime, client.describe(outside.store, job_id))
     follow(runtime, outside, job_id, wanted or ALL)
     if error := client.error_of(client.describe(outside.store, job_id)):
@@ -222,12 +221,6 @@ def say_how_to_end(runtime: Runtime, job: JobRecord) -> None:
     price = f" at {Usd(usd)} USD/h" if usd is not None else ""
     end = f"tpuctl job cancel {job.job_id}"
     runtime.goes_on.append(f"job {job.job_id} goes on{price}; end it with: {end}")
-
-
-def _outside(runtime: Runtime) -> "Outside":
-    from tpuctl.jobs.ports import outside
-
-    return outside(runtime.context, runtime.home)
 
 
 def _supervised(runtime: Runtime) -> None:

@@ -1,11 +1,12 @@
 """`tpuctl quickstart`: the whole story, for real, on this machine."""
 
 import asyncio
+import io
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
-from typing import Annotated, Any, TextIO
+from dataclasses import asdict, dataclass
+from typing import Annotated, TextIO
 
 import typer
 
@@ -16,19 +17,15 @@ from tpuctl.cli.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import RefusedError, TpuctlError
 from tpuctl.jobs import file as job_file
-from tpuctl.jobs.ports import outside
+from tpuctl.jobs.ports import Outside
 from tpuctl.models.job import JobRecord, LogLine
-from tpuctl.operations import local, quickstart, templates
+from tpuctl.operations import quickstart, templates
 from tpuctl.operations.quickstart import Plan, Progress, Story, Summary
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
-SUMMARY = {
-    field.name: (lambda found, name=field.name: getattr(found, name))
-    for field in fields(Summary)
-    if field.name != "confusion"
-}
-LOG_EVERY_STEPS = 25
+LOG_EVERY_STEPS = 50
+INTERRUPTED = 130
 
 
 @app.command("quickstart", cls=Verb)
@@ -43,8 +40,11 @@ def run_quickstart(
     runtime = ctx.ensure_object(Runtime)
     _refuse_other_contexts(runtime)
     quickstart.claim(runtime.home)
-    with _ended(runtime, keep=keep):
-        found = _tell(runtime, seed, keep=keep)
+    # In JSON stdout holds the summary alone.
+    is_table = runtime.shared.output == Format.TABLE
+    screen = Screen(runtime, runtime.out if is_table else runtime.err)
+    with _ended(screen, keep=keep):
+        found = _tell(runtime, screen, seed, keep=keep)
     _show(runtime, found)
 
 
@@ -59,38 +59,34 @@ def _refuse_other_contexts(runtime: Runtime) -> None:
         )
 
 
-def _tell(runtime: Runtime, seed: int, *, keep: bool) -> Summary:
+def _tell(runtime: Runtime, screen: "Screen", seed: int, *, keep: bool) -> Summary:
     """The story, command by command."""
-    command = _commands(runtime)
     story = Story(began_s=runtime.now())
-    command(["local", "up", "--name", quickstart.CLOUD])
-    context = local.context(local.running(runtime.home, quickstart.CLOUD) or {})
+    screen.command(["local", "up", "--name", quickstart.CLOUD])
+    own = Runtime(shared=Shared(context=quickstart.CLOUD), environ=runtime.environ)
     template = templates.folder("digits")
-    spec = job_file.load(template / "job.yaml", bucket=context.bucket, environ=runtime.environ)
+    bucket = own.context.bucket
+    spec = job_file.load(template / "job.yaml", bucket=bucket, environ=runtime.environ)
     planned = quickstart.plan(template, spec, seed)
-    clients = outside(context, runtime.home)
-    quickstart.prepare(command, planned, context, story)
-    asyncio.run(_train(runtime, command, planned, clients, story))
-    found = quickstart.predict(command, planned, clients, story)
+    quickstart.prepare(screen.command, planned, own.context, story)
+    asyncio.run(_train(screen, planned, own.outside, story))
+    found = quickstart.predict(screen.command, planned, own.outside, story)
     if not keep:
-        quickstart.tear_down(command, clients, story)
-    return quickstart.summary(story, found, planned, context.zone)
+        quickstart.tear_down(screen.command, own.outside, story)
+    own.close()
+    return quickstart.summary(story, found, planned, own.context.zone)
 
 
-async def _train(
-    runtime: Runtime, command: quickstart.Command, planned: Plan, clients: Any, story: Story
-) -> None:
-    narration = _narration(runtime)
-    show = printer(Runtime(out=narration, err=runtime.err, environ=runtime.environ))
-    with _step_bar(runtime, planned.steps) as advance:
-        async for item in quickstart.train(command, planned, clients, story):
+async def _train(screen: "Screen", planned: Plan, clients: Outside, story: Story) -> None:
+    with screen.bar(planned.steps) as advance:
+        show = printer(Runtime(out=screen.stream, environ=screen.runtime.environ))
+        async for item in quickstart.train(screen.command, planned, clients, story):
             if isinstance(item, Progress):
                 advance(item.step)
             elif isinstance(item, JobRecord):
-                narration.write(f"job {item.job_id}: {item.state}: {item.why}\n")
+                screen.write(f"job {item.job_id}: {item.state}: {item.why}\n")
             elif _is_worth_showing(item, planned):
                 show(item)
-            narration.flush()
 
 
 def _is_worth_showing(line: LogLine, planned: Plan) -> bool:
@@ -101,65 +97,87 @@ def _is_worth_showing(line: LogLine, planned: Plan) -> bool:
     return step % LOG_EVERY_STEPS == 0 or abs(step - planned.preempt_step) <= 1
 
 
-def _commands(runtime: Runtime) -> quickstart.Command:
-    """Runs a command line as a user would, in the quickstart's own context, and shows it first."""
-    from tpuctl.cli.app import main
+class AboveBar(io.StringIO):
+    """What is written here appears above the bar, a line at a time."""
 
-    narration = _narration(runtime)
+    def __init__(self, show: Callable[..., None]) -> None:
+        super().__init__()
+        self._show = show
+        self._rest = ""
 
-    def run(argv: Sequence[str]) -> None:
-        narration.write(f"\n$ tpuctl -c {quickstart.CLOUD} {shlex.join(argv)}\n")
-        narration.flush()
+    def write(self, text: str) -> int:
+        """Show the lines that are whole."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._show(line, markup=False, highlight=False, soft_wrap=True)
+        return len(text)
+
+
+@dataclass
+class Screen:
+    """Where the story is told: commands, log lines and, on a terminal, a bar below them."""
+
+    runtime: Runtime
+    stream: TextIO
+
+    def write(self, text: str) -> None:
+        """Tell something."""
+        self.stream.write(text)
+        self.stream.flush()
+
+    def command(self, argv: Sequence[str]) -> None:
+        """Show a command line, and run it as a user would in the quickstart's own context."""
+        from tpuctl.cli.app import main
+
+        self.write(f"\n$ tpuctl -c {quickstart.CLOUD} {shlex.join(argv)}\n")
         nested = Runtime(
             shared=Shared(context=quickstart.CLOUD),
-            out=narration,
-            err=narration,
-            environ=runtime.environ,
+            out=self.stream,
+            err=self.stream,
+            environ=self.runtime.environ,
         )
         code = main(argv, nested)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
         if code:
             raise TpuctlError(f"`tpuctl {shlex.join(argv)}` ended with exit code {code}")
 
-    return run
+    @contextmanager
+    def bar(self, steps: int) -> Iterator[Callable[[int], None]]:
+        """A bar of steps that stays below what is told meanwhile."""
+        if not self.stream.isatty() or self.runtime.shared.quiet:
+            yield lambda _: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+        console, outer = Console(file=self.stream), self.stream
+        columns = ("step", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            self.stream = AboveBar(console.print)
+            task = progress.add_task("", total=steps)
+            try:
+                yield lambda step: progress.update(task, completed=step)
+            finally:
+                self.stream = outer
 
 
 @contextmanager
-def _ended(runtime: Runtime, *, keep: bool) -> Iterator[None]:
+def _ended(screen: Screen, *, keep: bool) -> Iterator[None]:
     """Whatever happens, nothing is left running; unless it is to be kept and all went well."""
-    done = False
+    down = f"tpuctl local down --name {quickstart.CLOUD} --delete-state"
+    kept = False
     try:
         yield
-        done = True
+        kept = keep
     finally:
-        if keep and done:
-            runtime.output.note(
-                f"\nkept: tpuctl -c {quickstart.CLOUD} job list\n"
-                f"end it with: tpuctl local down --name {quickstart.CLOUD} --delete-state"
+        if kept:
+            screen.runtime.output.note(
+                f"\nkept: tpuctl -c {quickstart.CLOUD} job list\nend it with: {down}"
             )
         else:
-            _narration(runtime).write(
-                f"\n$ tpuctl local down --name {quickstart.CLOUD} --delete-state\n"
-            )
-            quickstart.end(runtime.home)
-
-
-def _narration(runtime: Runtime) -> TextIO:
-    """In JSON stdout holds the summary alone."""
-    return runtime.err if runtime.shared.output != Format.TABLE else runtime.out
-
-
-@contextmanager
-def _step_bar(runtime: Runtime, steps: int) -> Iterator[Callable[[int], None]]:
-    if not runtime.err.isatty() or runtime.shared.quiet:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    columns = ("step", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(file=runtime.err), transient=True) as progress:
-        task = progress.add_task("", total=steps)
-        yield lambda step: progress.update(task, completed=step)
+            screen.write(f"\n$ {down}\n")
+            quickstart.end(screen.runtime.home)
 
 
 def _show(runtime: Runtime, found: Summary) -> None:
@@ -175,7 +193,7 @@ def _show(runtime: Runtime, found: Summary) -> None:
         f"\naccuracy      {found.accuracy:.4f} on digits the network has never seen\n"
         f"steps         {found.steps}, resumed at {found.resume_step} after "
         f"{found.preemptions} preemption: {found.lost_steps} steps lost\n"
-        f"wall time     {found.wall_s:.1f} s here; chips busy {found.chip_time_s:.4f} s (modelled)\n"
+        f"wall time     {found.wall_s:.1f} s here; a chip {found.chip_time_s:.4f} s (modelled)\n"
         f"cost          {Usd(found.cost_usd)} USD on Google Cloud "
         f"(spot list price of {found.price_date}); 0 here\n"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tpuctl import config
 from tpuctl.cli.options import Shared
@@ -18,6 +18,7 @@ from tpuctl.errors import NotFoundError, RefusedError
 if TYPE_CHECKING:
     from tpuctl.api.keys import Access
     from tpuctl.api.tpu import TpuApi
+    from tpuctl.jobs.ports import Outside
     from tpuctl.store import Store
 
 
@@ -78,12 +79,25 @@ class Runtime:
 
         return access(self.home, self.context.dialer)
 
-    def store(self, url: str | None = None) -> "Store":
-        """A bucket or a part of one; the context's bucket when not told."""
+    @cached_property
+    def storage(self) -> Any:
+        """The client of Cloud Storage."""
         from tpuctl.api.connect import storage_client
+
+        return storage_client(self.context)
+
+    def store(self, url: str | None = None) -> "Store":
+        """A bucket or a part of one, or a directory; the context's bucket when not told."""
         from tpuctl.store import open_store
 
-        return open_store(url or f"gs://{self.context.bucket}", client=storage_client(self.context))
+        return open_store(url or f"gs://{self.context.bucket}", client=self.storage)
+
+    @cached_property
+    def outside(self) -> "Outside":
+        """What jobs need."""
+        from tpuctl.jobs.ports import outside
+
+        return outside(self.context, store=self.store(), tpu=self.tpu, access=self.access)
 
     @property
     def listing_zone(self) -> str:
@@ -115,8 +129,9 @@ class Runtime:
 
     def close(self) -> None:
         """Give connections back."""
-        if "tpu" in self.__dict__:
-            self.tpu.close()
+        for name in ("tpu", "storage"):
+            if name in self.__dict__:
+                getattr(self, name).close()
 
     def _overrides(self) -> dict[str, str]:
         asked = {

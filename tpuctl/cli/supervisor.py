@@ -14,13 +14,12 @@ app = Noun("Look after the jobs of a context.")
 def run(ctx: typer.Context) -> None:
     """Bring my jobs of this context to their end; stops when there is none left."""
     from tpuctl.jobs import supervisor
-    from tpuctl.jobs.ports import outside
     from tpuctl.jobs.submit import default_owner
 
     runtime = ctx.ensure_object(Runtime)
     asyncio.run(
         supervisor.run(
-            outside(runtime.context, runtime.home),
+            runtime.outside,
             home=runtime.home,
             owner=default_owner(),
             say=runtime.output.note,

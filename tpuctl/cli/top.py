@@ -11,7 +11,7 @@ from tpuctl.cli.options import Format, Verb
 from tpuctl.cli.runtime import Runtime
 from tpuctl.jobs import client
 from tpuctl.jobs.follow import follow
-from tpuctl.jobs.ports import Outside, outside
+from tpuctl.jobs.ports import Outside
 from tpuctl.jobs.supervisor import SYSTEM
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 
@@ -57,7 +57,7 @@ def top(
     if name is None and runtime.nothing_local_yet():
         runtime.output.items([], COLUMNS)
         return
-    clients = outside(runtime.context, runtime.home)
+    clients = runtime.outside
     jobs = [client.describe(clients.store, name)] if name else client.list_jobs(clients.store)
     asyncio.run(_watch(runtime, clients, [job for job in jobs if not job.is_ended]))
 

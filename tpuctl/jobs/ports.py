@@ -2,14 +2,16 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tpuctl.config import Context
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import Completed, Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
-from tpuctl.store import Store, open_store
+from tpuctl.store import Store
+
+if TYPE_CHECKING:
+    from tpuctl.api.keys import Access
 
 
 class Shell(Protocol):
@@ -76,12 +78,9 @@ class Outside:
     """Our public key, as a line of a node's `ssh-keys` metadata."""
 
 
-def outside(context: Context, home: Path) -> Outside:
-    """The real clients of a context; raises CredentialsError, LocalIOError."""
-    from tpuctl.api import connect, keys
+def outside(context: Context, *, store: Store, tpu: Slices, access: "Access") -> Outside:
+    """The clients of a context, as jobs need them."""
     from tpuctl.api.shell import open_shell
-
-    access = keys.access(home, context.dialer)
 
     async def login(worker: Worker, host_key: str | None) -> Shell:
         return await open_shell(worker, access, host_key=host_key)
@@ -91,8 +90,8 @@ def outside(context: Context, home: Path) -> Outside:
         zone=context.zone,
         bucket=context.bucket,
         storage_endpoint=context.storage_endpoint,
-        store=open_store(f"gs://{context.bucket}", client=connect.storage_client(context)),
-        tpu=connect.tpu_api(context),
+        store=store,
+        tpu=tpu,
         open_shell=login,
         key_line=access.metadata_line,
     )

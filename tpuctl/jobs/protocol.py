@@ -13,6 +13,7 @@ from tpuctl.jobs import record as records
 from tpuctl.models.job import Attempt, JobRecord, Phase, WorkerReport
 
 VERSION = 1
+MOST_ATTEMPTS = 1000
 INSTALL = """\
 import json, os, sys
 asked = json.load(sys.stdin)
@@ -79,6 +80,7 @@ def environment(record: JobRecord, attempt: Attempt, worker_id: int, bucket: str
         **spec.envs,
         "TPUCTL_JOB": record.job_id,
         "TPUCTL_ATTEMPT": str(attempt.number),
+        "TPUCTL_FENCE": str(fence(record, attempt)),
         "TPUCTL_WORKER_ID": str(worker_id),
         "TPUCTL_WORKER_COUNT": str(attempt.worker_count),
         "TPUCTL_BUCKET": bucket,
@@ -88,6 +90,11 @@ def environment(record: JobRecord, attempt: Attempt, worker_id: int, bucket: str
             else {}
         ),
     }
+
+
+def fence(record: JobRecord, attempt: Attempt) -> int:
+    """Above that of every earlier attempt, of this job or of one submitted before it."""
+    return int(record.submitted_s) * MOST_ATTEMPTS + attempt.number
 
 
 def agent_argv(job_id: str, attempt: int, verb: str, *options: str) -> list[str]:

@@ -30,7 +30,7 @@ def taken(home: Path, context: str) -> Iterator[str]:
             file.write(name)
             file.flush()
             os.fsync(file.fileno())
-        pid = home / "supervisors" / f"{context}.pid"
+        pid = _pid_path(home, context)
         pid.write_text(str(os.getpid()), "ascii")
         try:
             yield name
@@ -48,6 +48,14 @@ def is_taken(home: Path, context: str) -> bool:
     return False
 
 
+def holder(home: Path, context: str) -> int | None:
+    """The process that said last that it took the seat; None when it has left it."""
+    try:
+        return int(_pid_path(home, context).read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+
+
 def end(home: Path, context: str, *, patience_s: float = 10.0) -> None:
     """End the supervisor of a context, if one runs here; its jobs go on without it.
 
@@ -57,9 +65,10 @@ def end(home: Path, context: str, *, patience_s: float = 10.0) -> None:
     while is_taken(home, context):
         if time.monotonic() > deadline:
             raise DeadlineError(f"the supervisor of {context!r} does not end")
-        with suppress(OSError, ValueError):  # not written yet, or gone already
-            pid = int((home / "supervisors" / f"{context}.pid").read_text("ascii"))
-            os.kill(pid, signal.SIGTERM)
+        pid = holder(home, context)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
         time.sleep(0.05)
 
 
@@ -69,14 +78,18 @@ def log_path(home: Path, context: str) -> Path:
 
 
 def argv(executable: str, context: str) -> Sequence[str]:
-    """The command that supervises a context."""
-    return [executable, "-m", "tpuctl", "--context", context, "supervisor", "run"]
+    """The command that supervises a context; no file of the working directory gets into it."""
+    return [executable, "-P", "-m", "tpuctl", "--context", context, "supervisor", "run"]
 
 
 def private(path: Path, flags: int) -> int:
     """Open a file that only its owner can read, its directory made when needed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _pid_path(home: Path, context: str) -> Path:
+    return home / "supervisors" / f"{context}.pid"
 
 
 def _opened(home: Path, context: str) -> IO[str]:

@@ -6,17 +6,26 @@ import platform
 import secrets
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from tpuctl import catalog
-from tpuctl.errors import LocalIOError, PreconditionError, UsageError
+from tpuctl.errors import (
+    LocalIOError,
+    LockedError,
+    PreconditionError,
+    TransientError,
+    UsageError,
+)
 from tpuctl.jobs import lease, record, seat, workdir
 from tpuctl.jobs.ports import Outside
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.node import Node, NodeState
+
+START_S = 20.0
 
 
 def default_owner() -> str:
@@ -58,10 +67,13 @@ def submit(
     return record.create(outside.store, written).record
 
 
-def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> int | None:
-    """Start a background supervisor unless one runs here; its pid. Raises LocalIOError."""
+def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
+    """See that a supervisor runs here, and start one in the background if not.
+
+    Raises LocalIOError, TransientError when it does not come up.
+    """
     if seat.is_taken(home, context):
-        return None
+        return
     try:
         with _log(seat.log_path(home, context)) as log:
             started = subprocess.Popen(
@@ -73,9 +85,22 @@ def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> int | No
             )
     except OSError as error:
         raise LocalIOError(f"cannot start a supervisor: {error.strerror}") from error
+    _until_seated(started, home, context)
     # It outlives us on purpose: nobody here waits for it.
     started.returncode = 0
-    return started.pid
+
+
+def _until_seated(started: "subprocess.Popen[bytes]", home: Path, context: str) -> None:
+    deadline = time.monotonic() + START_S
+    while seat.holder(home, context) != started.pid:
+        if started.poll() == LockedError.exit_code:
+            return  # another one was faster
+        if started.poll() is not None or time.monotonic() > deadline:
+            raise TransientError(
+                "the supervisor does not start: the job waits in the bucket",
+                hint=f"see {seat.log_path(home, context)}, then run: tpuctl supervisor run",
+            )
+        time.sleep(0.02)
 
 
 def _log(path: Path) -> IO[bytes]:

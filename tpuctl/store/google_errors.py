@@ -32,7 +32,7 @@ class RangeError(UsageError):
 
 
 _ROWS: tuple[tuple[type[Exception], type[TpuctlError], str | None], ...] = (
-    (api.NotFound, NotFoundError, None),
+    (api.NotFound, NotFoundError, "run: tpuctl data list"),
     (api.PreconditionFailed, PreconditionError, None),
     (api.Conflict, ConflictError, None),
     (api.Unauthorized, CredentialsError, _LOGIN),

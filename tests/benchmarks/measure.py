@@ -1,0 +1,70 @@
+"""Alternating whole-process timings; raw times are kept as JSON beside their table."""
+
+import json
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+RAW = Path(__file__).parents[2] / "docs" / "benchmarks.json"
+ROUNDS = 9
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Seconds of ours and of a peer, measured in turns in one run."""
+
+    ours_s: list[float]
+    peer_s: list[float]
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ours_s) / statistics.median(self.peer_s)
+
+
+def alternate(
+    ours: Sequence[str],
+    peer: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    rounds: int = ROUNDS,
+) -> Contest:
+    """Run both in turns, once to warm up and then `rounds` times."""
+    found = Contest([], [])
+    for round_number in range(rounds + 1):
+        for argv, times in ((ours, found.ours_s), (peer, found.peer_s)):
+            took_s = whole_process(argv, environ)
+            if round_number:
+                times.append(took_s)
+    return found
+
+
+def whole_process(argv: Sequence[str], environ: Mapping[str, str]) -> float:
+    """Wall seconds of one run; its output is read and thrown away."""
+    began = time.perf_counter()
+    subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+    return time.perf_counter() - began
+
+
+def keep(name: str, target: str, **figures: object) -> None:
+    """Print a result and keep its raw figures."""
+    document = json.loads(RAW.read_text("utf-8")) if RAW.is_file() else {}
+    document[name] = {
+        "target": target,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        **figures,
+    }
+    RAW.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", "utf-8")
+    print(f"\n{name}: target {target}: {json.dumps(summary(figures))}")
+
+
+def summary(figures: Mapping[str, object]) -> dict[str, object]:
+    """Medians in place of raw times."""
+    return {
+        key: round(statistics.median(value), 4) if isinstance(value, list) else value
+        for key, value in figures.items()
+    }

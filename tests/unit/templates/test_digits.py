@@ -1,0 +1,117 @@
+"""The digits template: learns, splits each batch, and comes back to the same bits."""
+
+import gzip
+import json
+import re
+import signal
+
+import numpy as np
+import pytest
+import yaml
+from contract.storage_fixtures import running
+from digits_runs import DIGITS, QUICK, WORKERS, Run, progress
+
+from tpuctl.checkpoint import restore
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An uninterrupted run and its lines."""
+    run = Run(tmp_path_factory.mktemp("whole"), QUICK)
+    return run, run.train()
+
+
+def test_every_worker_logs_every_step_and_the_shares_make_up_the_batch(whole):
+    _, lines = whole
+    steps = [progress(each) for each in lines]
+    assert [list(each) for each in steps] == [list(range(1, 25))] * WORKERS
+    for step in range(1, 25):
+        assert sum(int(each[step]["examples"]) for each in steps) == 128
+        assert len({each[step]["loss"] for each in steps}) == 1
+    assert list(steps[0][1]) == ["step", "loss", "examples", "examples_per_s", "mxu_busy"]
+    assert all(each[-1].startswith("done steps=24 chip_time_s=0.0") for each in lines)
+
+
+def test_a_killed_and_resumed_run_ends_with_the_same_bits(whole, tmp_path):
+    run = Run(tmp_path, QUICK)
+    with run.started(attempt=1) as workers:
+        while not workers[0].stdout.readline().startswith("step=15 "):
+            assert workers[0].poll() is None
+        for worker in workers:
+            worker.send_signal(signal.SIGKILL)
+    lines = run.train(attempt=2)
+    resumed = re.fullmatch(r"resumed step=(\d+)", lines[0][0])
+    assert int(resumed[1]) in (6, 12)
+    assert min(progress(lines[0])) == int(resumed[1]) + 1
+    expected, found = (restore(each.checkpoints).tree for each in (whole[0], run))
+    for group in ("weights", "momentum"):
+        for name, array in expected[group].items():
+            assert array.tobytes() == found[group][name].tobytes(), name
+    assert found["chip_time_s"] == pytest.approx(float(expected["chip_time_s"]))
+    assert found["examples"] == 24 * 128
+
+
+def test_a_worker_that_dies_ends_the_others(tmp_path):
+    run = Run(tmp_path, {**QUICK, "STEPS": "100000"})
+    with run.started() as workers:
+        while not workers[0].stdout.readline().startswith("step=3 "):
+            assert workers[0].poll() is None
+        workers[2].send_signal(signal.SIGKILL)
+        errors = [workers[index].communicate(timeout=30)[1] for index in (0, 1, 3)]
+    assert all("worker 2 is lost" in error for error in errors), errors
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_learns_from_any_seed(tmp_path, seed):
+    settings = {"STEPS": "120", "BATCH": "512", "HIDDEN": "128", "SAVE_EVERY": "120"}
+    run = Run(tmp_path, {**settings, "SEED": str(seed)})
+    run.train()
+    out = run.predict()
+    evaluation = json.loads((tmp_path / "runs" / "digits" / "evaluation.json").read_text())
+    assert evaluation["accuracy"] >= 0.95
+    assert f"accuracy={evaluation['accuracy']:.4f} step=120 digits=360\n" in out
+    assert np.sum(evaluation["confusion"]) == 360
+    assert np.trace(evaluation["confusion"]) == round(evaluation["accuracy"] * 360)
+    assert (evaluation["step"], evaluation["steps"]) == (120, 120)
+    assert evaluation["chip_time_s"] > 0
+
+
+def test_the_data_are_the_digits_as_published():
+    text = gzip.decompress((DIGITS / "data" / "digits.csv.gz").read_bytes()).decode("ascii")
+    header, *rows = text.splitlines()
+    assert header.startswith("pixel_0_0,pixel_0_1,") and header.endswith(",pixel_7_7,digit")
+    values = np.array([row.split(",") for row in rows], int)
+    assert values.shape == (1797, 65)
+    assert (values[:, :64].min(), values[:, :64].max(), values[:, :64].sum()) == (0, 16, 561718)
+    counts = np.bincount(values[:, 64]).tolist()
+    assert counts == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+@pytest.mark.parametrize("name", ["job.yaml", "predict.yaml"])
+def test_the_job_files_say_what_they_need(name):
+    job = yaml.safe_load((DIGITS / name).read_text())
+    program = job["run"].split()[-1]
+    assert (DIGITS / program).is_file()
+    assert job["requires"] == "localsim"
+    assert job["checkpoints"]["dir"] == "gs://$BUCKET/runs/digits/checkpoints"
+    assert all(isinstance(value, str) for value in job["envs"].values())
+
+
+def test_it_reads_and_saves_in_a_bucket(tmp_path):
+    with running(tmp_path) as service:
+        bucket = service.client().create_bucket("box")
+        data = bucket.blob("data/digits.csv.gz")
+        data.upload_from_filename(str(DIGITS / "data" / "digits.csv.gz"))
+        url = "gs://box/runs/digits/checkpoints"
+        settings = {
+            **QUICK,
+            "STEPS": "6",
+            "DATA": "gs://box/data/digits.csv.gz",
+            "TPUCTL_CHECKPOINT_DIR": url,
+            "STORAGE_EMULATOR_HOST": service.url,
+        }
+        run = Run(tmp_path, settings)
+        run.train()
+        assert "step=6 digits=360" in run.predict()
+        assert restore(url, client=service.client()).step == 6
+        assert bucket.get_blob("runs/digits/evaluation.json") is not None
