@@ -89,7 +89,7 @@ def tpuctl(cloud: Cloud) -> Runner:
     return Runner(cloud.home, sleep=cloud.control.advance)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def at_home() -> type[Runner]:
     """`at_home(directory)` is `tpuctl` with that home."""
     return Runner

@@ -82,6 +82,7 @@ def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                env={**os.environ, "TPUCTL_HOME": str(home)},
             )
     except OSError as error:
         raise LocalIOError(f"cannot start a supervisor: {error.strerror}") from error

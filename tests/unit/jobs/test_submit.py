@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.errors import PreconditionError, RefusedError, UsageError
+from tpuctl.errors import PreconditionError, RefusedError, TransientError, UsageError
 from tpuctl.jobs import lease, record, seat
 from tpuctl.jobs.submit import ensure_supervisor, submit
 from tpuctl.models.job import JobSpec, Resources
@@ -62,13 +62,30 @@ def test_nothing_is_left_behind_by_a_refused_workdir(world, tmp_path):
     assert list(world.store.list("")) == []
 
 
+SITTING = """
+import signal, sys
+from pathlib import Path
+from tpuctl.jobs import seat
+
+print("supervising", flush=True)
+with seat.taken(Path(sys.argv[1]), "here"):
+    signal.pause()
+"""
+
+
 def test_a_supervisor_is_started_once_in_the_background(world):
-    argv = [sys.executable, "-c", "print('supervising', flush=True)"]
-    with seat.taken(world.home, "here"):
-        assert ensure_supervisor(world.home, "here", argv) is None
-    pid = ensure_supervisor(world.home, "here", argv)
-    assert pid is not None
+    argv = [sys.executable, "-c", SITTING, str(world.home)]
+    ensure_supervisor(world.home, "here", argv)
+    pid = seat.holder(world.home, "here")
+    ensure_supervisor(world.home, "here", argv)
+    assert seat.holder(world.home, "here") == pid
+    seat.end(world.home, "here")
     os.waitpid(pid, 0)
     log = seat.log_path(world.home, "here")
     assert log.read_text() == "supervising\n"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_a_supervisor_that_does_not_start_is_told_at_once(world):
+    with pytest.raises(TransientError, match="the supervisor does not start"):
+        ensure_supervisor(world.home, "here", [sys.executable, "-c", "raise SystemExit(1)"])

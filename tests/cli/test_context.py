@@ -1,0 +1,164 @@
+"""`tpuctl context`: where commands go, and what is missing for it."""
+
+import subprocess
+import sys
+
+import pytest
+
+CREATE = ("context", "create", "lab", "--project", "p", "--zone", "us-west4-a", "--bucket", "b")
+
+
+@pytest.fixture
+def no_credentials(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+
+
+def local_like(cloud, name="lab", **changes):
+    """The options of a context that reaches the simulator as if it were a cloud elsewhere."""
+    line = {**cloud.line, **changes}
+    return (
+        "context", "create", name, "--project", line["project"], "--zone", line["zone"],
+        "--bucket", line["bucket"], "--credentials", "anonymous", "--dialer", line["vpc"],
+        "--tpu-endpoint", line["tpu_grpc"], "--storage-endpoint", line["storage"],
+    )  # fmt: skip
+
+
+def test_the_built_in_context_needs_nothing(offline):
+    result = offline("context", "list", "-o", "json")
+    assert result.json == [
+        {"name": "local", "current": True, "project": None, "zone": None, "bucket": None}
+    ]
+
+
+def test_create_checks_everything_and_does_not_switch(cloud, offline):
+    result = offline(*local_like(cloud))
+    assert result.code == 0
+    assert result.err.splitlines() == [
+        "ok     credentials",
+        "ok     project and Cloud TPU API",
+        "ok     permission to list nodes",
+        "ok     bucket",
+        "context 'lab' is made; to use it: tpuctl context use lab",
+    ]
+    rows = offline("context", "list", "-o", "json").json
+    assert [(row["name"], row["current"]) for row in rows] == [("lab", False), ("local", True)]
+
+
+def test_use_switches_and_commands_follow(cloud, offline, tpuctl):
+    offline(*local_like(cloud))
+    assert offline("context", "use", "lab").code == 0
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4")
+    assert offline("node", "list", "-o", "name").out == "n1\n"
+    shown = {row["setting"]: row for row in offline("context", "show", "-o", "json").json}
+    assert shown["name"] == {"setting": "name", "value": "lab", "source": "config.yaml"}
+    assert shown["tpu_endpoint"]["value"] == cloud.line["tpu_grpc"]
+
+
+def test_flags_and_environment_win_and_say_so(cloud, offline):
+    offline(*local_like(cloud))
+    environ = {"TPUCTL_CONTEXT": "lab", "TPUCTL_ZONE": "us-central1-a"}
+    rows = offline("context", "show", "--project", "other", "-o", "json", environ=environ).json
+    shown = {row["setting"]: (row["value"], row["source"]) for row in rows}
+    assert shown["name"] == ("lab", "environment TPUCTL_CONTEXT")
+    assert shown["project"] == ("other", "flag --project")
+    assert shown["zone"] == ("us-central1-a", "environment TPUCTL_ZONE")
+
+
+def test_without_credentials_the_fix_is_printed(offline, no_credentials):
+    result = offline(*CREATE)
+    assert result.code == 20
+    assert "fix: gcloud auth application-default login" in result.err
+    assert result.err.endswith("hint: run: gcloud auth application-default login\n")
+    assert [row["name"] for row in offline("context", "list", "-o", "json").json] == ["local"]
+
+
+def test_a_missing_bucket_is_named_with_the_line_that_makes_it(cloud, offline):
+    result = offline(*local_like(cloud, bucket="no-such-bucket"))
+    assert result.code == 10
+    assert "ok     permission to list nodes" in result.err
+    assert result.err.endswith(
+        "hint: run: gcloud storage buckets create gs://no-such-bucket "
+        "--project=local-project --location=us-west4\n"
+    )
+
+
+def test_a_project_that_is_not_ours_is_refused_with_the_line_that_enables_it(cloud, offline):
+    result = offline(*local_like(cloud, project="somebody-elses"))
+    assert result.code == 21
+    assert "gcloud services enable tpu.googleapis.com --project=somebody-elses" in result.err
+
+
+@pytest.mark.parametrize(
+    "variable", ["STORAGE_EMULATOR_HOST", "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"]
+)
+def test_redirecting_variables_are_refused_by_name(offline, variable, no_credentials):
+    save(offline)
+    result = offline("-c", "lab", "node", "list", environ={variable: "http://127.0.0.1:1"})
+    assert result.code == 80
+    assert result.err == (
+        f"error: {variable} is set while context 'lab' uses real credentials\n"
+        f"hint: run: unset {variable}\n"
+    )
+
+
+def test_a_command_without_credentials_fails_at_once(offline, no_credentials):
+    save(offline)
+    result = offline("-c", "lab", "node", "list")
+    assert (result.code, result.out) == (20, "")
+    assert result.err.endswith("hint: run: gcloud auth application-default login\n")
+
+
+def test_google_auth_is_not_even_imported_without_credentials(offline, no_credentials, tmp_path):
+    save(offline)
+    code = (
+        "import sys; from tpuctl.cli.app import main; code = main(['-c', 'lab', 'node', 'list']);"
+        "print(code, 'google.auth' in sys.modules)"
+    )
+    environ = {"HOME": str(tmp_path), "TPUCTL_HOME": str(offline.home)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ)
+    assert done.stdout == "20 False\n"
+
+
+def test_an_unknown_context_is_not_found(offline):
+    result = offline("-c", "nope", "node", "list")
+    assert (result.code, result.err) == (
+        10,
+        "error: there is no context 'nope'\nhint: run: tpuctl context list\n",
+    )
+
+
+def test_delete_forgets_it(cloud, offline):
+    offline(*local_like(cloud))
+    offline("context", "use", "lab")
+    assert offline("context", "delete", "lab").code == 0
+    assert offline("context", "delete", "lab").code == 10
+    assert offline("context", "show", "-o", "json").json[0]["value"] == "local"
+
+
+def test_the_built_in_name_is_taken(cloud, offline):
+    assert offline(*local_like(cloud, name="local")).code == 11
+
+
+def test_a_damaged_configuration_is_one_line_and_stays_as_it_is(offline):
+    offline.home.mkdir()
+    (offline.home / "config.yaml").write_text("contexts: [")
+    result = offline("node", "list")
+    assert result.code == 62
+    assert result.err.splitlines()[0].startswith(f"error: cannot read {offline.home}/config.yaml")
+    assert (offline.home / "config.yaml").read_text() == "contexts: ["
+
+
+def test_an_unknown_setting_of_a_context_is_named(offline):
+    offline.home.mkdir()
+    (offline.home / "config.yaml").write_text("contexts: {lab: {projekt: p}}\n")
+    result = offline("context", "list")
+    assert result.code == 2
+    assert "context 'lab' has an unknown setting 'projekt'" in result.err
+
+
+def save(run) -> None:
+    run.home.mkdir(exist_ok=True)
+    (run.home / "config.yaml").write_text(
+        "schema: 1\ncurrent: null\ncontexts:\n  lab: {project: p, zone: us-west4-a, bucket: b}\n"
+    )
