@@ -59,4 +59,4 @@ def operation_error(code: int, message: str) -> TpuctlError:
 
 def _text(error: RpcError) -> str:
     lines = (error.details() or error.code().name).split("\n")
-    return lines[0].strip()
+    return str(lines[0]).strip()

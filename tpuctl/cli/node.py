@@ -14,7 +14,7 @@ from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
 from tpuctl.models.node import Node
 from tpuctl.operations import cost, lifecycle
-from tpuctl.operations.specs import Asked, check_labels, node_spec
+from tpuctl.operations.specs import check_labels
 from tpuctl.operations.wait import Patience
 
 app = Noun("Create, use and delete nodes (TPU slices).")
@@ -50,22 +50,10 @@ DETAILS = {
 }
 
 
-@app.verb("create")
+@app.verb("create", slices.SliceVerb)
 def create(
     ctx: typer.Context,
     name: Name,
-    accelerator_type: slices.AcceleratorType = None,
-    generation: slices.Generation = None,
-    topology: slices.Topology = None,
-    runtime_version: slices.RuntimeVersion = None,
-    spot: slices.Spot = False,
-    reserved: slices.Reserved = False,
-    labels: slices.Labels = None,
-    metadata: slices.Metadata = None,
-    network: slices.Network = None,
-    subnetwork: slices.Subnetwork = None,
-    internal_ips: slices.InternalIps = False,
-    service_account: slices.ServiceAccount = None,
     no_wait: slices.NoWait = False,
     timeout: slices.Timeout = None,
 ) -> None:
@@ -73,24 +61,7 @@ def create(
     runtime = ctx.ensure_object(Runtime)
     limit_s = seconds(timeout) if timeout else None
     zone = runtime.context.zone
-    spec = node_spec(
-        Asked(
-            name,
-            zone,
-            accelerator_type,
-            generation,
-            topology,
-            runtime_version,
-            spot,
-            reserved,
-            pairs(labels, "--labels"),
-            pairs(metadata, "--metadata"),
-            network,
-            subnetwork,
-            internal_ips,
-            service_account,
-        )
-    )
+    spec = slices.spec(runtime, name)
     slices.say_price(runtime, spec)
     ready = lifecycle.create(runtime.tpu, spec, runtime.access)
     slices.goes_on(runtime, spec, "node", f"tpuctl node delete {name} --zone {zone}")

@@ -30,7 +30,10 @@ class Shared:
     debug: bool = False
 
 
-TABLE: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
+Row = tuple[str, tuple[str, ...], dict[str, Any]]
+"""An option: the name of its value, how it is written, and what Typer should know of it."""
+
+TABLE: tuple[Row, ...] = (
     ("output", ("--output", "-o"), {"metavar": "FORMAT", "help": "table, json, yaml or name."}),
     ("context", ("--context", "-c"), {"metavar": "NAME", "help": "Context to use."}),
     ("project", ("--project",), {"metavar": "ID", "help": "Project, instead of the context's."}),
@@ -42,25 +45,29 @@ TABLE: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
 
 def shared_options() -> list[TyperOption]:
     """A fresh option for every row of the table; each writes into the root's `Shared`."""
-    return [_option(name, declarations, extra) for name, declarations, extra in TABLE]
+    return options_of(TABLE, lambda root: root.shared)
 
 
-def _option(name: str, declarations: tuple[str, ...], extra: dict[str, Any]) -> TyperOption:
-    return TyperOption(
-        param_decls=[f"shared_{name}", *declarations],
-        expose_value=False,
-        callback=_store(name),
-        default=None,
-        **extra,
-    )
+def options_of(table: tuple[Row, ...], target: Callable[[Any], Any]) -> list[TyperOption]:
+    """Options that set, where given, the attribute of their name on a part of the root object."""
+    return [
+        TyperOption(
+            param_decls=[f"{name}_option", *declarations],
+            expose_value=False,
+            callback=_store(name, target),
+            default=None,
+            **extra,
+        )
+        for name, declarations, extra in table
+    ]
 
 
-def _store(name: str) -> Callable[..., Any]:
+def _store(name: str, target: Callable[[Any], Any]) -> Callable[..., Any]:
     def store(ctx: typer.Context, _parameter: Any, value: Any) -> Any:
         if value is not None and value is not False:
             if name == "output" and value not in list(Format):
                 raise typer.BadParameter(f"{value!r} is not one of {', '.join(Format)}.")
-            setattr(ctx.find_root().obj.shared, name, value)
+            setattr(target(ctx.find_root().obj), name, value)
         return value
 
     return store
@@ -86,9 +93,9 @@ class Noun(typer.Typer):
         )
         self.callback()(_noun)  # without it a noun of one verb would become that verb
 
-    def verb(self, name: str, **extra: Any) -> Callable[[Callable[..., None]], Any]:
+    def verb(self, name: str, kind: type[Verb] = Verb) -> Callable[[Callable[..., None]], Any]:
         """Register a verb."""
-        return self.command(name, cls=Verb, **extra)
+        return self.command(name, cls=kind)
 
 
 def _noun() -> None:

@@ -8,13 +8,12 @@ import typer
 from tpuctl.cli import slice_options as slices
 from tpuctl.cli.options import Noun
 from tpuctl.cli.output import Moment, Usd
-from tpuctl.cli.parsing import pairs
 from tpuctl.cli.progress import show_states, working
 from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
 from tpuctl.models.queued_resource import QueuedResource
 from tpuctl.operations import cost, queued_resources
-from tpuctl.operations.specs import Asked, check_name, node_spec
+from tpuctl.operations.specs import check_name
 from tpuctl.operations.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
@@ -46,48 +45,18 @@ DETAILS = {
 }
 
 
-@app.verb("create")
+@app.verb("create", slices.SliceVerb)
 def create(
     ctx: typer.Context,
     name: Name,
-    accelerator_type: slices.AcceleratorType = None,
-    generation: slices.Generation = None,
-    topology: slices.Topology = None,
     node_id: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of its node; default: the same.")
     ] = None,
-    runtime_version: slices.RuntimeVersion = None,
-    spot: slices.Spot = False,
-    reserved: slices.Reserved = False,
-    labels: slices.Labels = None,
-    metadata: slices.Metadata = None,
-    network: slices.Network = None,
-    subnetwork: slices.Subnetwork = None,
-    internal_ips: slices.InternalIps = False,
-    service_account: slices.ServiceAccount = None,
 ) -> None:
     """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
     runtime = ctx.ensure_object(Runtime)
     check_name(name)
-    zone = runtime.context.zone
-    spec = node_spec(
-        Asked(
-            node_id or name,
-            zone,
-            accelerator_type,
-            generation,
-            topology,
-            runtime_version,
-            spot,
-            reserved,
-            pairs(labels, "--labels"),
-            pairs(metadata, "--metadata"),
-            network,
-            subnetwork,
-            internal_ips,
-            service_account,
-        )
-    )
+    spec = slices.spec(runtime, node_id or name)
     slices.say_price(runtime, spec)
     request = queued_resources.create(
         runtime.tpu, name, spec, runtime.access, request_id=str(uuid.uuid4())

@@ -18,6 +18,7 @@ from tpuctl.errors import NotFoundError, RefusedError
 if TYPE_CHECKING:
     from tpuctl.api.keys import Access
     from tpuctl.api.tpu import TpuApi
+    from tpuctl.cli.slice_options import SliceFlags
     from tpuctl.jobs.ports import Outside
     from tpuctl.store import Store
 
@@ -45,6 +46,13 @@ class Runtime:
     def home(self) -> Path:
         """Where tpuctl keeps its own things."""
         return config.home(self.environ)
+
+    @cached_property
+    def slice_flags(self) -> "SliceFlags":
+        """What the options of a slice said."""
+        from tpuctl.cli.slice_options import SliceFlags
+
+        return SliceFlags()
 
     @cached_property
     def config(self) -> Config:
