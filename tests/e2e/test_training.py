@@ -182,3 +182,25 @@ def assert_same_bits(found, expected) -> None:
     assert found.keys() == expected.keys()
     for name in expected:
         assert np.array_equal(found[name].view(np.uint32), expected[name].view(np.uint32)), name
+
+
+def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "name: endless\nresources: {accelerators: v5litepod-16}\n"
+        "run: echo step=7 loss=1 examples_per_s=5 mxu_busy=0.25; exec sleep 600\n"
+    )
+    job = submit(lab, str(path))
+    until_step(lab, job, 7)
+    rows = lab("top", job, "-o", "json").json
+    assert [list(row) for row in rows] == [
+        ["job", "worker", "state", "step", "examples_per_s", "mxu_busy", "memory_mib"]
+    ] * WORKERS
+    assert [(row["worker"], row["state"], row["step"]) for row in rows] == [
+        (worker, "RUNNING", 7) for worker in range(WORKERS)
+    ]
+    assert lab("job", "cancel", job).code == 0
+    waited = lab("job", "wait", job)
+    assert waited.code == 71
+    assert "was cancelled" in waited.err
+    assert lab("node", "list").out == lab("qr", "list").out == ""

@@ -98,7 +98,8 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
         return stop.exit_code
     except (Abort, KeyboardInterrupt) as stop:
         runtime.output.interrupted(runtime.goes_on)
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        # Typer turns every interrupt into Abort, and keeps what it was as the cause.
+        return TERMINATED if isinstance(stop.__cause__ or stop, Terminated) else INTERRUPTED
     except BrokenPipeError:
         return 0  # the reader of our output has seen enough, as `head` does
     finally:
