@@ -58,6 +58,21 @@ def test_the_remote_command_ends_with_the_client(client, node, ending):
         assert time.monotonic() < deadline
 
 
+def test_ctrl_c_stops_watching_and_says_what_goes_on(client, cloud):
+    process = client("node", "create", "n2", "-t", "v5litepod-16", "--spot")
+    for line in process.stderr:
+        if line == "creating node n2\n":
+            break
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert rest == (
+        "\ninterrupted\n"
+        "node 'n2' goes on at 9.71 USD/h when READY; "
+        "end it with: tpuctl node delete n2 --zone us-west4-a\n"
+    )
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

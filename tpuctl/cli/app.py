@@ -36,6 +36,10 @@ COMMANDS = {
 ALIASES = {"qr": "queued-resource"}
 
 
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM, on its way to `main`."""
+
+
 class LazyGroup(TyperGroup):
     """The root: knows every noun by name, and imports the one that is named."""
 
@@ -43,6 +47,13 @@ class LazyGroup(TyperGroup):
         super().__init__(*args, params=[*(params or []), *shared_options()], **extra)
         for name, (_, text) in COMMANDS.items():
             self.commands.setdefault(name, TyperGroup(name=name, help=text))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; Typer would turn an interrupt into a plain exit and forget what goes on."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise Interrupted from stop
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Load the module behind the name; completion comes through here as well."""
@@ -96,10 +107,9 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
         return UsageError.exit_code
     except Exit as stop:
         return stop.exit_code
-    except (Abort, KeyboardInterrupt) as stop:
+    except (Abort, Interrupted) as stop:
         runtime.output.interrupted(runtime.goes_on)
-        # Typer turns every interrupt into Abort, and keeps what it was as the cause.
-        return TERMINATED if isinstance(stop.__cause__ or stop, Terminated) else INTERRUPTED
+        return TERMINATED if isinstance(stop.__cause__, Terminated) else INTERRUPTED
     except BrokenPipeError:
         return 0  # the reader of our output has seen enough, as `head` does
     finally:

@@ -25,7 +25,7 @@ from tpuctl.operations.quickstart import Plan, Progress, Story, Summary
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 LOG_EVERY_STEPS = 50
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 
 @app.command("quickstart", cls=Verb)
@@ -137,7 +137,7 @@ class Screen:
             environ=self.runtime.environ,
         )
         code = main(argv, nested)
-        if code == INTERRUPTED:
+        if code in (INTERRUPTED, TERMINATED):
             raise KeyboardInterrupt
         if code:
             raise TpuctlError(f"`tpuctl {shlex.join(argv)}` ended with exit code {code}")
