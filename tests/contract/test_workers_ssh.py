@@ -136,7 +136,8 @@ def test_a_terminal_is_real_and_follows_the_window(tmp_path: Path):
             vpc(tmp_path, ONE) as here,
             here.ssh() as worker,
             worker.create_process(
-                "stty -echo; test -t 0 && echo $TERM; stty size; read _; stty size; exec cat",
+                "stty -echo; test -t 0 && echo $TERM; stty size; read _; stty size;"
+                " exec sh -c 'echo ready; exec cat'",
                 term_type="xterm-256color",
                 term_size=(100, 30),
             ) as process,
@@ -146,6 +147,7 @@ def test_a_terminal_is_real_and_follows_the_window(tmp_path: Path):
             process.change_terminal_size(80, 25)
             process.stdin.write("\n")
             assert await process.stdout.readline() == "25 80\r\n"
+            assert await process.stdout.readline() == "ready\r\n"
             process.stdin.write("\x03")  # what Ctrl-C sends: the terminal makes it SIGINT
             await process.wait_closed()
             assert process.returncode == -signal.SIGINT
