@@ -4,6 +4,7 @@ import asyncio
 import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +19,9 @@ from tpuctl.models.operation import Completed
 LOGIN_S = 15.0
 KEEPALIVE_S = 10
 CHUNK_BYTES = 64 * 1024
+HERE_S = 5.0
+ATTACHED = Path(__file__).parents[1] / "agent" / "attached.py"
+"""What runs a command on a worker for as long as we are here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +75,47 @@ class Shell:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield bytes(chunk)
 
-    async def attach(
+    async def execute(
         self,
-        command: str | None,
+        argv: Sequence[str],
         *,
         out: Callable[[bytes], None],
         err: Callable[[bytes], None],
-        stdin: asyncio.StreamReader | None = None,
+    ) -> int:
+        """Run argv and pass on what it prints; it ends when we do. Its exit status."""
+        command = shlex.join(["python3", "-c", ATTACHED.read_text("utf-8"), *argv])
+        async with _lost_is_transient(self.worker_id):
+            process = await self._connection.create_process(command, encoding=None)
+            async with process:
+                here = asyncio.create_task(_say_that_we_are_here(process))
+                await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
+                done = await process.wait()
+                here.cancel()
+            return _status(done)
+
+    async def login(
+        self,
+        *,
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+        stdin: asyncio.StreamReader,
         terminal: Terminal | None = None,
     ) -> int:
-        """Run a command line (None: a login shell) joined to our streams; its exit status."""
+        """A login shell joined to our streams; its exit status."""
         size = (terminal.columns, terminal.rows) if terminal else None
         async with _lost_is_transient(self.worker_id):
             process = await self._connection.create_process(
-                command,
+                None,
                 encoding=None,
                 term_type=terminal.kind if terminal else None,
                 term_size=size,
-                stdin=asyncssh.PIPE if stdin else asyncssh.DEVNULL,
             )
             self._attached = process
             async with process:
-                feeding = asyncio.create_task(_feed(stdin, process)) if stdin else None
+                feeding = asyncio.create_task(_feed(stdin, process))
                 await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
                 done = await process.wait()
-                if feeding:
-                    feeding.cancel()
+                feeding.cancel()
             return _status(done)
 
     def resize(self, columns: int, rows: int) -> None:
@@ -159,6 +178,12 @@ class _lost_is_transient:
 async def _pump(reader: asyncssh.SSHReader[bytes], write: Callable[[bytes], None]) -> None:
     while chunk := await reader.read(CHUNK_BYTES):
         write(bytes(chunk))
+
+
+async def _say_that_we_are_here(process: asyncssh.SSHClientProcess[bytes]) -> None:
+    while True:
+        process.stdin.write(b".")
+        await asyncio.sleep(HERE_S)
 
 
 async def _feed(stdin: asyncio.StreamReader, process: asyncssh.SSHClientProcess[bytes]) -> None:

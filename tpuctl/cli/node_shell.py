@@ -1,7 +1,6 @@
 """`tpuctl node ssh` and `tpuctl node exec`: always attached."""
 
 import asyncio
-import shlex
 from collections.abc import Callable
 from typing import Annotated, TextIO
 
@@ -90,11 +89,13 @@ async def _on_all(
 
     async def work(shell: Shell) -> Completed:
         if is_document:
-            return await shell.run(argv)
+            kept_out, kept_err = bytearray(), bytearray()
+            status = await shell.execute(argv, out=kept_out.extend, err=kept_err.extend)
+            return Completed(shell.worker_id, status, bytes(kept_out), bytes(kept_err))
         label = f"[{shell.worker_id}] " if prefixed else ""
         out, flush_out = _writer(runtime.out, label)
         err, flush_err = _writer(runtime.err, label)
-        status = await shell.attach(shlex.join(argv), out=out, err=err)
+        status = await shell.execute(argv, out=out, err=err)
         flush_out()
         flush_err()
         return Completed(shell.worker_id, status)
@@ -135,8 +136,6 @@ async def _login(runtime: Runtime, node: Node, worker: Worker) -> int:
     async with await open_shell(worker, runtime.access, host_key=keys[worker.worker_id]) as shell:
         keyboard = await terminal.keyboard()
         if not runtime.stdin.isatty():
-            return await shell.attach(None, out=out, err=err, stdin=keyboard)
+            return await shell.login(out=out, err=err, stdin=keyboard)
         with terminal.raw(), terminal.watched_size(shell.resize):
-            return await shell.attach(
-                None, out=out, err=err, stdin=keyboard, terminal=terminal.current()
-            )
+            return await shell.login(out=out, err=err, stdin=keyboard, terminal=terminal.current())
