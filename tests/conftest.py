@@ -16,6 +16,7 @@ import pytest
 from tpuctl.api.control import ControlApi
 from tpuctl.cli.app import main
 from tpuctl.cli.runtime import Runtime
+from tpuctl.jobs import seat
 from tpuctl.operations import local
 
 
@@ -96,9 +97,13 @@ def at_home() -> type[Runner]:
 
 
 @pytest.fixture
-def offline(tmp_path: Path) -> Runner:
-    """`tpuctl` in a home of its own, with no simulator."""
-    return Runner(tmp_path / "home")
+def offline(tmp_path: Path) -> Iterator[Runner]:
+    """`tpuctl` in a home of its own, with no simulator; one that a command starts is ended."""
+    home = tmp_path / "home"
+    yield Runner(home)
+    for name in local.names(home):
+        seat.end(home, name)
+        local.down(home, name)
 
 
 @pytest.fixture(autouse=True)

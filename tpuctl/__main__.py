@@ -4,7 +4,6 @@ import os
 import sys
 import tempfile
 import traceback
-from types import TracebackType
 
 from tpuctl.cli import app
 
@@ -13,8 +12,12 @@ def main() -> None:
     """Run the command line and leave at once: tearing grpc down would cost 25 ms a command."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it tells people about goaways otherwise
     app.install_signals()
-    sys.excepthook = report_bug
-    code = app.main()
+    try:
+        code = app.main()
+    except KeyboardInterrupt:
+        code = app.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last resort: nobody above can handle it
+        code = report_bug(error)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -23,21 +26,19 @@ def main() -> None:
     os._exit(code)
 
 
-def report_bug(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
-    """What nobody foresaw: one line for the person, the traceback into a file. Exit code 1."""
-    lines = traceback.format_exception(kind, error, trace)
+def report_bug(error: Exception) -> int:
+    """What nobody foresaw: one line for the person, the traceback into a file; the exit code."""
+    lines = traceback.format_exception(error)
     if "--debug" in sys.argv:
         sys.stderr.writelines(lines)
-        os._exit(1)
+        return int(getattr(error, "exit_code", 1))
     with tempfile.NamedTemporaryFile(
         "w", prefix="tpuctl-bug-", suffix=".txt", delete=False
     ) as file:
         file.writelines(lines)
     sys.stderr.write(f"error: a bug in tpuctl: {' '.join(lines[-1].split())}\n")
     sys.stderr.write(f"hint: please report it with {file.name}\n")
-    os._exit(1)
+    return 1
 
 
 if __name__ == "__main__":

@@ -67,14 +67,22 @@ def load(directory: Path) -> Config:
 
     try:
         document = yaml.safe_load(path.read_text("utf-8")) or {}
+        if int(document.get("schema", SCHEMA)) > SCHEMA:
+            raise DamagedStateError(f"{path} was written by a newer tpuctl", hint="upgrade tpuctl")
         contexts = {name: _context(name, entry) for name, entry in document["contexts"].items()}
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (
+        yaml.YAMLError,
+        OSError,
+        UnicodeDecodeError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise DamagedStateError(
             f"cannot read {path}: {str(error).splitlines()[0]}",
             hint=f"repair it, or move it away: mv {path} {path}.bad",
         ) from error
-    if document.get("schema", SCHEMA) > SCHEMA:
-        raise DamagedStateError(f"{path} was written by a newer tpuctl", hint="upgrade tpuctl")
     return Config(document.get("current"), contexts)
 
 
@@ -98,11 +106,15 @@ def write_private(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise LocalIOError(
             f"cannot write {path}: {error.strerror}", hint="set TPUCTL_HOME to a writable directory"

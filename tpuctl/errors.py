@@ -39,6 +39,12 @@ class TpuctlError(Exception):
         self.hint = hint
 
 
+def by_exit_code(exit_code: int) -> type[TpuctlError]:
+    """The class with that exit code."""
+    kinds = {kind.exit_code: kind for kind in TpuctlError.__subclasses__()}
+    return kinds.get(exit_code, TpuctlError)
+
+
 class UsageError(TpuctlError):
     """The command line, a file or a setting is wrong."""
 

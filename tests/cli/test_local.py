@@ -12,16 +12,8 @@ import pytest
 from tpuctl.operations import local
 
 
-@pytest.fixture
-def up(offline):
-    """`tpuctl`, whose local clouds are ended after the test."""
-    yield offline
-    for name in local.names(offline.home):
-        local.down(offline.home, name)
-
-
-def test_up_prints_one_line_of_endpoints_and_again_the_same(up):
-    first = up("local", "up")
+def test_up_prints_one_line_of_endpoints_and_again_the_same(offline):
+    first = offline("local", "up")
     assert first.code == 0
     line = json.loads(first.out)
     assert list(line) == [
@@ -38,19 +30,19 @@ def test_up_prints_one_line_of_endpoints_and_again_the_same(up):
         "vpc",
         "control",
     ]
-    assert up("local", "up").out == first.out
+    assert offline("local", "up").out == first.out
 
 
-def test_everything_listens_on_loopback_only(up):
-    line = json.loads(up("local", "up").out)
+def test_everything_listens_on_loopback_only(offline):
+    line = json.loads(offline("local", "up").out)
     for key in ("tpu_grpc", "tpu_rest", "storage", "vpc", "control"):
         assert "127.0.0.1:" in line[key]
-    token = local.directory(up.home, "local") / "control.token"
+    token = local.directory(offline.home, "local") / "control.token"
     assert token.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_command_starts_the_local_cloud_by_itself_and_says_so(up):
-    result = up("node", "describe", "nope")
+def test_a_command_starts_the_local_cloud_by_itself_and_says_so(offline):
+    result = offline("node", "describe", "nope")
     assert result.code == 10
     assert result.err.startswith("starting the local cloud 'local'")
 
@@ -63,38 +55,38 @@ def test_a_list_starts_nothing(offline):
     assert not offline.home.exists()
 
 
-def test_what_was_acknowledged_survives_kill_9_and_the_ports_stay(up):
-    before = json.loads(up("local", "up").out)
-    up("node", "create", "n1", "-t", "v5litepod-4")
+def test_what_was_acknowledged_survives_kill_9_and_the_ports_stay(offline):
+    before = json.loads(offline("local", "up").out)
+    offline("node", "create", "n1", "-t", "v5litepod-4")
     os.kill(before["pid"], signal.SIGKILL)
     os.waitpid(before["pid"], 0)
-    after = json.loads(up("local", "up").out)
+    after = json.loads(offline("local", "up").out)
     assert {**after, "pid": 0} == {**before, "pid": 0}
-    assert up("node", "list", "-o", "name").out == "n1\n"
-    assert up("node", "exec", "n1", "--", "true").code == 0
+    assert offline("node", "list", "-o", "name").out == "n1\n"
+    assert offline("node", "exec", "n1", "--", "true").code == 0
 
 
-def test_down_keeps_the_state_and_delete_state_does_not(up):
-    up("node", "create", "n1", "-t", "v5litepod-4")
-    assert up("local", "down").err == "local cloud 'local' is down\n"
-    assert up("local", "down").err == "local cloud 'local' was not running\n"
-    assert up("node", "list", "-o", "name", "-q").out == "n1\n"
-    assert up("local", "down", "--delete-state").code == 0
-    assert not local.directory(up.home, "local").exists()
+def test_down_keeps_the_state_and_delete_state_does_not(offline):
+    offline("node", "create", "n1", "-t", "v5litepod-4")
+    assert offline("local", "down").err == "local cloud 'local' is down\n"
+    assert offline("local", "down").err == "local cloud 'local' was not running\n"
+    assert offline("node", "list", "-o", "name", "-q").out == "n1\n"
+    assert offline("local", "down", "--delete-state").code == 0
+    assert not local.directory(offline.home, "local").exists()
 
 
-def test_reset_empties_it(up):
-    up("node", "create", "n1", "-t", "v5litepod-4")
-    assert up("local", "reset").code == 80
-    assert up("local", "reset", "--yes").code == 0
-    assert up("node", "list").out == ""
-    (row,) = up("local", "status", "-o", "json").json
+def test_reset_empties_it(offline):
+    offline("node", "create", "n1", "-t", "v5litepod-4")
+    assert offline("local", "reset").code == 80
+    assert offline("local", "reset", "--yes").code == 0
+    assert offline("node", "list").out == ""
+    (row,) = offline("local", "status", "-o", "json").json
     assert (row["state"], row["nodes"], row["objects"]) == ("UP", 0, 0)
 
 
-def test_env_points_other_programs_at_it(up):
-    line = json.loads(up("local", "up").out)
-    exports = up("local", "env").out.splitlines()
+def test_env_points_other_programs_at_it(offline):
+    line = json.loads(offline("local", "up").out)
+    exports = offline("local", "env").out.splitlines()
     assert f"export STORAGE_EMULATOR_HOST={line['storage']}" in exports
     assert f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU={line['tpu_rest']}/" in exports
 
@@ -107,11 +99,11 @@ def test_env_of_a_cloud_that_is_down_says_how_to_start_it(offline):
     )
 
 
-def test_another_scenario_while_it_runs_is_a_conflict(up, tmp_path):
-    up("local", "up")
+def test_another_scenario_while_it_runs_is_a_conflict(offline, tmp_path):
+    offline("local", "up")
     scenario = tmp_path / "slow.yaml"
     scenario.write_text("provisioning_delay_s: 5\n")
-    result = up("local", "up", "--scenario", str(scenario))
+    result = offline("local", "up", "--scenario", str(scenario))
     assert result.code == 11
     assert result.err == (
         "error: it runs already with the default scenario\n"
@@ -152,19 +144,19 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_a_second_server_on_one_directory_is_refused(up):
-    line = json.loads(up("local", "up").out)
+def test_a_second_server_on_one_directory_is_refused(offline):
+    line = json.loads(offline("local", "up").out)
     argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", line["state_dir"]]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 61
     assert f"is served by process {line['pid']} already" in done.stderr
 
 
-def test_control_needs_the_token(up):
+def test_control_needs_the_token(offline):
     import urllib.error
     import urllib.request
 
-    line = json.loads(up("local", "up").out)
+    line = json.loads(offline("local", "up").out)
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{line['control']}/status")
     with refused.value as reply:

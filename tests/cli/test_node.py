@@ -66,10 +66,15 @@ def test_no_wait_returns_at_once_and_wait_waits(tpuctl):
     assert tpuctl("node", "wait", "n1", "-o", "json").json[0]["state"] == "READY"
 
 
-def test_a_deadline_leaves_the_work_going(tpuctl):
+def test_a_deadline_leaves_the_work_going(tpuctl, at_home):
     tpuctl(*CREATE, "--no-wait")
-    result = tpuctl("node", "wait", "n1", "--timeout", "1s")
-    assert result.code in (0, 41)
+    clock_stands_still = at_home(tpuctl.home, sleep=lambda _: None)
+    result = clock_stands_still("node", "wait", "n1", "--timeout", "0.5s")
+    assert result.code == 41
+    assert result.err.splitlines()[-1] == (
+        "error: node 'n1' is still CREATING after 0 s; the work goes on"
+    )
+    assert tpuctl("node", "wait", "n1").code == 0
 
 
 def test_delete_asks_and_refuses_where_nobody_answers(tpuctl):
@@ -157,6 +162,14 @@ def test_exec_in_json_keeps_the_streams_apart(tpuctl):
     )
     (row,) = tpuctl(*argv).json
     assert (row["worker"], row["exit_status"], row["stdout"], row["stderr"]) == (3, 0, "o\n", "e\n")
+
+
+@pytest.mark.parametrize("workers", ["3-1", "\u00b2", "0-999999999", "-1", "1-", "x", "4"])
+def test_workers_that_are_not_there_are_refused_before_anything_runs(tpuctl, workers):
+    tpuctl(*CREATE)
+    result = tpuctl("node", "exec", "n1", "--worker", workers, "--", "true")
+    assert (result.code, result.out) == (2, "")
+    assert len(result.err.splitlines()) == 2
 
 
 def test_a_preempted_node_says_so_and_stays_until_it_is_deleted(tpuctl):

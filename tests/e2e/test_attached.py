@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,62 @@ def test_ctrl_c_stops_watching_and_says_what_goes_on(client, cloud):
         "node 'n2' goes on at 9.71 USD/h when READY; "
         "end it with: tpuctl node delete n2 --zone us-west4-a\n"
     )
+
+
+@pytest.mark.parametrize("kind", ["nothing", "file"])
+def test_ssh_reads_its_commands_from_whatever_it_is_given(client, node, tmp_path, kind):
+    script = tmp_path / "script"
+    script.write_text("" if kind == "nothing" else "echo from a file; exit 4\n")
+    with script.open() as stdin:
+        process = client("node", "ssh", node, stdin=stdin)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == ((0, "") if kind == "nothing" else (4, "from a file\n")), (
+        err
+    )
+
+
+def test_bytes_of_one_worker_arrive_as_they_are(cloud, node):
+    script = "import os; os.write(1, bytes(range(256)) * 4096)"
+    argv = ["node", "exec", node, "--", "python3", "-c", script]
+    environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tpuctl", *argv], capture_output=True, env=environ, timeout=30
+    )
+    assert done.returncode == 0
+    assert done.stdout == bytes(range(256)) * 4096
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(client, node):
+    process = client("node", "exec", node, "--", "sh", "-c", "while echo line; do :; done")
+    assert process.stdout.readline() == "line\n"
+    process.stdout.close()
+    assert process.wait(timeout=30) == 0
+    assert process.stderr.read() == ""
+
+
+def test_proxies_of_the_environment_are_not_asked(cloud, node):
+    dead = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
+    environ = {**os.environ, **dead, "TPUCTL_HOME": str(cloud.home)}
+    for argv, expected in ((["node", "list", "-o", "name"], "n1\n"), (["data", "list"], "")):
+        done = subprocess.run(
+            [sys.executable, "-m", "tpuctl", *argv],
+            capture_output=True,
+            text=True,
+            env=environ,
+            timeout=30,
+        )
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+def test_a_bug_is_one_line_and_a_file():
+    code = "import tpuctl.__main__ as m; m.app.main = lambda: 1 / 0; m.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    error, hint = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert error == "error: a bug in tpuctl: ZeroDivisionError: division by zero"
+    report = Path(hint.removeprefix("hint: please report it with "))
+    assert "Traceback" in report.read_text()
+    report.unlink()
 
 
 def is_alive(pid: int) -> bool:

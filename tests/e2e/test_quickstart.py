@@ -39,9 +39,16 @@ def tpuctl(home: Path, *argv: str, **extra: str) -> subprocess.Popen:
 
 
 def processes_of(home: Path) -> list[str]:
-    """Command lines of everything that runs out of this home."""
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    return [line for line in listing.splitlines() if str(home) in line]
+    """Everything that runs out of this home: it has the home in its arguments or environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue  # ended meanwhile, or not ours
+        if str(home).encode() in text:
+            found.append(f"{process.name} {text.split(bytes(1))[:6]}")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +96,14 @@ def test_every_command_is_shown_before_its_effect(told):
         "qr delete",
         "node list",
     ]
+
+
+def test_the_search_for_what_is_left_finds_a_process(tmp_path):
+    with tpuctl(tmp_path, "local", "up") as process:
+        process.communicate(timeout=20)
+    assert len(processes_of(tmp_path)) == 1
+    local.down(tmp_path, "local")
+    assert processes_of(tmp_path) == []
 
 
 def test_nothing_is_left(told):

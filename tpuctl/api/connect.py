@@ -29,21 +29,27 @@ def storage_client(context: Context) -> Any:
     credentials = _credentials(context)
     from google.cloud import storage
 
+    session = None
     if credentials is None:
         from google.auth.credentials import AnonymousCredentials
+        from google.auth.transport.requests import AuthorizedSession
 
         credentials = AnonymousCredentials()
+        session = AuthorizedSession(credentials)
+        session.trust_env = False  # no proxy stands between us and an endpoint without accounts
     return storage.Client(
         project=context.project,
         credentials=credentials,
         client_options={"api_endpoint": context.storage_endpoint},
+        _http=session,
     )
 
 
 def _channel(context: Context) -> grpc.Channel:
     credentials = _credentials(context)
     if credentials is None:
-        return grpc.insecure_channel(context.tpu_endpoint, options=CHANNEL_OPTIONS)
+        direct = (*CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0))
+        return grpc.insecure_channel(context.tpu_endpoint, options=direct)
     from google.auth.transport.grpc import AuthMetadataPlugin
     from google.auth.transport.requests import Request
 

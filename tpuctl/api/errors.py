@@ -9,7 +9,6 @@ from tpuctl.errors import (
     CapacityError,
     ConflictError,
     CredentialsError,
-    DeadlineError,
     NotFoundError,
     OutcomeUnknownError,
     PermissionDeniedError,
@@ -29,11 +28,19 @@ BY_STATUS: dict[StatusCode, type[TpuctlError]] = {
     StatusCode.UNAUTHENTICATED: CredentialsError,
     StatusCode.PERMISSION_DENIED: PermissionDeniedError,
     StatusCode.RESOURCE_EXHAUSTED: CapacityError,
-    StatusCode.DEADLINE_EXCEEDED: DeadlineError,
+    StatusCode.DEADLINE_EXCEEDED: TransientError,
     StatusCode.UNAVAILABLE: TransientError,
     StatusCode.UNIMPLEMENTED: UsageError,
 }
-AMBIGUOUS = frozenset({StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.INTERNAL})
+AMBIGUOUS = frozenset(
+    {
+        StatusCode.UNAVAILABLE,
+        StatusCode.DEADLINE_EXCEEDED,
+        StatusCode.INTERNAL,
+        StatusCode.UNKNOWN,
+        StatusCode.CANCELLED,
+    }
+)
 """After one of these a change may or may not have happened."""
 
 BY_CODE = {status.value[0]: kind for status, kind in BY_STATUS.items()}

@@ -25,24 +25,27 @@ class Policy:
 
     attempt_s: float
     attempts: int
+    gone_is_done: bool = False
+    """Not found, after a reply that was lost, is what was wanted."""
 
 
 READ = Policy(attempt_s=20.0, attempts=5)
 REPEATABLE_CHANGE = Policy(attempt_s=30.0, attempts=5)
+DELETION = Policy(attempt_s=30.0, attempts=5, gone_is_done=True)
 CHANGE_ONCE = Policy(attempt_s=30.0, attempts=1)
 
 POLICIES = {
     "ListNodes": READ,
     "GetNode": READ,
     "CreateNode": CHANGE_ONCE,
-    "DeleteNode": REPEATABLE_CHANGE,
+    "DeleteNode": DELETION,
     "StopNode": CHANGE_ONCE,
     "StartNode": CHANGE_ONCE,
     "UpdateNode": REPEATABLE_CHANGE,
     "ListQueuedResources": READ,
     "GetQueuedResource": READ,
     "CreateQueuedResource": REPEATABLE_CHANGE,
-    "DeleteQueuedResource": REPEATABLE_CHANGE,
+    "DeleteQueuedResource": DELETION,
     "GetGuestAttributes": READ,
     "GetOperation": READ,
     "ListLocations": READ,
@@ -51,13 +54,19 @@ POLICIES = {
 
 def retrying(
     call: Callable[[float], T], policy: Policy, *, sleep: Callable[[float], None], random: Random
-) -> T:
-    """Call with the attempt's deadline; wait with full jitter between attempts."""
-    for attempt in range(1, policy.attempts):
+) -> T | None:
+    """Call with the attempt's deadline; wait with full jitter between attempts.
+
+    None when a repeated deletion finds nothing left to delete.
+    """
+    for attempt in range(1, policy.attempts + 1):
         try:
             return call(policy.attempt_s)
         except RpcError as error:
-            if error.code() not in TRANSIENT:
+            status = error.code()
+            if policy.gone_is_done and attempt > 1 and status == StatusCode.NOT_FOUND:
+                return None
+            if status not in TRANSIENT or attempt == policy.attempts:
                 raise
         sleep(random.uniform(0, min(CAP_S, BASE_S * 2**attempt)))
-    return call(policy.attempt_s)
+    return None

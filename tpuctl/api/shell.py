@@ -88,9 +88,11 @@ class Shell:
             process = await self._connection.create_process(command, encoding=None)
             async with process:
                 here = asyncio.create_task(_say_that_we_are_here(process))
-                await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
-                done = await process.wait()
-                here.cancel()
+                try:
+                    await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
+                    done = await process.wait()
+                finally:
+                    here.cancel()
             return _status(done)
 
     async def login(
@@ -113,9 +115,11 @@ class Shell:
             self._attached = process
             async with process:
                 feeding = asyncio.create_task(_feed(stdin, process))
-                await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
-                done = await process.wait()
-                feeding.cancel()
+                try:
+                    await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
+                    done = await process.wait()
+                finally:
+                    feeding.cancel()
             return _status(done)
 
     def resize(self, columns: int, rows: int) -> None:
@@ -171,6 +175,8 @@ class _lost_is_transient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if isinstance(error, BrokenPipeError):
+            return  # our own output: whoever read it has gone
         if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
             raise TransientError(f"worker {self.worker_id}: {error or 'no answer'}") from error
 

@@ -58,11 +58,11 @@ class TpuApi:
 
     def stop_node(self, zone: str, name: str) -> Operation:
         """Stop a node of one worker; its disk stays."""
-        return self._node_change("StopNode", zone, name)
+        return self._node_change("StopNode", zone, name, changes=True)
 
     def start_node(self, zone: str, name: str) -> Operation:
         """Start a stopped node."""
-        return self._node_change("StartNode", zone, name)
+        return self._node_change("StartNode", zone, name, changes=True)
 
     def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
         """Replace whole fields (description, labels, metadata, tags) of a READY node."""
@@ -145,15 +145,20 @@ class TpuApi:
         """Give the connection back."""
         self.channel.close()
 
-    def _about_node(self, zone: str, name: str) -> AbstractContextManager[None]:
-        return translated(f"node {name!r} in {zone}", hint="run: tpuctl node list")
+    def _about_node(
+        self, zone: str, name: str, *, changes: bool = False
+    ) -> AbstractContextManager[None]:
+        subject = f"node {name!r} in {zone}"
+        return translated(subject, hint="run: tpuctl node list", changes=changes)
 
     def _about_request(self, zone: str, name: str) -> AbstractContextManager[None]:
         return translated(f"queued resource {name!r} in {zone}", hint="run: tpuctl qr list")
 
-    def _node_change(self, method: str, zone: str, name: str) -> Operation:
+    def _node_change(
+        self, method: str, zone: str, name: str, *, changes: bool = False
+    ) -> Operation:
         path = self._path(zone, "nodes", name)
-        with self._about_node(zone, name):
+        with self._about_node(zone, name, changes=changes):
             return self._operation(method, {"name": path}, {"name": path})
 
     def _change(self, method: str, zone: str, request: Mapping[str, Any]) -> Operation:
@@ -164,7 +169,8 @@ class TpuApi:
         self, method: str, request: Mapping[str, Any], routing: Mapping[str, str]
     ) -> Operation:
         message = _message(f"{method}Request", request)
-        return views.operation(self._send(TPU, method, message, operations_pb2.Operation, routing))
+        reply = self._send(TPU, method, message, operations_pb2.Operation, routing)
+        return Operation("", done=True) if reply is None else views.operation(reply)
 
     def _call(self, method: str, request: Mapping[str, Any], routing: Mapping[str, str]) -> Any:
         reply = _class(REPLIES.get(method, f"{method}Response"))

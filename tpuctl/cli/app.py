@@ -49,11 +49,13 @@ class LazyGroup(TyperGroup):
             self.commands.setdefault(name, TyperGroup(name=name, help=text))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; Typer would turn an interrupt into a plain exit and forget what goes on."""
+        """Run it; Typer would make an interrupt or a closed pipe a plain exit with code 1 or 130."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             raise Interrupted from stop
+        except BrokenPipeError:
+            raise Exit(0) from None  # the reader of our output has seen enough, as `head` does
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Load the module behind the name; completion comes through here as well."""
@@ -110,8 +112,6 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
     except (Abort, Interrupted) as stop:
         runtime.output.interrupted(runtime.goes_on)
         return TERMINATED if isinstance(stop.__cause__, Terminated) else INTERRUPTED
-    except BrokenPipeError:
-        return 0  # the reader of our output has seen enough, as `head` does
     finally:
         runtime.close()
 

@@ -35,7 +35,9 @@ def list_contexts(ctx: typer.Context) -> None:
     """List contexts; the built-in `local` is always there."""
     runtime = ctx.ensure_object(Runtime)
     current = runtime.context_name.value
-    rows = [{**asdict(one), "current": name == current} for name, one in _known(runtime).items()]
+    rows = [
+        {**asdict(one), "current": name == current} for name, one in runtime.config.contexts.items()
+    ]
     builtin = sorted({DEFAULT_CONTEXT, *local.names(runtime.home)})
     for name in builtin:
         line = local.running(runtime.home, name) or {}
@@ -120,17 +122,18 @@ def show(ctx: typer.Context) -> None:
     """Show every setting in use, and where it comes from."""
     runtime = ctx.ensure_object(Runtime)
     chosen = runtime.context_name
-    origin = "config.yaml" if chosen.value in runtime.config.contexts else "local cloud"
+    is_configured = chosen.value in runtime.config.contexts
+    is_down = not is_configured and local.running(runtime.home, chosen.value) is None
+    origin = "config.yaml" if is_configured else "local cloud"
     sources = {"name": chosen.source, **_override_sources(runtime)}
+    known = {"name": chosen.value} if is_down else asdict(runtime.context)
     rows = [
-        (field.name, getattr(runtime.context, field.name), sources.get(field.name, origin))
+        (field.name, known.get(field.name), sources.get(field.name, origin))
         for field in fields(Context)
     ]
+    if is_down:
+        runtime.output.note("note: the local cloud is not running: tpuctl local up")
     runtime.output.items([*rows, ("home", str(runtime.home), _home_source(runtime))], SHOWN)
-
-
-def _known(runtime: Runtime) -> dict[str, Context]:
-    return dict(runtime.config.contexts)
 
 
 def _override_sources(runtime: Runtime) -> dict[str, str]:

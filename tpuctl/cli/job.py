@@ -170,6 +170,7 @@ def cancel(ctx: typer.Context, name: Name) -> None:
     from tpuctl.jobs import client
 
     runtime = ctx.ensure_object(Runtime)
+    refuse_other_project(runtime)
     outside = runtime.outside
     job = client.describe(outside.store, name)
     job = client.cancel(outside.store, job.job_id, runtime.now())
@@ -183,6 +184,7 @@ def submit_file(runtime: Runtime, file: Path, node_name: str | None) -> JobRecor
     from tpuctl.jobs import file as job_file
     from tpuctl.jobs import submit as submission
 
+    refuse_other_project(runtime)
     context = runtime.context
     spec = job_file.load(file, bucket=context.bucket, environ=runtime.environ)
     node = lifecycle.find(runtime.tpu, context.zone, node_name) if node_name else None
@@ -197,6 +199,15 @@ def submit_file(runtime: Runtime, file: Path, node_name: str | None) -> JobRecor
     _supervised(runtime)
     runtime.output.note(f"job {submitted.job_id} is submitted: tpuctl job logs -f {spec.name}")
     return submitted
+
+
+def refuse_other_project(runtime: Runtime) -> None:
+    """A supervisor is told the context and nothing else."""
+    if runtime.shared.project or runtime.environ.get("TPUCTL_PROJECT"):
+        raise UsageError(
+            "a job runs in the project of its context",
+            hint="leave out --project and TPUCTL_PROJECT; make a context for that project",
+        )
 
 
 def follow_to_the_end(runtime: Runtime, job_id: str, wanted: "Wanted | None" = None) -> None:
@@ -227,9 +238,4 @@ def _supervised(runtime: Runtime) -> None:
     from tpuctl.jobs import seat, submit
 
     name = runtime.context.name
-    if runtime.shared.project or runtime.shared.zone:
-        raise UsageError(
-            "a job's supervisor knows the context alone",
-            hint="leave --project and --zone out; put zone into the job file",
-        )
     submit.ensure_supervisor(runtime.home, name, seat.argv(sys.executable, name))

@@ -60,8 +60,11 @@ def down(
         bool, typer.Option("--delete-state", help="Delete its nodes, buckets and disks as well.")
     ] = False,
 ) -> None:
-    """End a local cloud and its workers; its state is kept unless you say otherwise."""
+    """End a local cloud, its workers and its supervisor; its state is kept unless you say so."""
+    from tpuctl.jobs import seat
+
     runtime = ctx.ensure_object(Runtime)
+    seat.end(runtime.home, name)
     ended = local.down(runtime.home, name)
     if delete_state:
         local.remove(runtime.home, name)

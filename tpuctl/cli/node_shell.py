@@ -1,6 +1,7 @@
 """`tpuctl node ssh` and `tpuctl node exec`: always attached."""
 
 import asyncio
+import codecs
 from collections.abc import Callable
 from typing import Annotated, TextIO
 
@@ -21,7 +22,6 @@ RESULTS = {
     "stderr": lambda done: done.stderr.decode("utf-8", "replace"),
     "lost": lambda done: done.lost,
 }
-VERDICTS = {key: RESULTS[key] for key in ("worker", "exit_status", "lost")}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
 
@@ -105,25 +105,39 @@ async def _on_all(
 
 def _writer(stream: TextIO, label: str) -> tuple[Callable[[bytes], None], Callable[[], None]]:
     """Whole lines with a label, so that workers never share one; else bytes as they come."""
+    emit = _bytes_to(stream)
     pending = bytearray()
 
     def write(data: bytes) -> None:
+        if not label:
+            emit(data)
+            return
         pending.extend(data)
-        end = pending.rfind(b"\n") + 1 if label else len(pending)
-        emit(bytes(pending[:end]))
-        del pending[:end]
-
-    def emit(data: bytes) -> None:
-        for line in data.decode("utf-8", "replace").splitlines(keepends=True):
-            stream.write(label + line)
-        stream.flush()
+        *lines, rest = bytes(pending).split(b"\n")
+        pending[:] = rest
+        emit(b"".join(label.encode() + line + b"\n" for line in lines))
 
     def flush() -> None:
         if pending:
-            emit(bytes(pending) + (b"\n" if label else b""))
+            emit(label.encode() + bytes(pending) + b"\n")
             pending.clear()
 
     return write, flush
+
+
+def _bytes_to(stream: TextIO) -> Callable[[bytes], None]:
+    """Bytes reach a file or a pipe unchanged; a stream of text gets them decoded."""
+    buffer = getattr(stream, "buffer", None)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def emit(data: bytes) -> None:
+        if buffer is None:
+            stream.write(decoder.decode(data))
+        else:
+            buffer.write(data)
+            buffer.flush()
+
+    return emit
 
 
 async def _login(runtime: Runtime, node: Node, worker: Worker) -> int:
@@ -134,7 +148,7 @@ async def _login(runtime: Runtime, node: Node, worker: Worker) -> int:
     out, _ = _writer(runtime.out, "")
     err, _ = _writer(runtime.err, "")
     async with await open_shell(worker, runtime.access, host_key=keys[worker.worker_id]) as shell:
-        keyboard = await terminal.keyboard()
+        keyboard = terminal.keyboard()
         if not runtime.stdin.isatty():
             return await shell.login(out=out, err=err, stdin=keyboard)
         with terminal.raw(), terminal.watched_size(shell.resize):

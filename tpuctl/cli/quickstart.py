@@ -15,7 +15,7 @@ from tpuctl.cli.options import Format, Shared, Verb
 from tpuctl.cli.output import Usd
 from tpuctl.cli.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
-from tpuctl.errors import RefusedError, TpuctlError
+from tpuctl.errors import RefusedError, by_exit_code
 from tpuctl.jobs import file as job_file
 from tpuctl.jobs.ports import Outside
 from tpuctl.models.job import JobRecord, LogLine
@@ -25,7 +25,6 @@ from tpuctl.operations.quickstart import Plan, Progress, Story, Summary
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 LOG_EVERY_STEPS = 50
-INTERRUPTED, TERMINATED = 130, 143
 
 
 @app.command("quickstart", cls=Verb)
@@ -127,7 +126,7 @@ class Screen:
 
     def command(self, argv: Sequence[str]) -> None:
         """Show a command line, and run it as a user would in the quickstart's own context."""
-        from tpuctl.cli.app import main
+        from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated, main
 
         self.write(f"\n$ tpuctl -c {quickstart.CLOUD} {shlex.join(argv)}\n")
         nested = Runtime(
@@ -137,10 +136,12 @@ class Screen:
             environ=self.runtime.environ,
         )
         code = main(argv, nested)
-        if code in (INTERRUPTED, TERMINATED):
+        if code == TERMINATED:
+            raise Terminated
+        if code == INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            raise TpuctlError(f"`tpuctl {shlex.join(argv)}` ended with exit code {code}")
+            raise by_exit_code(code)(f"`tpuctl {shlex.join(argv)}` ended with exit code {code}")
 
     @contextmanager
     def bar(self, steps: int) -> Iterator[Callable[[int], None]]:

@@ -1,16 +1,18 @@
 """The person's terminal, lent to a remote shell."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import termios
+import threading
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tpuctl.api.shell import Terminal
+from tpuctl.api.shell import CHUNK_BYTES, Terminal
 
 
 def current() -> Terminal:
@@ -42,9 +44,23 @@ def watched_size(resize: Callable[[int, int], None]) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGWINCH)
 
 
-async def keyboard() -> asyncio.StreamReader:
-    """Standard input as a stream."""
-    reader = asyncio.StreamReader()
-    protocol = asyncio.StreamReaderProtocol(reader)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+def keyboard() -> asyncio.StreamReader:
+    """Standard input as a stream, be it a terminal, a pipe or a file."""
+    reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
+
+    def read() -> None:
+        data = b"more"
+        while data:
+            data = os.read(sys.stdin.fileno(), CHUNK_BYTES)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(_feed, reader, data)
+
+    threading.Thread(target=read, daemon=True).start()
     return reader
+
+
+def _feed(reader: asyncio.StreamReader, data: bytes) -> None:
+    if data:
+        reader.feed_data(data)
+    else:
+        reader.feed_eof()

@@ -9,6 +9,7 @@ import typer
 
 from tpuctl.cli.options import Format, Verb
 from tpuctl.cli.runtime import Runtime
+from tpuctl.errors import TpuctlError
 from tpuctl.jobs import client
 from tpuctl.jobs.follow import follow
 from tpuctl.jobs.ports import Outside
@@ -74,7 +75,9 @@ async def _watch(runtime: Runtime, clients: Outside, jobs: list[JobRecord]) -> N
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for found in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(found, TpuctlError):
+                runtime.output.warn(str(found))
 
 
 async def _collect(clients: Outside, job: JobRecord, rows: dict[tuple[str, int], Row]) -> None:

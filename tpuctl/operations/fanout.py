@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
 
 AT_ONCE = 32
+MOST_WORKERS = 100_000
 UNREACHABLE = 255
 """The exit status that stands for a worker that could not be reached, as ssh has it."""
 
@@ -66,6 +67,10 @@ async def on_workers(
 
 def _range(part: str, whole: str) -> range:
     first, dash, last = part.partition("-")
-    if not first.isdigit() or (dash and not last.isdigit()):
+    numbers = [first, last] if dash else [first]
+    if not all(number.isascii() and number.isdecimal() for number in numbers):
         raise UsageError(f"{whole!r} does not name workers", hint="write all, 0, 1,4,6 or 1-3")
-    return range(int(first), int(last if dash else first) + 1)
+    lowest, highest = int(numbers[0]), int(numbers[-1])
+    if not lowest <= highest <= MOST_WORKERS:
+        raise UsageError(f"{part!r} is not a range of workers", hint="write it as 1-3")
+    return range(lowest, highest + 1)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tpuctl.errors import (
     RefusedError,
     TpuctlError,
     UsageError,
+    by_exit_code,
 )
 
 MARKER = "localsim.json"
@@ -70,7 +72,7 @@ def names(home: Path) -> list[str]:
 def running(home: Path, name: str) -> Mapping[str, Any] | None:
     """The endpoint line of a simulator that runs, else None."""
     path = directory(home, name)
-    if _holder(path) is None:
+    if not _is_held(path):
         return None
     try:
         line: Mapping[str, Any] = json.loads((path / "endpoints.json").read_text("utf-8"))
@@ -132,15 +134,15 @@ def environment(line: Mapping[str, Any]) -> dict[str, str]:
 def down(home: Path, name: str, *, sleep: Callable[[float], None] = time.sleep) -> bool:
     """End the simulator and its workers, keep its state; False when it did not run."""
     path = directory(home, name)
-    pid = _holder(path)
-    if pid is None:
+    if not _is_held(path):
         return False
     for ending in (signal.SIGTERM, signal.SIGKILL):
-        os.kill(pid, ending)
+        with suppress(ProcessLookupError):
+            os.kill(_holder(path), ending)
         for _ in _polls(STOP_S, sleep):
-            if _holder(path) is None:
+            if not _is_held(path):
                 return True
-    raise DeadlineError(f"process {pid} of {path} does not end", hint=f"run: kill -9 {pid}")
+    raise DeadlineError(f"the simulator in {path} does not end", hint=f"see {path / 'lock'}")
 
 
 def remove(home: Path, name: str) -> None:
@@ -150,7 +152,7 @@ def remove(home: Path, name: str) -> None:
         return
     if not (path / MARKER).is_file():
         raise RefusedError(f"{path} was not made by tpuctl: not deleting it")
-    if _holder(path) is not None:
+    if _is_held(path):
         raise LockedError(f"local cloud {name!r} is running", hint="run: tpuctl local down")
     shutil.rmtree(path)
 
@@ -163,7 +165,7 @@ def _until_ready(
         if line is not None:
             process.returncode = process.poll() or 0  # detached: nobody waits for it
             return line
-        if process.poll() is not None and _holder(directory(home, name)) is None:
+        if process.poll() is not None and not _is_held(directory(home, name)):
             raise _startup_error(process.returncode, log)
     raise DeadlineError(f"the simulator is not ready after {START_S:.0f} s", hint=f"see {log}")
 
@@ -171,9 +173,8 @@ def _until_ready(
 def _startup_error(status: int, log: Path) -> TpuctlError:
     lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
     message = lines[-1].removeprefix("error: ") if lines else f"exit status {status}"
-    kinds = {kind.exit_code: kind for kind in TpuctlError.__subclasses__()}
     hint = f"see {log}" if status == 1 else "change the option, or run: tpuctl local up --name N"
-    return kinds.get(status, TpuctlError)(f"the simulator did not start: {message}", hint=hint)
+    return by_exit_code(status)(f"the simulator did not start: {message}", hint=hint)
 
 
 def _require_same_options(path: Path, options: Options) -> None:
@@ -209,20 +210,27 @@ def _start(argv: list[str], log: Path) -> "subprocess.Popen[bytes]":
         )
 
 
-def _holder(path: Path) -> int | None:
-    """The pid of the process that holds the directory; a lock ends with its process."""
+def _is_held(path: Path) -> bool:
+    """Whether a process holds the directory; its lock ends with it, however it ends."""
     try:
         lock = os.open(path / "lock", os.O_RDWR)
     except OSError:
-        return None
+        return False
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        text = (path / "lock").read_text("ascii").strip()
-        return int(text) if text else None
+        return True
     finally:
         os.close(lock)
-    return None
+    return False
+
+
+def _holder(path: Path) -> int:
+    """The process that holds the directory. Raises ProcessLookupError when it has not said so."""
+    text = (path / "lock").read_text("ascii").strip()
+    if not text.isdecimal():
+        raise ProcessLookupError
+    return int(text)
 
 
 def _polls(limit_s: float, sleep: Callable[[float], None]) -> Iterator[None]:

@@ -45,7 +45,6 @@ class Progress:
     """Worker 0 has done a step."""
 
     step: int
-    text: str
 
 
 @dataclass(slots=True)
@@ -111,7 +110,7 @@ async def train(
         yield item
         step = _step(item)
         if step is not None:
-            yield Progress(step, item.text if isinstance(item, LogLine) else "")
+            yield Progress(step)
             if step >= planned.preempt_step and not story.preemptions:
                 story.preemptions += 1
                 run(["local", "preempt", SLICE, "--no-notice"])
@@ -164,7 +163,7 @@ def _lost(attempts: Sequence[Attempt]) -> Iterator[int]:
 def _cost(story: Story, zone: str) -> tuple[float, str]:
     """List price of every second in which a slice was READY, and the date of the price."""
     first = story.jobs[0]
-    taken_s = next(a.ended_s for a in first.attempts if a.outcome == Outcome.PREEMPTED) or 0.0
+    taken_s = first.attempts[0].ended_s or story.slice_ready_s
     spans = [(first.accelerator_type, taken_s - story.slice_ready_s)]
     for job in story.jobs:
         for attempt in job.attempts:

@@ -31,15 +31,18 @@ def plan_push(source: Path, store: Store, prefix: str) -> Plan:
 
     Raises NotFoundError when there is no source, and when there is no bucket.
     """
-    files = dict(_files(source))
-    links = [path for path in files.values() if path.is_symlink()]
-    refusals = tuple(Refusal(str(path), "a symbolic link") for path in links)
-    keys = {_key(prefix, name, source): path for name, path in files.items()}
     there = {entry.key: entry for entry in store.list(_listing_prefix(prefix, source))}
-    transfers = [
-        _upload(key, path, there.get(key)) for key, path in keys.items() if path not in links
-    ]
-    return Plan(tuple(transfers), refusals)
+    transfers, refusals = [], []
+    for name, path in _files(source):
+        key = _key(prefix, name, source)
+        try:
+            if path.is_symlink() and path != source:
+                refusals.append(Refusal(str(path), "a symbolic link"))
+            else:
+                transfers.append(_upload(key, path, there.get(key)))
+        except OSError as error:
+            refusals.append(Refusal(str(path), str(error.strerror)))
+    return Plan(tuple(transfers), tuple(refusals))
 
 
 def plan_pull(store: Store, prefix: str, target: Path) -> Plan:
@@ -144,7 +147,7 @@ def _files(source: Path) -> Iterator[tuple[str, Path]]:
     if not source.is_dir():
         raise NotFoundError(f"there is no file or directory {source}", hint="check the path")
     for path in sorted(source.rglob("*")):
-        if path.is_file():
+        if path.is_symlink() or path.is_file():
             yield path.relative_to(source).as_posix(), path
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tpuctl.errors import DeadlineError, NotFoundError
+from tpuctl.errors import DeadlineError
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource
@@ -44,20 +44,20 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
 
-    def polls(self, subject: str) -> Iterator[None]:
+    def polls(self, subject: Callable[[], str]) -> Iterator[None]:
         """Come back ever more slowly; raises DeadlineError when the limit is reached."""
         started, pause_s = self.monotonic(), FIRST_POLL_S
         while True:
             yield
             if self.limit_s is not None and self.monotonic() - started + pause_s > self.limit_s:
-                raise DeadlineError(f"{subject} after {self.limit_s:.0f} s; the work goes on")
+                raise DeadlineError(f"{subject()} after {self.limit_s:.0f} s; the work goes on")
             self.sleep(pause_s)
             pause_s = min(LAST_POLL_S, pause_s * GROWTH)
 
 
 def operation_done(api: TpuApi, operation: Operation, patience: Patience, *, subject: str) -> None:
     """Return when the operation succeeded; raises its error, or DeadlineError."""
-    for _ in patience.polls(f"{subject} is not done"):
+    for _ in patience.polls(lambda: f"{subject} is not done"):
         if operation.done:
             break
         operation = api.get_operation(operation.name)
@@ -86,15 +86,6 @@ def request_states(
     )
 
 
-def gone(read: Callable[[], HasState], patience: Patience, *, subject: str) -> None:
-    """Return when reading answers not found."""
-    try:
-        for _ in patience.polls(f"{subject} is still there"):
-            read()
-    except NotFoundError:
-        return
-
-
 def _states(
     read: Callable[[], Stateful],
     until: Callable[[Stateful], bool],
@@ -102,7 +93,7 @@ def _states(
     subject: str,
 ) -> Iterator[Stateful]:
     last = ""
-    for _ in patience.polls(f"{subject} is {last or 'not there yet'}"):
+    for _ in patience.polls(lambda: f"{subject} is still {read().state}"):
         item = read()
         if item.state != last:
             last = item.state
