@@ -19,7 +19,6 @@ Query = Mapping[str, str]
 MAX_JSON_BYTES = 2 * 1024 * 1024
 _UNSUPPORTED_PARAMETERS = (
     "filter",
-    "includeFoldersAsPrefixes",
     "includeTrailingDelimiter",
     "kmsKeyName",
     "matchGlob",

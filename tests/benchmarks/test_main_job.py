@@ -48,6 +48,17 @@ def test_start_up(option, environ):
     )
 
 
+def test_no_credentials(environ):
+    home = Path(environ["TPUCTL_HOME"])
+    home.mkdir()
+    (home / "config.yaml").write_text(
+        "contexts: {lab: {project: p, zone: us-west4-a, bucket: b}}\n"
+    )
+    argv = ["sh", "-c", '"$@"; test $? -eq 20', "sh", TPUCTL, "-c", "lab", "-q", "node", "list"]
+    found = alternate(argv, BARE, environ=environ)
+    keep("tpuctl node list without credentials", "at most 0.2 s, exit 20", ours_s=found.ours_s)
+
+
 @pytest.mark.parametrize(("count", "target"), [(1, 0.4), (1000, 0.2)])
 def test_node_list_against_gcloud(count, target, environ, cloud, tmp_path):
     gcloud = shutil.which("gcloud")

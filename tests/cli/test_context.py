@@ -68,9 +68,22 @@ def test_flags_and_environment_win_and_say_so(cloud, offline):
 def test_without_credentials_the_fix_is_printed(offline, no_credentials):
     result = offline(*CREATE)
     assert result.code == 20
-    assert "fix: gcloud auth application-default login" in result.err
+    assert result.err.startswith("FAILED credentials\n")
     assert result.err.endswith("hint: run: gcloud auth application-default login\n")
     assert [row["name"] for row in offline("context", "list", "-o", "json").json] == ["local"]
+
+
+def test_a_bad_key_file_is_named(offline, tmp_path):
+    (tmp_path / "key.json").write_text("{}")
+    result = offline(*CREATE, "--credentials", str(tmp_path / "key.json"))
+    assert result.code == 20
+    assert result.err.endswith(f"hint: check the key file {tmp_path / 'key.json'}\n")
+
+
+def test_an_unknown_zone_is_named_before_anything_is_asked(offline):
+    result = offline(*[arg.replace("us-west4-a", "us-west9-z") for arg in CREATE])
+    assert result.code == 2
+    assert "unknown zone 'us-west9-z'" in result.err
 
 
 def test_a_missing_bucket_is_named_with_the_line_that_makes_it(cloud, offline):

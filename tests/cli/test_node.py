@@ -247,3 +247,41 @@ def test_errors_in_json_carry_the_reason(tpuctl):
         "exit_code": 10,
         "hint": "run: tpuctl node list",
     }
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "name", "table"])
+@pytest.mark.parametrize(
+    "argv", [("node", "list"), ("node", "describe", "q1"), ("qr", "list"), ("qr", "describe", "q1")]
+)
+def test_every_format_prints_what_there_is(tpuctl, argv, output):
+    tpuctl("qr", "create", "q1", "-t", "v5litepod-4", "--spot")
+    tpuctl("qr", "wait", "q1")
+    result = tpuctl(*argv, "-o", output)
+    assert (result.code, result.err) == (0, "")
+    assert "q1" in result.out
+
+
+def test_describe_s_json_keys_are_public(tpuctl):
+    tpuctl("qr", "create", "q1", "-t", "v5litepod-4", "--spot")
+    tpuctl("qr", "wait", "q1")
+    assert list(tpuctl("node", "describe", "q1", "-o", "json").json)[8:] == [
+        "runtime_version",
+        "health",
+        "queued_resource",
+        "addresses",
+        "labels",
+        "description",
+        "id",
+    ]
+    assert list(tpuctl("qr", "describe", "q1", "-o", "json").json)[8:] == [
+        "runtime_version",
+        "state_initiator",
+        "failure",
+    ]
+
+
+def test_a_noun_alone_shows_its_verbs(tpuctl):
+    result = tpuctl("node")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Usage: tpuctl node")
+    assert "\n  create " in result.err

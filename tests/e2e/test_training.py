@@ -13,6 +13,17 @@ from tpuctl.jobs import seat
 from tpuctl.operations import local, templates
 
 STEPS, SAVE_EVERY, WORKERS, BATCH = 120, 20, 4, 256
+JOB_KEYS = [
+    "id",
+    "state",
+    "attempts",
+    "step",
+    "accelerator_type",
+    "zone",
+    "submitted",
+    "usd_per_hour",
+    "why",
+]
 QUICK = "provisioning_delay_s: 0.2\nacceptance_delay_s: 0.1\ndeletion_delay_s: 0.1\n"
 
 
@@ -192,6 +203,14 @@ def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
     )
     job = submit(lab, str(path))
     until_step(lab, job, 7)
+    for verb, keys in (
+        ("list", JOB_KEYS),
+        ("describe", [*JOB_KEYS, "owner", "ended", "attempt_list"]),
+    ):
+        found = lab("job", verb, *([job] if verb == "describe" else []), "-o", "yaml")
+        assert found.code == 0
+        shown = yaml.safe_load(found.out)
+        assert list(shown[0] if verb == "list" else shown) == keys
     rows = lab("top", job, "-o", "json").json
     assert [list(row) for row in rows] == [
         ["job", "worker", "state", "step", "examples_per_s", "mxu_busy", "memory_mib"]

@@ -28,7 +28,14 @@ def main(argv: List[str]) -> int:  # noqa: UP006
         return 127 if isinstance(error, FileNotFoundError) else 126
     threading.Thread(target=watch, daemon=True).start()
     status = process.wait()
+    end_what_it_left()
     return status if status >= 0 else 128 - status
+
+
+def end_what_it_left() -> None:
+    """Background children hold our outputs open; nothing outlives the command."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    os.killpg(0, signal.SIGTERM)
 
 
 def watch() -> None:

@@ -16,6 +16,7 @@ CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.enable_retries", 0),  # one retry policy: api/retry.py
 )
+LOGIN_HINT = "run: gcloud auth application-default login"
 ON_GOOGLE = Path("/sys/class/dmi/id/product_name")
 
 
@@ -72,9 +73,10 @@ def _credentials(context: Context) -> Any:
             return google.auth.default(scopes=SCOPES)[0]
         return google.auth.load_credentials_from_file(context.credentials, scopes=SCOPES)[0]
     except (GoogleAuthError, OSError, ValueError) as error:
+        is_file = context.credentials != APPLICATION_DEFAULT
         raise CredentialsError(
-            f"cannot use the credentials of context {context.name!r}: {str(error).splitlines()[0]}",
-            hint="run: gcloud auth application-default login",
+            f"cannot use the credentials of context {context.name!r}: {_first_line(error)}",
+            hint=f"check the key file {context.credentials}" if is_file else LOGIN_HINT,
         ) from error
 
 
@@ -84,9 +86,13 @@ def _require_application_default(environ: Mapping[str, str]) -> None:
     path = Path(named) if named else configured / "application_default_credentials.json"
     if path.is_file() or (not named and _is_on_google()):
         return
-    raise CredentialsError(
-        f"no credentials: {path} is not there", hint="run: gcloud auth application-default login"
-    )
+    raise CredentialsError(f"no credentials: {path} is not there", hint=LOGIN_HINT)
+
+
+def _first_line(error: Exception) -> str:
+    """What google.auth says, which is at times the first of several arguments."""
+    text = str(error.args[0]) if error.args else str(error)
+    return text.splitlines()[0]
 
 
 def _is_on_google() -> bool:

@@ -49,7 +49,7 @@ class LazyGroup(TyperGroup):
             self.commands.setdefault(name, TyperGroup(name=name, help=text))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; Typer would make an interrupt or a closed pipe a plain exit with code 1 or 130."""
+        """Run it; Typer would make an interrupt or a closed pipe an exit with a code of its own."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
@@ -105,7 +105,10 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
         runtime.output.failure(error)
         return error.exit_code
     except TyperException as error:
-        runtime.output.failure(_usage(error))
+        if error.format_message().startswith("Usage: "):  # a noun without a verb
+            runtime.err.write(error.format_message() + "\n")
+        else:
+            runtime.output.failure(_usage(error))
         return UsageError.exit_code
     except Exit as stop:
         return stop.exit_code

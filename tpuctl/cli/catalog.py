@@ -8,7 +8,6 @@ from tpuctl import catalog
 from tpuctl.cli.options import Noun
 from tpuctl.cli.output import Usd
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import UsageError
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.specs import unknown
 
@@ -94,11 +93,6 @@ def prices(
 ) -> None:
     """List public prices by type and zone, each with its date; --zone narrows."""
     runtime = ctx.ensure_object(Runtime)
-    if not (accelerator_type or generation or runtime.shared.zone):
-        raise UsageError(
-            "that is a long list",
-            hint="narrow it with --accelerator-type, --generation or --zone",
-        )
     try:
         found = _priced(accelerator_type, generation, runtime.shared.zone)
     except catalog.UnknownError as error:

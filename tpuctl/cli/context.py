@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from tpuctl import config
+from tpuctl import catalog, config
 from tpuctl.cli.options import Noun
 from tpuctl.cli.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations import local, preflight
-from tpuctl.operations.specs import check_name
+from tpuctl.operations.specs import check_name, unknown
 
 app = Noun("Projects, zones and credentials to work with.")
 
@@ -75,14 +75,10 @@ def create(
     """Check that a project, zone and bucket can be used, and keep them as a context."""
     runtime = ctx.ensure_object(Runtime)
     check_name(name)
-    if (
-        name == DEFAULT_CONTEXT
-        or name in runtime.config.contexts
-        or local.exists(runtime.home, name)
-    ):
-        raise ConflictError(
-            f"context {name!r} exists", hint=f"run: tpuctl context delete {name}, or choose a name"
-        )
+    if name == DEFAULT_CONTEXT or local.exists(runtime.home, name):
+        raise ConflictError(f"{name!r} is a local cloud", hint="choose another name")
+    if name in runtime.config.contexts:
+        raise ConflictError(f"context {name!r} exists", hint=f"run: tpuctl context delete {name}")
     if not (runtime.shared.project and runtime.shared.zone):
         raise UsageError("say which project and zone", hint="add --project ID --zone ZONE")
     context = Context(
@@ -96,6 +92,9 @@ def create(
         dialer,
     )
     config.refuse_redirected(context, runtime.environ)
+    if context.zone not in catalog.zones():
+        near = catalog.nearest(context.zone, catalog.zones())
+        raise unknown(catalog.UnknownError("zone", context.zone, near))
     _require_working(runtime, context)
     contexts = {**runtime.config.contexts, name: context}
     config.save(runtime.home, Config(runtime.config.current, contexts))
@@ -155,11 +154,9 @@ def _require_working(runtime: Runtime, context: Context) -> None:
     failed = None
     for check in preflight.checks(context):
         runtime.output.note(f"{'ok    ' if check.error is None else 'FAILED'} {check.name}")
-        if check.error:
-            runtime.output.note(f"       {check.error}\n       fix: {check.fix}")
-            failed = failed or check
+        failed = failed or (check if check.error else None)
     if failed and failed.error:
         raise type(failed.error)(
             f"context {context.name!r} was not made: {failed.name}: {failed.error}",
-            hint=f"run: {failed.fix}",
+            hint=failed.error.hint if failed.is_explained else f"run: {failed.fix}",
         )

@@ -187,6 +187,8 @@ def submit_file(runtime: Runtime, file: Path, node_name: str | None) -> JobRecor
     refuse_other_project(runtime)
     context = runtime.context
     spec = job_file.load(file, bucket=context.bucket, environ=runtime.environ)
+    if spec.checkpoints:  # a bucket that is not there would be noticed on a slice that is paid
+        next(iter(runtime.store(spec.checkpoints.dir).list()), None)
     node = lifecycle.find(runtime.tpu, context.zone, node_name) if node_name else None
     submitted = submission.submit(
         spec,
@@ -197,7 +199,9 @@ def submit_file(runtime: Runtime, file: Path, node_name: str | None) -> JobRecor
         node=node,
     )
     _supervised(runtime)
-    runtime.output.note(f"job {submitted.job_id} is submitted: tpuctl job logs -f {spec.name}")
+    runtime.output.note(
+        f"job {submitted.job_id} is submitted: tpuctl job logs -f {submitted.job_id}"
+    )
     return submitted
 
 

@@ -12,7 +12,7 @@ from tpuctl.cli.parsing import pairs
 from tpuctl.cli.progress import show_states, working
 from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
-from tpuctl.models.node import Node
+from tpuctl.models.node import LOST_STATES, Node, NodeState
 from tpuctl.operations import cost, lifecycle
 from tpuctl.operations.specs import check_labels
 from tpuctl.operations.wait import Patience
@@ -23,7 +23,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
 
 
 def usd_per_hour(node: Node) -> Usd | None:
-    """What the node costs while it is READY."""
+    """What the node costs, or will once it is READY; nothing in a state that is not billed."""
+    if node.state in (NodeState.STOPPED, *LOST_STATES):
+        return Usd(0.0)
     usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
     return None if usd is None else Usd(usd)
 
@@ -60,11 +62,10 @@ def create(
     """Create a node and wait until it is READY."""
     runtime = ctx.ensure_object(Runtime)
     limit_s = seconds(timeout) if timeout else None
-    zone = runtime.context.zone
     spec = slices.spec(runtime, name)
     slices.say_price(runtime, spec)
     ready = lifecycle.create(runtime.tpu, spec, runtime.access)
-    slices.goes_on(runtime, spec, "node", f"tpuctl node delete {name} --zone {zone}")
+    slices.goes_on(runtime, spec, "node", f"tpuctl node delete {name} --zone {spec.zone}")
     if no_wait:
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
         return

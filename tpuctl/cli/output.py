@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from tpuctl.cli.options import Format, Shared
@@ -128,7 +129,12 @@ class Output:
         found = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
         for key in columns:
             numeric = any(isinstance(row[key], (int, float, Usd)) for row in rows)
-            found.add_column(key.replace("_", " ").upper(), justify="right" if numeric else "left")
+            found.add_column(
+                key.replace("_", " ").upper(),
+                justify="right" if numeric else "left",
+                no_wrap=key != "why",
+                overflow="fold",
+            )
         for row in rows:
             found.add_row(*(self._styled(value) for value in row.values()))
         return found
@@ -177,6 +183,8 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return value.value
     if isinstance(value, Moment):
         return str(value)
     if isinstance(value, Usd):

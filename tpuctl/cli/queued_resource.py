@@ -11,7 +11,7 @@ from tpuctl.cli.output import Moment, Usd
 from tpuctl.cli.progress import show_states, working
 from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
-from tpuctl.models.queued_resource import QueuedResource
+from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource
 from tpuctl.operations import cost, queued_resources
 from tpuctl.operations.specs import check_name
 from tpuctl.operations.wait import Patience
@@ -22,7 +22,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The queued resource."
 
 
 def usd_per_hour(request: QueuedResource) -> Usd | None:
-    """What its node costs while it is READY."""
+    """What its node costs, or will once it is READY; nothing when it never will be."""
+    if request.state in ENDED_STATES:
+        return Usd(0.0)
     usd = cost.usd_per_hour(request.accelerator_type, request.zone, request.provisioning)
     return None if usd is None else Usd(usd)
 
@@ -92,7 +94,9 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     end = f"tpuctl qr delete {name} --force --zone {request.zone}"
-    runtime.goes_on.append(f"queued resource {name!r} goes on; end it with: {end}")
+    usd = usd_per_hour(request)
+    price = f" at {usd} USD/h when ACTIVE" if usd else ""
+    runtime.goes_on.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
     patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
     states = queued_resources.until_active(runtime.tpu, request.zone, name, patience)
     last = show_states(runtime, "queued resource", states)

@@ -8,6 +8,7 @@ import typer
 from tpuctl.cli.options import Row, Verb, options_of
 from tpuctl.cli.output import Usd
 from tpuctl.cli.parsing import pairs
+from tpuctl.errors import UsageError
 from tpuctl.models.node import NodeSpec
 from tpuctl.operations import cost
 from tpuctl.operations.specs import Asked, node_spec
@@ -80,6 +81,11 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def spec(runtime: "Runtime", name: str) -> NodeSpec:
     """The slice that the options describe, checked; raises UsageError."""
     flags = runtime.slice_flags
+    if not (flags.accelerator_type or (flags.generation and flags.topology)):
+        raise UsageError(
+            "say which slice: either --accelerator-type, or --type and --topology together",
+            hint="run: tpuctl catalog types",
+        )
     return node_spec(
         Asked(
             name=name,

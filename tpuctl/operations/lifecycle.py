@@ -21,7 +21,11 @@ from tpuctl.operations.wait import Patience
 if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
 
-UPDATABLE = ("description", "labels", "metadata", "tags")
+NEXT_STEPS: dict[str, str] = {
+    NodeState.STOPPED: "start",
+    NodeState.STOPPING: "start",
+    **dict.fromkeys(LOST_STATES, "delete"),
+}
 SETTLED_STATES = frozenset({NodeState.READY, NodeState.STOPPED}) | LOST_STATES
 
 
@@ -122,7 +126,7 @@ def require_ready(node: Node) -> Node:
     if node.state == NodeState.READY:
         return node
     kind: type[TpuctlError] = PreemptedError if node.state in LOST_STATES else PreconditionError
-    next_step = "delete" if node.state in LOST_STATES else "wait"
+    next_step = NEXT_STEPS.get(node.state, "wait")
     raise kind(
         f"node {node.name!r} is {node.state}, not READY",
         hint=f"run: tpuctl node {next_step} {node.name} --zone {node.zone}",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tpuctl.config import Context
-from tpuctl.errors import TpuctlError
+from tpuctl.errors import TpuctlError, TransientError
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,11 @@ class Check:
     name: str
     error: TpuctlError | None
     fix: str
+
+    @property
+    def is_explained(self) -> bool:
+        """The error knows its own way out better: a bad key file, a proxy, no network."""
+        return self.name == "credentials" or isinstance(self.error, TransientError)
 
 
 def checks(context: Context) -> Iterator[Check]:

@@ -118,7 +118,7 @@ def _runtime_version(kind: catalog.AcceleratorType, wanted: str | None) -> str:
 
 def _provisioning(asked: Asked) -> str:
     if asked.spot and asked.reserved:
-        raise UsageError("--spot and --reserved exclude each other")
+        raise UsageError("--spot and --reserved exclude each other", hint="leave one out")
     if asked.spot:
         return Provisioning.SPOT
     return Provisioning.RESERVED if asked.reserved else Provisioning.ON_DEMAND

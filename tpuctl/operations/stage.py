@@ -38,6 +38,8 @@ def plan_push(source: Path, store: Store, prefix: str) -> Plan:
         try:
             if path.is_symlink() and path != source:
                 refusals.append(Refusal(str(path), "a symbolic link"))
+            elif not path.is_file():
+                refusals.append(Refusal(str(path), "not a regular file"))
             else:
                 transfers.append(_upload(key, path, there.get(key)))
         except OSError as error:
@@ -147,7 +149,7 @@ def _files(source: Path) -> Iterator[tuple[str, Path]]:
     if not source.is_dir():
         raise NotFoundError(f"there is no file or directory {source}", hint="check the path")
     for path in sorted(source.rglob("*")):
-        if path.is_symlink() or path.is_file():
+        if path.is_symlink() or not path.is_dir():
             yield path.relative_to(source).as_posix(), path
 
 

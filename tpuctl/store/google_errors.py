@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import requests
@@ -51,6 +52,9 @@ _ROWS: tuple[tuple[type[Exception], type[TpuctlError], str | None], ...] = (
     (TimeoutError, TransientError, None),
     (OSError, LocalIOError, None),
 )
+_REQUEST = re.compile(r"^(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
+"""How Google's library begins a message: nobody wants to read the URL."""
+_SERVER_MESSAGE = re.compile(r'"message": "([^"]+)"')
 _CAUGHT = tuple(row[0] for row in _ROWS)
 
 
@@ -66,4 +70,6 @@ def translated(subject: str) -> Iterator[None]:
 
 def _message(error: Exception) -> str:
     text = str(getattr(error, "message", "") or error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    if found := _SERVER_MESSAGE.search(text):
+        return found[1]
+    return _REQUEST.sub("", text.splitlines()[0]) if text else type(error).__name__
