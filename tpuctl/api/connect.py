@@ -71,7 +71,11 @@ def _credentials(context: Context) -> Any:
     try:
         if context.credentials == APPLICATION_DEFAULT:
             return google.auth.default(scopes=SCOPES)[0]
-        return google.auth.load_credentials_from_file(context.credentials, scopes=SCOPES)[0]
+        from google.oauth2 import service_account
+
+        return service_account.Credentials.from_service_account_file(
+            context.credentials, scopes=SCOPES
+        )
     except (GoogleAuthError, OSError, ValueError) as error:
         is_file = context.credentials != APPLICATION_DEFAULT
         raise CredentialsError(

@@ -69,6 +69,11 @@ def test_name_and_run_are_enough(tmp_path):
     assert loaded(tmp_path, "{name: a, run: 'true'}") == JobSpec(name="a", run="true")
 
 
+def test_a_runtime_version_with_tensorflow_is_left_to_the_api(tmp_path):
+    text = OK + "resources: {accelerators: v5litepod-16, runtime_version: tpu-vm-tf-9.9.9}\n"
+    assert loaded(tmp_path, text).resources.runtime_version == "tpu-vm-tf-9.9.9"
+
+
 OK = "name: digits\nrun: python train.py\n"
 
 
@@ -112,6 +117,9 @@ OK = "name: digits\nrun: python train.py\n"
         (OK + "resources: {accelerators: v5litepod-61}\n",
             "resources.accelerators (line 3): unknown accelerator type 'v5litepod-61'; "
             "did you mean v5litepod-64 or v5litepod-32 or v5litepod-16?"),
+        (OK + "resources:\n  runtime_version: v2-alpha-tpuv5-life\n",
+            "resources.runtime_version (line 4): unknown runtime version "
+            "'v2-alpha-tpuv5-life'; did you mean v2-alpha-tpuv5-lite"),
         (OK + "resources: {zones: [us-west4-z]}\n",
             "resources.zones (line 3): unknown zone 'us-west4-z'; "
             "did you mean us-west4-b or us-west4-a"),

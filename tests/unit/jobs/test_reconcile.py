@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from tpuctl.jobs import story
 from tpuctl.jobs.actions import Attach, DeleteSlice, RequestSlice, Start, Stop
-from tpuctl.jobs.observed import ABSENT, Observed
+from tpuctl.jobs.observed import ABSENT, Observed, Refusal
 from tpuctl.jobs.reconcile import Step, reconcile
 from tpuctl.models.job import (
+    Event,
     JobRecord,
     JobSpec,
+    JobState,
     Phase,
     Resources,
     Restart,
@@ -208,9 +211,29 @@ def test_timeouts_of_queue_setup_and_run():
 
 
 def test_a_refused_request_ends_the_job_with_the_apis_words():
-    record = lived(job(), Observed(1.0), Observed(2.0, refusal="no such type")).record
-    assert (record.state, record.attempt.outcome, record.why) == (
-        "FAILED",
-        "refused",
-        "no such type",
-    )
+    refusal = Refusal("no such type", "usage")
+    record = lived(job(), Observed(1.0), Observed(2.0, refusal=refusal)).record
+    assert (record.state, record.why) == ("FAILED", "no such type")
+    assert (record.attempt.outcome, record.attempt.refusal) == ("refused", "usage")
+    failed = lived(job(), Observed(1.0), Observed(2.0, requests={A1: "FAILED"})).record
+    assert (failed.why, failed.attempt.refusal) == ("the queued resource FAILED", "no_capacity")
+
+
+def test_why_a_job_ended_is_still_told_when_its_slice_is_gone():
+    failed = {**ENDED, "exit_status": 7}
+    ended = lived(job(), *RAN, seen(5.0, failed, failed), seen(6.0, failed, failed)).record
+    gone = reconcile(ended, Observed(7.0, requests={A1: ABSENT})).record
+    assert gone.why == ended.why == "worker 0: the program ended with status 7"
+    assert gone.events[-1] == Event(7.0, f"deleted {A1}")
+
+
+def test_a_supervisors_trouble_is_told_until_it_is_over():
+    running = lived(job(), *RAN).record
+    in_trouble = story.troubled(running, "403: no", 5.0)
+    assert in_trouble.why == "its supervisor has trouble: 403: no"
+    assert story.troubled(in_trouble, "403: no", 6.0) == in_trouble
+    over = story.recovered(in_trouble)
+    assert over.why == running.why
+    assert story.troubled(over, "403: no", 9.0) == in_trouble
+    ended = replace(running, state=JobState.FAILED)
+    assert story.troubled(ended, "403: no", 5.0) == ended

@@ -1,12 +1,14 @@
 """Records, leases, log segments and tails over a directory store."""
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
-from tpuctl.jobs import client, lease, record, segments
+from tpuctl.jobs import client, lease, record, seat, segments
 from tpuctl.jobs.tail import Tail
 from tpuctl.models.job import (
     Attempt,
@@ -96,6 +98,17 @@ def test_jobs_are_listed_newest_first_and_found_by_name(store):
         client.describe(store, "digits")
 
 
+def test_an_unreadable_record_hides_no_other_job(store):
+    record.create(store, JOB)
+    store.put_if_absent("tpuctl/records/torn-ffffff", b'{"schema": 1, "job_id"')
+    store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 2}')
+    told = []
+    assert client.list_jobs(store, lambda error: told.append(str(error))) == [JOB]
+    assert told[0] == "job 'later-ffffff' was written by a newer tpuctl"
+    assert told[1].startswith("the record of job 'torn-ffffff' cannot be read: ")
+    assert client.describe(store, "digits") == JOB
+
+
 @pytest.mark.parametrize(
     ("state", "outcome", "code"),
     [
@@ -111,6 +124,15 @@ def test_how_a_job_ended_is_an_exit_code(state, outcome, code):
     attempt = replace(JOB.attempts[0], outcome=outcome)
     error = client.error_of(replace(JOB, state=state, attempts=(attempt,)))
     assert (error.exit_code if error else None) == code
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"), [("usage", 2), ("permission_denied", 21), ("no_capacity", 30), ("", 30)]
+)
+def test_a_refused_slice_is_worth_the_exit_code_of_the_refusal(refusal, code):
+    attempt = replace(JOB.attempts[0], outcome=Outcome.REFUSED, refusal=refusal)
+    error = client.error_of(replace(JOB, state=JobState.FAILED, attempts=(attempt,)))
+    assert error.exit_code == code
 
 
 def test_a_lease_changes_hands_once(store):
@@ -144,6 +166,38 @@ def test_a_holder_that_left_or_whose_seat_is_ours_is_dead_at_once(store):
     watcher = lease.Watcher(lambda: 0.0, frozenset({"seat1"}))
     watcher.look(store)
     assert [watcher.is_dead(holder) for holder in ("seat1-a", "gone-b", "")] == [True] * 3
+
+
+def held(store, job_id: str, holder: str) -> None:
+    lease.take(store, lease.offer(store, job_id, "me"), holder)
+
+
+def written_before(store, key: str, seconds: float) -> None:
+    """Make an object of the directory look that much older."""
+    path = Path(store.url) / key
+    os.utime(path, (path.stat().st_atime - seconds, path.stat().st_mtime - seconds))
+
+
+def test_jobs_without_a_live_supervisor_are_known_by_the_services_times_alone(store, tmp_path):
+    held(store, "left", "seat1-a")
+    held(store, "silent", "seat2-b")
+    held(store, "cared", "seat3-c")
+    lease.offer(store, "offered", "me")
+    lease.beat(store, "seat2-b", {}, 0)
+    lease.beat(store, "seat3-c", {}, 0)
+    written_before(store, "tpuctl/supervisors/seat2-b", 31.0)
+    home = tmp_path / "home"
+    assert client.unsupervised(store, home, "here") == ["left", "offered", "silent"]
+    with seat.taken(home, "here"):
+        assert client.unsupervised(store, home, "here") == []
+
+
+def test_a_supervisor_of_this_machines_empty_seat_is_gone_however_fresh_its_beat(store, tmp_path):
+    home = tmp_path / "home"
+    with seat.taken(home, "here") as place:
+        held(store, "orphaned", f"{place}-a")
+        lease.beat(store, f"{place}-a", {}, 0)
+    assert client.unsupervised(store, home, "here") == ["orphaned"]
 
 
 def test_segments_are_joined_by_offset_and_merged_by_time(store):

@@ -1,6 +1,7 @@
 """What submit refuses and what it leaves in the bucket."""
 
 import os
+import platform
 import stat
 import sys
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 
 from tpuctl.errors import PreconditionError, RefusedError, TransientError, UsageError
 from tpuctl.jobs import lease, record, seat
-from tpuctl.jobs.submit import ensure_supervisor, submit
+from tpuctl.jobs.submit import default_owner, ensure_supervisor, submit
 from tpuctl.models.job import JobSpec, Resources
 
 SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
@@ -60,6 +61,13 @@ def test_nothing_is_left_behind_by_a_refused_workdir(world, tmp_path):
     with pytest.raises(RefusedError):
         submitted(world, replace(SPEC, workdir=str(tmp_path / "work")))
     assert list(world.store.list("")) == []
+
+
+def test_an_owner_without_a_name_is_a_number(monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    assert default_owner() == f"4000000000@{platform.node()}"
 
 
 SITTING = """

@@ -172,6 +172,21 @@ def test_deleting_a_node_that_is_being_created_ends_both_operations(rig):
         rig.cloud.get_node(NODE)
 
 
+def test_a_boot_that_fails_ends_a_new_node_and_is_no_news_of_any_other(rig):
+    creating = rig.cloud.create_node(ZONE, "a", SPOT)
+    rig.cloud.slice_failed(NODE, "an answer about an older node of that name")
+    assert rig.state() == NodeState.CREATING
+    rig.tick(1)
+    rig.cloud.slice_failed(NODE, "no disk")
+    failure = rig.cloud.get_operation(creating.name).failure
+    assert (failure.code, failure.message) == (Code.INTERNAL, "no disk")
+    assert [type(event) for event in rig.tick()] == [DestroySlice]
+    rig.cloud.slice_failed(NODE, "it is gone")
+    assert rig.ready().state == NodeState.READY
+    rig.cloud.slice_failed(NODE, "it did not come back after a restart")
+    assert rig.state() == NodeState.READY
+
+
 def test_preemption_without_notice(rig):
     rig.ready()
     rig.cloud.preempt(NODE, 0)

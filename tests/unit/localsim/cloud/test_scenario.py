@@ -23,7 +23,21 @@ def test_capacity_is_counted_in_slices():
         ({"seed": "x"}, "scenario: seed must be a whole number, not 'x'"),
         (
             {"provisioning_delay_s": -1},
-            "scenario: provisioning_delay_s must be a number that is not negative, not -1",
+            "scenario: provisioning_delay_s must be a finite number that is not negative, not -1",
+        ),
+        (
+            {"deletion_delay_s": float("inf")},
+            "scenario: deletion_delay_s must be a finite number that is not negative, not inf",
+        ),
+        (
+            {"preemption_notice_max_s": float("nan")},
+            "scenario: preemption_notice_max_s must be a finite number that is not negative,"
+            " not nan",
+        ),
+        (
+            {"acceptance_delay_s": 10**400},
+            "scenario: acceptance_delay_s must be a finite number that is not negative,"
+            f" not {10**400}",
         ),
         (
             {"preemption_notice_probability": 2},
@@ -32,7 +46,7 @@ def test_capacity_is_counted_in_slices():
         ({"capacity": 3}, "scenario: capacity must map zones to accelerator types"),
         (
             {"capacity": {"z": {"t": -1}}},
-            "scenario: capacity.z.t must be a number that is not negative, not -1",
+            "scenario: capacity.z.t must be a finite number that is not negative, not -1",
         ),
         ([], "scenario: it must map keys to values"),
     ],

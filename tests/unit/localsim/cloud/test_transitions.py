@@ -26,6 +26,7 @@ def test_the_life_of_a_node():
         "STOPPING -stopped-> STOPPED",
         "STOPPED -start-> STARTING",
         "STARTING -boot-> READY",
+        "STARTING -fail to boot-> STOPPED",
         "READY -preempt-> PREEMPTED",
     } | {f"{state} -delete-> DELETING" for state in deletable}
 
