@@ -211,6 +211,10 @@ def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
         assert found.code == 0
         shown = yaml.safe_load(found.out)
         assert list(shown[0] if verb == "list" else shown) == keys
+    seat.end(lab.home, "local")
+    assert lab("job", "list").err == (
+        f"warning: no supervisor looks after {job}; run: tpuctl supervisor run\n"
+    )
     rows = lab("top", job, "-o", "json").json
     assert [list(row) for row in rows] == [
         ["job", "worker", "state", "step", "examples_per_s", "mxu_busy", "memory_mib"]

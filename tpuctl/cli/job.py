@@ -19,6 +19,7 @@ from tpuctl.operations import cost, lifecycle
 
 if TYPE_CHECKING:
     from tpuctl.jobs.follow import Wanted
+    from tpuctl.store import Store
 
 app = Noun("Run programs on every worker of a slice, and bring them back.")
 
@@ -100,8 +101,10 @@ def list_jobs(ctx: typer.Context) -> None:
         return
     from tpuctl.jobs import client
 
-    jobs = client.list_jobs(runtime.store())
+    store = runtime.store()
+    jobs = client.list_jobs(store, lambda error: runtime.output.warn(str(error)))
     runtime.output.items(jobs, COLUMNS, title=f"jobs of {runtime.context.name}")
+    warn_if_unsupervised(runtime, store, jobs)
 
 
 @app.verb("describe")
@@ -110,7 +113,10 @@ def describe(ctx: typer.Context, name: Name) -> None:
     from tpuctl.jobs import client
 
     runtime = ctx.ensure_object(Runtime)
-    runtime.output.item(client.describe(runtime.store(), name), DETAILS)
+    store = runtime.store()
+    job = client.describe(store, name)
+    runtime.output.item(job, DETAILS)
+    warn_if_unsupervised(runtime, store, [job])
 
 
 @app.verb("logs")
@@ -136,6 +142,7 @@ def logs(
     )
     outside = runtime.outside
     job = client.describe(outside.store, name)
+    warn_if_unsupervised(runtime, outside.store, [job])
     if follow:
         follow_to_the_end(runtime, job.job_id, wanted)
     else:
@@ -150,6 +157,7 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     runtime = ctx.ensure_object(Runtime)
     store = runtime.store()
     job = client.describe(store, name)
+    warn_if_unsupervised(runtime, store, [job])
     say_how_to_end(runtime, job)
     job = client.wait(
         store,
@@ -225,6 +233,20 @@ def follow_to_the_end(runtime: Runtime, job_id: str, wanted: "Wanted | None" = N
     follow(runtime, outside, job_id, wanted or ALL)
     if error := client.error_of(client.describe(outside.store, job_id)):
         raise error
+
+
+def warn_if_unsupervised(runtime: Runtime, store: "Store", jobs: list[JobRecord]) -> None:
+    """Say so when nobody looks after a job that is not over, and how to change that."""
+    from tpuctl.jobs import client
+
+    open_ids = {job.job_id for job in jobs if not job.is_settled}
+    if not open_ids:
+        return
+    found = open_ids & set(client.unsupervised(store, runtime.home, runtime.context.name))
+    if found:
+        runtime.output.warn(
+            f"no supervisor looks after {', '.join(sorted(found))}; run: tpuctl supervisor run"
+        )
 
 
 def say_how_to_end(runtime: Runtime, job: JobRecord) -> None:

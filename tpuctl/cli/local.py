@@ -64,10 +64,12 @@ def down(
     from tpuctl.jobs import seat
 
     runtime = ctx.ensure_object(Runtime)
-    seat.end(runtime.home, name)
+    if seat.log_path(runtime.home, name).exists():
+        seat.end(runtime.home, name)
     ended = local.down(runtime.home, name)
     if delete_state:
         local.remove(runtime.home, name)
+        seat.forget(runtime.home, name)
     runtime.output.note(f"local cloud {name!r} {'is down' if ended else 'was not running'}")
 
 

@@ -48,7 +48,10 @@ def execute(
         str, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
     ] = "all",
 ) -> None:
-    """Run a command on the workers of a node; nothing of it outlives this one."""
+    """Run a command on the workers of a node.
+
+    It gets no input, and ends with this command, whatever ends this one.
+    """
     runtime = ctx.ensure_object(Runtime)
     node = _reachable(runtime, name)
     chosen = fanout.chosen(node, worker)

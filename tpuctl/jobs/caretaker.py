@@ -13,10 +13,11 @@ from tpuctl.jobs import world
 from tpuctl.jobs.actions import Action, Attach, DeleteSlice, RequestSlice, Start, Stop
 from tpuctl.jobs.gang import Gang, Pace
 from tpuctl.jobs.lease import Lease
-from tpuctl.jobs.observed import Observed
+from tpuctl.jobs.observed import Observed, Refusal
 from tpuctl.jobs.ports import Outside
 from tpuctl.jobs.reconcile import reconcile
 from tpuctl.jobs.record import Stored
+from tpuctl.jobs.story import recovered
 from tpuctl.jobs.world import Sky
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
 
@@ -59,7 +60,7 @@ class Caretaker:
     """Something was done: look again now."""
     sky: Sky = Sky()
     gang: Gang | None = None
-    refusal: str | None = None
+    refusal: Refusal | None = None
     saved_s: float = 0.0
     checked_s: float = 0.0
     acted: dict[str, float] = field(default_factory=dict)
@@ -85,7 +86,7 @@ class Caretaker:
         """The first write under our fence: from here on an earlier holder's writes fail."""
         if self.stored.record.fence > self.lease.fence:
             raise LeaseLostError
-        await self._save(replace(self.stored.record, fence=self.lease.fence))
+        await self._save(replace(recovered(self.stored.record), fence=self.lease.fence))
 
     async def _turn(self) -> None:
         await self._hear_cancel()

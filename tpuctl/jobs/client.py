@@ -1,32 +1,45 @@
 """What people ask about jobs, and of them: list, describe, wait, cancel."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from tpuctl.errors import (
     CapacityError,
+    DamagedStateError,
     DeadlineError,
     JobFailedError,
     NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
     PreemptedError,
     TpuctlError,
     UsageError,
 )
-from tpuctl.jobs import record
-from tpuctl.models.job import JobRecord, JobState, Outcome
+from tpuctl.jobs import lease, record, seat
+from tpuctl.models.job import Attempt, JobRecord, JobState, Outcome
 from tpuctl.store import Store
 
 POLL_S = 0.5
 
-ERRORS: dict[Outcome, type[TpuctlError]] = {
-    Outcome.PREEMPTED: PreemptedError,
-    Outcome.REFUSED: CapacityError,
+REFUSALS: dict[str, type[TpuctlError]] = {
+    kind.reason: kind
+    for kind in (UsageError, PreconditionError, PermissionDeniedError, CapacityError)
 }
-"""What a FAILED job is, by the outcome of its last attempt; otherwise it failed by itself."""
+"""What a refused slice is, by the kind of the API's error."""
 
 
-def list_jobs(store: Store) -> list[JobRecord]:
-    """Every job of the bucket, the newest first."""
-    return record.load_all(store)
+def list_jobs(
+    store: Store, on_unreadable: Callable[[DamagedStateError], None] = lambda _error: None
+) -> list[JobRecord]:
+    """Every job of the bucket, the newest first; told of the records that cannot be read."""
+    return record.load_all(store, on_unreadable)
+
+
+def unsupervised(store: Store, home: Path, context: str) -> list[str]:
+    """Ids of unsettled jobs that no supervisor looks after, neither here nor elsewhere."""
+    if seat.is_taken(home, context):
+        return []
+    return lease.silent(store, seat.name(home, context))
 
 
 def describe(store: Store, name: str) -> JobRecord:
@@ -84,6 +97,14 @@ def error_of(found: JobRecord) -> TpuctlError | None:
     if found.state == JobState.CANCELLED:
         return JobFailedError(f"job {found.job_id!r} was cancelled")
     last = found.attempt
-    kind = ERRORS.get(last.outcome, JobFailedError) if last and last.outcome else JobFailedError
     reason = last.reason if last and last.reason else found.why
-    return kind(f"job {found.job_id!r} failed: {reason}", hint=hint)
+    return _kind(last)(f"job {found.job_id!r} failed: {reason}", hint=hint)
+
+
+def _kind(last: Attempt | None) -> type[TpuctlError]:
+    """What a FAILED job is, by its last attempt; otherwise it failed by itself."""
+    if last is not None and last.outcome == Outcome.PREEMPTED:
+        return PreemptedError
+    if last is not None and last.outcome == Outcome.REFUSED:
+        return REFUSALS.get(last.refusal, CapacityError)
+    return JobFailedError

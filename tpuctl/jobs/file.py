@@ -27,7 +27,15 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = "TPUCTL_"
 BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
 DEFAULT_KEEP = 3
+AUTO = "auto"
 SCHEMA_DOC = "see docs/job-file.md"
+
+CATALOG: Mapping[str, tuple[str, str]] = {
+    "accelerator type": ("accelerators", "types"),
+    "zone": ("zones", "zones"),
+    "runtime version": ("runtime_version", "runtimes"),
+}
+"""The key of `resources` that names each kind of thing, and the command that lists them."""
 
 NOT_YET: Mapping[str, tuple[Any, ...]] = {
     "secrets": (),
@@ -159,34 +167,49 @@ def _expanded(value: str, bucket: str) -> str:
 
 def _resources(document: Document) -> Resources:
     zones = document.get("resources.zones", [])
-    runtime_version = document.get("resources.runtime_version", "auto")
+    runtime_version = document.get("resources.runtime_version", AUTO)
     accelerators = document.get("resources.accelerators")
     topology = document.get("resources.topology")
-    _check_catalog(document, accelerators, topology, zones)
+    try:
+        kind = _known_type(accelerators, zones)
+        _check_runtime_version(kind, runtime_version)
+    except catalog.UnknownError as error:
+        raise _unknown(document, error) from error
+    _check_topology(document, kind, topology)
     return Resources(
         accelerators=accelerators,
         topology=topology,
         zone=zones[0] if zones else None,
         use_spot=document.get("resources.use_spot", False),
-        runtime_version=None if runtime_version == "auto" else runtime_version,
+        runtime_version=None if runtime_version == AUTO else runtime_version,
     )
 
 
-def _check_catalog(
-    document: Document, accelerators: str | None, topology: str | None, zones: list[str]
+def _known_type(accelerators: str | None, zones: list[str]) -> catalog.AcceleratorType | None:
+    for zone in zones:
+        if zone not in catalog.zones():
+            raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
+    return catalog.accelerator_type(accelerators) if accelerators else None
+
+
+def _check_runtime_version(kind: catalog.AcceleratorType | None, wanted: str) -> None:
+    known = catalog.runtime_versions(kind.generation if kind else None)
+    if wanted not in (AUTO, *known) and not wanted.startswith("tpu-vm-tf-"):
+        raise catalog.UnknownError("runtime version", wanted, catalog.nearest(wanted, known))
+
+
+def _unknown(document: Document, error: catalog.UnknownError) -> UsageError:
+    key, noun = CATALOG[error.kind]
+    near = f"; did you mean {' or '.join(error.nearest)}?" if error.nearest else ""
+    return UsageError(
+        f"{document.place(f'resources.{key}')}: unknown {error.kind} {error.name!r}{near}",
+        hint=f"run: tpuctl catalog {noun}",
+    )
+
+
+def _check_topology(
+    document: Document, kind: catalog.AcceleratorType | None, topology: str | None
 ) -> None:
-    try:
-        kind = catalog.accelerator_type(accelerators) if accelerators else None
-        for zone in zones:
-            if zone not in catalog.zones():
-                raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
-    except catalog.UnknownError as error:
-        key = "zones" if error.kind == "zone" else "accelerators"
-        near = f"; did you mean {' or '.join(error.nearest)}?" if error.nearest else ""
-        raise UsageError(
-            f"{document.place(f'resources.{key}')}: unknown {error.kind} {error.name!r}{near}",
-            hint=f"run: tpuctl catalog {'zones' if key == 'zones' else 'types'}",
-        ) from error
     if topology and (kind is None or kind.topology != topology):
         has = f"{kind.name} has topology {kind.topology}" if kind else "it needs accelerators too"
         raise UsageError(f"{document.place('resources.topology')} is {topology!r}: {has}")

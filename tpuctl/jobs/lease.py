@@ -10,6 +10,7 @@ with every change of hands; the lease is deleted when the job is settled.
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tpuctl.errors import NotFoundError, PreconditionError
@@ -52,6 +53,21 @@ def take(store: Store, lease: Lease, holder: str) -> Lease | None:
 def drop(store: Store, job_id: str) -> None:
     """The job is settled: nobody needs to look after it."""
     store.delete(LEASES + job_id)
+
+
+def withdraw(store: Store, lease: Lease) -> bool:
+    """Remove a lease that has no job; False when somebody was faster."""
+    try:
+        return store.delete(LEASES + lease.job_id, generation=lease.generation)
+    except PreconditionError:
+        return False
+
+
+def renew_offer(store: Store, job_id: str, owner: str) -> None:
+    """See that a job has a lease: a slow submitter's may have been withdrawn."""
+    if store.head(LEASES + job_id) is None:
+        with suppress(PreconditionError):
+            offer(store, job_id, owner)
 
 
 def leases(store: Store, known: Mapping[str, Lease]) -> list[Lease]:
@@ -102,6 +118,23 @@ class Watcher:
         if not holder or holder not in self.seen or seat_of(holder) in self.dead_seats:
             return True
         return self.monotonic() - self.seen[holder][1] >= DEAD_AFTER_S
+
+
+def silent(store: Store, seat: str | None) -> list[str]:
+    """Jobs that nobody looks after, by one look at the service's own times.
+
+    A heartbeat far behind the newest thing that was written is old; `seat` is known to be empty.
+    """
+    entries = list(store.list(LEASES))
+    beats = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
+    newest_s = max((entry.updated_s for entry in [*entries, *beats.values()]), default=0.0)
+    alive = {
+        holder
+        for holder, entry in beats.items()
+        if newest_s - entry.updated_s <= DEAD_AFTER_S and seat_of(holder) != seat
+    }
+    found = (_read(store, entry.key, entry.generation) for entry in entries)
+    return [lease.job_id for lease in found if lease and lease.holder not in alive]
 
 
 def seat_of(holder: str) -> str:

@@ -10,6 +10,14 @@ ABSENT = "ABSENT"
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the Cloud TPU API will never grant a slice: its words, and the kind of the error."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What is known of the world now; what could not be asked is missing or None."""
 
@@ -21,7 +29,6 @@ class Observed:
     node_checked_s: float = 0.0
     worker_count: int = 0
     workers: tuple[WorkerReport, ...] = ()
-    refusal: str | None = None
-    """Why the Cloud TPU API will never grant the slice."""
+    refusal: Refusal | None = None
     trouble: str | None = None
     """What went wrong when the world was last asked or acted upon."""

@@ -108,11 +108,6 @@ def log_prefix(job_id: str, attempt: int, worker_id: int) -> str:
     return f"{records.directory(job_id)}/logs/a{attempt}/w{worker_id}"
 
 
-def segment_key(job_id: str, attempt: int, worker_id: int, start: int) -> str:
-    """The segment whose first byte has that offset in the worker's log."""
-    return f"{log_prefix(job_id, attempt, worker_id)}/{start:012d}"
-
-
 async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
     """The JSON lines of a `watch`; raises TransientError when they are none of ours."""
     rest = b""

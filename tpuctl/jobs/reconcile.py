@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from tpuctl.jobs import verdict
 from tpuctl.jobs.actions import Action, wanted
 from tpuctl.jobs.observed import ABSENT, Observed
+from tpuctl.jobs.story import noted, told
 from tpuctl.jobs.verdict import Verdict
 from tpuctl.models.job import (
     Attempt,
     AttemptState,
-    Event,
     JobRecord,
     JobState,
     Outcome,
@@ -27,7 +27,6 @@ from tpuctl.models.job import (
 from tpuctl.models.node import LOST_STATES, NodeState
 from tpuctl.models.queued_resource import QueuedResourceState
 
-EVENTS_KEPT = 100
 LOST_REQUESTS = frozenset({QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED})
 ENDED_STATE = {
     Outcome.SUCCEEDED: JobState.SUCCEEDED,
@@ -119,7 +118,7 @@ def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
     if found := verdict.of_waiting(record, attempt, request, seen.now_s, seen.refusal):
         return _finish(record, attempt, found, seen)
     if request is None or request == ABSENT:
-        return _told(record, seen.trouble, seen) if seen.trouble else record
+        return told(record, seen.trouble, seen.now_s) if seen.trouble else record
     if attempt.accepted_s is None:
         attempt = replace(attempt, accepted_s=seen.now_s)
         record = _replaced(record, attempt)
@@ -131,8 +130,8 @@ def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
             worker_count=seen.worker_count,
         )
         return _moved(record, ready, f"preparing {seen.worker_count} workers", seen)
-    return _told(
-        record, f"{record.zone}: queued resource {attempt.queued_resource} is {request}", seen
+    return told(
+        record, f"{record.zone}: queued resource {attempt.queued_resource} is {request}", seen.now_s
     )
 
 
@@ -148,13 +147,13 @@ def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
             outcome=found.outcome,
             reason=found.reason,
         )
-        return _told(_replaced(record, stopping), f"stopping: {found.reason}", seen)
+        return told(_replaced(record, stopping), f"stopping: {found.reason}", seen.now_s)
     if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
         running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
         return _moved(record, running, f"running on {attempt.worker_count} workers", seen)
     silent = [report for report in attempt.workers if report.unreachable_s > 0]
     if silent:
-        return _told(record, f"worker {silent[0].worker_id} does not answer", seen)
+        return told(record, f"worker {silent[0].worker_id} does not answer", seen.now_s)
     return record
 
 
@@ -177,9 +176,12 @@ def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed)
         ended_s=seen.now_s,
         outcome=found.outcome,
         reason=found.reason,
+        refusal=found.refusal,
     )
-    record = _told(
-        _replaced(record, ended), f"attempt {ended.number} {found.outcome}: {found.reason}", seen
+    record = told(
+        _replaced(record, ended),
+        f"attempt {ended.number} {found.outcome}: {found.reason}",
+        seen.now_s,
     )
     if record.cancel_requested_s is not None and found.outcome != Outcome.SUCCEEDED:
         return _end(record, JobState.CANCELLED, "cancelled", seen)
@@ -192,7 +194,7 @@ def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed)
 
 
 def _end(record: JobRecord, state: JobState, why: str, seen: Observed) -> JobRecord:
-    return _told(replace(record, state=state, ended_s=seen.now_s), why, seen)
+    return told(replace(record, state=state, ended_s=seen.now_s), why, seen.now_s)
 
 
 # ------------------------------------------------------------------ what was seen
@@ -240,7 +242,9 @@ def _note_deleted(record: JobRecord, seen: Observed) -> JobRecord:
         replace(attempt, deleted_s=seen.now_s) if attempt.queued_resource in gone else attempt
         for attempt in record.attempts
     )
-    return _told(replace(record, attempts=attempts), f"deleted {', '.join(sorted(gone))}", seen)
+    tell = noted if record.is_ended else told  # why it ended stays what people read
+    text = f"deleted {', '.join(sorted(gone))}"
+    return tell(replace(record, attempts=attempts), text, seen.now_s)
 
 
 # ------------------------------------------------------------------ the record's own bookkeeping
@@ -255,16 +259,8 @@ def _moved(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> Jo
     state = JobState(attempt.state.value)
     if attempt.number > 1 and state != JobState.RUNNING:
         state = JobState.RECOVERING
-    return _told(replace(_replaced(record, attempt), state=state), text, seen)
+    return told(replace(_replaced(record, attempt), state=state), text, seen.now_s)
 
 
 def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
     return replace(record, attempts=(*record.attempts[:-1], attempt))
-
-
-def _told(record: JobRecord, text: str, seen: Observed) -> JobRecord:
-    """Say why it waits or what it does next, once."""
-    if text == record.why:
-        return record
-    events = (*record.events, Event(seen.now_s, text))[-EVENTS_KEPT:]
-    return replace(record, why=text, events=events)

@@ -3,18 +3,18 @@
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
 from tpuctl.models.job import JobRecord
-from tpuctl.store import Store
+from tpuctl.store import Entry, Store
 
 SCHEMA = 1
-PREFIX = "tpuctl/jobs/"
-RECORD = "record.json"
+RECORDS = "tpuctl/records/"
+FILES = "tpuctl/jobs/"
 CANCEL_TRIES = 10
 T = TypeVar("T")
 
@@ -28,8 +28,8 @@ class Stored:
 
 
 def directory(job_id: str) -> str:
-    """Where everything of a job lies."""
-    return f"{PREFIX}{job_id}"
+    """Where a job's workdir and logs lie: apart from the records, so that these are listed fast."""
+    return f"{FILES}{job_id}"
 
 
 def workdir_key(job_id: str) -> str:
@@ -67,11 +67,16 @@ def generation(store: Store, job_id: str) -> int | None:
     return entry.generation if entry else None
 
 
-def load_all(store: Store) -> list[JobRecord]:
-    """Every job of the bucket, the newest first."""
-    names = (entry.key.removeprefix(PREFIX) for entry in store.list(PREFIX))
-    ids = [name.removesuffix(f"/{RECORD}") for name in names if name.endswith(f"/{RECORD}")]
-    records = [load(store, job_id).record for job_id in ids]
+def load_all(store: Store, on_unreadable: Callable[[DamagedStateError], None]) -> list[JobRecord]:
+    """Every job of the bucket that can be read, the newest first."""
+    records = []
+    for entry in list(store.list(RECORDS)):
+        try:
+            records.append(_load_listed(store, entry))
+        except NotFoundError:
+            continue  # removed since it was listed
+        except DamagedStateError as error:
+            on_unreadable(error)
     return sorted(records, key=lambda record: -record.submitted_s)
 
 
@@ -108,7 +113,16 @@ def decode(data: bytes, job_id: str) -> JobRecord:
 
 
 def _key(job_id: str) -> str:
-    return f"{directory(job_id)}/{RECORD}"
+    return f"{RECORDS}{job_id}"
+
+
+def _load_listed(store: Store, entry: Entry) -> JobRecord:
+    job_id = entry.key.removeprefix(RECORDS)
+    try:
+        data = store.get_range(entry.key, generation=entry.generation)
+    except (NotFoundError, PreconditionError):
+        return load(store, job_id).record  # replaced since it was listed
+    return decode(data, job_id)
 
 
 def _build(kind: type[T], document: Mapping[str, Any]) -> T:

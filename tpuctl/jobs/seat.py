@@ -1,4 +1,8 @@
-"""One supervisor per context and machine: a lock that dies with its holder."""
+"""One supervisor per context and machine: a lock that dies with its holder.
+
+The locked file's first line is the seat's lasting name; the second, true only while the lock is
+held, is its holder's process.
+"""
 
 import fcntl
 import os
@@ -12,64 +16,60 @@ from typing import IO
 
 from tpuctl.errors import DeadlineError, LocalIOError, LockedError
 
+PROBE_S = 0.2
+"""Somebody who only asks whether the seat is taken holds it for much less."""
+KILLED_S = 2.0
+POLL_S = 0.02
+
 
 @contextmanager
 def taken(home: Path, context: str) -> Iterator[str]:
     """Hold the seat of a context; yields its lasting name. Raises LockedError, LocalIOError."""
     with _opened(home, context) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise LockedError(
-                f"a supervisor of context {context!r} runs on this machine already"
-            ) from error
-        file.seek(0)
-        name = file.read().strip()
-        if not name:
-            name = secrets.token_hex(6)
-            file.write(name)
-            file.flush()
-            os.fsync(file.fileno())
-        pid = _pid_path(home, context)
-        pid.write_text(str(os.getpid()), "ascii")
+        if not _locked(file):
+            raise LockedError(f"a supervisor of context {context!r} runs on this machine already")
+        name = _lines(file)[0] or secrets.token_hex(6)
+        _write(file, f"{name}\n{os.getpid()}\n")
         try:
             yield name
         finally:
-            pid.unlink(missing_ok=True)
+            _write(file, f"{name}\n")
 
 
 def is_taken(home: Path, context: str) -> bool:
     """A supervisor of the context runs on this machine."""
     with _opened(home, context) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return _is_held(file)
+
+
+def name(home: Path, context: str) -> str | None:
+    """The seat's lasting name; None when nobody ever took it."""
+    with _opened(home, context) as file:
+        return _lines(file)[0] or None
 
 
 def holder(home: Path, context: str) -> int | None:
-    """The process that said last that it took the seat; None when it has left it."""
-    try:
-        return int(_pid_path(home, context).read_text("ascii"))
-    except (OSError, ValueError):
-        return None
+    """The process that holds the seat; None when nobody does."""
+    with _opened(home, context) as file:
+        pid = _lines(file)[1] if _is_held(file) else ""
+        return int(pid) if pid.isdecimal() else None
 
 
 def end(home: Path, context: str, *, patience_s: float = 10.0) -> None:
     """End the supervisor of a context, if one runs here; its jobs go on without it.
 
-    Raises DeadlineError.
+    It is asked once, and killed when it stays. Raises DeadlineError.
     """
-    deadline = time.monotonic() + patience_s
-    while is_taken(home, context):
-        if time.monotonic() > deadline:
-            raise DeadlineError(f"the supervisor of {context!r} does not end")
-        pid = holder(home, context)
-        if pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        time.sleep(0.05)
+    for number, within_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, KILLED_S)):
+        if _ended(home, context, number, within_s):
+            return
+    raise DeadlineError(f"the supervisor of {context!r} does not end")
+
+
+def forget(home: Path, context: str) -> None:
+    """Remove the seat of a context that is gone, and the log of its supervisor."""
+    for suffix in ("lock", "log"):
+        (home / "supervisors" / f"{context}.{suffix}").unlink(missing_ok=True)
 
 
 def log_path(home: Path, context: str) -> Path:
@@ -88,8 +88,58 @@ def private(path: Path, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _pid_path(home: Path, context: str) -> Path:
-    return home / "supervisors" / f"{context}.pid"
+def _ended(home: Path, context: str, number: signal.Signals, within_s: float) -> bool:
+    """Send the holder one signal, and wait until the seat is free."""
+    deadline = time.monotonic() + within_s
+    told: int | None = None
+    while is_taken(home, context):
+        if time.monotonic() > deadline:
+            return False
+        pid = holder(home, context)
+        if pid is not None and pid != told:
+            told = pid
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        time.sleep(POLL_S)
+    return True
+
+
+def _locked(file: IO[str]) -> bool:
+    deadline = time.monotonic() + PROBE_S
+    while not _flocked(file, fcntl.LOCK_EX):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _is_held(file: IO[str]) -> bool:
+    """Asked with a shared lock: askers are not in each other's way."""
+    return not _flocked(file, fcntl.LOCK_SH)
+
+
+def _flocked(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lines(file: IO[str]) -> tuple[str, str]:
+    """The name of the seat and the process of its holder, each empty when there is none."""
+    file.seek(0)
+    first, second, *_ = [*file.read().split("\n"), "", ""]
+    return first, second
+
+
+def _write(file: IO[str], text: str) -> None:
+    """Over what is there: at no moment the file is without the name."""
+    file.seek(0)
+    file.write(text)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _opened(home: Path, context: str) -> IO[str]:

@@ -30,7 +30,11 @@ START_S = 20.0
 
 def default_owner() -> str:
     """Who submits from here, in the words other people of the project will see."""
-    return f"{getpass.getuser()}@{platform.node()}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have a number and no name
+        user = str(os.getuid())
+    return f"{user}@{platform.node()}"
 
 
 def submit(
@@ -64,7 +68,9 @@ def submit(
             outside.store.put_if_absent(record.workdir_key(job_id), packed)
         written = replace(written, workdir_sha256=digest)
     lease.offer(outside.store, job_id, owner)
-    return record.create(outside.store, written).record
+    created = record.create(outside.store, written).record
+    lease.renew_offer(outside.store, job_id, owner)
+    return created
 
 
 def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tpuctl.errors import CapacityError
+from tpuctl.jobs.observed import Refusal
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, Outcome, Phase, WorkerReport
 from tpuctl.models.queued_resource import QueuedResourceState
 
@@ -10,7 +12,7 @@ UNREACHABLE_S = 60.0
 CLOSING_S = 40.0
 """Grace, last upload and a little: an agent that takes longer to end is not waited for."""
 LOST_IN_A_ROW = 3
-SHELL_SIGNAL = 128
+REQUEST_FAILED = Refusal("the queued resource FAILED", CapacityError.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +22,19 @@ class Verdict:
     outcome: Outcome
     reason: str
     notice: bool = False
+    refusal: str = ""
 
 
 def of_waiting(
-    record: JobRecord, attempt: Attempt, request: str | None, now_s: float, refusal: str | None
+    record: JobRecord, attempt: Attempt, request: str | None, now_s: float, refusal: Refusal | None
 ) -> Verdict | None:
     """The end of an attempt that has no slice yet."""
     if record.cancel_requested_s is not None:
         return Verdict(Outcome.CANCELLED, "cancelled while waiting for a slice")
-    if refusal is not None or request == QueuedResourceState.FAILED:
-        return Verdict(Outcome.REFUSED, refusal or "the queued resource FAILED")
+    if refusal is None and request == QueuedResourceState.FAILED:
+        refusal = REQUEST_FAILED
+    if refusal is not None:
+        return Verdict(Outcome.REFUSED, refusal.text, refusal=refusal.kind)
     if request in (QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED):
         return Verdict(Outcome.PREEMPTED, f"queued resource {attempt.queued_resource} is {request}")
     if request == "ABSENT" and attempt.accepted_s is not None:

@@ -12,7 +12,7 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
-from tpuctl.jobs.observed import ABSENT
+from tpuctl.jobs.observed import ABSENT, Refusal
 from tpuctl.jobs.ports import Outside, Slices
 from tpuctl.models.job import Attempt, AttemptState, JobRecord
 from tpuctl.models.node import Node, NodeSpec, NodeState, Provisioning
@@ -62,7 +62,7 @@ def look(tpu: Slices, record: JobRecord, now: Callable[[], float]) -> Sky:
     )
 
 
-def request_slice(outside: Outside, record: JobRecord, attempt: Attempt) -> str | None:
+def request_slice(outside: Outside, record: JobRecord, attempt: Attempt) -> Refusal | None:
     """File the attempt's queued resource; returns why it will never be granted, if so.
 
     Raises TransientError and its kin when asking again may help.
@@ -86,7 +86,7 @@ def request_slice(outside: Outside, record: JobRecord, attempt: Attempt) -> str 
     except ConflictError:
         return None  # an earlier try of ours: the name holds the job's own random part
     except REFUSALS as error:
-        return str(error)
+        return Refusal(str(error), error.reason)
     return None
 
 

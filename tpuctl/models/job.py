@@ -166,6 +166,8 @@ class Attempt:
     deleted_s: float | None = None
     outcome: Outcome | None = None
     reason: str = ""
+    refusal: str = ""
+    """For `refused`: the kind of the API's error, as tpuctl.errors names it (`usage`, …)."""
     resume_step: int = 0
     last_step: int = 0
     workers: tuple[WorkerReport, ...] = ()

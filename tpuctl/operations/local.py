@@ -155,6 +155,7 @@ def remove(home: Path, name: str) -> None:
     if _is_held(path):
         raise LockedError(f"local cloud {name!r} is running", hint="run: tpuctl local down")
     shutil.rmtree(path)
+    path.with_suffix(".log").unlink(missing_ok=True)
 
 
 def _until_ready(

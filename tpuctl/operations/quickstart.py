@@ -194,3 +194,4 @@ def end(home: Path) -> None:
     seat.end(home, CLOUD)
     local.down(home, CLOUD)
     local.remove(home, CLOUD)
+    seat.forget(home, CLOUD)
