@@ -2,7 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -103,17 +104,32 @@ def save(directory: Path, config: Config) -> None:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file only its owner can read, durably and at once. Raises LocalIOError."""
+    _write(path, data, lambda temporary: temporary.replace(path))
+
+
+def create_private(path: Path, data: bytes) -> None:
+    """The same, unless the file is there already. Raises LocalIOError."""
+
+    def publish(temporary: Path) -> None:
+        with suppress(FileExistsError):
+            path.hardlink_to(temporary)
+        temporary.unlink()
+
+    _write(path, data, publish)
+
+
+def _write(path: Path, data: bytes, publish: Callable[[Path], object]) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).replace(path)
+            publish(Path(name))
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise LocalIOError(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuctl.config import write_private
+from tpuctl.config import create_private, write_private
 
 USER = "tpuctl"
 """The account on a worker; the guest agent makes it from the node's ssh-keys metadata."""
@@ -27,13 +27,19 @@ class Access:
 def access(home: Path, dialer: str) -> Access:
     """The key pair under `home`, made when it is not there. Raises LocalIOError."""
     private, public = home / "ssh" / "id_ed25519", home / "ssh" / "id_ed25519.pub"
-    if not (private.is_file() and public.is_file()):
-        import asyncssh
-
-        key = asyncssh.generate_private_key("ssh-ed25519", comment=USER)
-        write_private(private, key.export_private_key())
-        write_private(public, key.export_public_key())
+    if not public.is_file():
+        _make(private, public)
     return Access(USER, private, public.read_text("ascii").strip(), dialer)
+
+
+def _make(private: Path, public: Path) -> None:
+    """Make the pair, the private half first and once, whoever else does the same just now."""
+    import asyncssh
+
+    new = asyncssh.generate_private_key("ssh-ed25519", comment=USER)
+    create_private(private, new.export_private_key())
+    key = asyncssh.read_private_key(private)
+    write_private(public, key.export_public_key())
 
 
 def with_key(metadata: dict[str, str], access: Access) -> dict[str, str] | None:

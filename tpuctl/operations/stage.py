@@ -2,11 +2,13 @@
 
 import base64
 import contextlib
+import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
 
 import google_crc32c
 
@@ -15,6 +17,7 @@ from tpuctl.models.transfer import Plan, Refusal, Sent, Transfer
 from tpuctl.store import Entry, Store
 
 AT_ONCE = 8
+UNFINISHED = ".tpuctl-part-"
 CHUNK_BYTES = 8 * 1024 * 1024
 
 
@@ -74,7 +77,15 @@ def push(plan: Plan, store: Store) -> Iterator[Sent]:
 
 def pull(plan: Plan, store: Store) -> Iterator[Sent]:
     """Fetch what the plan says, each under a temporary name until it is verified."""
-    return _each(plan, lambda one: _pull_one(one, store))
+    mode = 0o666 & ~_umask()
+    return _each(plan, lambda one: _pull_one(one, store, mode))
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def crc32c(path: Path) -> str:
@@ -101,26 +112,41 @@ def _each(plan: Plan, copy: Callable[[Transfer], None]) -> Iterator[Sent]:
 
 
 def _push_one(one: Transfer, store: Store) -> None:
-    with one.path.open("rb") as file:
-        before = os.fstat(file.fileno())
-        entry = store.put_if_generation(one.key, file, one.generation)
-        after = os.fstat(file.fileno())
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        store.delete(one.key, generation=entry.generation)
-        raise IntegrityError(f"{one.path} changed while it was read")
+    with Unchanging(one.path) as file:
+        store.put_if_generation(one.key, cast("BinaryIO", file), one.generation)
 
 
-def _pull_one(one: Transfer, store: Store) -> None:
+class Unchanging(io.FileIO):
+    """A file that refuses to be read on once it has changed: half of each is nobody's file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._began = self._version()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read; raises IntegrityError before anything mixed can be sent."""
+        data = super().read(-1 if size is None else size)
+        if self._version() != self._began:
+            raise IntegrityError(f"{self.name} changed while it was read")
+        return data or b""
+
+    def _version(self) -> tuple[int, int]:
+        found = os.fstat(self.fileno())
+        return found.st_size, found.st_mtime_ns
+
+
+def _pull_one(one: Transfer, store: Store, mode: int) -> None:
     entry = store.head(one.key)
     if entry is None or entry.generation != one.generation:
         raise IntegrityError(f"{one.key} changed since the plan was made")
     try:
         one.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=one.path.parent, prefix=".tpuctl-")
+        descriptor, temporary = tempfile.mkstemp(dir=one.path.parent, prefix=UNFINISHED)
     except OSError as error:
         raise LocalIOError(f"cannot write {one.path}: {error.strerror}") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
             _fetch(store, entry, file.write)
             file.flush()
             os.fsync(file.fileno())
@@ -149,6 +175,8 @@ def _files(source: Path) -> Iterator[tuple[str, Path]]:
     if not source.is_dir():
         raise NotFoundError(f"there is no file or directory {source}", hint="check the path")
     for path in sorted(source.rglob("*")):
+        if path.name.startswith(UNFINISHED):
+            continue  # what a killed pull left
         if path.is_symlink() or not path.is_dir():
             yield path.relative_to(source).as_posix(), path
 
