@@ -44,24 +44,23 @@ class StateDirectory:
         """The ports of the last run, so that a restart serves where clients still look."""
         try:
             ports = json.loads((self.path / "ports.json").read_text("ascii"))
-        except (OSError, ValueError):
+            return {str(name): int(port) for name, port in ports.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
             return {}
-        return {str(name): int(port) for name, port in ports.items()}
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Replace a small JSON file at once."""
-        temporary = self.path / f".{name}.tmp"
-        temporary.write_text(json.dumps(document), "utf-8")
-        temporary.replace(self.path / name)
+        _write_aside(self.path / name, json.dumps(document))
 
 
 def claim(path: Path) -> StateDirectory:
     """Take the directory, or make it; raises DirectoryRefused."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        foreign = any(path.iterdir()) and not (path / MARKER).is_file()
-        if foreign:
+        foreign = {entry.name for entry in path.iterdir()} - {"lock"}
+        if foreign and not (path / MARKER).is_file():
             raise DirectoryRefused(f"{path} holds something else; choose another directory", 80)
+        path.chmod(0o700)
         lock = _lock(path)
         _check_marker(path)
         (path / "endpoints.json").unlink(missing_ok=True)
@@ -72,11 +71,21 @@ def claim(path: Path) -> StateDirectory:
 
 def secret(path: Path) -> str:
     """The secret in a 0600 file, made at first use."""
-    if not path.is_file():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(32))
+    if not path.is_file() or not path.read_text("ascii"):
+        _write_aside(path, secrets.token_urlsafe(32))
     return path.read_text("ascii")
+
+
+def _write_aside(path: Path, text: str) -> None:
+    """Write a 0600 file that is there as a whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
 
 
 def _lock(path: Path) -> int:
@@ -98,9 +107,9 @@ def _lock(path: Path) -> int:
 def _check_marker(path: Path) -> None:
     marker = path / MARKER
     if not marker.is_file():
-        marker.write_text(json.dumps({"schema": SCHEMA}), "ascii")
+        _write_aside(marker, json.dumps({"schema": SCHEMA}))
     try:
-        schema = json.loads(marker.read_text("ascii"))["schema"]
+        schema = int(json.loads(marker.read_text("ascii"))["schema"])
     except (ValueError, KeyError, TypeError):
         raise DirectoryRefused(f"{marker} cannot be read", 62) from None
     if schema > SCHEMA:

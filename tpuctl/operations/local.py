@@ -76,9 +76,10 @@ def running(home: Path, name: str) -> Mapping[str, Any] | None:
         return None
     try:
         line: Mapping[str, Any] = json.loads((path / "endpoints.json").read_text("utf-8"))
-    except (OSError, ValueError):
+        is_its_own = line["pid"] == _holder(path)  # and not that of one that was killed
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    return line
+    return line if is_its_own else None
 
 
 def up(home: Path, name: str, options: Options) -> Mapping[str, Any]:
