@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
 import socket
@@ -39,6 +40,7 @@ PROJECT_NUMBER = 424242424242
 ZONE = "us-west4-a"
 BUCKET = "local-bucket"
 PORTS = ("tpu_grpc", "tpu_rest", "storage", "vpc", "control")
+LAST_FIRST_PORT = 65536 - len(PORTS)
 MANUAL_START_S = 1_800_000_000.0
 GRPC_OPTIONS = (("grpc.so_reuseport", 0),)
 """Without this a second server could share a port unnoticed."""
@@ -66,6 +68,7 @@ class RefusedToServe(Exception):
 
 async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `announce` gets the line of endpoints once all is open."""
+    _check(settings)
     scenario = load_scenario(settings.scenario)
     try:
         state = statedir.claim(settings.state_dir.absolute())
@@ -79,13 +82,33 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
         stack.callback(connection.close)
-        endpoints = await _open(settings, scenario, state, connection, stack)
+        world, endpoints = await _open(settings, scenario, state, connection, stack)
+        living = asyncio.ensure_future(world.live())
+        stack.callback(living.cancel)
         line = json.dumps(endpoints)
         stack.callback(state.endpoints.unlink, missing_ok=True)
         state.write("serving.json", {"arguments": _arguments(settings)})
         state.write("endpoints.json", endpoints)
         announce(line)
-        await stopping.wait()
+        await _until_either(stopping, living)
+
+
+def _check(settings: Settings) -> None:
+    """Raises RefusedToServe for numbers that no clock and no port can have."""
+    scale, first = settings.time_scale, settings.port
+    if not (math.isfinite(scale) and scale > 0):
+        raise RefusedToServe(f"--time-scale must be a positive number, not {scale}", 2)
+    if first is not None and not 1 <= first <= LAST_FIRST_PORT:
+        raise RefusedToServe(f"--port must be from 1 to {LAST_FIRST_PORT}, not {first}", 2)
+
+
+async def _until_either(stopping: asyncio.Event, living: asyncio.Task[None]) -> None:
+    """Return when asked to stop; raise what ended the passing of time."""
+    asked = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({asked, living}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if living.done():
+        living.result()
 
 
 def load_scenario(path: Path | None) -> Scenario:
@@ -106,7 +129,7 @@ async def _open(
     state: StateDirectory,
     connection: sqlite3.Connection,
     stack: AsyncExitStack,
-) -> dict[str, Any]:
+) -> tuple[World, dict[str, Any]]:
     clock = Clock(
         scale=settings.time_scale,
         manual_start_s=MANUAL_START_S if settings.manual_clock else None,
@@ -144,9 +167,7 @@ async def _open(
     await _serve_vpc(slices, ports["vpc"], stack)
     state.write("ports.json", ports)
     await world.reboot()
-    living = asyncio.ensure_future(world.live())
-    stack.callback(living.cancel)
-    return _endpoints(settings, state, ports)
+    return world, _endpoints(settings, state, ports)
 
 
 def _endpoints(
@@ -225,7 +246,7 @@ def _choose_ports(first: int | None, remembered: Mapping[str, int]) -> dict[str,
     if first is not None:
         wanted = {name: first + index for index, name in enumerate(PORTS)}
         for port in wanted.values():
-            if not 0 < port < 65536 or _free_port(port) != port:
+            if _free_port(port) != port:
                 raise RefusedToServe(f"port {port} is in use or not allowed", 60)
         return wanted
     return {name: _free_port(remembered.get(name, 0)) for name in PORTS}

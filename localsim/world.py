@@ -69,7 +69,7 @@ class World:
         """Return when every consequence of what is due now has happened."""
         self._dispatch(self.cloud.tick())
         while self._tails:
-            await asyncio.gather(*self._tails.values())
+            await asyncio.wait(self._tails.values())
             self._dispatch(self.cloud.tick())
 
     async def reset(self) -> None:
@@ -92,20 +92,26 @@ class World:
         self, previous: asyncio.Task[None] | None, do: Callable[[], Awaitable[None]]
     ) -> None:
         if previous is not None:
-            await previous
-        try:
-            await do()
-        except (OSError, NewerDiskError, UnkillableError):
-            traceback.print_exc(file=sys.stderr)
+            await asyncio.wait({previous})  # its failure is no reason to leave the rest undone
+        await do()
 
     def _forget(self, name: str, done: asyncio.Task[None]) -> None:
         if self._tails.get(name) is done:
             del self._tails[name]
+        if not done.cancelled() and (error := done.exception()) is not None:
+            traceback.print_exception(error, file=sys.stderr)
 
     async def _boot(self, event: events.BootSlice) -> None:
-        identities = await self.slices.boot(slice_spec(event.node, *self._project))
+        name = event.node.name
+        try:
+            identities = await self.slices.boot(slice_spec(event.node, *self._project))
+        except (OSError, NewerDiskError, UnkillableError) as error:
+            traceback.print_exc(file=sys.stderr)
+            message = f"The workers of '{name}' cannot boot: {error}"
+            await self.run(lambda cloud: cloud.slice_failed(name, message))
+            return
         known = [WorkerIdentity(one.hostname, one.host_key) for one in identities]
-        await self.run(lambda cloud: cloud.slice_booted(event.node.name, known))
+        await self.run(lambda cloud: cloud.slice_booted(name, known))
 
     async def _stop(self, event: events.StopSlice) -> None:
         await self.slices.stop(event.node.name)

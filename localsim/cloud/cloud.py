@@ -9,6 +9,7 @@ from localsim.clock import Clock
 from localsim.cloud import due, guest_attributes, node_life, offerings, request_life, validation
 from localsim.cloud.agenda import Action
 from localsim.cloud.collection import Page, page_of
+from localsim.cloud.errors import Code, Failure
 from localsim.cloud.events import BootSlice, DestroySlice, Event, StopSlice
 from localsim.cloud.names import Project, checked_id
 from localsim.cloud.nodes import (
@@ -80,6 +81,18 @@ class Cloud:
             if self._allows(node_name, NodeEvent.BOOT):
                 node = node_life.booted(self._state, node_name, identities, self._clock.now())
                 request_life.node_is_ready(self._state, node)
+
+    def slice_failed(self, node_name: str, message: str) -> None:
+        """The workers cannot boot; no news when none were asked to, nor of a READY node's."""
+        state, now_s = self._state, self._clock.now()
+        with state.change():
+            node = state.nodes.find(node_name)
+            if node is None or not node_life.is_booting(node):
+                return
+            node_life.failed_to_boot(state, node, message, now_s)
+            failure = Failure(Code.INTERNAL, message)
+            request_life.node_failed(state, node, Initiator.SERVICE, failure)
+            request_life.admit_waiting(state, now_s)
 
     def slice_stopped(self, node_name: str) -> None:
         """The workers have ended; no news when the node is gone meanwhile."""

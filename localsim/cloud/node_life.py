@@ -70,6 +70,17 @@ def booted(state: State, name: str, identities: Sequence[WorkerIdentity], now_s:
     return _settle(state, name, NodeEvent.BOOT, now_s, identities=tuple(identities))
 
 
+def failed_to_boot(state: State, node: Node, message: str, now_s: float) -> None:
+    """The workers do not come up: STOPPED again, or gone when they never were."""
+    operation_life.fail(state, node.operation, now_s, Code.INTERNAL, message)
+    if node.state == NodeState.STARTING:
+        following = follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
+        state.nodes.put(replace(node, state=following, operation=""))
+    else:
+        state.nodes.remove(node.name)
+        state.events.append(DestroySlice(node))
+
+
 def stop(state: State, name: str, now_s: float) -> Operation:
     """Begin to stop a node of one worker."""
     node = state.nodes.get(name)

@@ -21,6 +21,7 @@ class NodeEvent(StrEnum):
     """What can happen to a node."""
 
     BOOT = "boot"
+    FAIL_TO_BOOT = "fail to boot"
     STOP = "stop"
     STOPPED = "stopped"
     START = "start"
@@ -42,7 +43,11 @@ NODE_TRANSITIONS: Mapping[NodeState, Mapping[NodeEvent, NodeState]] = {
     },
     NodeState.STOPPING: {NodeEvent.STOPPED: NodeState.STOPPED, **_GOING},
     NodeState.STOPPED: {NodeEvent.START: NodeState.STARTING, **_GOING},
-    NodeState.STARTING: {NodeEvent.BOOT: NodeState.READY, **_GOING},
+    NodeState.STARTING: {
+        NodeEvent.BOOT: NodeState.READY,
+        NodeEvent.FAIL_TO_BOOT: NodeState.STOPPED,
+        **_GOING,
+    },
     NodeState.PREEMPTED: _GOING,
     NodeState.DELETING: {},
 }

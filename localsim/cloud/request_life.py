@@ -100,8 +100,15 @@ def node_is_lost(state: State, node: Node, initiator: Initiator, now_s: float) -
         _move(state, request.name, RequestEvent.LOSE_NODE, initiator=initiator)
         due_s = now_s + state.scenario.suspension_delay_s
         state.agenda.add(due_s, Action.SUSPEND_REQUEST, request.name)
-    elif request.state == RequestState.PROVISIONING:
+    else:
         failure = Failure(Code.CANCELLED, f"'{node.name}' was deleted while it was provisioned.")
+        node_failed(state, node, initiator, failure)
+
+
+def node_failed(state: State, node: Node, initiator: Initiator, failure: Failure) -> None:
+    """Fail the owner of a node that is gone before all of the owner's were READY."""
+    request = state.requests.find(node.queued_resource)
+    if request is not None and request.state == RequestState.PROVISIONING:
         _move(state, request.name, RequestEvent.FAIL, initiator=initiator, failure=failure)
 
 

@@ -1,6 +1,7 @@
 """How the simulated cloud behaves: delays, capacity, preemption. The defaults are `plenty`."""
 
 import difflib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -45,8 +46,10 @@ class Scenario:
 
 
 def _check_number(key: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise ScenarioError(f"scenario: {key} must be a number that is not negative, not {value!r}")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= sys.float_info.max:
+        sentence = f"scenario: {key} must be a finite number that is not negative, not {value!r}"
+        raise ScenarioError(sentence)
 
 
 def _check_seed(key: str, value: Any) -> None:

@@ -33,7 +33,7 @@ class Link:
             self._socket.settimeout(_left(deadline_s))
             self._socket.sendall(_HEADER.pack(kind, len(body)) + body)
         except OSError as error:
-            raise LinkError(str(error)) from error
+            raise LinkError(_reason(error)) from error
 
     def receive(self, deadline_s: float, *, size_bytes: int) -> tuple[int, bytes]:
         """The next frame: of `size_bytes` when it holds arrays, else a few words."""
@@ -78,7 +78,7 @@ class Link:
                 self._socket.settimeout(_left(deadline_s))
                 count = self._socket.recv_into(view[got:])
             except OSError as error:
-                raise LinkError(str(error)) from error
+                raise LinkError(_reason(error)) from error
             if count == 0:
                 raise LinkError("it closed the connection")
             got += count
@@ -100,5 +100,9 @@ def give_up(links: Iterable[Link], message: str) -> None:
 def _left(deadline_s: float) -> float:
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
-        raise TimeoutError("it was silent for too long")
+        raise TimeoutError
     return left_s
+
+
+def _reason(error: OSError) -> str:
+    return "it was silent for too long" if isinstance(error, TimeoutError) else str(error)

@@ -23,9 +23,10 @@ from tpuctl.perfmodel import chip as model
 __all__ = ["Mesh", "MeshError"]
 
 MEETING_S = 9.0
-GATHER_S = 8.0
-"""Worker 0 gives up first, so that it can tell the others who is lost."""
-ANSWER_S = 9.5
+SILENCE_S = 8.0
+"""How long worker 0 bears a silent one."""
+TELLING_S = 1.5
+"""The others wait so much longer: worker 0 gives up first and tells them who is lost."""
 
 _SMALLEST = "v5litepod-1"
 
@@ -33,7 +34,14 @@ _SMALLEST = "v5litepod-1"
 class Mesh:
     """The chips of one slice; `chips` are those of this worker."""
 
-    def __init__(self, accelerator_type: str, worker_id: int, links: Sequence[Link]) -> None:
+    def __init__(
+        self,
+        accelerator_type: str,
+        worker_id: int,
+        links: Sequence[Link],
+        *,
+        silence_s: float = SILENCE_S,
+    ) -> None:
         """Links lead to workers 1, 2, ... on worker 0, and to worker 0 on the others."""
         kind = catalog.accelerator_type(accelerator_type)
         self.accelerator_type = accelerator_type
@@ -43,9 +51,16 @@ class Mesh:
         self.chips = tuple(Chip(kind.generation) for _ in range(kind.chips_per_worker))
         self.first_chip = worker_id * kind.chips_per_worker
         self._links = tuple(links)
+        self._silence_s = silence_s
 
     @classmethod
-    def connect(cls, environ: Mapping[str, str] = os.environ) -> Self:
+    def connect(
+        cls,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        meeting_s: float = MEETING_S,
+        silence_s: float = SILENCE_S,
+    ) -> Self:
         """Find the other workers as the environment tells; MeshError names who does not come."""
         accelerator_type = environ.get("TPU_ACCELERATOR_TYPE", _SMALLEST)
         addresses = [each for each in environ.get("TPU_PROCESS_ADDRESSES", "").split(",") if each]
@@ -60,12 +75,12 @@ class Mesh:
             )
         identity = Identity(environ.get("TPUCTL_ATTEMPT", "1"), worker_count, worker_id)
         host, _, port = addresses[0].rpartition(":")
-        deadline_s = time.monotonic() + MEETING_S
+        deadline_s = time.monotonic() + meeting_s
         if worker_id == 0:
             links = receive_callers(identity, (host, int(port)), deadline_s)
         else:
             links = [call(identity, (host, int(port)), deadline_s)]
-        return cls(accelerator_type, worker_id, links)
+        return cls(accelerator_type, worker_id, links, silence_s=silence_s)
 
     def all_reduce(self, arrays_by_chip: Sequence[Sequence[NDArray[Any]]]) -> list[F32]:
         """Sum, array by array, what each chip of the slice gives; the same lists of shapes."""
@@ -95,7 +110,7 @@ class Mesh:
 
     def _gather_and_send(self, own: F32) -> F32:
         total = _sum(np.zeros_like(own[0]), own)
-        deadline_s = time.monotonic() + GATHER_S
+        deadline_s = time.monotonic() + self._silence_s
         for worker_id, link in enumerate(self._links, start=1):
             try:
                 kind, body = link.receive(deadline_s, size_bytes=own.nbytes)
@@ -105,7 +120,7 @@ class Mesh:
                 self._lose(worker_id, "it gave up")
             total = _sum(total, np.frombuffer(body, np.float32).reshape(own.shape))
         answer = total.tobytes()
-        deadline_s = time.monotonic() + GATHER_S
+        deadline_s = time.monotonic() + self._silence_s
         for worker_id, link in enumerate(self._links, start=1):
             try:
                 link.send(ARRAYS, answer, deadline_s)
@@ -115,7 +130,7 @@ class Mesh:
 
     def _send_and_receive(self, own: F32) -> F32:
         (link,) = self._links
-        deadline_s = time.monotonic() + ANSWER_S
+        deadline_s = time.monotonic() + self._silence_s + TELLING_S
         try:
             link.send(ARRAYS, own.tobytes(), deadline_s)
             kind, body = link.receive(deadline_s, size_bytes=own[0].nbytes)

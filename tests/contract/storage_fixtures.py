@@ -1,6 +1,7 @@
 """Cloud Storage on a real socket: in a thread, or as a process for the tests that kill it."""
 
 import asyncio
+import gc
 import http.client
 import os
 import socket
@@ -46,6 +47,8 @@ class Service:
             credentials=AnonymousCredentials(),
             client_options={"api_endpoint": self.url},
         )
+        # Its threads would look buckets up in the background, also when nobody serves any more.
+        client._bucket_metadata_cache = None
         self.clients.append(client)
         return client
 
@@ -82,10 +85,13 @@ async def serve(directory: Path, ready, stopped: asyncio.Event) -> None:
     await site.start()
     port = runner.addresses[0][1]
     hosts |= {f"127.0.0.1:{port}", f"localhost:{port}"}
-    ready(port)
-    await stopped.wait()
-    await runner.cleanup()
-    connection.close()
+    try:
+        ready(port)
+        await stopped.wait()
+    finally:
+        await runner.cleanup()
+        connection.close()
+        await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
 
 
 @contextmanager
@@ -110,6 +116,7 @@ def running(directory: Path) -> Iterator[Service]:
         loop, stopped = stop[0]
         loop.call_soon_threadsafe(stopped.set)
         thread.join(20)
+        gc.collect()  # what was left open is this test's fault, not a later one's
 
 
 class Killable:
@@ -139,6 +146,7 @@ class Killable:
         self.kill()
         for service in self.services:
             service.close()
+        gc.collect()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The life of slices: boot, stop, preemption, destruction, and a simulator that was killed."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from worker_fixtures import (
     ONE,
     SPEC,
     is_running,
+    kill_leftovers,
     leftovers,
     new_slices,
     pid_of,
@@ -178,6 +180,8 @@ def test_a_killed_simulator_s_processes_are_swept_and_no_others(tmp_path: Path):
         finally:
             bystander.kill()
             simulator.kill()
+            simulator.wait()
+            asyncio.run(kill_leftovers(tmp_path))
 
 
 SIMULATOR = """

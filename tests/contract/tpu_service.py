@@ -1,6 +1,7 @@
 """Cloud TPU on real sockets in a thread, its clock in the test's hand; workers boot at once."""
 
 import asyncio
+import gc
 import http.client
 import json
 import threading
@@ -113,6 +114,7 @@ def serving(path: Path, *, clock: Clock, scenario: Scenario) -> Iterator[Service
         service.channel.close()
         service.loop.call_soon_threadsafe(service.stop.set)
         thread.join(10)
+        gc.collect()  # what was left open is this test's fault, not a later one's
 
 
 async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Service]) -> None:
@@ -137,6 +139,7 @@ async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Ser
     await runner.cleanup()
     await server.stop(None)
     connection.close()
+    await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
 
 
 async def _live(world: PromptWorld, clock: Clock) -> None:

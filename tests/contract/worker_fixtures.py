@@ -1,6 +1,7 @@
 """Slices on real sockets and a client that reaches them as tpuctl does: SOCKS5, then SSH."""
 
 import asyncio
+import gc
 import ipaddress
 import socket
 import struct
@@ -84,8 +85,12 @@ async def vpc(
             await here.boot(spec)
         yield here
     finally:
-        await slices.close()
-        await proxy.close()
+        try:
+            await slices.close()
+            await proxy.close()
+            assert leftovers(state_dir) == []
+        finally:
+            await kill_leftovers(state_dir)
 
 
 @asynccontextmanager
@@ -159,7 +164,15 @@ async def pid_of(process: asyncssh.SSHClientProcess) -> int:
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(test())
+    try:
+        asyncio.run(test())
+    finally:
+        gc.collect()  # what was left open is this test's fault, not a later one's
+
+
+async def kill_leftovers(state_dir: Path) -> None:
+    """End what still runs on any slice under the directory, however the test went."""
+    await ProcessIsolation().kill(list((state_dir / "slices").glob("*")))
 
 
 def leftovers(state_dir: Path) -> list[int]:

@@ -1,6 +1,7 @@
 """The guard refuses before anything runs."""
 
 import asyncio
+import gc
 
 import pytest
 from aiohttp import web
@@ -25,15 +26,28 @@ def status_and_runs(head: str) -> tuple[int, int]:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        reader, writer = await asyncio.open_connection(*runner.addresses[0])
-        writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode())
-        reply = await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        await runner.cleanup()
+        try:
+            reply = await answer(runner.addresses[0], f"{head}\r\nConnection: close\r\n\r\n")
+        finally:
+            await runner.cleanup()
+            await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
         return int(reply.split()[1]), len(runs)
 
-    return asyncio.run(exchange())
+    try:
+        return asyncio.run(exchange())
+    finally:
+        gc.collect()  # what was left open is this test's fault, not a later one's
+
+
+async def answer(address: tuple[str, int], request: str) -> bytes:
+    """Everything that the server sends back before it closes."""
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(request.encode())
+        return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import asyncio
 import os
 import signal
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,21 @@ def sleeper():
         process.kill()
 
 
+@contextmanager
+def child(argv, **options):
+    """A process that has written a line; it is killed at the end."""
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, **options) as process:
+        try:
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def row_of(process):
+    return next(row for row in processes.running() if row.pid == process.pid)
+
+
 def test_this_process_is_in_the_table():
     me = next(row for row in processes.running() if row.pid == os.getpid())
     assert (me.group, me.session) == (os.getpgrp(), os.getsid(0))
@@ -28,23 +44,15 @@ def test_this_process_is_in_the_table():
 def test_a_process_is_known_by_the_marker_it_inherited():
     env = {MARKER: "0123456789abcdef-2", "OTHER": f"{MARKER}=x"}
     argv = ["/bin/sh", "-c", "echo $$; exec sleep 1000"]
-    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as child:
-        assert child.stdout
-        child.stdout.readline()
-        row = next(row for row in processes.running() if row.pid == child.pid)
-        child.kill()
-    assert row.worker == "0123456789abcdef-2"
+    with child(argv, env=env) as process:
+        assert row_of(process).worker == "0123456789abcdef-2"
 
 
 @pytest.mark.parametrize(("trap", "ignores"), [("trap '' HUP;", True), ("", False)])
 def test_whether_a_process_ignores_the_hang_up(trap: str, *, ignores: bool):
     argv = ["/bin/sh", "-c", f"{trap} echo ready; exec sleep 1000"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
-        assert child.stdout
-        child.stdout.readline()
-        row = next(row for row in processes.running() if row.pid == child.pid)
-        child.kill()
-    assert row.ignores_hangup is ignores
+    with child(argv) as process:
+        assert row_of(process).ignores_hangup is ignores
 
 
 def test_zombies_and_the_gone_have_no_start_time(sleeper):
