@@ -140,4 +140,5 @@ def bucket(cloud):
         credentials=AnonymousCredentials(),
         client_options={"api_endpoint": cloud.line["storage"]},
     )
+    vars(client).pop("_bucket_metadata_cache", None)  # no look-ups in the background
     return client.bucket("local-bucket")

@@ -181,6 +181,7 @@ def listing(line) -> set[str]:
         credentials=AnonymousCredentials(),
         client_options={"api_endpoint": line["storage"]},
     )
+    vars(client).pop("_bucket_metadata_cache", None)  # no look-ups in the background
     objects = {
         blob.name
         for blob in client.list_blobs(line["bucket"])

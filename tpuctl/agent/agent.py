@@ -19,6 +19,7 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -90,13 +91,18 @@ def progress(data: bytes) -> dict[str, Any]:
     """The last step with its other values, and the step resumed from, as far as the lines say."""
     found: dict[str, Any] = {}
     resumed = last_line(data, b"resumed step=")
-    if resumed is not None and resumed.split()[1][5:].isdigit():
+    if resumed is not None and is_step(resumed.split()[1][5:]):
         found["resume_step"] = int(resumed.split()[1][5:])
     words = (last_line(data, b"step=") or "").split()
-    if words and words[0][5:].isdigit():
+    if words and is_step(words[0][5:]):
         found["step"] = int(words[0][5:])
         found["metrics"] = dict(number(word) for word in words[1:] if "=" in word)
     return found
+
+
+def is_step(text: str) -> bool:
+    """A step number, of what programs may print."""
+    return re.fullmatch(r"[0-9]{1,15}", text) is not None
 
 
 def last_line(data: bytes, word: bytes) -> str | None:

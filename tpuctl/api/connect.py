@@ -38,12 +38,15 @@ def storage_client(context: Context) -> Any:
         credentials = AnonymousCredentials()
         session = AuthorizedSession(credentials)
         session.trust_env = False  # no proxy stands between us and an endpoint without accounts
-    return storage.Client(
+    client = storage.Client(
         project=context.project,
         credentials=credentials,
         client_options={"api_endpoint": context.storage_endpoint},
         _http=session,
     )
+    # It looks buckets up in background threads, for traces that we do not write.
+    vars(client).pop("_bucket_metadata_cache", None)
+    return client
 
 
 def _channel(context: Context) -> grpc.Channel:

@@ -170,7 +170,7 @@ class Live:
             if missing and self.wanted.has(source):
                 link = self._link(source, self.doors, shown)
                 self.links[worker.worker_id] = link
-                self.tasks.append(asyncio.create_task(link.keep()))
+                self.tasks.append(links.kept(link))
 
     def _link(self, source: Source, doors: Doors, shown: dict[Source, int]) -> Link:
         worker = doors.node.workers[source[1]]

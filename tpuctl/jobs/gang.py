@@ -97,7 +97,7 @@ def gather(outside: Outside, record: JobRecord, attempt: Attempt, node: Node, pa
     """A link to every worker of the node; a preparing attempt may be begun."""
     doors = Doors(outside, node)
     found = [_link(outside, record, attempt, worker, doors, pace) for worker in node.workers]
-    tasks = [asyncio.create_task(link.keep()) for link in found]
+    tasks = [links.kept(link) for link in found]
     return Gang(attempt.number, record.job_id, found, tasks)
 
 

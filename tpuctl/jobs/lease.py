@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tpuctl.errors import NotFoundError, PreconditionError
-from tpuctl.store import Store
+from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.store import Entry, Store
 
 HEARTBEATS = "tpuctl/supervisors/"
 LEASES = "tpuctl/leases/"
+SCHEMA = 1
 RENEW_S = 5.0
 DEAD_AFTER_S = 30.0
 
@@ -70,13 +71,20 @@ def renew_offer(store: Store, job_id: str, owner: str) -> None:
             offer(store, job_id, owner)
 
 
-def leases(store: Store, known: Mapping[str, Lease]) -> list[Lease]:
-    """The lease of every job that is not settled; one that is `known` is not read again."""
+def leases(
+    store: Store,
+    known: Mapping[str, Lease],
+    on_unreadable: Callable[[DamagedStateError], None] = lambda _error: None,
+) -> list[Lease]:
+    """The lease of every job that is not settled; one that is `known` is not read again.
+
+    One that cannot be read is passed over and reported.
+    """
     found = []
     for entry in list(store.list(LEASES)):
         lease = known.get(entry.key.removeprefix(LEASES))
         if lease is None or lease.generation != entry.generation:
-            lease = _read(store, entry.key, entry.generation)
+            lease = _readable(store, entry, on_unreadable)
         if lease is not None:
             found.append(lease)
     return found
@@ -133,7 +141,7 @@ def silent(store: Store, seat: str | None) -> list[str]:
         for holder, entry in beats.items()
         if newest_s - entry.updated_s <= DEAD_AFTER_S and seat_of(holder) != seat
     }
-    found = (_read(store, entry.key, entry.generation) for entry in entries)
+    found = (_readable(store, entry, lambda _error: None) for entry in entries)
     return [lease.job_id for lease in found if lease and lease.holder not in alive]
 
 
@@ -144,19 +152,34 @@ def seat_of(holder: str) -> str:
 
 def _encode(lease: Lease) -> bytes:
     return json.dumps(
-        {"schema": 1, "holder": lease.holder, "fence": lease.fence, "owner": lease.owner}
+        {"schema": SCHEMA, "holder": lease.holder, "fence": lease.fence, "owner": lease.owner}
     ).encode()
+
+
+def _readable(
+    store: Store, entry: Entry, on_unreadable: Callable[[DamagedStateError], None]
+) -> Lease | None:
+    try:
+        return _read(store, entry.key, entry.generation)
+    except DamagedStateError as error:
+        on_unreadable(error)
+        return None
 
 
 def _read(store: Store, key: str, generation: int) -> Lease | None:
     try:
-        document = json.loads(store.get_range(key, generation=generation))
+        data = store.get_range(key, generation=generation)
     except (NotFoundError, PreconditionError):
         return None  # it changed hands or ended since it was listed
-    return Lease(
-        job_id=key.removeprefix(LEASES),
-        holder=document["holder"],
-        fence=document["fence"],
-        owner=document["owner"],
-        generation=generation,
-    )
+    return _decode(data, key.removeprefix(LEASES), generation)
+
+
+def _decode(data: bytes, job_id: str, generation: int) -> Lease:
+    try:
+        document = json.loads(data)
+        if document["schema"] > SCHEMA:
+            raise DamagedStateError(f"the lease of {job_id!r} was written by a newer tpuctl")
+        holder, owner = str(document["holder"]), str(document["owner"])
+        return Lease(job_id, holder, int(document["fence"]), owner, generation)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedStateError(f"the lease of {job_id!r} cannot be read: {error}") from error

@@ -129,6 +129,12 @@ class Link:
         if changed:
             self.changed()
 
+    def broken(self, task: asyncio.Task[None]) -> None:
+        """Its task has ended; when not as it should, what the worker does is not known any more."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._end(protocol.lost(self.report, f"cannot be followed: {error!r}"))
+
     def _end(self, report: WorkerReport) -> None:
         self.over, self.report = True, report
         self.changed()
@@ -137,6 +143,13 @@ class Link:
 def connecting(worker_id: int) -> WorkerReport:
     """The report of a worker that nobody has heard of yet."""
     return WorkerReport(worker_id, Phase.CONNECTING)
+
+
+def kept(link: Link) -> asyncio.Task[None]:
+    """Keep a link in the background."""
+    task = asyncio.create_task(link.keep())
+    task.add_done_callback(link.broken)
+    return task
 
 
 async def cancelled(tasks: list[asyncio.Task[None]]) -> None:

@@ -29,8 +29,8 @@ os.umask(umask)
 program = os.path.join(path, "agent.py")
 os.execv(sys.executable, [sys.executable, program, "run", path])
 """
-STEP = re.compile(rb"^[0-9.]+ step=(\d+)", re.MULTILINE)
-RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d+)", re.MULTILINE)
+STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
+RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 REPORTED = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
     "step", "resume_step", "metrics", "rss_bytes",

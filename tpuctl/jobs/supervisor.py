@@ -75,6 +75,8 @@ class Supervisor:
     """Jobs that could not be looked after, and since when."""
     unrecorded: dict[str, float] = field(default_factory=dict)
     """Jobs with a lease and no record, and since when."""
+    unreadable: set[str] = field(default_factory=set)
+    """What was said of leases that cannot be read."""
     bugs: list[BaseException] = field(default_factory=list)
     known: dict[str, Lease] = field(default_factory=dict)
     holder: str = ""
@@ -89,14 +91,15 @@ class Supervisor:
         beating = asyncio.create_task(self._keep_beating())
         idle_since = reached = self.clocks.monotonic()
         try:
-            while self.clocks.monotonic() - idle_since < idle_exit_s:
+            # Measured after the count: a process that was stopped for a while has not been idle.
+            while not self._is_idle() or self.clocks.monotonic() - idle_since < idle_exit_s:
                 if await self._reaches():
                     reached = self.clocks.monotonic()
                 else:
                     idle_since = self.clocks.monotonic()
                     self._bear(idle_since - reached)
                 await self._reap()
-                if self._is_busy():
+                if not self._is_idle():
                     idle_since = self.clocks.monotonic()
                 if beating.done():
                     beating.result()
@@ -107,9 +110,13 @@ class Supervisor:
             raise self.bugs[0]
 
     async def has_work(self) -> bool:
-        """Somebody else's silence aside, there is a job of ours that is not settled."""
-        found = await asyncio.to_thread(leasing.leases, self.outside.store, self.known)
+        """There is a job of ours that is not settled, whoever holds it."""
+        found = await asyncio.to_thread(self._leases)
         return any(self._is_ours(lease) for lease in found)
+
+    def _is_idle(self) -> bool:
+        """No job of ours is unsettled; one that somebody else holds may fall to us yet."""
+        return not self._is_busy() and not any(map(self._is_ours, self.known.values()))
 
     def _is_busy(self) -> bool:
         return bool(self.tasks or self.resting or self.unrecorded)
@@ -135,13 +142,32 @@ class Supervisor:
 
     async def _scan(self) -> None:
         await asyncio.to_thread(self.watcher.look, self.outside.store)
-        found = await asyncio.to_thread(leasing.leases, self.outside.store, self.known)
+        found = await asyncio.to_thread(self._leases)
         self.known = {lease.job_id: lease for lease in found}
         self.resting = {job: since for job, since in self.resting.items() if job in self.known}
         self.unrecorded = {job: at for job, at in self.unrecorded.items() if job in self.known}
         for lease in found:
             if self._is_ours(lease) and self._is_free(lease):
-                await self._adopt(lease)
+                await self._try_to_adopt(lease)
+
+    def _leases(self) -> list[Lease]:
+        return leasing.leases(self.outside.store, self.known, self._report_unreadable)
+
+    def _report_unreadable(self, error: DamagedStateError) -> None:
+        """Once: it is found again at every look."""
+        if str(error) not in self.unreadable:
+            self.unreadable.add(str(error))
+            self.say(f"passed over: {error}")
+
+    async def _try_to_adopt(self, lease: Lease) -> None:
+        """What is wrong with one job keeps nobody from the others."""
+        try:
+            await self._adopt(lease)
+        except TransientError as error:
+            self.say(f"{lease.job_id}: {error}")
+        except TpuctlError as error:
+            self.resting[lease.job_id] = self.clocks.monotonic()
+            self.say(f"{lease.job_id}: {error}; it is tried again every {TROUBLE_S:.0f} s")
 
     def _is_ours(self, lease: Lease) -> bool:
         return lease.owner == self.owner and lease.job_id not in self.given_up
