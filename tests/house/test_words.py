@@ -11,7 +11,6 @@ from tpuctl.config import Context
 FORBIDDEN = ("localsim", "emulator", "simulat", "is_local", "endpoint is None")
 ALLOWED = {
     "cli/local.py",
-    "cli/quickstart.py",
     "operations/local.py",
     "operations/quickstart.py",
     "operations/rehearse.py",

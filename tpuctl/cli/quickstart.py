@@ -35,7 +35,7 @@ def run_quickstart(
         bool, typer.Option("--keep", help="Leave the local cloud and its bucket running.")
     ] = False,
 ) -> None:
-    """Train on a simulated slice, lose it, get it back, predict, clean up: about half a minute."""
+    """Train on a slice, lose it, get it back, predict, clean up: about half a minute."""
     runtime = ctx.ensure_object(Runtime)
     _refuse_other_contexts(runtime)
     quickstart.claim(runtime.home)
