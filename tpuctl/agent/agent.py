@@ -348,7 +348,8 @@ class Run:
             self.log.append(f"tpuctl: {argv[0]}: {error.strerror}\n".encode())
             self.end(name, 127)
             return False
-        self.report(pid=process.pid, phase="running" if name == "run" else "preparing")
+        phase = "running" if name == "run" else "preparing"
+        self.report(pid=process.pid, pid_started=started(process.pid), phase=phase)
         with process:
             self.pump(process)
         self.log.end_line()
@@ -469,6 +470,14 @@ def kill_group(group: int, name: int) -> None:
     """Signal a process group that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, name)
+
+
+def started(pid: int) -> int | None:
+    """When a running process began, in the kernel's ticks; None where the system does not tell."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    return None
 
 
 def group_rss_bytes(group: int | None) -> int | None:
@@ -651,6 +660,20 @@ def evict(directory: Path, job: str) -> None:
         touch(each, "stop", "1")
     deadline = time.monotonic() + GRACE_S
     while any(is_running(each) for each in earlier) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    for each in earlier:
+        end_orphan(each)
+
+
+def end_orphan(directory: Path) -> None:
+    """Kill the program of a run whose agent was killed: nobody else would."""
+    status = read_status(directory) or {}
+    pid, began = status.get("pid"), status.get("pid_started")
+    if pid is None or began is None or is_alive(directory):
+        return
+    deadline = time.monotonic() + LEFTOVERS_S
+    while started(pid) == began and time.monotonic() < deadline:
+        kill_group(pid, signal.SIGKILL)
         time.sleep(POLL_S)
 
 

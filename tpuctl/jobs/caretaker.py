@@ -112,6 +112,7 @@ class Caretaker:
             node=sky.node_state if current else None,
             node_checked_s=sky.checked_s if current else 0.0,
             worker_count=len(sky.node.workers) if current and sky.node else 0,
+            queued_resource=sky.node.queued_resource if current and sky.node else None,
             workers=gang.reports() if gang else (),
             refusal=self.refusal,
             trouble=sky.trouble,

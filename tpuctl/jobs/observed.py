@@ -7,6 +7,8 @@ from tpuctl.models.job import WorkerReport
 
 ABSENT = "ABSENT"
 """The state of what the API was asked for and does not have."""
+WITHDRAWN = "WITHDRAWN"
+"""The state of a suspended queued resource whose node a user took, not the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Observed:
     """State of the newest attempt's node, ABSENT included."""
     node_checked_s: float = 0.0
     worker_count: int = 0
+    queued_resource: str | None = None
+    """The request that the newest attempt's node came from."""
     workers: tuple[WorkerReport, ...] = ()
     refusal: Refusal | None = None
     trouble: str | None = None

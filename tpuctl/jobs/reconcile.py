@@ -24,10 +24,9 @@ from tpuctl.models.job import (
     Outcome,
     Phase,
 )
-from tpuctl.models.node import LOST_STATES, NodeState
+from tpuctl.models.node import NodeState
 from tpuctl.models.queued_resource import QueuedResourceState
 
-LOST_REQUESTS = frozenset({QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED})
 ENDED_STATE = {
     Outcome.SUCCEEDED: JobState.SUCCEEDED,
     Outcome.CANCELLED: JobState.CANCELLED,
@@ -163,7 +162,8 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
     if found is None and (verdict.is_open(attempt, seen.now_s) or not _checked(attempt, seen)):
         return record
     outcome = attempt.outcome or Outcome.FAILED
-    if outcome == Outcome.CANCELLED or found is None:
+    noticed = outcome == Outcome.PREEMPTED and found is not None and found.final
+    if outcome == Outcome.CANCELLED or found is None or noticed:
         found = verdict.refined(attempt, Verdict(outcome, attempt.reason))
     return _finish(record, attempt, found, seen)
 
@@ -185,7 +185,7 @@ def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed)
     )
     if record.cancel_requested_s is not None and found.outcome != Outcome.SUCCEEDED:
         return _end(record, JobState.CANCELLED, "cancelled", seen)
-    if verdict.may_restart(record):
+    if not found.final and verdict.may_restart(record):
         if found.outcome == Outcome.PREEMPTED:
             return _new_slice(record, seen)
         return _same_slice(record, ended, seen)
@@ -201,13 +201,8 @@ def _end(record: JobRecord, state: JobState, why: str, seen: Observed) -> JobRec
 
 
 def _gone(attempt: Attempt, seen: Observed) -> Verdict | None:
-    """The slice itself was taken away."""
-    if seen.node in LOST_STATES or seen.node == ABSENT:
-        return Verdict(Outcome.PREEMPTED, f"node {attempt.node} is {seen.node}")
     request = seen.requests.get(attempt.queued_resource or "")
-    if request in LOST_REQUESTS or request == ABSENT:
-        return Verdict(Outcome.PREEMPTED, f"queued resource {attempt.queued_resource} is {request}")
-    return None
+    return verdict.of_slice(attempt, seen.node, request)
 
 
 def _checked(attempt: Attempt, seen: Observed) -> bool:
@@ -226,6 +221,7 @@ def _with_reports(attempt: Attempt, seen: Observed) -> Attempt:
     resumed = [report.resume_step for report in seen.workers if report.resume_step is not None]
     return replace(
         attempt,
+        queued_resource=attempt.queued_resource or seen.queued_resource,
         worker_count=attempt.worker_count or seen.worker_count,
         workers=seen.workers or attempt.workers,
         last_step=max([attempt.last_step, *steps]),

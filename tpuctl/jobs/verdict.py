@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from tpuctl.errors import CapacityError
-from tpuctl.jobs.observed import Refusal
+from tpuctl.jobs.observed import ABSENT, WITHDRAWN, Refusal
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, Outcome, Phase, WorkerReport
+from tpuctl.models.node import LOST_STATES, NodeState
 from tpuctl.models.queued_resource import QueuedResourceState
 
 UNREACHABLE_S = 60.0
@@ -12,17 +13,24 @@ UNREACHABLE_S = 60.0
 CLOSING_S = 40.0
 """Grace, last upload and a little: an agent that takes longer to end is not waited for."""
 LOST_IN_A_ROW = 3
+SUSPENDED_REQUESTS = frozenset({QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED})
+DELETED_REQUESTS = frozenset({ABSENT, WITHDRAWN, QueuedResourceState.DELETING})
+DELETED_NODES = frozenset({ABSENT, NodeState.DELETING})
 REQUEST_FAILED = Refusal("the queued resource FAILED", CapacityError.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome and its reason; with `notice`, the slice is still there for a moment."""
+    """An outcome and its reason.
+
+    With `notice`, the slice is still there for a moment; a `final` one ends the job.
+    """
 
     outcome: Outcome
     reason: str
     notice: bool = False
     refusal: str = ""
+    final: bool = False
 
 
 def of_waiting(
@@ -35,13 +43,35 @@ def of_waiting(
         refusal = REQUEST_FAILED
     if refusal is not None:
         return Verdict(Outcome.REFUSED, refusal.text, refusal=refusal.kind)
-    if request in (QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED):
-        return Verdict(Outcome.PREEMPTED, f"queued resource {attempt.queued_resource} is {request}")
-    if request == "ABSENT" and attempt.accepted_s is not None:
-        return Verdict(Outcome.PREEMPTED, f"queued resource {attempt.queued_resource} is gone")
+    if attempt.accepted_s is not None and (found := of_request(attempt, request)):
+        return found
     limit_s = record.spec.timeouts.queue_s
     if limit_s is not None and now_s - (attempt.requested_s or now_s) > limit_s:
         return Verdict(Outcome.TIMEOUT, f"no {record.accelerator_type} within {limit_s:.0f} s")
+    return None
+
+
+def of_request(attempt: Attempt, request: str | None) -> Verdict | None:
+    """What the state of a slice's queued resource means for it."""
+    if request in SUSPENDED_REQUESTS:
+        return Verdict(Outcome.PREEMPTED, f"queued resource {attempt.queued_resource} is {request}")
+    if attempt.owned and request in DELETED_REQUESTS:
+        return Verdict(Outcome.PREEMPTED, "its slice was deleted by somebody", final=True)
+    return None
+
+
+def of_slice(attempt: Attempt, node: str | None, request: str | None) -> Verdict | None:
+    """The slice itself was taken away: by the service, or by somebody who wants it gone."""
+    if node in LOST_STATES:
+        return Verdict(Outcome.PREEMPTED, f"node {attempt.node} is {node}")
+    if found := of_request(attempt, request):
+        return found
+    if attempt.queued_resource and request is None:
+        return None  # it could not be asked: who took the node is not known yet
+    if not attempt.owned and node in DELETED_NODES:
+        return Verdict(Outcome.PREEMPTED, f"node {attempt.node} is gone", final=True)
+    if node == ABSENT:
+        return Verdict(Outcome.PREEMPTED, f"node {attempt.node} is {node}")
     return None
 
 

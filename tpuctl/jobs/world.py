@@ -12,13 +12,15 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
-from tpuctl.jobs.observed import ABSENT, Refusal
+from tpuctl.jobs.observed import ABSENT, WITHDRAWN, Refusal
 from tpuctl.jobs.ports import Outside, Slices
 from tpuctl.models.job import Attempt, AttemptState, JobRecord
 from tpuctl.models.node import Node, NodeSpec, NodeState, Provisioning
-from tpuctl.models.queued_resource import QueuedResourceSpec
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
 
 LABEL = "tpuctl-job"
+USER = "USER"
+VANISHED = (ABSENT, NodeState.DELETING)
 REFUSALS = (UsageError, PermissionDeniedError, PreconditionError)
 """Errors that asking again does not cure."""
 
@@ -52,6 +54,12 @@ def look(tpu: Slices, record: JobRecord, now: Callable[[], float]) -> Sky:
     node_state, node = None, None
     if attempt and not record.is_ended and _may_have_node(attempt, requests):
         node_state, node = _node(tpu, attempt, troubles)
+        name = attempt.queued_resource
+        if name and node_state in VANISHED:
+            # Asked before the node, it may not have told yet why the node is gone.
+            requests.pop(name, None)
+            if state := _request_state(tpu, attempt.zone, name, troubles):
+                requests[name] = state
     return Sky(
         requests=requests,
         node_state=node_state,
@@ -111,12 +119,17 @@ def let_us_in(outside: Outside, node: Node) -> None:
 
 def _request_state(tpu: Slices, zone: str, name: str, troubles: list[str]) -> str | None:
     try:
-        return tpu.get_queued_resource(zone, name).state
+        return _state(tpu.get_queued_resource(zone, name))
     except NotFoundError:
         return ABSENT
     except TpuctlError as error:
         troubles.append(str(error))
         return None
+
+
+def _state(request: QueuedResource) -> str:
+    suspended = (QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED)
+    return WITHDRAWN if request.state in suspended and request.initiator == USER else request.state
 
 
 def _node(tpu: Slices, attempt: Attempt, troubles: list[str]) -> tuple[str | None, Node | None]:

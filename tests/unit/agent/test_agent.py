@@ -183,6 +183,14 @@ def test_progress_is_the_last_step_line(worker):
     assert status["metrics"] == {"loss": 0.5, "note": "ok"}
 
 
+@pytest.mark.parametrize("step", ["9" * 5000, "²", "-1", "", "1e3"])
+def test_a_step_that_is_no_number_is_no_progress(worker, step):
+    status = worker.finish(f"echo step={step}; echo resumed step={step}")
+    assert status["exit_status"] == 0
+    assert "step" not in status
+    assert "resume_step" not in status
+
+
 def test_stop_is_sigterm_then_sigkill_of_the_whole_group(worker):
     worker.run("trap 'echo term' TERM; sleep 100 & echo up; while :; do wait; done")
     worker.until(phase="prepared")
@@ -252,12 +260,40 @@ def test_a_later_attempt_ends_an_earlier_one(worker):
     worker.until(phase="prepared")
     worker.agent("start")
     worker.until(phase="running")
+    second_attempt(worker).finish("echo second", logs="logs/a2/w0")
+    assert worker.until(phase="ended")["stopped"] is True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="tells no start times")
+def test_a_later_attempt_ends_the_program_of_a_killed_agent(worker):
+    worker.run("exec sleep 100")
+    worker.until(phase="prepared")
+    worker.agent("start")
+    status = worker.until(phase="running")
+    os.kill(status["agent_pid"], signal.SIGKILL)
+    assert alive_in(status["pid"]) != []
+    second_attempt(worker).finish("echo second", logs="logs/a2/w0")
+    assert alive_in(status["pid"]) == []
+    (worker.directory / "status.json").write_text(json.dumps({**status, "closed": True}))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="tells no start times")
+def test_a_process_that_only_has_the_number_of_a_program_is_left_alone(worker):
+    with subprocess.Popen(["sleep", "100"], start_new_session=True) as stranger:
+        status = {"pid": stranger.pid, "pid_started": 1, "phase": "running", "closed": True}
+        (worker.directory / "lock").touch()
+        (worker.directory / "status.json").write_text(json.dumps(status))
+        second_attempt(worker).finish("echo second", logs="logs/a2/w0")
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def second_attempt(worker: Worker) -> Worker:
     later = Worker.__new__(Worker)
     later.home, later.server = worker.home, worker.server
     later.directory = worker.home / "digits-a1b2c3-a2"
     later.directory.mkdir()
-    later.finish("echo second", logs="logs/a2/w0")
-    assert worker.until(phase="ended")["stopped"] is True
+    return later
 
 
 def test_status_of_no_run_is_exit_1(worker):

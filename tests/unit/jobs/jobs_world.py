@@ -86,7 +86,9 @@ class Tpu:
         """Without notice: every process is killed, the disks are lost."""
         self.nodes[name] = replace(self.nodes[name], state="PREEMPTED")
         if name in self.requests:
-            self.requests[name] = replace(self.requests[name], state="SUSPENDED")
+            self.requests[name] = replace(
+                self.requests[name], state="SUSPENDED", initiator="SERVICE"
+            )
         self.kill(name)
 
     def kill(self, name: str) -> None:

@@ -126,6 +126,27 @@ def test_a_preempted_slice_of_the_users_is_replaced_by_one_of_the_jobs_own(world
     assert world.tpu.calls == [f"create {job.job_id}-a2", f"delete {job.job_id}-a2"]
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_slice_that_somebody_deleted_ends_the_job_and_is_not_replaced(world, own):
+    job = world.submit(ENDLESS, None if own else world.tpu.create("mine"))
+    node = f"{job.job_id}-a1" if own else "mine"
+
+    async def story():
+        supervising = asyncio.create_task(world.supervise())
+        await world.until(job, is_running)
+        world.tpu.requests.pop(node, None)
+        world.tpu.kill(node)
+        del world.tpu.nodes[node]
+        await asyncio.wait_for(supervising, 20)
+
+    asyncio.run(story())
+    record = world.record(job)
+    assert (record.state, [each.outcome for each in record.attempts]) == ("FAILED", ["preempted"])
+    reason = "its slice was deleted by somebody" if own else "node mine is gone"
+    assert record.attempt.reason == reason
+    assert world.tpu.calls == ([f"create {node}"] if own else [])
+
+
 def test_a_killed_program_is_a_failure_and_a_killed_agent_a_loss(world):
     job = world.submit(
         f"[ $TPUCTL_ATTEMPT = 3 ] && exit 0; {ENDLESS}",

@@ -47,10 +47,12 @@ class Bucket:
         return call
 
 
-async def supervise(world, bucket, said=lambda _line: None, clocks=FAST) -> None:
+async def supervise(
+    world, bucket, said=lambda _line: None, clocks=FAST, idle_exit_s: float = 40.0
+) -> None:
     await supervisor.run(
         replace(world.outside, store=bucket), home=world.home, owner="me",
-        idle_exit_s=40.0, say=said, clocks=clocks,
+        idle_exit_s=idle_exit_s, say=said, clocks=clocks,
     )  # fmt: skip
 
 
@@ -124,6 +126,62 @@ def test_a_record_of_a_newer_tpuctl_is_left_to_it(world):
     asyncio.run(supervise(world, world.store, said.append))
     assert said == ["later-000000: given up: job 'later-000000' was written by a newer tpuctl"]
     assert [each.holder for each in lease.leases(world.store, {})] == [""]
+
+
+def test_a_job_of_a_silent_supervisor_elsewhere_is_waited_for_and_taken_over(world):
+    job = world.submit("true")
+    record.request_cancel(world.store, job.job_id, 1.0)
+    (offered,) = lease.leases(world.store, {})
+    lease.take(world.store, offered, "elsewhere-1")
+    lease.beat(world.store, "elsewhere-1", {}, 0)  # its last one
+    began_s = FAST.monotonic()
+    asyncio.run(supervise(world, world.store, idle_exit_s=3.0))
+    assert FAST.monotonic() - began_s >= lease.DEAD_AFTER_S
+    assert (world.record(job).state, world.record(job).fence) == ("CANCELLED", 2)
+
+
+def test_a_supervisor_that_was_stopped_for_a_while_keeps_its_jobs(world):
+    job = world.submit("true")
+    stalled_s = 0.0
+
+    async def stalls(wanted_s: float) -> None:
+        nonlocal stalled_s
+        await asyncio.sleep(wanted_s)
+        stalled_s += 1.0
+
+    clocks = Clocks(time.time, lambda: time.monotonic() + stalled_s, stalls)
+    asyncio.run(supervise(world, world.store, clocks=clocks, idle_exit_s=0.2))
+    assert (world.record(job).state, world.record(job).fence) == ("SUCCEEDED", 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"{", "cannot be read: Expecting"),
+        (b"[]", "cannot be read: list indices"),
+        (b'{"schema": 1}', "cannot be read: 'holder'"),
+        (b'{"schema": 2}', "was written by a newer tpuctl"),
+    ],
+)
+def test_a_lease_that_cannot_be_read_stops_nobody_else(world, body, why):
+    world.store.put_if_absent("tpuctl/leases/bad-000000", body)
+    job = world.submit("true")
+    record.request_cancel(world.store, job.job_id, 1.0)
+    said = []
+    asyncio.run(supervise(world, world.store, said.append))
+    assert world.record(job).is_settled
+    (passed,) = [line for line in said if line.startswith("passed over")]
+    assert passed.startswith(f"passed over: the lease of 'bad-000000' {why}")
+    assert lease.silent(world.store, None) == []
+
+
+def test_a_lease_that_may_not_be_taken_stops_nobody_else(world):
+    jobs = [world.submit("true"), world.submit("true")]
+    for job in jobs:
+        record.request_cancel(world.store, job.job_id, 1.0)
+    refusal = PermissionDeniedError("403: not now")
+    asyncio.run(supervise(world, Bucket(world.store, "tpuctl/leases/", [refusal])))
+    assert [world.record(job).state for job in jobs] == ["CANCELLED", "CANCELLED"]
 
 
 @pytest.fixture
