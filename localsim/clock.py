@@ -6,6 +6,9 @@ Real by default, faster with a scale, or manual: then it stands still until it i
 import asyncio
 import time
 
+MOST_S = 10 * 365 * 86400.0
+"""Further than any test looks, and short of where timestamps end."""
+
 
 class Clock:
     """Seconds since the epoch, as the simulated cloud sees them."""
@@ -31,8 +34,8 @@ class Clock:
 
     def advance(self, seconds: float) -> float:
         """Jump ahead, wake every sleeper, and return the new time."""
-        if seconds < 0:
-            raise ValueError("the clock cannot go back")
+        if not 0 <= seconds <= MOST_S:  # nan is neither
+            raise ValueError(f"the clock moves ahead by 0 to {MOST_S:.0f} s")
         self._advanced_s += seconds
         self._moved.set()
         self._moved = asyncio.Event()
