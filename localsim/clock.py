@@ -22,11 +22,6 @@ class Clock:
         self._advanced_s = 0.0
         self._moved = asyncio.Event()
 
-    @property
-    def is_manual(self) -> bool:
-        """Whether time passes only through `advance`."""
-        return self._manual
-
     def now(self) -> float:
         """Simulated seconds since the epoch; never goes backwards."""
         running = 0.0 if self._manual else (time.monotonic() - self._started) * self._scale

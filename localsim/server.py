@@ -153,7 +153,7 @@ async def _open(
         extra_environment=lambda: {"STORAGE_EMULATOR_HOST": storage_url},
     )
     stack.push_async_callback(slices.close)
-    world = World(cloud, slices, clock, project=PROJECT, project_number=PROJECT_NUMBER)
+    world = World(cloud, slices, clock)
     await slices.sweep({node.name for node in cloud.nodes_with_disks()})
     hosts = frozenset(
         f"{host}:{port}" for host in (LOOPBACK, "localhost") for port in ports.values()

@@ -21,12 +21,9 @@ T = TypeVar("T")
 class World:
     """Runs every request between two ticks of the cloud, and hands its events to the workers."""
 
-    def __init__(
-        self, cloud: Cloud, slices: Slices, clock: Clock, *, project: str, project_number: int
-    ) -> None:
+    def __init__(self, cloud: Cloud, slices: Slices, clock: Clock) -> None:
         """Nothing happens before `live` or `run`."""
         self.cloud = cloud
-        self._project = (project, project_number)
         self.slices = slices
         self.clock = clock
         self._changed = asyncio.Event()
@@ -104,7 +101,7 @@ class World:
     async def _boot(self, event: events.BootSlice) -> None:
         name = event.node.name
         try:
-            identities = await self.slices.boot(slice_spec(event.node, *self._project))
+            identities = await self.slices.boot(slice_spec(event.node, self.cloud))
         except (OSError, NewerDiskError, UnkillableError) as error:
             traceback.print_exc(file=sys.stderr)
             message = f"The workers of '{name}' cannot boot: {error}"
@@ -124,20 +121,20 @@ class World:
         await self.slices.notice(event.node.name)
 
     async def _metadata(self, event: events.MetadataChanged) -> None:
-        self.slices.update_metadata(event.node.name, event.node.spec.metadata)
+        self.slices.update_metadata(event.node.name, event.node.metadata)
 
 
-def slice_spec(node: Node, project: str, project_number: int) -> SliceSpec:
+def slice_spec(node: Node, cloud: Cloud) -> SliceSpec:
     """What the workers need to know of a node."""
     return SliceSpec(
         name=node.name,
         node_id=node.id,
-        project=project,
-        project_number=project_number,
-        zone=node.name.split("/")[3],
-        accelerator_type=node.spec.accelerator_type,
-        runtime_version=node.spec.runtime_version,
-        spot=node.spec.scheduling.spot or node.spec.scheduling.preemptible,
+        project=cloud.project,
+        project_number=cloud.project_number,
+        zone=node.zone,
+        accelerator_type=node.accelerator_type,
+        runtime_version=node.runtime_version,
+        spot=node.spot,
         addresses=node.addresses,
-        metadata=node.spec.metadata,
+        metadata=node.metadata,
     )

@@ -62,7 +62,7 @@ async def world_of(state_dir, scenario=None):
         extra_environment=dict,
     )
     try:
-        yield World(cloud, slices, clock, project="demo", project_number=7), doors
+        yield World(cloud, slices, clock), doors
     finally:
         await slices.close()
         connection.close()
