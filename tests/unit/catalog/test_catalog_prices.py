@@ -60,7 +60,7 @@ def test_every_price_says_when_where_and_whence():
     for row in rows:
         assert re.fullmatch(r"20\d\d(-\d\d(-\d\d)?)?", row.as_of)
         assert row.source
-        assert row.provisioning in ("on-demand", "spot", "reserved")
+        assert row.provisioning in ("on-demand", "spot", "flex-start", "reserved")
 
 
 def test_no_price_contradicts_another():
