@@ -5,19 +5,46 @@ Real by default, faster with a scale, or manual: then it stands still until it i
 
 import asyncio
 import time
+from dataclasses import dataclass
 
 MOST_S = 10 * 365 * 86400.0
 """Further than any test looks, and short of where timestamps end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a simulated clock showed at a real moment, and how fast it went."""
+
+    now_s: float
+    wall_s: float
+    """Real seconds since the epoch."""
+    scale: float
+    """Simulated seconds a real one; 0 of a manual clock."""
+
+    def later(self, wall_s: float) -> float:
+        """What that clock shows at another real moment, not before the reading."""
+        return self.now_s + min(max(0.0, wall_s - self.wall_s) * self.scale, MOST_S)
+
+
 class Clock:
     """Seconds since the epoch, as the simulated cloud sees them."""
 
-    def __init__(self, *, scale: float = 1.0, manual_start_s: float | None = None) -> None:
-        """`scale` simulated seconds a real one; a manual clock starts at `manual_start_s`."""
+    def __init__(
+        self,
+        *,
+        scale: float = 1.0,
+        manual_start_s: float | None = None,
+        last: Reading | None = None,
+    ) -> None:
+        """`scale` simulated seconds a real one; a manual clock starts at `manual_start_s`.
+
+        A clock goes on from the `last` reading of an earlier run, if that is later: time has passed
+        meanwhile, as fast as it did then.
+        """
         self._scale = scale
         self._manual = manual_start_s is not None
-        self._origin_s = time.time() if manual_start_s is None else manual_start_s
+        start_s = time.time() if manual_start_s is None else manual_start_s
+        self._origin_s = start_s if last is None else max(start_s, last.later(time.time()))
         self._started = time.monotonic()
         self._advanced_s = 0.0
         self._moved = asyncio.Event()
@@ -36,8 +63,19 @@ class Clock:
         self._moved = asyncio.Event()
         return self.now()
 
+    @property
+    def advanced_s(self) -> float:
+        """How far it has been moved ahead, all in all."""
+        return self._advanced_s
+
+    def reading(self) -> Reading:
+        """What it shows now, for a clock after this one."""
+        return Reading(self.now(), time.time(), 0.0 if self._manual else self._scale)
+
     async def sleep_until(self, moment_s: float | None) -> None:
         """Return when `moment_s` is reached or the clock was advanced, whichever is first."""
+        if moment_s is not None and moment_s <= self.now():
+            return
         moved = self._moved
         real_s = None
         if moment_s is not None and not self._manual:

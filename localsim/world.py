@@ -4,18 +4,48 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from localsim.clock import Clock
-from localsim.cloud import events
+from localsim.cloud import absent_workers, events
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.nodes import Node, WorkerIdentity
+from localsim.cloud.errors import CloudError
+from localsim.cloud.faults import Verdict
+from localsim.cloud.journal import NotWrittenError
+from localsim.cloud.nodes import WorkerIdentity
+from localsim.slice_spec import slice_spec
+from localsim.workers.checkpoints import Checkpoints
 from localsim.workers.disk import NewerDiskError
 from localsim.workers.processes import UnkillableError
 from localsim.workers.slices import Slices
-from localsim.workers.spec import SliceSpec
+from localsim.workers.spec import NotToldError
 
 T = TypeVar("T")
+
+RETRY_S = 0.2
+"""Real seconds between two tries to write what nobody can be refused."""
+
+
+CROWD_GAP_S = 0.0003
+"""A call that comes sooner than this after a flush of the disk is not the only one under way."""
+CROWD_WAIT_S = 0.001
+"""How long a flush waits for the others when the last one was for several."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What an action returned or raised."""
+
+    result: Any = None
+    error: Exception | None = None
+
+    def get(self) -> Any:
+        """Return or raise the same."""
+        if self.error is not None:
+            raise self.error
+        return self.result
 
 
 class World:
@@ -26,57 +56,173 @@ class World:
         self.cloud = cloud
         self.slices = slices
         self.clock = clock
-        self._changed = asyncio.Event()
+        self._batch: ExitStack | None = None
+        self._waiting: list[tuple[asyncio.Future[Any], _Outcome]] = []
+        self._flushed_s = 0.0
+        self._was_crowded = False
+        self._sooner = asyncio.Event()
+        self._awaited_s: float | None = None
         self._tails: dict[str, asyncio.Task[None]] = {}
+        self._checkpoints = Checkpoints(slices, clock)
         self._handlers: dict[type, Callable[..., Awaitable[None]]] = {
             events.BootSlice: self._boot,
             events.StopSlice: self._stop,
             events.DestroySlice: self._destroy,
             events.NoticePreemption: self._notice,
             events.MetadataChanged: self._metadata,
+            events.NoticeMaintenance: self._maintenance,
         }
 
     async def run(self, action: Callable[[Cloud], T]) -> T:
-        """Do `action` on a cloud that is up to date; its consequences follow by themselves."""
-        self._dispatch(self.cloud.tick())
+        """Do `action` on a cloud that is up to date; its consequences follow by themselves.
+
+        Returns when everything that it did, or saw, is on disk. Actions that come at the same time
+        share one flush of the disk; raises NotWrittenError, with nothing done, when that fails.
+        """
+        if self._batch is None:
+            self._batch = ExitStack()
+            self._batch.enter_context(self.cloud.batch())
+        outcome = self._outcome(action)
+        if not self.cloud.is_written:
+            outcome = await self._flush_of(outcome)
+        else:
+            self._flush()
+        answer: T = outcome.get()
+        return answer
+
+    async def meet_fault(self, method: str) -> Verdict | None:
+        """What goes wrong with this call on purpose; its latency has passed already."""
+        verdict = self.cloud.meet_fault(method)
+        if verdict is not None and verdict.latency_s:
+            until_s = self.clock.now() + verdict.latency_s
+            while self.clock.now() < until_s:
+                await self.clock.sleep_until(until_s)
+        return verdict
+
+    async def tell(
+        self, name: str, worker: int, namespace: str, key: str, value: str | None
+    ) -> None:
+        """A worker's news of one guest attribute, None when it is deleted; raises NotToldError."""
+
+        def news(cloud: Cloud) -> None:
+            if value is None:
+                cloud.delete_guest_attribute(name, worker, namespace, key)
+            else:
+                cloud.put_guest_attribute(name, worker, namespace, key, value)
+
         try:
-            return action(self.cloud)
-        finally:
-            self._dispatch(self.cloud.tick())
-            self._changed.set()
+            await self.run(news)
+        except CloudError as error:
+            raise NotToldError(error.message) from error
 
     async def reboot(self) -> None:
         """Bring up the workers that should be up, as after a power cut."""
-        for node in self.cloud.running_nodes():
-            self._dispatch([events.BootSlice(node)])
+        if self.cloud.has_workers:
+            boots = map(events.BootSlice, self.cloud.running_nodes())
+            self._dispatch([self.cloud.under_conditions(boot) for boot in boots])
         await self.settle()
 
     async def live(self) -> None:
-        """Tick whenever something is due, for ever."""
+        """Do what is due when it is due, for ever."""
         while True:
-            self._changed.clear()
-            due = asyncio.ensure_future(self.clock.sleep_until(self.cloud.next_due_s()))
-            changed = asyncio.ensure_future(self._changed.wait())
-            _, waiting = await asyncio.wait({due, changed}, return_when=asyncio.FIRST_COMPLETED)
+            self._sooner.clear()
+            self._awaited_s = self.cloud.next_due_s()
+            due = asyncio.ensure_future(self.clock.sleep_until(self._awaited_s))
+            sooner = asyncio.ensure_future(self._sooner.wait())
+            _, waiting = await asyncio.wait({due, sooner}, return_when=asyncio.FIRST_COMPLETED)
             for task in waiting:
                 task.cancel()
-            self._dispatch(self.cloud.tick())
+            await self._insist(_nothing)
 
     async def settle(self) -> None:
-        """Return when every consequence of what is due now has happened."""
-        self._dispatch(self.cloud.tick())
-        while self._tails:
-            await asyncio.wait(self._tails.values())
-            self._dispatch(self.cloud.tick())
+        """Return when every consequence of what is due now has happened.
+
+        A checkpoint that programs are still taking is not waited for: its time is the clock's.
+        """
+        await self.run(_nothing)
+        while busy := [
+            tail for name, tail in self._tails.items() if not self._checkpoints.waits(name)
+        ]:
+            self._checkpoints.begun.clear()
+            done = asyncio.ensure_future(asyncio.wait(busy))
+            begun = asyncio.ensure_future(self._checkpoints.begun.wait())
+            _, waiting = await asyncio.wait({done, begun}, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            await self.run(_nothing)
 
     async def reset(self) -> None:
         """Delete every node, request and operation, and the workers with them."""
         await self.run(lambda cloud: cloud.clear())
         await self.settle()
 
+    def _outcome(self, action: Callable[[Cloud], Any]) -> _Outcome:
+        try:
+            self.cloud.catch_up()
+            with self.cloud.batch():
+                outcome = _Outcome(action(self.cloud))
+            self.cloud.catch_up()
+        except Exception as error:  # noqa: BLE001 (whoever asked is told)
+            return _Outcome(error=error)
+        return outcome
+
+    async def _flush_of(self, outcome: _Outcome) -> _Outcome:
+        """The outcome once it is on disk."""
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
+        self._waiting.append((answer, outcome))
+        if len(self._waiting) == 1:
+            is_crowded = self._was_crowded or loop.time() - self._flushed_s < CROWD_GAP_S
+            loop.call_later(CROWD_WAIT_S if is_crowded else 0.0, self._flush)
+        found: _Outcome = await answer
+        return found
+
+    def _flush(self) -> None:
+        """Make everything that was done durable at once, then answer and let the rest follow."""
+        batch, self._batch = self._batch, None
+        waiting, self._waiting = self._waiting, []
+        failure = None
+        try:
+            if batch is not None:
+                batch.close()
+        except Exception as error:  # noqa: BLE001 (whoever asked is told)
+            failure = _Outcome(error=error)
+        for answer, outcome in waiting:
+            if not answer.done():  # a client may have gone
+                answer.set_result(failure or outcome)
+        self._let_follow()
+        self._was_crowded = len(waiting) > 1
+        self._flushed_s = asyncio.get_running_loop().time()
+
+    def _let_follow(self) -> None:
+        """Hand the events to the workers, and wake when something is due sooner than was known."""
+        try:
+            self._dispatch(self.cloud.take_events())
+        except NotWrittenError as error:  # a fault of the scenario could not be counted
+            sys.stderr.write(f"{error.message}; trying again\n")
+            asyncio.get_running_loop().call_later(RETRY_S, self._let_follow)
+        due_s = self.cloud.next_due_s()
+        if due_s is not None and (self._awaited_s is None or due_s < self._awaited_s):
+            self._sooner.set()
+
+    async def _insist(self, action: Callable[[Cloud], object]) -> None:
+        """Do what nobody waits for as soon as the disk takes it."""
+        while True:
+            try:
+                await self.run(action)
+            except NotWrittenError as error:
+                if not error.may_pass:
+                    raise
+                sys.stderr.write(f"{error.message}; trying again\n")
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
     def _dispatch(self, found: Sequence[events.Event]) -> None:
         for event in found:
             handler = self._handlers[type(event)]
+            if isinstance(event, events.DestroySlice):
+                self._checkpoints.give_up(event.node.name)
             self._follow(event.node.name, lambda event=event, do=handler: do(event))  # type: ignore[misc]
 
     def _follow(self, name: str, do: Callable[[], Awaitable[None]]) -> None:
@@ -101,18 +247,30 @@ class World:
     async def _boot(self, event: events.BootSlice) -> None:
         name = event.node.name
         try:
-            identities = await self.slices.boot(slice_spec(event.node, self.cloud))
+            identities = await self._identities(event)
         except (OSError, NewerDiskError, UnkillableError) as error:
             traceback.print_exc(file=sys.stderr)
             message = f"The workers of '{name}' cannot boot: {error}"
-            await self.run(lambda cloud: cloud.slice_failed(name, message))
+            await self._insist(lambda cloud: cloud.slice_failed(name, message))
             return
-        known = [WorkerIdentity(one.hostname, one.host_key) for one in identities]
-        await self.run(lambda cloud: cloud.slice_booted(name, known))
+        if not event.never_boots:
+            await self._insist(lambda cloud: cloud.slice_booted(name, identities))
+
+    async def _identities(self, event: events.BootSlice) -> Sequence[WorkerIdentity]:
+        """What the booted workers are called; where there are none, what they would be."""
+        if not event.workers:
+            return absent_workers.identities(event.node)
+        spec = replace(
+            slice_spec(event.node, self.cloud),
+            never_boots=event.never_boots,
+            ssh_keys_delay_s=event.ssh_keys_delay_s,
+        )
+        booted = await self.slices.boot(spec)
+        return [WorkerIdentity(one.hostname, one.host_key) for one in booted]
 
     async def _stop(self, event: events.StopSlice) -> None:
         await self.slices.stop(event.node.name)
-        await self.run(lambda cloud: cloud.slice_stopped(event.node.name))
+        await self._insist(lambda cloud: cloud.slice_stopped(event.node.name))
 
     async def _destroy(self, event: events.DestroySlice) -> None:
         await self.slices.destroy(event.node.name)
@@ -121,20 +279,13 @@ class World:
         await self.slices.notice(event.node.name)
 
     async def _metadata(self, event: events.MetadataChanged) -> None:
-        self.slices.update_metadata(event.node.name, event.node.metadata)
+        self.slices.show(slice_spec(event.node, self.cloud))
+
+    async def _maintenance(self, event: events.NoticeMaintenance) -> None:
+        self.slices.show(slice_spec(event.node, self.cloud))
+        if event.autocheckpoint_s > 0:
+            await self._checkpoints.take(event.node.name, event.autocheckpoint_s)
 
 
-def slice_spec(node: Node, cloud: Cloud) -> SliceSpec:
-    """What the workers need to know of a node."""
-    return SliceSpec(
-        name=node.name,
-        node_id=node.id,
-        project=cloud.project,
-        project_number=cloud.project_number,
-        zone=node.zone,
-        accelerator_type=node.accelerator_type,
-        runtime_version=node.runtime_version,
-        spot=node.spot,
-        addresses=node.addresses,
-        metadata=node.metadata,
-    )
+def _nothing(_cloud: Cloud) -> None:
+    """Let time pass."""

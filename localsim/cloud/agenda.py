@@ -1,10 +1,13 @@
 """What the simulated cloud has promised to do later: durable, in the order it falls due."""
 
 import sqlite3
-from bisect import insort
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_left, insort
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
+from typing import NamedTuple
+
+from localsim.cloud.journal import Journal
 
 
 class Action(StrEnum):
@@ -12,15 +15,24 @@ class Action(StrEnum):
 
     PROVISION_NODE = "provision node"
     PREEMPT_NODE = "preempt node"
+    EXPIRE_NODE = "expire node"
+    END_SPOT_LIFE = "end spot life"
+    ANNOUNCE_MAINTENANCE = "announce maintenance"
+    UPDATE_NODE = "update node"
+    BEGIN_MAINTENANCE = "begin maintenance"
+    REPAIR_NODE = "repair node"
     REMOVE_NODE = "remove node"
     ACCEPT_REQUEST = "accept request"
     ADMIT_REQUEST = "admit request"
+    EXPIRE_REQUEST = "expire request"
+    REPAIR_REQUEST = "repair request"
+    END_RUN = "end run"
     SUSPEND_REQUEST = "suspend request"
     REMOVE_REQUEST = "remove request"
+    CHANGE_CAPACITY = "change capacity"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class Entry(NamedTuple):
     """One action on the resource named `subject`, at `due_s`."""
 
     due_s: float
@@ -30,18 +42,22 @@ class Entry:
 
 
 class Agenda:
-    """Entries by due time; every change is written inside the caller's transaction."""
+    """Entries by due time, and by subject."""
 
-    def __init__(self, connection: sqlite3.Connection, undo: list[Callable[[], object]]) -> None:
+    def __init__(self, journal: Journal) -> None:
         """Open the table, made when it is not there."""
-        self._connection = connection
-        self._undo = undo
-        connection.execute(
+        self._journal = journal
+        self._entries: list[Entry] = []
+        self._by_sequence: dict[int, Entry] = {}
+        self._by_subject: dict[str, dict[int, Entry]] = {}
+        journal.connection.execute(
             "CREATE TABLE IF NOT EXISTS tpu_agenda (sequence INTEGER PRIMARY KEY,"
             " due_s REAL NOT NULL, action TEXT NOT NULL, subject TEXT NOT NULL)"
         )
-        rows = connection.execute("SELECT due_s, sequence, action, subject FROM tpu_agenda")
-        self._entries = sorted(Entry(due, n, Action(what), who) for due, n, what, who in rows)
+        rows = "SELECT due_s, sequence, action, subject FROM tpu_agenda ORDER BY due_s, sequence"
+        for due_s, sequence, action, subject in journal.connection.execute(rows):
+            self._insert(Entry(due_s, sequence, Action(action), subject))
+        self._last_sequence = max(self._by_sequence, default=0)
 
     def next_due_s(self) -> float | None:
         """When the first entry falls due, if there is one."""
@@ -49,39 +65,57 @@ class Agenda:
 
     def has(self, action: Action, subject: str) -> bool:
         """Whether that action is to come for the subject."""
-        return any((each.action, each.subject) == (action, subject) for each in self._entries)
+        return any(each.action == action for each in self._by_subject.get(subject, {}).values())
 
     def add(self, due_s: float, action: Action, subject: str) -> None:
         """Promise an action."""
-        cursor = self._connection.execute(
-            "INSERT INTO tpu_agenda (due_s, action, subject) VALUES (?, ?, ?)",
-            (due_s, action, subject),
-        )
-        entry = Entry(due_s, cursor.lastrowid or 0, action, subject)
-        insort(self._entries, entry)
-        self._undo.append(lambda: self._entries.remove(entry))
+        self._last_sequence += 1
+        entry = Entry(due_s, self._last_sequence, action, subject)
+        self._insert(entry)
+        self._journal.note(self, entry.sequence, lambda: self._drop(entry))
 
     def take(self, now_s: float) -> Entry | None:
         """The first entry that is due, taken off the agenda."""
         if not self._entries or self._entries[0].due_s > now_s:
             return None
         entry = self._entries[0]
-        self._drop([entry])
+        self._cancel([entry])
         return entry
 
     def cancel(self, subject: str) -> None:
         """Forget everything promised for the subject."""
-        self._drop([entry for entry in self._entries if entry.subject == subject])
+        self._cancel(list(self._by_subject.get(subject, {}).values()))
 
     def clear(self) -> None:
         """Forget everything."""
-        self._drop(list(self._entries))
+        self._cancel(list(self._entries))
 
-    def _drop(self, entries: list[Entry]) -> None:
-        self._connection.executemany(
-            "DELETE FROM tpu_agenda WHERE sequence = ?", [(entry.sequence,) for entry in entries]
+    def write(self, connection: sqlite3.Connection, keys: Iterable[int]) -> None:
+        """Write or delete the entries of those sequence numbers."""
+        entries = {key: self._by_sequence.get(key) for key in keys}
+        connection.executemany(
+            "DELETE FROM tpu_agenda WHERE sequence = ?",
+            [(key,) for key, entry in entries.items() if entry is None],
         )
+        connection.executemany(
+            "INSERT INTO tpu_agenda (due_s, sequence, action, subject) VALUES (?, ?, ?, ?)",
+            [entry for entry in entries.values() if entry is not None],
+        )
+
+    def _cancel(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            self._entries.remove(entry)
-        self._undo.append(lambda: self._entries.extend(entries))
-        self._undo.append(lambda: self._entries.sort())
+            self._drop(entry)
+            self._journal.note(self, entry.sequence, partial(self._insert, entry))
+
+    def _insert(self, entry: Entry) -> None:
+        insort(self._entries, entry)
+        self._by_sequence[entry.sequence] = entry
+        self._by_subject.setdefault(entry.subject, {})[entry.sequence] = entry
+
+    def _drop(self, entry: Entry) -> None:
+        del self._entries[bisect_left(self._entries, entry)]
+        del self._by_sequence[entry.sequence]
+        promised = self._by_subject[entry.subject]
+        del promised[entry.sequence]
+        if not promised:
+            del self._by_subject[entry.subject]

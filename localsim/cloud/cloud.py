@@ -1,33 +1,28 @@
-"""Cloud TPU, simulated: every method of the API with plain arguments, and the passing of time."""
+"""Cloud TPU, simulated: the API's methods, the passing of time, and news from the workers."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from localsim.clock import Clock
-from localsim.cloud import due, guest_attributes, node_life, offerings, request_life, validation
-from localsim.cloud.agenda import Action
-from localsim.cloud.collection import Page, page_of
+from localsim.cloud import due, fate, maintenance, node_life, node_power, request_life
 from localsim.cloud.errors import Code, Failure
 from localsim.cloud.events import BootSlice, DestroySlice, Event, StopSlice
-from localsim.cloud.names import Project, checked_id
-from localsim.cloud.nodes import (
-    NODE_TRANSITIONS,
-    Node,
-    NodeEvent,
-    NodeSpec,
-    NodeState,
-    WorkerIdentity,
-)
-from localsim.cloud.operations import Operation
-from localsim.cloud.queued_resources import Initiator, QueuedResource, QueuedResourceSpec
+from localsim.cloud.methods_nodes import NodeMethods
+from localsim.cloud.methods_offerings import OfferingMethods
+from localsim.cloud.methods_operations import OperationMethods
+from localsim.cloud.methods_requests import RequestMethods
+from localsim.cloud.methods_scenario import ScenarioMethods
+from localsim.cloud.names import Project
+from localsim.cloud.nodes import NODE_TRANSITIONS, Node, NodeEvent, NodeState, WorkerIdentity
+from localsim.cloud.queued_resources import Initiator
 from localsim.cloud.scenario import Scenario
 from localsim.cloud.state import State
+from localsim.cloud.timekeeping import Timekeeping
 
 
-class Cloud:
-    """Nodes, queued resources and operations of one project; durable when a method returns."""
+class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, ScenarioMethods):
+    """One project: the API, the passing of time, and what the world outside reports."""
 
     def __init__(
         self,
@@ -39,11 +34,12 @@ class Cloud:
         scenario: Scenario,
     ) -> None:
         """Go on from what an earlier run left; changes that it had begun come again as events."""
-        self._clock = clock
-        self._project = Project(project, project_number)
-        self._state = State(connection, scenario)
+        known = Project(project, project_number, self._is_closed, self._is_unreachable)
+        super().__init__(State(connection, scenario), known, clock)
+        self._timekeeping = Timekeeping(self._state.journal, clock)
+        self.begin_scenario()
         for node in self._state.nodes:
-            if node_life.is_booting(node) and not self._is_promised(node):
+            if node_life.is_booting(self._state, node):
                 self._state.events.append(BootSlice(node))
             elif node.state == NodeState.STOPPING:
                 self._state.events.append(StopSlice(node))
@@ -58,17 +54,49 @@ class Cloud:
         """Its number."""
         return self._project.number
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether nodes have workers; else `slice_booted` is told what nobody has booted."""
+        return self._state.scenario.workers != "none"
+
+    def speak(self, api_version: str) -> None:
+        """From now on calls are of that version of the API; the operations they begin say so."""
+        self._state.api_version = api_version
+
     # Time and the world outside
+
+    def batch(self) -> AbstractContextManager[None]:
+        """The calls made in the block become durable together, at its end, or none of them do.
+
+        Raises NotWrittenError.
+        """
+        return self._state.change()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether everything that was done is on disk."""
+        return self._state.journal.is_written
 
     def tick(self) -> list[Event]:
         """Do everything that is due, in order; what the outside has to do since the last tick."""
+        self.catch_up()
+        return self.take_events()
+
+    def catch_up(self) -> None:
+        """Do everything that is due, in order."""
+        self._timekeeping.keep_up()
         state, now_s = self._state, self._clock.now()
         due_s = state.agenda.next_due_s()
-        if due_s is not None and due_s <= now_s:
+        if due_s is not None and due_s <= now_s or state.operations.are_old(now_s):
             with state.change():
                 while (entry := state.agenda.take(now_s)) is not None:
                     due.apply(state, entry)
-        events, state.events = state.events, []
+                state.operations.forget(now_s)
+
+    def take_events(self) -> list[Event]:
+        """What the outside has to do since they were taken last; not within a batch."""
+        events = [self.under_conditions(event) for event in self._state.events]
+        self._state.events = []
         return events
 
     def next_due_s(self) -> float | None:
@@ -78,27 +106,34 @@ class Cloud:
     def slice_booted(self, node_name: str, identities: Sequence[WorkerIdentity]) -> None:
         """The workers are up; no news when the node is gone or was stopped meanwhile."""
         with self._state.change():
-            if self._allows(node_name, NodeEvent.BOOT):
+            if self._awaits_boot(node_name):
+                is_new = self._state.nodes.get(node_name).state == NodeState.CREATING
                 node = node_life.booted(self._state, node_name, identities, self._clock.now())
-                request_life.node_is_ready(self._state, node)
+                if is_new:
+                    fate.promise(self._state, node, self._clock.now())
+                request_life.node_is_ready(self._state, node, self._clock.now())
+                maintenance.settle_request(self._state, node, self._clock.now())
 
     def slice_failed(self, node_name: str, message: str) -> None:
         """The workers cannot boot; no news when none were asked to, nor of a READY node's."""
         state, now_s = self._state, self._clock.now()
         with state.change():
             node = state.nodes.find(node_name)
-            if node is None or not node_life.is_booting(node):
+            if node is None or not node_life.is_booting(state, node):
                 return
             node_life.failed_to_boot(state, node, message, now_s)
+            left = state.nodes.find(node_name)
+            if left is not None and left.state == NodeState.UNKNOWN:
+                due.node_is_lost(state, left, now_s)
             failure = Failure(Code.INTERNAL, message)
-            request_life.node_failed(state, node, Initiator.SERVICE, failure)
-            request_life.admit_waiting(state, now_s)
+            request_life.node_failed(state, node, Initiator.SERVICE, failure, now_s)
+            due.offer_capacity(state, now_s)
 
     def slice_stopped(self, node_name: str) -> None:
         """The workers have ended; no news when the node is gone meanwhile."""
         with self._state.change():
             if self._allows(node_name, NodeEvent.STOPPED):
-                node_life.stopped(self._state, node_name, self._clock.now())
+                node_power.stopped(self._state, node_name, self._clock.now())
 
     def preempt(self, node_name: str, notice_s: float | None) -> None:
         """Take a READY node away after a notice; None draws the notice, 0 gives none."""
@@ -112,14 +147,15 @@ class Cloud:
 
     def nodes_with_disks(self) -> tuple[Node, ...]:
         """Nodes whose workers' disks must be kept."""
-        without = (NodeState.DELETING, NodeState.PREEMPTED)
+        without = (NodeState.DELETING, NodeState.PREEMPTED, NodeState.TERMINATED)
         return tuple(node for node in self._state.nodes if node.state not in without)
 
     def clear(self) -> None:
-        """Delete everything at once."""
+        """Delete everything at once, and begin the scenario anew."""
         with self._state.change():
-            self._state.events[:] = [DestroySlice(node) for node in self.nodes_with_disks()]
+            self._state.events += [DestroySlice(node) for node in self.nodes_with_disks()]
             self._state.clear()
+            self._restart_scenario()
 
     def counts(self) -> dict[str, int]:
         """How many resources of each kind there are."""
@@ -130,152 +166,12 @@ class Cloud:
             "operations": len(state.operations),
         }
 
-    # Nodes
-
-    def list_nodes(self, parent: str, page_size: int = 0, page_token: str = "") -> Page[Node]:
-        """Nodes of a zone, or of all (`-`)."""
-        return self._state.nodes.page(self._project.parent(parent), page_size, page_token)
-
-    def get_node(self, name: str) -> Node:
-        """One node."""
-        return self._state.nodes.get(self._node(name))
-
-    def create_node(self, parent: str, node_id: str, spec: NodeSpec) -> Operation:
-        """Ask for a node; the operation ends when it is READY or there is no capacity."""
-        zone = self._project.zone(parent)
-        name = f"{zone}/nodes/{checked_id('node id', node_id)}"
-        wanted = validation.checked_node(zone, spec)
-        with self._state.change():
-            return node_life.create(self._state, name, wanted, self._clock.now())
-
-    def delete_node(self, name: str) -> Operation:
-        """Delete a node; a queued resource that owns it is suspended."""
-        with self._state.change():
-            now_s = self._clock.now()
-            node = self.get_node(name)
-            operation = node_life.delete(self._state, node.name, now_s)
-            request_life.node_is_lost(self._state, node, Initiator.USER, now_s)
-            return operation
-
-    def stop_node(self, name: str) -> Operation:
-        """Stop a node of one worker."""
-        with self._state.change():
-            return node_life.stop(self._state, self._node(name), self._clock.now())
-
-    def start_node(self, name: str) -> Operation:
-        """Start a stopped node."""
-        with self._state.change():
-            return node_life.start(self._state, self._node(name), self._clock.now())
-
-    def update_node(self, name: str, changes: Mapping[str, Any]) -> Operation:
-        """Replace whole fields of a READY node: description, labels, metadata, tags."""
-        with self._state.change():
-            return node_life.update(self._state, self._node(name), changes, self._clock.now())
-
-    def guest_attributes(
-        self, name: str, query_path: str = "", worker_ids: Sequence[str] = ()
-    ) -> tuple[tuple[guest_attributes.GuestAttribute, ...], ...]:
-        """What each asked worker tells about itself."""
-        return guest_attributes.of_workers(self.get_node(name), query_path, worker_ids)
-
-    # Queued resources
-
-    def list_queued_resources(
-        self, parent: str, page_size: int = 0, page_token: str = ""
-    ) -> Page[QueuedResource]:
-        """Requests of a zone, or of all (`-`)."""
-        return self._state.requests.page(self._project.parent(parent), page_size, page_token)
-
-    def get_queued_resource(self, name: str) -> QueuedResource:
-        """One request."""
-        return self._state.requests.get(self._request(name))
-
-    def create_queued_resource(
-        self, parent: str, queued_resource_id: str, spec: QueuedResourceSpec, request_id: str = ""
-    ) -> Operation:
-        """File a request; the same `request_id` sent again answers the same operation."""
-        zone = self._project.zone(parent)
-        name = f"{zone}/queuedResources/{checked_id('queued resource id', queued_resource_id)}"
-        wanted = validation.checked_request(zone, spec)
-        with self._state.change():
-            return request_life.create(self._state, name, wanted, request_id, self._clock.now())
-
-    def delete_queued_resource(
-        self, name: str, request_id: str = "", *, force: bool = False
-    ) -> Operation:
-        """Delete a request; `force` deletes the nodes of an ACTIVE one first."""
-        with self._state.change():
-            return request_life.delete(
-                self._state, self._request(name), request_id, self._clock.now(), force=force
-            )
-
-    # What there is to ask for
-
-    def list_accelerator_types(
-        self, parent: str, page_size: int = 0, page_token: str = ""
-    ) -> Page[offerings.OfferedType]:
-        """Accelerator types of a zone, or of all."""
-        found = offerings.accelerator_types(self._project.parent(parent))
-        return page_of(found, page_size, page_token)
-
-    def get_accelerator_type(self, name: str) -> offerings.OfferedType:
-        """One accelerator type in a zone."""
-        return offerings.accelerator_type(self._project.resource(name, "acceleratorTypes"))
-
-    def list_runtime_versions(
-        self, parent: str, page_size: int = 0, page_token: str = ""
-    ) -> Page[offerings.OfferedVersion]:
-        """Runtime versions of a zone, or of all."""
-        found = offerings.runtime_versions(self._project.parent(parent))
-        return page_of(found, page_size, page_token)
-
-    def get_runtime_version(self, name: str) -> offerings.OfferedVersion:
-        """One runtime version in a zone."""
-        return offerings.runtime_version(self._project.resource(name, "runtimeVersions"))
-
-    def list_locations(
-        self, project: str, page_size: int = 0, page_token: str = ""
-    ) -> Page[offerings.Location]:
-        """The zones of `projects/P`."""
-        return page_of(offerings.locations(self._project.whole(project)), page_size, page_token)
-
-    def get_location(self, name: str) -> offerings.Location:
-        """One zone."""
-        zone = self._project.zone(name)
-        return offerings.Location(zone, zone.rpartition("/")[2])
-
-    # Operations
-
-    def list_operations(
-        self, parent: str, page_size: int = 0, page_token: str = ""
-    ) -> Page[Operation]:
-        """Operations of a zone, or of all."""
-        return self._state.operations.page(self._project.parent(parent), page_size, page_token)
-
-    def get_operation(self, name: str) -> Operation:
-        """One operation."""
-        return self._state.operations.get(self._project.resource(name, "operations"))
-
-    def delete_operation(self, name: str) -> None:
-        """Forget an operation; what it does goes on."""
-        with self._state.change():
-            self._state.operations.remove(self.get_operation(name).name)
-
-    def cancel_operation(self, name: str) -> None:
-        """Note the wish; as on Google, success is not promised."""
-        with self._state.change():
-            operation = self.get_operation(name)
-            if not operation.is_done:
-                self._state.operations.put(replace(operation, cancel_requested=True))
-
-    def _node(self, name: str) -> str:
-        return self._project.resource(name, "nodes")
-
-    def _request(self, name: str) -> str:
-        return self._project.resource(name, "queuedResources")
-
-    def _is_promised(self, node: Node) -> bool:
-        return self._state.agenda.has(Action.PROVISION_NODE, node.name)
+    def _awaits_boot(self, node_name: str) -> bool:
+        node = self._state.nodes.find(node_name)
+        if node is None:
+            return False
+        # The workers of a READY node come back with a localsim that was started again.
+        return node.state == NodeState.READY or node_life.is_booting(self._state, node)
 
     def _allows(self, node_name: str, event: NodeEvent) -> bool:
         node = self._state.nodes.find(node_name)

@@ -4,11 +4,13 @@ import base64
 import binascii
 import sqlite3
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from localsim.cloud.errors import invalid, not_found
+from localsim.cloud.index import Index, Tally
+from localsim.cloud.journal import Journal
 from localsim.cloud.names import ALL_ZONES, zone_of
 from localsim.cloud.records import decode, encode
 
@@ -25,7 +27,7 @@ class Named(Protocol):
 
 Resource = TypeVar("Resource", bound=Named)
 Item = TypeVar("Item")
-Undo = Callable[[], object]
+Follower = TypeVar("Follower", Index[Any], Tally[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +36,34 @@ class Page(Generic[Item]):
 
     items: tuple[Item, ...]
     next_token: str = ""
+    unreachable: tuple[str, ...] = ()
+    """Full names of the zones that could not be asked."""
 
 
 class Collection(Generic[Resource]):
-    """Resources of one kind; every change is written inside the caller's transaction."""
+    """Resources of one kind; every change belongs to a change of the journal."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, table: str, kind: type[Resource], undo: list[Undo]
-    ) -> None:
-        """Open `table`, made when it is not there; what a change must take back goes to `undo`."""
-        self._connection = connection
+    def __init__(self, journal: Journal, table: str, kind: type[Resource]) -> None:
+        """Open `table`, made when it is not there."""
+        self._journal = journal
         self._table = table
-        self._undo = undo
         self._by_name: dict[str, Resource] = {}
-        connection.execute(
+        self._followers: list[Index[Resource] | Tally[Resource]] = []
+        journal.connection.execute(
             f"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, document TEXT NOT NULL)"
         )
-        for (document,) in connection.execute(f"SELECT document FROM {table}"):
+        for (document,) in journal.connection.execute(f"SELECT document FROM {table}"):
             resource = decode(kind, document)
             self._by_name[resource.name] = resource
         self._order = sorted(_key(name) for name in self._by_name)
+
+    def index(self, keys: Callable[[Resource], Iterable[Hashable]]) -> Index[Resource]:
+        """A way to find these resources by something else than their names."""
+        return self._follow(Index(keys))
+
+    def tally(self, amounts: Callable[[Resource], Mapping[Hashable, int]]) -> Tally[Resource]:
+        """Sums over these resources by key."""
+        return self._follow(Tally(amounts))
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -77,21 +87,12 @@ class Collection(Generic[Resource]):
 
     def put(self, resource: Resource) -> Resource:
         """Add or replace; returns it."""
-        name = resource.name
-        self._connection.execute(
-            f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (name, encode(resource))
-        )
-        previous = self._by_name.get(name)
-        self._undo.append(lambda: self._restore(name, previous))
-        self._restore(name, resource)
+        self._change(resource.name, resource)
         return resource
 
     def remove(self, name: str) -> None:
         """Forget the resource of that name, if there is one."""
-        self._connection.execute(f"DELETE FROM {self._table} WHERE name = ?", (name,))
-        previous = self._by_name.get(name)
-        self._undo.append(lambda: self._restore(name, previous))
-        self._restore(name, None)
+        self._change(name, None)
 
     def page(self, parent: str, page_size: int, page_token: str) -> Page[Resource]:
         """The next resources of a zone, or of all, by zone and name."""
@@ -109,19 +110,46 @@ class Collection(Generic[Resource]):
         # The character after "/" is "0": no name of a project sorts behind it.
         return bisect_left(self._order, (zone, "")), bisect_right(self._order, (zone, "projects0"))
 
-    def _restore(self, name: str, resource: Resource | None) -> None:
+    def write(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+        """Write or delete the resources of those names."""
+        found = {name: self._by_name.get(name) for name in keys}
+        connection.executemany(
+            f"DELETE FROM {self._table} WHERE name = ?",
+            [(name,) for name, resource in found.items() if resource is None],
+        )
+        connection.executemany(
+            f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)",
+            [(name, encode(resource)) for name, resource in found.items() if resource is not None],
+        )
+
+    def _change(self, name: str, resource: Resource | None) -> None:
+        previous = self._by_name.get(name)
+        self._journal.note(self, name, lambda: self._set(name, previous))
+        self._set(name, resource)
+
+    def _set(self, name: str, resource: Resource | None) -> None:
+        previous = self._by_name.get(name)
+        for follower in self._followers:
+            follower.replace(name, previous, resource)
         if resource is not None:
-            if name not in self._by_name:
+            if previous is None:
                 insort(self._order, _key(name))
             self._by_name[name] = resource
-        elif self._by_name.pop(name, None) is not None:
+        elif previous is not None:
+            del self._by_name[name]
             del self._order[bisect_left(self._order, _key(name))]
+
+    def _follow(self, follower: Follower) -> Follower:
+        for name, resource in self._by_name.items():
+            follower.replace(name, None, resource)
+        self._followers.append(follower)
+        return follower
 
 
 def page_of(items: tuple[Item, ...], page_size: int, page_token: str) -> Page[Item]:
     """The next part of a fixed list."""
     text = _name_in(page_token) if page_token else "0"
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 9:
         raise invalid("The page token is not valid.")
     start = int(text)
     stop = start + checked_page_size(page_size)

@@ -1,30 +1,92 @@
 """What is done when an entry of the agenda falls due."""
 
-from localsim.cloud import node_life, request_life
+from localsim.cloud import (
+    admission,
+    capacity,
+    fate,
+    maintenance,
+    node_life,
+    node_update,
+    request_filing,
+    request_life,
+)
 from localsim.cloud.agenda import Action, Entry
+from localsim.cloud.nodes import Node
 from localsim.cloud.queued_resources import Initiator
 from localsim.cloud.state import State
+
+FREEING = frozenset(
+    {
+        Action.REMOVE_NODE,
+        Action.PREEMPT_NODE,
+        Action.EXPIRE_NODE,
+        Action.PROVISION_NODE,
+        Action.CHANGE_CAPACITY,
+    }
+)
+"""After these there may be capacity that somebody waits for."""
 
 
 def apply(state: State, entry: Entry) -> None:
     """Do it as of the moment it was due, however late the tick is."""
     _ACTIONS[entry.action](state, entry.subject, entry.due_s)
-    if state.scenario.capacity:
-        request_life.admit_waiting(state, entry.due_s)
+    if entry.action in FREEING:
+        offer_capacity(state, entry.due_s)
+
+
+def offer_capacity(state: State, now_s: float) -> None:
+    """Let those that wait for capacity take what there is: repairs first, then requests."""
+    request_life.repair_all(state, now_s)
+    admission.admit_waiting(state, now_s)
+
+
+def node_is_lost(state: State, node: Node | None, now_s: float) -> None:
+    """Tell the owner of a node, if it is one, that the service has lost it."""
+    if node is not None:
+        request_life.node_is_lost(state, node, Initiator.SERVICE, now_s)
+        maintenance.settle_request(state, node, now_s)
 
 
 def _preempt(state: State, name: str, now_s: float) -> None:
-    lost = node_life.preempted(state, name)
-    if lost is not None:
-        request_life.node_is_lost(state, lost, Initiator.SERVICE, now_s)
+    node_is_lost(state, node_life.preempted(state, name, now_s), now_s)
+
+
+def _expire(state: State, name: str, now_s: float) -> None:
+    node_is_lost(state, node_life.expired(state, name, now_s), now_s)
+
+
+def _repair(state: State, name: str, now_s: float) -> None:
+    node_is_lost(state, maintenance.repaired(state, name, now_s), now_s)
+
+
+def _provision(state: State, name: str, now_s: float) -> None:
+    node = state.nodes.get(name)
+    if node.queued_resource and capacity.is_overdrawn(state, node, now_s):
+        request_life.stocked_out(state, node, now_s)
+    else:
+        node_life.provision(state, name, now_s)
+
+
+def _change_capacity(_state: State, _subject: str, _now_s: float) -> None:
+    """Nothing but the offer that follows."""
 
 
 _ACTIONS = {
-    Action.PROVISION_NODE: node_life.provision,
+    Action.PROVISION_NODE: _provision,
     Action.PREEMPT_NODE: _preempt,
+    Action.EXPIRE_NODE: _expire,
+    Action.END_SPOT_LIFE: fate.end_spot_life,
+    Action.ANNOUNCE_MAINTENANCE: fate.announce_maintenance,
+    Action.UPDATE_NODE: node_update.finish,
+    Action.BEGIN_MAINTENANCE: maintenance.begin_due,
+    Action.REPAIR_NODE: _repair,
     Action.REMOVE_NODE: node_life.removed,
-    Action.ACCEPT_REQUEST: request_life.accept,
-    Action.ADMIT_REQUEST: request_life.admit,
+    Action.ACCEPT_REQUEST: request_filing.accept,
+    Action.ADMIT_REQUEST: admission.admit,
+    Action.EXPIRE_REQUEST: admission.expire,
+    Action.REPAIR_REQUEST: request_life.repair,
+    Action.END_RUN: request_life.end_run,
     Action.SUSPEND_REQUEST: request_life.suspend,
-    Action.REMOVE_REQUEST: request_life.removed,
+    Action.REMOVE_REQUEST: request_filing.removed,
+    Action.CHANGE_CAPACITY: _change_capacity,
 }

@@ -1,6 +1,7 @@
 """What the simulated Cloud TPU API refuses, in the codes and the manner of Google's own answers."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -27,13 +28,23 @@ class Code(IntEnum):
     UNAUTHENTICATED = 16
 
 
-class CloudError(Exception):
-    """A refusal: a code and the sentence the client shows."""
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """google.rpc.ErrorInfo: the cause of a refusal, for programs."""
 
-    def __init__(self, code: Code, message: str) -> None:
+    reason: str
+    domain: str
+    metadata: Mapping[str, str]
+
+
+class CloudError(Exception):
+    """A refusal: a code, the sentence the client shows, and for some its cause."""
+
+    def __init__(self, code: Code, message: str, info: ErrorInfo | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.info = info
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,11 @@ def already_exists(name: str) -> CloudError:
 def precondition(sentence: str) -> CloudError:
     """FAILED_PRECONDITION."""
     return CloudError(Code.FAILED_PRECONDITION, with_eid(sentence))
+
+
+def conflict(sentence: str) -> CloudError:
+    """ABORTED, HTTP 409: something else that changes the same resource is under way."""
+    return CloudError(Code.ABORTED, with_eid(sentence))
 
 
 def absent(what: str) -> CloudError:

@@ -10,6 +10,12 @@ class BootSlice:
     """Bring the workers up, then call `Cloud.slice_booted`."""
 
     node: Node
+    never_boots: tuple[int, ...] = ()
+    """Workers that stay dark: nothing answers at their addresses."""
+    ssh_keys_delay_s: float = 0.0
+    """Simulated seconds for which the workers let nobody in, whatever the metadata says."""
+    workers: bool = True
+    """False: there are none to bring up; `absent_workers` knows how they would be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +42,24 @@ class NoticePreemption:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """Show the node's metadata to its workers."""
+    """Show the node's metadata, and its external addresses, to its workers."""
 
     node: Node
 
 
-Event = BootSlice | StopSlice | DestroySlice | NoticePreemption | MetadataChanged
+@dataclass(frozen=True, slots=True)
+class NoticeMaintenance:
+    """Show `node.maintenance` to the workers: announced, begun (ONGOING), or None: it is over.
+
+    `autocheckpoint_s` above 0: it begins now, and the programs that hold the chips get SIGTERM and
+    as many simulated seconds to save and end; go on when they have ended or the time is over.
+    A StopSlice follows.
+    """
+
+    node: Node
+    autocheckpoint_s: float = 0.0
+
+
+Event = (
+    BootSlice | StopSlice | DestroySlice | NoticePreemption | MetadataChanged | NoticeMaintenance
+)

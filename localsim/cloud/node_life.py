@@ -1,140 +1,157 @@
 """What happens to a node, from the request for it to its end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import Any
 
-from localsim.cloud import operation_life
+from localsim.cloud import capacity, external_addresses, operation_life, quota, reservations
 from localsim.cloud.agenda import Action
-from localsim.cloud.errors import CloudError, Code, already_exists, invalid, precondition, with_eid
+from localsim.cloud.distributions import drawn
+from localsim.cloud.errors import (
+    CloudError,
+    Code,
+    already_exists,
+    conflict,
+    invalid,
+    precondition,
+)
 from localsim.cloud.events import (
     BootSlice,
     DestroySlice,
-    MetadataChanged,
+    NoticeMaintenance,
     NoticePreemption,
-    StopSlice,
 )
+from localsim.cloud.names import zone_of
 from localsim.cloud.nodes import (
     NODE_TRANSITIONS,
+    Health,
     Node,
     NodeEvent,
     NodeSpec,
     NodeState,
+    Symptom,
     WorkerIdentity,
 )
 from localsim.cloud.operations import Operation, Verb
 from localsim.cloud.state import State
 from localsim.cloud.transitions import follow
-from localsim.cloud.validation import check_texts
 from tpuctl import catalog
 
-UPDATABLE = frozenset({"description", "labels", "metadata", "tags"})
+PREEMPTIBLE_LIFE_S = 24 * 3600.0
+"""Preemptible nodes, unlike spot ones, end after 24 hours: TERMINATED, as the API describes it."""
 
 
-def create(state: State, name: str, spec: NodeSpec, now_s: float) -> Operation:
+def create(
+    state: State, name: str, spec: NodeSpec, now_s: float, *, request_id: str = ""
+) -> Operation:
     """Begin a node; its capacity is asked for when the provisioning delay is over."""
+    repeated = operation_life.repeated(state, name, Verb.CREATE, request_id, spec)
+    if repeated is not None:
+        return repeated
     if name in state.nodes:
         raise already_exists(name)
-    operation = operation_life.begin(state, name, Verb.CREATE, now_s)
-    node = _new(state, name, spec, now_s)
-    state.nodes.put(replace(node, operation=operation.name))
-    state.agenda.add(now_s + state.scenario.provisioning_delay_s, Action.PROVISION_NODE, name)
+    _require_free_block(state, spec)
+    reservations.check(state, name.partition("/nodes/")[0], spec, now_s)
+    quota.require(state, zone_of(name), [spec])
+    operation = operation_life.begin(
+        state, name, Verb.CREATE, now_s, request_id=request_id, body=spec
+    )
+    state.nodes.put(replace(_new(state, name, spec, now_s), operation=operation.name))
+    _promise_provisioning(state, name, now_s)
     return operation
 
 
-def create_owned(state: State, name: str, spec: NodeSpec, owner: str, now_s: float) -> None:
+def create_owned(
+    state: State, name: str, spec: NodeSpec, owner: str, now_s: float, *, multislice: bool = False
+) -> None:
     """Begin a node of a queued resource, which has its capacity already."""
-    node = _new(state, name, spec, now_s)
-    state.nodes.put(replace(node, queued_resource=owner, has_capacity=True))
-    state.agenda.add(now_s + state.scenario.provisioning_delay_s, Action.PROVISION_NODE, name)
+    node = replace(_new(state, name, spec, now_s), queued_resource=owner, multislice=multislice)
+    state.nodes.put(_with_machines(state, node))
+    _promise_provisioning(state, name, now_s)
 
 
 def provision(state: State, name: str, now_s: float) -> None:
-    """Let the workers boot, or end the node when the zone has no capacity left."""
+    """Let the workers boot, or end the node when there is no capacity for it."""
     node = state.nodes.get(name)
-    kind = node.spec.accelerator_type
-    if node.has_capacity or state.has_capacity(node.zone, kind):
-        booting = state.nodes.put(replace(node, has_capacity=True))
-        state.events.append(BootSlice(booting))
-        return
-    message = with_eid(
-        f'There is no more capacity in the zone "{node.zone}" for accelerator type "{kind}"; '
-        f"try another zone that has it: {_other_zones(kind, node.zone)}."
-    )
-    operation_life.fail(state, node.operation, now_s, Code.RESOURCE_EXHAUSTED, message)
-    state.nodes.remove(name)
+    if not node.has_capacity:
+        try:
+            node = state.nodes.put(_with_machines(state, capacity.claimed(state, node, now_s)))
+        except CloudError as error:
+            give_up(state, node, error.code, error.message, now_s)
+            return
+    state.events.append(BootSlice(node))
+
+
+def give_up(state: State, node: Node, code: Code, message: str, now_s: float) -> None:
+    """End a node that never came to be: its operation fails and it is not listed any more."""
+    state.agenda.cancel(node.name)
+    operation_life.fail(state, node.operation, now_s, code, message)
+    state.nodes.remove(node.name)
 
 
 def booted(state: State, name: str, identities: Sequence[WorkerIdentity], now_s: float) -> Node:
     """The workers are up: READY."""
-    return _settle(state, name, NodeEvent.BOOT, now_s, identities=tuple(identities))
+    before = state.nodes.get(name)
+    if before.state == NodeState.CREATING and before.spec.scheduling.preemptible:
+        state.agenda.add(now_s + PREEMPTIBLE_LIFE_S, Action.EXPIRE_NODE, name)
+    is_repaired = before.state == NodeState.REPAIRING
+    ready = settled(
+        state,
+        name,
+        NodeEvent.BOOT,
+        now_s,
+        identities=tuple(identities),
+        health=Health.HEALTHY,
+        health_description="",
+        maintenance=None if is_repaired else before.maintenance,
+    )
+    if is_repaired:
+        state.events.append(NoticeMaintenance(ready))
+    return ready
 
 
 def failed_to_boot(state: State, node: Node, message: str, now_s: float) -> None:
-    """The workers do not come up: STOPPED again, or gone when they never were."""
-    operation_life.fail(state, node.operation, now_s, Code.INTERNAL, message)
-    if node.state == NodeState.STARTING:
-        following = follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
-        state.nodes.put(replace(node, state=following, operation=""))
-    else:
-        state.nodes.remove(node.name)
+    """The workers do not come up: gone when they never were, else STOPPED again, or UNKNOWN."""
+    if node.state == NodeState.CREATING:
+        give_up(state, node, Code.INTERNAL, message, now_s)
         state.events.append(DestroySlice(node))
+    elif node.state == NodeState.STARTING:
+        operation_life.fail(state, node.operation, now_s, Code.INTERNAL, message)
+        following = follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
+        state.nodes.put(replace(node, state=following, operation="", external_addresses=()))
+    else:
+        broken(state, node, message, now_s)
 
 
-def stop(state: State, name: str, now_s: float) -> Operation:
-    """Begin to stop a node of one worker."""
-    node = state.nodes.get(name)
-    if len(node.addresses) > 1:
-        raise precondition(f"Stopping '{name}' is not supported: it has more than one worker.")
-    if node.spec.scheduling.can_be_preempted:
-        raise precondition(f"Stopping '{name}' is not supported: it is a spot node.")
-    if node.queued_resource:
-        raise precondition(f"Stopping '{name}' is not supported: a queued resource owns it.")
-    operation, stopping = _begin(state, node, NodeEvent.STOP, Verb.STOP, now_s)
-    state.events.append(StopSlice(stopping))
-    return operation
+def broken(state: State, node: Node, message: str, now_s: float) -> Node:
+    """The workers of a node that was up do not come back: UNKNOWN."""
+    operation_life.fail(state, node.operation, now_s, Code.INTERNAL, message)
+    following = follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
+    symptom = Symptom(now_s, "MESH_BUILD_FAIL", message, "0")
+    return state.nodes.put(
+        replace(
+            node,
+            state=following,
+            operation="",
+            maintenance=None,
+            health=Health.TIMEOUT,
+            health_description=message,
+            symptoms=(*node.symptoms, symptom),
+        )
+    )
 
 
-def stopped(state: State, name: str, now_s: float) -> None:
-    """The workers have ended: STOPPED."""
-    _settle(state, name, NodeEvent.STOPPED, now_s)
-
-
-def start(state: State, name: str, now_s: float) -> Operation:
-    """Begin to start a stopped node."""
-    operation, starting = _begin(state, state.nodes.get(name), NodeEvent.START, Verb.START, now_s)
-    state.events.append(BootSlice(starting))
-    return operation
-
-
-def update(state: State, name: str, changes: Mapping[str, Any], now_s: float) -> Operation:
-    """Replace whole fields; in any state but READY the operation ends with an error."""
-    node = state.nodes.get(name)
-    unknown = sorted(set(changes) - UPDATABLE)
-    if unknown or not changes:
-        raise invalid(f"The update mask cannot be applied: {', '.join(unknown) or 'it is empty'}.")
-    spec = replace(node.spec, **changes)
-    check_texts(spec.description, spec.labels, spec.metadata)
-    operation = operation_life.begin(state, name, Verb.UPDATE, now_s)
-    try:
-        follow(NODE_TRANSITIONS, name, node.state, NodeEvent.UPDATE)
-    except CloudError as error:
-        code = Code.INVALID_ARGUMENT  # what Google answers here, though not elsewhere
-        operation_life.fail(state, operation.name, now_s, code, error.message)
-        return state.operations.get(operation.name)
-    updated = state.nodes.put(replace(node, spec=spec))
-    operation_life.succeed(state, operation.name, now_s, updated)
-    if "metadata" in changes:
-        state.events.append(MetadataChanged(updated))
-    return state.operations.get(operation.name)
-
-
-def delete(state: State, name: str, now_s: float) -> Operation:
+def delete(state: State, name: str, now_s: float, *, request_id: str = "") -> Operation:
     """Begin to delete a node in whatever state it is."""
     node = state.nodes.get(name)
-    operation, deleting = _begin(state, node, NodeEvent.DELETE, Verb.DELETE, now_s)
+    following = follow(NODE_TRANSITIONS, name, node.state, NodeEvent.DELETE)
+    operation = operation_life.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
     cancelled = f"'{name}' was deleted."
-    operation_life.fail(state, node.operation, now_s, Code.CANCELLED, cancelled)
+    for unfinished in (node.operation, node.update.operation if node.update else ""):
+        operation_life.fail(state, unfinished, now_s, Code.CANCELLED, cancelled)
+    changed = replace(node, health=Health.HEALTH_UNSPECIFIED, update=None, told=())
+    deleting = state.nodes.put(replace(changed, state=following, operation=operation.name))
     state.agenda.cancel(name)
     state.agenda.add(now_s + state.scenario.deletion_delay_s, Action.REMOVE_NODE, name)
     state.events.append(DestroySlice(deleting))
@@ -160,22 +177,46 @@ def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> No
     state.agenda.add(now_s + wait_s, Action.PREEMPT_NODE, name)
 
 
-def preempted(state: State, name: str) -> Node | None:
+def preempted(state: State, name: str, now_s: float) -> Node | None:
     """The node is lost with its disks; it stays listed until it is deleted."""
-    node = state.nodes.get(name)
-    if NodeEvent.PREEMPT not in NODE_TRANSITIONS[node.state]:
-        return None
-    following = follow(NODE_TRANSITIONS, name, node.state, NodeEvent.PREEMPT)
-    lost = state.nodes.put(replace(node, state=following, has_capacity=False, identities=()))
-    state.events.append(DestroySlice(lost))
-    return lost
+    return _lost(state, name, NodeEvent.PREEMPT, now_s)
 
 
-def is_booting(node: Node) -> bool:
+def expired(state: State, name: str, now_s: float) -> Node | None:
+    """The node has come to the end of its life: as when it is preempted, but TERMINATED."""
+    return _lost(state, name, NodeEvent.EXPIRE, now_s)
+
+
+def is_waiting(node: Node) -> bool:
+    """Whether it was asked for and nothing has been given to it: it can be called off."""
+    return node.state == NodeState.CREATING and not node.has_capacity
+
+
+def is_booting(state: State, node: Node) -> bool:
     """Whether its workers were asked to boot and have not said that they are up."""
-    return node.state == NodeState.STARTING or (
-        node.state == NodeState.CREATING and node.has_capacity
-    )
+    match node.state:
+        case NodeState.STARTING | NodeState.RESTARTING:
+            return True
+        case NodeState.CREATING:
+            return node.has_capacity and not state.agenda.has(Action.PROVISION_NODE, node.name)
+        case NodeState.REPAIRING:
+            return not state.agenda.has(Action.REPAIR_NODE, node.name)
+    return False
+
+
+def refuse_during_update(node: Node) -> None:
+    """Raise ABORTED when an UpdateNode of the node runs: gcloud expects HTTP 409."""
+    if node.update is not None:
+        raise conflict(f"'{node.name}' is being changed by '{node.update.operation}'.")
+
+
+def settled(state: State, name: str, event: NodeEvent, now_s: float, **changes: Any) -> Node:
+    """A change has ended well, and its operation with it."""
+    node = state.nodes.get(name)
+    following = follow(NODE_TRANSITIONS, name, node.state, event)
+    result = state.nodes.put(replace(node, state=following, operation="", **changes))
+    operation_life.succeed(state, node.operation, now_s, result)
+    return result
 
 
 def _new(state: State, name: str, spec: NodeSpec, now_s: float) -> Node:
@@ -190,20 +231,45 @@ def _new(state: State, name: str, spec: NodeSpec, now_s: float) -> Node:
     )
 
 
-def _begin(
-    state: State, node: Node, event: NodeEvent, verb: Verb, now_s: float
-) -> tuple[Operation, Node]:
-    following = follow(NODE_TRANSITIONS, node.name, node.state, event)
-    operation = operation_life.begin(state, node.name, verb, now_s)
-    return operation, state.nodes.put(replace(node, state=following, operation=operation.name))
+def _with_machines(state: State, node: Node) -> Node:
+    """The node when it has capacity: its workers have their external addresses from then on."""
+    external = external_addresses.assigned(state, node.spec, len(node.addresses))
+    return replace(node, has_capacity=True, external_addresses=external)
 
 
-def _settle(state: State, name: str, event: NodeEvent, now_s: float, **changes: Any) -> Node:
-    node = state.nodes.get(name)
-    following = follow(NODE_TRANSITIONS, name, node.state, event)
-    settled = state.nodes.put(replace(node, state=following, operation="", **changes))
-    operation_life.succeed(state, node.operation, now_s, settled)
-    return settled
+def _require_free_block(state: State, spec: NodeSpec) -> None:
+    if not spec.cidr_block:
+        return
+    block = IPv4Network(spec.cidr_block)
+    for node in state.nodes:
+        if node.spec.cidr_block and block.overlaps(IPv4Network(node.spec.cidr_block)):
+            raise invalid(f"The CIDR block '{block}' is in use by '{node.name}'.")
+
+
+def _promise_provisioning(state: State, name: str, now_s: float) -> None:
+    delay_s = drawn(state.scenario.provisioning_delay_s, lambda: state.random(name))
+    state.agenda.add(now_s + delay_s, Action.PROVISION_NODE, name)
+
+
+def _lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node | None:
+    node = state.nodes.find(name)
+    if node is None or event not in NODE_TRANSITIONS[node.state]:
+        return None
+    operation_life.fail(state, node.operation, now_s, Code.ABORTED, f"'{name}' was lost.")
+    lost = replace(
+        node,
+        state=follow(NODE_TRANSITIONS, name, node.state, event),
+        has_capacity=False,
+        operation="",
+        identities=(),
+        told=(),
+        external_addresses=(),
+        health=Health.HEALTH_UNSPECIFIED,
+        maintenance=None,
+    )
+    state.nodes.put(lost)
+    state.events.append(DestroySlice(lost))
+    return lost
 
 
 def _drawn_notice_s(state: State, name: str) -> float:
@@ -211,8 +277,3 @@ def _drawn_notice_s(state: State, name: str) -> float:
     if random.random() >= state.scenario.preemption_notice_probability:
         return 0.0
     return random.uniform(0.0, state.scenario.preemption_notice_max_s)
-
-
-def _other_zones(accelerator_type: str, zone: str) -> str:
-    others = [other for other in catalog.zones_of(accelerator_type) if other != zone]
-    return ", ".join(others) or "none"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class NodeState(StrEnum):
@@ -10,11 +11,25 @@ class NodeState(StrEnum):
 
     CREATING = "CREATING"
     READY = "READY"
+    RESTARTING = "RESTARTING"
     DELETING = "DELETING"
+    REPAIRING = "REPAIRING"
     STOPPED = "STOPPED"
     STOPPING = "STOPPING"
     STARTING = "STARTING"
     PREEMPTED = "PREEMPTED"
+    TERMINATED = "TERMINATED"
+    UNKNOWN = "UNKNOWN"
+
+
+class Health(StrEnum):
+    """Node.Health; the API has no value 2."""
+
+    HEALTH_UNSPECIFIED = "HEALTH_UNSPECIFIED"
+    HEALTHY = "HEALTHY"
+    TIMEOUT = "TIMEOUT"
+    UNHEALTHY_TENSORFLOW = "UNHEALTHY_TENSORFLOW"
+    UNHEALTHY_MAINTENANCE = "UNHEALTHY_MAINTENANCE"
 
 
 class NodeEvent(StrEnum):
@@ -27,10 +42,23 @@ class NodeEvent(StrEnum):
     START = "start"
     UPDATE = "update"
     PREEMPT = "preempt"
+    EXPIRE = "expire"
+    RESTART = "restart"
+    REPAIR = "repair"
     DELETE = "delete"
 
 
 _GOING = {NodeEvent.DELETE: NodeState.DELETING}
+_MORTAL = {
+    NodeEvent.PREEMPT: NodeState.PREEMPTED,
+    NodeEvent.EXPIRE: NodeState.TERMINATED,
+    **_GOING,
+}
+_COMING_BACK = {
+    NodeEvent.BOOT: NodeState.READY,
+    NodeEvent.FAIL_TO_BOOT: NodeState.UNKNOWN,
+    **_MORTAL,
+}
 
 NODE_TRANSITIONS: Mapping[NodeState, Mapping[NodeEvent, NodeState]] = {
     NodeState.CREATING: {NodeEvent.BOOT: NodeState.READY, **_GOING},
@@ -38,9 +66,12 @@ NODE_TRANSITIONS: Mapping[NodeState, Mapping[NodeEvent, NodeState]] = {
         NodeEvent.BOOT: NodeState.READY,  # the workers came back with a restarted localsim
         NodeEvent.UPDATE: NodeState.READY,
         NodeEvent.STOP: NodeState.STOPPING,
-        NodeEvent.PREEMPT: NodeState.PREEMPTED,
-        **_GOING,
+        NodeEvent.RESTART: NodeState.RESTARTING,
+        NodeEvent.REPAIR: NodeState.REPAIRING,
+        **_MORTAL,
     },
+    NodeState.RESTARTING: _COMING_BACK,
+    NodeState.REPAIRING: _COMING_BACK,
     NodeState.STOPPING: {NodeEvent.STOPPED: NodeState.STOPPED, **_GOING},
     NodeState.STOPPED: {NodeEvent.START: NodeState.STARTING, **_GOING},
     NodeState.STARTING: {
@@ -49,6 +80,8 @@ NODE_TRANSITIONS: Mapping[NodeState, Mapping[NodeEvent, NodeState]] = {
         **_GOING,
     },
     NodeState.PREEMPTED: _GOING,
+    NodeState.TERMINATED: _GOING,
+    NodeState.UNKNOWN: _GOING,
     NodeState.DELETING: {},
 }
 
@@ -76,6 +109,10 @@ class Scheduling:
     preemptible: bool = False
     reserved: bool = False
     spot: bool = False
+    provisioning_model: str = ""
+    """STANDARD, SPOT or RESERVATION_BOUND; only REST has it."""
+    reservation_name: str = ""
+    termination_time_s: float | None = None
 
     @property
     def can_be_preempted(self) -> bool:
@@ -108,6 +145,47 @@ class DataDisk:
 
     source: str
     mode: str
+    worker_ids: tuple[str, ...] = ()
+    """Workers it is attached to; none means all. Only REST has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootDisk:
+    """How the workers' boot disks are encrypted."""
+
+    kms_key_name: str = ""
+    enable_confidential_compute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Something wrong that the service noticed on one worker."""
+
+    create_time_s: float
+    symptom_type: str
+    details: str
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """UpcomingMaintenance; `type` and `status` as the API spells them."""
+
+    type: str
+    can_reschedule: bool
+    window_start_s: float
+    window_end_s: float
+    latest_window_start_s: float
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuestAttribute:
+    """One entry that one worker told the control plane."""
+
+    namespace: str
+    key: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +206,18 @@ class NodeSpec:
     service_account: ServiceAccount | None = None
     data_disks: tuple[DataDisk, ...] = ()
     enable_secure_boot: bool = False
+    autocheckpoint_enabled: bool = False
+    boot_disk: BootDisk | None = None
+    rest_only: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that only REST has and nothing acts on, as JSON: kept and shown there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpdate:
+    """An UpdateNode that runs: its operation, and what the node becomes when it ends."""
+
+    operation: str
+    spec: NodeSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -145,6 +235,16 @@ class Node:
     has_capacity: bool = False
     operation: str = ""
     """The operation that ends when the node's present change does, or nothing."""
+    health: Health = Health.HEALTH_UNSPECIFIED
+    health_description: str = ""
+    symptoms: tuple[Symptom, ...] = ()
+    external_addresses: tuple[str, ...] = ()
+    """One per worker, or none at all."""
+    multislice: bool = False
+    maintenance: Maintenance | None = None
+    told: tuple[tuple[GuestAttribute, ...], ...] = ()
+    """What each worker itself has PUT, by worker."""
+    update: PendingUpdate | None = None
 
     @property
     def zone(self) -> str:

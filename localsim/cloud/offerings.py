@@ -1,7 +1,9 @@
 """What a zone offers, from the catalog: accelerator types and runtime versions; and the zones."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from localsim.cloud import filters
 from localsim.cloud.errors import not_found
 from localsim.cloud.names import ALL_ZONES, zone_of
 from localsim.cloud.nodes import AcceleratorConfig
@@ -25,6 +27,16 @@ class OfferedVersion:
     version: str
 
 
+_TYPE_FIELDS: Mapping[str, Callable[[OfferedType], str]] = {
+    "name": lambda offered: offered.name,
+    "type": lambda offered: offered.type,
+}
+_VERSION_FIELDS: Mapping[str, Callable[[OfferedVersion], str]] = {
+    "name": lambda offered: offered.name,
+    "version": lambda offered: offered.version,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """One zone of the project."""
@@ -33,13 +45,21 @@ class Location:
     zone: str
 
 
-def accelerator_types(parent: str) -> tuple[OfferedType, ...]:
-    """The types of a zone, or of all."""
-    return tuple(
-        _offered(where, kind)
-        for where in _zones(parent)
-        for kind in catalog.accelerator_types(zone=zone_of(where))
+_LOCATION_FIELDS: Mapping[str, Callable[[Location], str]] = {
+    "name": lambda location: location.name,
+    "location_id": lambda location: location.zone,
+    "locationId": lambda location: location.zone,
+}
+
+
+def accelerator_types(parent: str, where: str = "", order_by: str = "") -> tuple[OfferedType, ...]:
+    """The types of a zone, or of all, filtered and sorted; raises CloudError."""
+    found = (
+        _offered(zone, kind)
+        for zone in _zones(parent)
+        for kind in catalog.accelerator_types(zone=zone_of(zone))
     )
+    return filters.selected(found, _TYPE_FIELDS, where, order_by)
 
 
 def accelerator_type(name: str) -> OfferedType:
@@ -54,13 +74,19 @@ def accelerator_type(name: str) -> OfferedType:
     return _offered(parent, kind)
 
 
-def runtime_versions(parent: str) -> tuple[OfferedVersion, ...]:
-    """The runtime versions of a zone, or of all."""
-    return tuple(
-        OfferedVersion(f"{where}/runtimeVersions/{version}", version)
-        for where in _zones(parent)
+def runtime_versions(
+    parent: str, where: str = "", order_by: str = ""
+) -> tuple[OfferedVersion, ...]:
+    """The runtime versions of a zone, or of all, filtered and sorted; raises CloudError.
+
+    A node can have others too: as Google's, this list is not complete.
+    """
+    found = (
+        OfferedVersion(f"{zone}/runtimeVersions/{version}", version)
+        for zone in _zones(parent)
         for version in catalog.runtime_versions()
     )
+    return filters.selected(found, _VERSION_FIELDS, where, order_by)
 
 
 def runtime_version(name: str) -> OfferedVersion:
@@ -71,9 +97,10 @@ def runtime_version(name: str) -> OfferedVersion:
     return OfferedVersion(name, version)
 
 
-def locations(project: str) -> tuple[Location, ...]:
-    """Every zone of the catalog, as a location of `projects/P`."""
-    return tuple(Location(f"{project}/locations/{zone}", zone) for zone in catalog.zones())
+def locations(project: str, where: str = "") -> tuple[Location, ...]:
+    """Every zone of the catalog, as a location of `projects/P`; raises CloudError."""
+    found = (Location(f"{project}/locations/{zone}", zone) for zone in catalog.zones())
+    return filters.selected(found, _LOCATION_FIELDS, where, "")
 
 
 def _zones(parent: str) -> tuple[str, ...]:

@@ -1,33 +1,60 @@
-"""Beginning and ending long-running operations."""
+"""Beginning and ending long-running operations, and knowing a request that was sent twice."""
 
-from dataclasses import replace
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
 
-from localsim.cloud.errors import Code, Failure
+from localsim.cloud.errors import Code, Failure, invalid
 from localsim.cloud.nodes import Node
 from localsim.cloud.operations import Operation, Verb, operation_name
 from localsim.cloud.queued_resources import QueuedResource
+from localsim.cloud.records import encode
 from localsim.cloud.state import State
 
 
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What else a request holds, in a form that has one encoding."""
+
+    content: Any
+
+
 def begin(
-    state: State, target: str, verb: Verb, now_s: float, *, request_id: str = ""
+    state: State,
+    target: str,
+    verb: Verb,
+    now_s: float,
+    *,
+    request_id: str = "",
+    body: Any = None,
 ) -> Operation:
-    """A new operation on the resource named `target`."""
+    """A new operation on the resource named `target`; `body` is what `repeated` will compare."""
     parent = "/".join(target.split("/")[:4])
-    name = operation_name(parent, now_s, state.random(target))
-    operation = Operation(name, target, verb, create_time_s=now_s, request_id=request_id)
+    operation = Operation(
+        operation_name(parent, now_s, state.random(target)),
+        target,
+        verb,
+        create_time_s=now_s,
+        request_id=request_id,
+        request_digest=_digest(body) if request_id else "",
+        api_version=state.api_version,
+    )
     return state.operations.put(operation)
 
 
-def repeated(state: State, target: str, verb: Verb, request_id: str) -> Operation | None:
-    """The operation that the same request, sent before, has begun."""
+def repeated(
+    state: State, target: str, verb: Verb, request_id: str, body: Any = None
+) -> Operation | None:
+    """The operation that the same request, sent before, has begun.
+
+    Raises INVALID_ARGUMENT when the id came with another body for the same target.
+    """
     if not request_id:
         return None
-    asked = (target, verb, request_id)
-    return next(
-        (each for each in state.operations if (each.target, each.verb, each.request_id) == asked),
-        None,
-    )
+    found = state.operations.repeated(target, verb, request_id)
+    if found is not None and found.request_digest != _digest(body):
+        raise invalid(f"The request id '{request_id}' was used for another request.")
+    return found
 
 
 def succeed(
@@ -51,3 +78,14 @@ def fail(state: State, name: str, now_s: float, code: Code, message: str) -> Non
     operation = state.operations.find(name)
     if operation is not None:
         state.operations.put(replace(operation, end_time_s=now_s, failure=Failure(code, message)))
+
+
+def note_cancellation(state: State, operation: Operation) -> Operation:
+    """Write the client's wish into the operation's metadata."""
+    return state.operations.put(
+        replace(operation, cancel_requested=True, status_detail="Cancellation was requested.")
+    )
+
+
+def _digest(body: Any) -> str:
+    return hashlib.sha256(encode(_Body(body)).encode()).hexdigest()[:16]

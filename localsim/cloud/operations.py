@@ -17,6 +17,9 @@ class Verb(StrEnum):
     UPDATE = "update"
     STOP = "stop"
     START = "start"
+    RESET = "reset"
+    PERFORM_MAINTENANCE = "performMaintenance"
+    SIMULATE_MAINTENANCE = "simulateMaintenanceEvent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,11 @@ class Operation:
     """The target as it was at the end; neither after a deletion or a failure."""
     cancel_requested: bool = False
     request_id: str = ""
+    status_detail: str = ""
+    request_digest: str = ""
+    """Tells the request with `request_id` from another one that carries the same id."""
+    api_version: str = "v2"
+    """The version of the API it was begun with: how to show it to who does not say a version."""
 
     @property
     def is_done(self) -> bool:

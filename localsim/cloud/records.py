@@ -1,38 +1,79 @@
-"""Frozen dataclasses as JSON text and back, by their own type hints."""
+"""Frozen dataclasses as JSON text and back, by their own type hints.
+
+A field that holds its default is left out: most fields of a node do.
+"""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 Record = TypeVar("Record")
+Reader = Callable[[Any], Any]
+"""From parsed JSON to the value of a field."""
 
 
 def encode(record: Any) -> str:
     """The record as one JSON object."""
-    return json.dumps(asdict(record), separators=(",", ":"))
+    return _encoder.encode(record)
 
 
 def decode(kind: type[Record], text: str) -> Record:
     """The record of that kind; a field that the text lacks takes its default."""
-    found: Record = _build(kind, json.loads(text))
+    found: Record = _record_reader(kind)(json.loads(text))  # type: ignore[arg-type]
     return found
 
 
-_hints = cache(get_type_hints)
+def _fields_of(record: Any) -> dict[str, Any]:
+    values = ((name, getattr(record, name), default) for name, default in _defaults(type(record)))  # type: ignore[arg-type]
+    return {name: value for name, value, default in values if value != default}
 
 
-def _build(hint: Any, value: Any) -> Any:
-    if value is None or isinstance(value, dict) and get_origin(hint) is Mapping:
-        return value
+_encoder = json.JSONEncoder(default=_fields_of, separators=(",", ":"))
+
+
+@cache
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    return tuple((each.name, _default(each)) for each in fields(kind))
+
+
+def _default(each: "Field[Any]") -> Any:
+    if each.default_factory is not MISSING:
+        return each.default_factory()
+    return each.default  # MISSING equals no value
+
+
+@cache
+def _record_reader(kind: type) -> Reader:
+    readers = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
+    changing = {name: reader for name, reader in readers.items() if reader is not None}
+
+    def read(values: dict[str, Any]) -> Any:
+        for name in values.keys() & changing.keys():
+            if values[name] is not None:
+                values[name] = changing[name](values[name])
+        return kind(**values)
+
+    return read
+
+
+def _reader(hint: Any) -> Reader | None:
+    """How to read a value of that type; None when JSON has it as it is."""
+    if get_origin(hint) is Mapping:
+        return None
     if get_origin(hint) is tuple:
-        return tuple(_build(get_args(hint)[0], item) for item in value)
-    if type(None) in get_args(hint):
-        return _build(next(kind for kind in get_args(hint) if kind is not type(None)), value)
-    if not isinstance(hint, type):
-        return value
+        return _tuple_reader(_reader(get_args(hint)[0]))
+    if NoneType in get_args(hint):
+        return _reader(next(kind for kind in get_args(hint) if kind is not NoneType))
     if is_dataclass(hint):
-        return hint(**{name: _build(_hints(hint)[name], item) for name, item in value.items()})
-    return hint(value) if issubclass(hint, Enum) else value
+        return _record_reader(hint)  # type: ignore[arg-type]
+    return hint if isinstance(hint, type) and issubclass(hint, Enum) else None
+
+
+def _tuple_reader(item: Reader | None) -> Reader:
+    if item is None:
+        return tuple
+    return lambda values: tuple(item(value) for value in values)

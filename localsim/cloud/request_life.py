@@ -1,160 +1,152 @@
-"""What happens to a queued resource, and what happens to it because of its nodes."""
+"""What happens to a queued resource because of its nodes, and because of time."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from localsim.cloud import node_life, operation_life
+from localsim.cloud import capacity, node_life, node_power
 from localsim.cloud.agenda import Action
-from localsim.cloud.errors import Code, Failure, already_exists
+from localsim.cloud.errors import CloudError, Code, Failure
+from localsim.cloud.events import DestroySlice
 from localsim.cloud.nodes import Node, NodeSpec, NodeState
-from localsim.cloud.operations import Operation, Verb
 from localsim.cloud.queued_resources import (
-    REQUEST_TRANSITIONS,
     Initiator,
     QueuedResource,
-    QueuedResourceSpec,
     RequestEvent,
     RequestState,
-    Tier,
 )
+from localsim.cloud.request_moves import fail, move
 from localsim.cloud.state import State
-from localsim.cloud.transitions import follow
+
+LOST = (NodeState.PREEMPTED, NodeState.TERMINATED, NodeState.UNKNOWN)
+_ENDS = {
+    Initiator.USER: (Code.CANCELLED, "deleted"),
+    Initiator.SERVICE: (Code.ABORTED, "lost"),
+}
+"""Who ended a node -> what is said of it when its request was not ACTIVE yet."""
 
 
-def create(
-    state: State, name: str, spec: QueuedResourceSpec, request_id: str, now_s: float
-) -> Operation:
-    """File a request; the operation ends when it is accepted, long before there is a node."""
-    repeated = operation_life.repeated(state, name, Verb.CREATE, request_id)
-    if repeated is not None:
-        return repeated
-    if name in state.requests:
-        raise already_exists(name)
-    for wanted in spec.nodes:
-        if wanted.name in state.nodes:
-            raise already_exists(wanted.name)
-    operation = operation_life.begin(state, name, Verb.CREATE, now_s, request_id=request_id)
-    request = QueuedResource(
-        name=name,
-        spec=spec,
-        state=RequestState.CREATING,
-        initiator=Initiator.USER,
-        create_time_s=now_s,
-        operation=operation.name,
-    )
-    state.requests.put(request)
-    state.agenda.add(now_s, Action.ACCEPT_REQUEST, name)
-    return operation
-
-
-def accept(state: State, name: str, now_s: float) -> None:
-    """The request is filed: its operation ends."""
-    operation = state.requests.get(name).operation
-    request = _move(state, name, RequestEvent.ACCEPT, operation="")
-    operation_life.succeed(state, operation, now_s, request)
-    state.agenda.add(now_s + state.scenario.acceptance_delay_s, Action.ADMIT_REQUEST, name)
-
-
-def admit(state: State, name: str, now_s: float) -> None:
-    """Provision when there is capacity, wait when there is none."""
-    request = state.requests.get(name)
-    kinds = [wanted.spec.accelerator_type for wanted in request.spec.nodes]
-    if not all(state.has_capacity(request.zone, kind) for kind in kinds):
-        if request.state != RequestState.WAITING_FOR_RESOURCES:
-            _move(state, name, RequestEvent.WAIT)
-        return
-    taken = [wanted.name for wanted in request.spec.nodes if wanted.name in state.nodes]
-    if taken:
-        failure = Failure(Code.ALREADY_EXISTS, already_exists(taken[0]).message)
-        _move(state, name, RequestEvent.FAIL, failure=failure)
-        return
-    _move(state, name, RequestEvent.PROVISION)
-    for wanted in request.spec.nodes:
-        spec = _with_tier(wanted.spec, request.spec)
-        node_life.create_owned(state, wanted.name, spec, name, now_s)
-
-
-def admit_waiting(state: State, now_s: float) -> None:
-    """Offer freed capacity to the requests that wait, the oldest first."""
-    waiting = [each for each in state.requests if each.state == RequestState.WAITING_FOR_RESOURCES]
-    for request in sorted(waiting, key=lambda each: each.create_time_s):
-        admit(state, request.name, now_s)
-
-
-def node_is_ready(state: State, node: Node) -> None:
-    """ACTIVE when every node of the owner is up."""
+def node_is_ready(state: State, node: Node, now_s: float) -> None:
+    """ACTIVE when every node of the owner is up; its run, if it has a longest one, begins."""
     request = state.requests.find(node.queued_resource)
     if request is None or request.state != RequestState.PROVISIONING:
         return
-    nodes = [state.nodes.find(wanted.name) for wanted in request.spec.nodes]
-    if all(each is not None and each.state == NodeState.READY for each in nodes):
-        _move(state, request.name, RequestEvent.ACTIVATE)
+    nodes = state.nodes_by_owner[request.name]
+    if len(nodes) < len(request.spec.nodes) or any(n.state != NodeState.READY for n in nodes):
+        return
+    move(state, request.name, RequestEvent.ACTIVATE)
+    if request.spec.max_run_duration_s is not None:
+        _begin_run(state, nodes, request.name, now_s + request.spec.max_run_duration_s)
 
 
 def node_is_lost(state: State, node: Node, initiator: Initiator, now_s: float) -> None:
-    """Suspend the owner of a node that was preempted or deleted."""
+    """Suspend the owner of a node that is lost; the service repairs a multislice instead."""
     request = state.requests.find(node.queued_resource)
     if request is None:
         return
-    if request.state == RequestState.ACTIVE:
-        _move(state, request.name, RequestEvent.LOSE_NODE, initiator=initiator)
+    if request.state != RequestState.ACTIVE:
+        code, end = _ENDS[initiator]
+        failure = Failure(code, f"'{node.name}' was {end} while it was provisioned.")
+        _fail_provisioning(state, request, failure, now_s, initiator)
+    elif initiator is Initiator.SERVICE and node.multislice:
         due_s = now_s + state.scenario.suspension_delay_s
-        state.agenda.add(due_s, Action.SUSPEND_REQUEST, request.name)
+        state.agenda.add(due_s, Action.REPAIR_REQUEST, request.name)
     else:
-        failure = Failure(Code.CANCELLED, f"'{node.name}' was deleted while it was provisioned.")
-        node_failed(state, node, initiator, failure)
+        _lose(state, request, initiator, now_s)
 
 
-def node_failed(state: State, node: Node, initiator: Initiator, failure: Failure) -> None:
+def node_failed(
+    state: State, node: Node, initiator: Initiator, failure: Failure, now_s: float
+) -> None:
     """Fail the owner of a node that is gone before all of the owner's were READY."""
     request = state.requests.find(node.queued_resource)
-    if request is not None and request.state == RequestState.PROVISIONING:
-        _move(state, request.name, RequestEvent.FAIL, initiator=initiator, failure=failure)
+    if request is None:
+        return
+    if request.state == RequestState.ACTIVE and node.name not in state.nodes:
+        _lose(state, request, initiator, now_s)  # the new node of a repair did not come up
+    _fail_provisioning(state, request, failure, now_s, initiator)
+
+
+def stocked_out(state: State, node: Node, now_s: float) -> None:
+    """The capacity that the owner of a node was promised is gone at the last moment."""
+    failure = Failure(Code.RESOURCE_EXHAUSTED, capacity.stock_out_late(node))
+    node_life.give_up(state, node, failure.code, failure.message, now_s)
+    node_failed(state, node, Initiator.SERVICE, failure, now_s)
+
+
+def repair(state: State, name: str, now_s: float) -> None:
+    """Make the lost nodes of an ACTIVE multislice anew, where there is capacity; restart the rest.
+
+    The request stays ACTIVE meanwhile, with its nodes telling the truth.
+    """
+    request = state.requests.get(name)
+    if request.state != RequestState.ACTIVE:
+        return
+    nodes = state.nodes_by_owner[name]
+    renewed = [n for n in nodes if n.state in LOST and _is_renewed(state, n, now_s)]
+    if renewed:
+        for node in nodes:
+            if node.state == NodeState.READY:
+                node_power.restart(state, node)
+
+
+def repair_all(state: State, now_s: float) -> None:
+    """Go on with the repairs that waited for capacity."""
+    for request in state.requests_by_state[RequestState.ACTIVE]:
+        is_multislice = len(request.spec.nodes) > 1
+        if is_multislice and not state.agenda.has(Action.REPAIR_REQUEST, request.name):
+            repair(state, request.name, now_s)
+
+
+def end_run(state: State, name: str, now_s: float) -> None:
+    """The longest run of a request is over: its nodes are deleted, and it is suspended."""
+    request = state.requests.get(name)
+    if request.state != RequestState.ACTIVE:
+        return
+    _lose(state, request, Initiator.SERVICE, now_s)
+    for node in state.nodes_by_owner[name]:
+        if node.state != NodeState.DELETING:
+            node_life.delete(state, node.name, now_s)
 
 
 def suspend(state: State, name: str, _now_s: float) -> None:
     """SUSPENDED: it does not come back by itself, and holds quota until it is deleted."""
-    _move(state, name, RequestEvent.SUSPEND, initiator=state.requests.get(name).initiator)
+    move(state, name, RequestEvent.SUSPEND, initiator=state.requests.get(name).initiator)
 
 
-def delete(state: State, name: str, request_id: str, now_s: float, *, force: bool) -> Operation:
-    """Begin to delete a request, its nodes first; ACTIVE needs force."""
-    repeated = operation_life.repeated(state, name, Verb.DELETE, request_id)
-    if repeated is not None:
-        return repeated
-    request = state.requests.get(name)
-    event = RequestEvent.FORCE_DELETE if force else RequestEvent.DELETE
-    follow(REQUEST_TRANSITIONS, name, request.state, event)
-    operation = operation_life.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
-    state.agenda.cancel(name)
-    _move(state, name, event, operation=operation.name, initiator=Initiator.USER)
-    for node in _nodes(state, name):
-        if node.state != NodeState.DELETING:
-            node_life.delete(state, node.name, now_s)
-    state.agenda.add(now_s + state.scenario.deletion_delay_s, Action.REMOVE_REQUEST, name)
-    return operation
+def _lose(state: State, request: QueuedResource, initiator: Initiator, now_s: float) -> None:
+    move(state, request.name, RequestEvent.LOSE_NODE, initiator=initiator)
+    due_s = now_s + state.scenario.suspension_delay_s
+    state.agenda.add(due_s, Action.SUSPEND_REQUEST, request.name)
 
 
-def removed(state: State, name: str, now_s: float) -> None:
-    """The request is gone."""
-    request = state.requests.get(name)
-    state.requests.remove(name)
-    operation_life.succeed(state, request.operation, now_s)
+def _fail_provisioning(
+    state: State, request: QueuedResource, failure: Failure, now_s: float, initiator: Initiator
+) -> None:
+    if request.state == RequestState.PROVISIONING:
+        fail(state, request, failure, now_s, initiator)
 
 
-def _nodes(state: State, owner: str) -> list[Node]:
-    return [node for node in state.nodes if node.queued_resource == owner]
+def _begin_run(state: State, nodes: list[Node], owner: str, end_s: float) -> None:
+    state.agenda.add(end_s, Action.END_RUN, owner)
+    for node in nodes:
+        scheduling = replace(node.spec.scheduling, termination_time_s=end_s)
+        state.nodes.put(replace(node, spec=replace(node.spec, scheduling=scheduling)))
 
 
-def _move(state: State, name: str, event: RequestEvent, **changes: Any) -> QueuedResource:
-    request = state.requests.get(name)
-    following = follow(REQUEST_TRANSITIONS, name, request.state, event)
-    who = {"initiator": Initiator.SERVICE, **changes}
-    return state.requests.put(replace(request, state=following, **who))
-
-
-def _with_tier(spec: NodeSpec, request: QueuedResourceSpec) -> NodeSpec:
-    scheduling = replace(
-        spec.scheduling, spot=request.tier == Tier.SPOT, reserved=bool(request.reservation_name)
+def _is_renewed(state: State, node: Node, now_s: float) -> bool:
+    parent = node.name.partition("/nodes/")[0]
+    granted: Sequence[NodeSpec] | None = [node.spec]
+    if not node.has_capacity:
+        try:
+            granted = capacity.granted_specs(state, parent, [node.spec], now_s)
+        except CloudError:  # its reservation is gone
+            granted = None
+    if granted is None:
+        return False
+    state.agenda.cancel(node.name)
+    state.nodes.remove(node.name)
+    state.events.append(DestroySlice(node))
+    node_life.create_owned(
+        state, node.name, granted[0], node.queued_resource, now_s, multislice=True
     )
-    return replace(spec, scheduling=scheduling)
+    return True

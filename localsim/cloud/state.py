@@ -1,16 +1,19 @@
 """Everything the simulated Cloud TPU knows, in memory and on disk alike."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
+from localsim.cloud import quota_pools
 from localsim.cloud.agenda import Agenda
 from localsim.cloud.collection import Collection
-from localsim.cloud.database import transaction
+from localsim.cloud.conditions import Conditions
+from localsim.cloud.counters import Counters
 from localsim.cloud.events import Event
+from localsim.cloud.journal import Journal
 from localsim.cloud.nodes import Node
-from localsim.cloud.operations import Operation
+from localsim.cloud.operation_log import Operations
 from localsim.cloud.queued_resources import QueuedResource
 from localsim.cloud.scenario import Scenario
 
@@ -23,32 +26,40 @@ class State:
 
     def __init__(self, connection: sqlite3.Connection, scenario: Scenario) -> None:
         """Read what an earlier run left in the database."""
-        self._connection = connection
-        self._undo: list[Callable[[], object]] = []
-        self.scenario = scenario
-        self.nodes = Collection(connection, "tpu_nodes", Node, self._undo)
-        self.requests = Collection(connection, "tpu_queued_resources", QueuedResource, self._undo)
-        self.operations = Collection(connection, "tpu_operations", Operation, self._undo)
-        self.agenda = Agenda(connection, self._undo)
+        self.journal = journal = Journal(connection)
+        self.conditions = Conditions(journal, scenario)
+        self.api_version = "v2"
+        """The version of the API that the call at hand speaks, for the operations it begins."""
+        self.nodes = Collection(journal, "tpu_nodes", Node)
+        self.nodes_by_owner = self.nodes.index(lambda node: _named(node.queued_resource))
+        self.nodes_by_address = self.nodes.index(lambda node: node.addresses)
+        self.slices_held = self.nodes.tally(quota_pools.slices_held)
+        self.reserved_held = self.nodes.tally(quota_pools.reserved_held)
+        self.addresses_held = self.nodes.tally(quota_pools.addresses_held)
+        self.quota_held_by_nodes = self.nodes.tally(quota_pools.held_by_node)
+        self.requests = Collection(journal, "tpu_queued_resources", QueuedResource)
+        self.requests_by_state = self.requests.index(lambda request: (request.state,))
+        self.quota_held_by_requests = self.requests.tally(quota_pools.held_by_request)
+        self.operations = Operations(journal)
+        self.agenda = Agenda(journal)
+        self._counters = Counters(journal)
         self.events: list[Event] = []
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS tpu_counters (name TEXT PRIMARY KEY, value INTEGER)"
-        )
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario in force."""
+        return self.conditions.scenario
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """All of the block, on disk when it ends; or nothing of it, neither there nor in memory."""
-        events = list(self.events)
+        """All of the block, on disk when the outermost ends; or nothing, neither there nor here."""
+        mark = len(self.events)
         try:
-            with transaction(self._connection):
+            with self.journal.change():
                 yield
         except BaseException:
-            for undo in reversed(self._undo):
-                undo()
-            self.events[:] = events
+            del self.events[mark:]
             raise
-        finally:
-            self._undo.clear()
 
     def random(self, subject: str) -> Random:
         """A fresh source of draws about the subject; the same history draws the same numbers."""
@@ -56,33 +67,16 @@ class State:
 
     def count(self, name: str, step: int = 1) -> int:
         """Add to a counter and return what it was before."""
-        ((after,),) = self._connection.execute(
-            "INSERT INTO tpu_counters VALUES (?1, ?2)"
-            " ON CONFLICT DO UPDATE SET value = value + ?2 RETURNING value",
-            (name, step),
-        )
-        return int(after) - step
+        return self._counters.add(name, step)
 
     def new_addresses(self, count: int) -> tuple[str, ...]:
         """Internal addresses that no live node has."""
-        taken = {address for node in self.nodes for address in node.addresses}
         found: list[str] = []
         while len(found) < count:
             address = _dotted(FIRST_ADDRESS + self.count("addresses") % (ADDRESSES - 3))
-            if address not in taken:
+            if address not in self.nodes_by_address:
                 found.append(address)
         return tuple(found)
-
-    def has_capacity(self, zone: str, accelerator_type: str) -> bool:
-        """Whether one more slice of the type can be had in the zone now."""
-        limit = self.scenario.limit(zone, accelerator_type)
-        if limit == float("inf"):
-            return True
-        return limit > sum(
-            node.has_capacity
-            and (node.zone, node.spec.accelerator_type) == (zone, accelerator_type)
-            for node in self.nodes
-        )
 
     def clear(self) -> None:
         """Forget every resource; counters go on, so that no id or address comes again."""
@@ -90,6 +84,10 @@ class State:
             for name in [each.name for each in collection]:
                 collection.remove(name)
         self.agenda.clear()
+
+
+def _named(name: str) -> tuple[str, ...]:
+    return (name,) if name else ()
 
 
 def _dotted(number: int) -> str:

@@ -4,10 +4,8 @@ from contextlib import closing
 from dataclasses import asdict
 
 import pytest
+from cloud_rig import NODE, REQUEST, SINGLE, SPOT, START_S, WORKER, ZONE, Rig
 
-from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.database import open_database
 from localsim.cloud.errors import CloudError, Code
 from localsim.cloud.events import (
     BootSlice,
@@ -16,7 +14,7 @@ from localsim.cloud.events import (
     NoticePreemption,
     StopSlice,
 )
-from localsim.cloud.nodes import NodeSpec, NodeState, Scheduling, WorkerIdentity
+from localsim.cloud.nodes import NodeSpec, NodeState
 from localsim.cloud.queued_resources import (
     QueuedResourceSpec,
     RequestedNode,
@@ -25,61 +23,7 @@ from localsim.cloud.queued_resources import (
 )
 from localsim.cloud.scenario import Scenario
 
-ZONE = "projects/demo/locations/us-west4-a"
-NODE = f"{ZONE}/nodes/a"
-REQUEST = f"{ZONE}/queuedResources/q"
-SPOT = NodeSpec("v5litepod-16", "v2-alpha-tpuv5-lite", scheduling=Scheduling(spot=True))
-SINGLE = NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite")
-WORKER = WorkerIdentity("t1v-n-0-w-0", "ssh-ed25519 AAAA")
-START_S = 1_800_000_000.0
-
-
-class Rig:
-    """A cloud on disk that can be killed and started again."""
-
-    def __init__(self, path, scenario):
-        self.path = path
-        self.scenario = scenario
-        self.clock = Clock(manual_start_s=START_S)
-        self.connection = None
-        self.restart()
-
-    def close(self):
-        if self.connection is not None:
-            self.connection.close()
-
-    def restart(self):
-        self.close()
-        self.connection = open_database(self.path)
-        self.cloud = Cloud(
-            self.connection,
-            self.clock,
-            project="demo",
-            project_number=7,
-            scenario=self.scenario,
-        )
-
-    def tick(self, seconds=0.0):
-        self.clock.advance(seconds)
-        return self.cloud.tick()
-
-    def state(self, name=NODE):
-        return self.cloud.get_node(name).state
-
-    def request_state(self):
-        return self.cloud.get_queued_resource(REQUEST).state
-
-    def ready(self, node_id="a", spec=SPOT):
-        self.cloud.create_node(ZONE, node_id, spec)
-        for event in self.tick(1):
-            self.cloud.slice_booted(event.node.name, [WORKER] * len(event.node.addresses))
-        return self.cloud.get_node(f"{ZONE}/nodes/{node_id}")
-
-
-@pytest.fixture
-def rig(tmp_path):
-    with closing(Rig(tmp_path / "state.sqlite", Scenario())) as found:
-        yield found
+pytest_plugins = ("cloud_fixtures",)
 
 
 def request(node_id="a", tier=Tier.SPOT):
@@ -233,11 +177,11 @@ def test_the_same_seed_draws_the_same_notices_and_about_half_get_none(tmp_path):
 def test_metadata_changes_reach_the_workers(rig):
     rig.ready()
     rig.cloud.update_node(NODE, {"metadata": {"ssh-keys": "u:k"}})
-    (event,) = rig.tick()
+    (event,) = rig.tick(1)
     assert isinstance(event, MetadataChanged)
     assert event.node.metadata == {"ssh-keys": "u:k"}
     rig.cloud.update_node(NODE, {"description": "x"})
-    assert rig.tick() == []
+    assert rig.tick(1) == []
 
 
 def test_addresses_are_unique_and_are_not_reused_at_once(rig):

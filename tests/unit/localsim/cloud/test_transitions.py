@@ -17,7 +17,9 @@ def edges(table) -> set[str]:
 
 
 def test_the_life_of_a_node():
-    deletable = {"CREATING", "READY", "STOPPING", "STOPPED", "STARTING", "PREEMPTED"}
+    deletable = set(NodeState) - {"DELETING"}
+    coming_back = {"RESTARTING", "REPAIRING"}
+    up_or_coming_back = {"READY", *coming_back}
     assert edges(NODE_TRANSITIONS) == {
         "CREATING -boot-> READY",
         "READY -boot-> READY",
@@ -27,14 +29,20 @@ def test_the_life_of_a_node():
         "STOPPED -start-> STARTING",
         "STARTING -boot-> READY",
         "STARTING -fail to boot-> STOPPED",
-        "READY -preempt-> PREEMPTED",
+        "READY -restart-> RESTARTING",
+        "READY -repair-> REPAIRING",
+    } | {f"{state} -boot-> READY" for state in coming_back} | {
+        f"{state} -fail to boot-> UNKNOWN" for state in coming_back
+    } | {f"{state} -preempt-> PREEMPTED" for state in up_or_coming_back} | {
+        f"{state} -expire-> TERMINATED" for state in up_or_coming_back
     } | {f"{state} -delete-> DELETING" for state in deletable}
 
 
 def test_the_life_of_a_queued_resource():
-    by_force = {"ACCEPTED", "WAITING_FOR_RESOURCES", "ACTIVE", "SUSPENDED", "FAILED"}
+    by_force = {"ACCEPTED", "WAITING_FOR_RESOURCES", "ACTIVE", "SUSPENDING", "SUSPENDED", "FAILED"}
     assert edges(REQUEST_TRANSITIONS) == {
         "CREATING -accept-> ACCEPTED",
+        "CREATING -fail-> FAILED",
         "ACCEPTED -wait-> WAITING_FOR_RESOURCES",
         "ACCEPTED -provision-> PROVISIONING",
         "ACCEPTED -fail-> FAILED",
@@ -43,9 +51,11 @@ def test_the_life_of_a_queued_resource():
         "PROVISIONING -activate-> ACTIVE",
         "PROVISIONING -fail-> FAILED",
         "ACTIVE -lose node-> SUSPENDING",
+        "ACTIVE -reset-> ACCEPTED",
         "SUSPENDING -suspend-> SUSPENDED",
+        "SUSPENDED -reset-> ACCEPTED",
     } | {f"{state} -delete with force-> DELETING" for state in by_force} | {
-        f"{state} -delete-> DELETING" for state in by_force - {"ACTIVE"}
+        f"{state} -delete-> DELETING" for state in by_force - {"ACTIVE", "SUSPENDING"}
     }
 
 

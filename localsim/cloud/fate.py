@@ -1,0 +1,52 @@
+"""What a scenario has in store for a node that is up: the end of a spot life, and maintenance."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from localsim.cloud import maintenance, node_life
+from localsim.cloud.agenda import Action
+from localsim.cloud.distributions import drawn
+from localsim.cloud.maintenance import Announcement
+from localsim.cloud.nodes import NODE_TRANSITIONS, Node, NodeEvent
+from localsim.cloud.state import State
+
+NOTICE_S = 7 * 86400.0
+"""How long before scheduled maintenance it is announced."""
+
+
+def promise(state: State, node: Node, now_s: float) -> None:
+    """Put on the agenda what will come over a node that is READY for the first time."""
+    lifetime = state.scenario.spot_lifetime_s
+    if node.spot and lifetime is not None:
+        life_s = drawn(lifetime, lambda: state.random(f"{node.name}/life"))
+        state.agenda.add(now_s + life_s, Action.END_SPOT_LIFE, node.name)
+    plan = _plan(state, node)
+    if plan is not None:
+        due_s = now_s + plan["after_s"]
+        state.agenda.add(due_s, Action.ANNOUNCE_MAINTENANCE, node.name)
+
+
+def end_spot_life(state: State, name: str, now_s: float) -> None:
+    """Preempt the node, with a notice or without; it may be on its way out already."""
+    node = state.nodes.get(name)
+    is_going = state.agenda.has(Action.PREEMPT_NODE, name)
+    if not is_going and NodeEvent.PREEMPT in NODE_TRANSITIONS[node.state]:
+        node_life.preempt(state, name, None, now_s)
+
+
+def announce_maintenance(state: State, name: str, now_s: float) -> None:
+    """Announce what the scenario plans; a node that is not READY then has none."""
+    node = state.nodes.get(name)
+    plan = _plan(state, node)
+    if plan is None or NodeEvent.REPAIR not in NODE_TRANSITIONS[node.state]:
+        return
+    asked = {key: plan[key] for key in ("window_s", "type", "can_reschedule") if key in plan}
+    announcement = Announcement(starts_in_s=plan.get("notice_s", NOTICE_S), **asked)
+    maintenance.announce(state, name, announcement, now_s)
+
+
+def _plan(state: State, node: Node) -> Mapping[str, Any] | None:
+    """The first of the scenario's maintenance entries that is for nodes of that id."""
+    plans = state.scenario.maintenance
+    return next((each for each in plans if fnmatchcase(node.node_id, each["nodes"])), None)

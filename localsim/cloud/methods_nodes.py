@@ -1,0 +1,132 @@
+"""Nodes, as clients ask for them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from localsim.cloud import (
+    guest_attributes,
+    maintenance,
+    node_life,
+    node_power,
+    node_update,
+    operation_life,
+    request_life,
+    reservations,
+    validation,
+)
+from localsim.cloud.collection import Page, page_of
+from localsim.cloud.methods import Methods
+from localsim.cloud.names import checked_id, checked_request_id
+from localsim.cloud.nodes import GuestAttribute, Node, NodeSpec
+from localsim.cloud.operations import Operation, Verb
+from localsim.cloud.queued_resources import Initiator
+from localsim.cloud.reservations import Reservation
+
+
+class NodeMethods(Methods):
+    """List, get, create, delete, stop, start, update, maintain, and what the workers tell."""
+
+    def list_nodes(self, parent: str, page_size: int = 0, page_token: str = "") -> Page[Node]:
+        """Nodes of a zone, or of all (`-`)."""
+        parent = self._project.parent(parent)
+        return self._reached(parent, self._state.nodes.page(parent, page_size, page_token))
+
+    def get_node(self, name: str) -> Node:
+        """One node."""
+        return self._state.nodes.get(self._node(name))
+
+    def create_node(
+        self, parent: str, node_id: str, spec: NodeSpec, request_id: str = ""
+    ) -> Operation:
+        """Ask for a node; the operation ends when it is READY or there is no capacity."""
+        zone = self._project.zone(parent)
+        name = f"{zone}/nodes/{checked_id('node id', node_id)}"
+        wanted = validation.checked_node(zone, spec)
+        request_id = checked_request_id(request_id)
+        with self._state.change():
+            return node_life.create(
+                self._state, name, wanted, self._clock.now(), request_id=request_id
+            )
+
+    def delete_node(self, name: str, request_id: str = "") -> Operation:
+        """Delete a node; a queued resource that owns it is suspended."""
+        full_name, now_s = self._node(name), self._clock.now()
+        request_id = checked_request_id(request_id)
+        with self._state.change():
+            sent = operation_life.repeated(self._state, full_name, Verb.DELETE, request_id)
+            if sent is not None:
+                return sent
+            node = self._state.nodes.get(full_name)
+            operation = node_life.delete(self._state, full_name, now_s, request_id=request_id)
+            request_life.node_is_lost(self._state, node, Initiator.USER, now_s)
+            return operation
+
+    def stop_node(self, name: str) -> Operation:
+        """Stop a node of one worker."""
+        with self._state.change():
+            return node_power.stop(self._state, self._node(name), self._clock.now())
+
+    def start_node(self, name: str) -> Operation:
+        """Start a stopped node."""
+        with self._state.change():
+            return node_power.start(self._state, self._node(name), self._clock.now())
+
+    def update_node(self, name: str, changes: Mapping[str, Any]) -> Operation:
+        """Replace whole fields of a READY node, by the paths of `node_update.UPDATABLE`."""
+        with self._state.change():
+            return node_update.begin(self._state, self._node(name), changes, self._clock.now())
+
+    def guest_attributes(
+        self, name: str, query_path: str = "", worker_ids: Sequence[str] = ()
+    ) -> tuple[tuple[GuestAttribute, ...], ...]:
+        """What each asked worker tells about itself."""
+        return guest_attributes.of_workers(self.get_node(name), query_path, worker_ids)
+
+    def put_guest_attribute(
+        self, node_name: str, worker_index: int, namespace: str, key: str, value: str
+    ) -> None:
+        """Not a method of the API: a program on a worker PUTs it on its metadata server."""
+        told = GuestAttribute(namespace, key, value)
+        with self._state.change():
+            guest_attributes.put(self._state, self.get_node(node_name), worker_index, told)
+
+    def delete_guest_attribute(
+        self, node_name: str, worker_index: int, namespace: str, key: str
+    ) -> None:
+        """Not a method of the API: a program on a worker takes back what it has PUT."""
+        with self._state.change():
+            node = self.get_node(node_name)
+            guest_attributes.remove(self._state, node, worker_index, namespace, key)
+
+    def announce_maintenance(self, node_name: str, announcement: maintenance.Announcement) -> Node:
+        """Not a method of the API: the service plans maintenance of a READY node."""
+        with self._state.change():
+            name, now_s = self._node(node_name), self._clock.now()
+            return maintenance.announce(self._state, name, announcement, now_s)
+
+    def perform_maintenance(self, name: str) -> Operation:
+        """Begin the maintenance that is announced for a node, now."""
+        with self._state.change():
+            return maintenance.perform(self._state, self._node(name), self._clock.now())
+
+    def simulate_maintenance_event(self, name: str, worker_ids: Sequence[str] = ()) -> Operation:
+        """Do to one worker (the first named, else worker 0) what a maintenance event does."""
+        with self._state.change():
+            now_s = self._clock.now()
+            return maintenance.simulate(self._state, self._node(name), worker_ids, now_s)
+
+    def generate_service_identity(self, parent: str) -> str:
+        """The e-mail address of the project's Cloud TPU service agent."""
+        self._project.zone(parent)
+        return self._project.service_agent
+
+    def list_reservations(
+        self, parent: str, page_size: int = 0, page_token: str = ""
+    ) -> Page[Reservation]:
+        """Reservations of a zone, or of all; a page size of 0 has no limit."""
+        where = self._project.parent(parent)
+        found = reservations.listed(self._state, where, self._clock.now())
+        return page_of(found, page_size, page_token) if page_size else Page(found)
+
+    def _node(self, name: str) -> str:
+        return self._project.resource(name, "nodes")

@@ -1,0 +1,55 @@
+"""What there is to ask for: accelerator types, runtime versions, zones."""
+
+from localsim.cloud import offerings
+from localsim.cloud.collection import Page, page_of
+from localsim.cloud.methods import Methods
+
+
+class OfferingMethods(Methods):
+    """Lists from the catalog."""
+
+    def list_accelerator_types(
+        self,
+        parent: str,
+        page_size: int = 0,
+        page_token: str = "",
+        where: str = "",
+        order_by: str = "",
+    ) -> Page[offerings.OfferedType]:
+        """Accelerator types of a zone, or of all; `where` is the request's filter."""
+        parent = self._project.parent(parent)
+        found = offerings.accelerator_types(parent, where, order_by)
+        return self._reached(parent, page_of(found, page_size, page_token))
+
+    def get_accelerator_type(self, name: str) -> offerings.OfferedType:
+        """One accelerator type in a zone."""
+        return offerings.accelerator_type(self._project.resource(name, "acceleratorTypes"))
+
+    def list_runtime_versions(
+        self,
+        parent: str,
+        page_size: int = 0,
+        page_token: str = "",
+        where: str = "",
+        order_by: str = "",
+    ) -> Page[offerings.OfferedVersion]:
+        """Runtime versions of a zone, or of all; `where` is the request's filter."""
+        parent = self._project.parent(parent)
+        found = offerings.runtime_versions(parent, where, order_by)
+        return self._reached(parent, page_of(found, page_size, page_token))
+
+    def get_runtime_version(self, name: str) -> offerings.OfferedVersion:
+        """One runtime version in a zone."""
+        return offerings.runtime_version(self._project.resource(name, "runtimeVersions"))
+
+    def list_locations(
+        self, project: str, page_size: int = 0, page_token: str = "", where: str = ""
+    ) -> Page[offerings.Location]:
+        """The zones of `projects/P`; `where` is the request's filter."""
+        found = offerings.locations(self._project.whole(project), where)
+        return page_of(found, page_size, page_token)
+
+    def get_location(self, name: str) -> offerings.Location:
+        """One zone."""
+        zone = self._project.zone(name)
+        return offerings.Location(zone, zone.rpartition("/")[2])

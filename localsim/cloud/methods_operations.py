@@ -1,0 +1,59 @@
+"""Long-running operations, as clients follow them."""
+
+from collections.abc import Callable, Mapping
+
+from localsim.cloud import filters, node_life, operation_life
+from localsim.cloud.collection import Page, page_of
+from localsim.cloud.errors import Code
+from localsim.cloud.methods import Methods
+from localsim.cloud.names import ALL_ZONES, zone_of
+from localsim.cloud.operations import Operation
+
+_FIELDS: Mapping[str, Callable[[Operation], str]] = {
+    "name": lambda operation: operation.name,
+    "done": lambda operation: str(operation.is_done).lower(),
+    "metadata.target": lambda operation: operation.target,
+    "metadata.verb": lambda operation: operation.verb,
+}
+
+
+class OperationMethods(Methods):
+    """List, get, delete, cancel."""
+
+    def list_operations(
+        self, parent: str, page_size: int = 0, page_token: str = "", where: str = ""
+    ) -> Page[Operation]:
+        """Operations of a zone, or of all; `where` is the request's filter."""
+        parent = self._project.parent(parent)
+        if not where:
+            page = self._state.operations.page(parent, page_size, page_token)
+            return self._reached(parent, page)
+        there = [each for each in self._state.operations if _is_in(zone_of(parent), each)]
+        found = filters.selected(there, _FIELDS, where, "")
+        return self._reached(parent, page_of(found, page_size, page_token))
+
+    def get_operation(self, name: str) -> Operation:
+        """One operation."""
+        return self._state.operations.get(self._project.resource(name, "operations"))
+
+    def delete_operation(self, name: str) -> None:
+        """Forget an operation; what it does goes on."""
+        with self._state.change():
+            self._state.operations.remove(self.get_operation(name).name)
+
+    def cancel_operation(self, name: str) -> None:
+        """Note the wish; a node that waits for its capacity is given up, all else goes on."""
+        state = self._state
+        with state.change():
+            operation = self.get_operation(name)
+            if operation.is_done:
+                return
+            operation_life.note_cancellation(state, operation)
+            node = state.nodes.find(operation.target)
+            if node is not None and node_life.is_waiting(node):
+                sentence = "The operation was cancelled."
+                node_life.give_up(state, node, Code.CANCELLED, sentence, self._clock.now())
+
+
+def _is_in(zone: str, operation: Operation) -> bool:
+    return zone in (ALL_ZONES, zone_of(operation.name))

@@ -1,0 +1,98 @@
+"""What the owner of the simulated cloud does to it, and no client of the API can."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from localsim.cloud import capacity, due
+from localsim.cloud.conditions import Standing
+from localsim.cloud.events import BootSlice, Event
+from localsim.cloud.faults import Fault, LateKeys, NeverBoots, UnreachableZone, Verdict
+from localsim.cloud.methods import Methods
+from localsim.cloud.scenario import Scenario
+
+
+class ScenarioMethods(Methods):
+    """The scenario and the faults; every change survives a restart."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario in force."""
+        return self._state.scenario
+
+    def begin_scenario(self) -> None:
+        """Start its time, unless an earlier run under the same scenario did."""
+        if not self._state.conditions.has_begun:
+            with self._state.change():
+                self._restart_scenario()
+
+    def change_scenario(self, settings: Mapping[str, Any]) -> Scenario:
+        """Merge settings into the scenario, null meaning the default; raises ScenarioError."""
+        with self._state.change():
+            self._state.conditions.change(settings)
+            self._follow_scenario()
+        return self._state.scenario
+
+    def add_fault(self, text: str) -> None:
+        """Let something go wrong from now on, as `faults.GRAMMAR`; raises ScenarioError."""
+        with self._state.change():
+            self._state.conditions.add_fault(text)
+            self._follow_scenario()
+
+    def faults(self) -> tuple[Standing, ...]:
+        """The faults that stand, those of the scenario among them."""
+        return self._state.conditions.standing
+
+    def clear_faults(self) -> None:
+        """Let nothing go wrong any more, those of the scenario neither."""
+        with self._state.change():
+            self._state.conditions.clear_faults()
+            self._follow_scenario()
+
+    def meet_fault(self, method: str) -> Verdict | None:
+        """Count a call of the method (`GetNode`); what goes wrong with it on purpose, or None."""
+        if not self._state.conditions.concerns(method):
+            return None
+        with self._state.change():
+            return self._state.conditions.meet(method)
+
+    def under_conditions(self, event: Event) -> Event:
+        """The event with what the scenario and the faults do to the workers it boots."""
+        if not isinstance(event, BootSlice):
+            return event
+        node_id, conditions = event.node.node_id, self._state.conditions
+
+        def concerns_workers(fault: Fault) -> bool:
+            return isinstance(fault, NeverBoots | LateKeys) and fnmatchcase(node_id, fault.node)
+
+        if any(concerns_workers(each.fault) for each in conditions.standing):
+            with self._state.change():
+                conditions.strike(concerns_workers)
+        return replace(
+            event,
+            never_boots=conditions.never_boots(node_id, len(event.node.addresses)),
+            ssh_keys_delay_s=conditions.ssh_keys_delay_s(node_id),
+            workers=self._state.scenario.workers != "none",
+        )
+
+    def _is_closed(self, zone: str) -> bool:
+        return zone in self._state.scenario.closed_zones
+
+    def _is_unreachable(self, zone: str) -> bool:
+        conditions = self._state.conditions
+        if zone not in conditions.unreachable():
+            return False
+        with self._state.change():
+            conditions.strike(lambda fault: fault == UnreachableZone(zone))
+        return True
+
+    def _restart_scenario(self) -> None:
+        """As it was given, from its beginning; only within a change."""
+        self._state.conditions.begin(self._clock.now())
+        self._follow_scenario()
+
+    def _follow_scenario(self) -> None:
+        now_s = self._clock.now()
+        capacity.plan(self._state, now_s)
+        due.offer_capacity(self._state, now_s)
