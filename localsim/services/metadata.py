@@ -9,8 +9,10 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from localsim.http_log import HTTP_LOG
+from localsim.services import guest_attributes
 from localsim.services.guard import guard
-from localsim.workers.attributes import Secret, Tree
+from localsim.workers.attributes import Numbered, Record, Secret, Tree, Verbatim
 from localsim.workers.worker import Worker
 
 ROOT = "computeMetadata"
@@ -19,7 +21,7 @@ GOOGLE = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 MAX_WAIT_S = 3600.0
 _NAMES = ("metadata.google.internal", "metadata", "169.254.169.254")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Answer: TypeAlias = "Tree | str | tuple[str, ...] | Secret"
+Answer: TypeAlias = "Tree | str | tuple[str, ...] | Record | Secret"
 
 
 class MetadataServer:
@@ -35,7 +37,8 @@ class MetadataServer:
 
 async def open_metadata(worker: Worker, listening: socket.socket) -> MetadataServer:
     """Serve the worker's metadata on a listening socket."""
-    runner = web.AppRunner(_application(worker, listening), access_log=None, shutdown_timeout=0)
+    app = _application(worker, listening)
+    runner = web.AppRunner(app, access_log=None, logger=HTTP_LOG, shutdown_timeout=0)
     await runner.setup()
     await web.SockSite(runner, listening).start()
     return MetadataServer(runner)
@@ -44,10 +47,14 @@ async def open_metadata(worker: Worker, listening: socket.socket) -> MetadataSer
 def _application(worker: Worker, listening: socket.socket) -> web.Application:
     host, port = listening.getsockname()
     hosts = frozenset({f"{host}:{port}", f"localhost:{port}", *_NAMES})
-    application = web.Application(middlewares=[_google, guard(hosts=lambda: hosts), _flavoured])
+    application = web.Application(
+        middlewares=[_google, guard(hosts=lambda: hosts), _flavoured],
+        client_max_size=guest_attributes.MAX_VALUE_BYTES,
+    )
     application.router.add_get("/", _root)
     application.router.add_get(f"/{ROOT}/", _versions)
     application.router.add_get(f"/{ROOT}/{VERSION}{{path:(/.*)?}}", _View(worker).get)
+    guest_attributes.add_routes(application, worker)
     return application
 
 
@@ -136,38 +143,46 @@ def _render(found: Answer, query: Mapping[str, str]) -> tuple[str, str]:
     if kind == "json":
         content = _recursive(found) if is_recursive else _listing(found)
         return json.dumps(content), "application/json"
-    lines = _flat(found, "") if is_recursive else _listing(found)
-    return lines if isinstance(lines, str) else "\n".join(lines), "application/text"
+    lines = _flat(found, "") if is_recursive else _lines(found)
+    return "\n".join(lines), "application/text"
 
 
-def _listing(found: Answer) -> str | list[str]:
+def _listing(found: Answer) -> str | list[str] | dict[str, str]:
+    """As JSON, without what is below directories."""
     if isinstance(found, str):
         return found
+    return dict(found.content) if isinstance(found, Record) else _lines(found)
+
+
+def _lines(found: Answer) -> list[str]:
     if isinstance(found, Mapping):
         return [f"{key}/" if isinstance(value, Mapping) else key for key, value in found.items()]
-    return list(found) if isinstance(found, tuple) else []
+    if isinstance(found, Record):
+        return [f"{key} {value}" for key, value in found.content.items()]
+    if isinstance(found, Secret):
+        return []
+    return [found] if isinstance(found, str) else list(found)
 
 
 def _recursive(found: Answer) -> object:
-    """As JSON, with the names in camel case but for those that users chose."""
+    """As JSON, with the names in camel case but for those that stay as they are."""
+    if isinstance(found, Record):
+        return dict(found.content)
     if not isinstance(found, Mapping):
         return list(found) if isinstance(found, tuple) else found
-    return {
-        _camel(key): dict(value)
-        if key == "attributes" and isinstance(value, Mapping)
-        else _recursive(value)
-        for key, value in found.items()
-        if not isinstance(value, Secret)
-    }
+    shown = {key: value for key, value in found.items() if not isinstance(value, Secret)}
+    if isinstance(found, Numbered):
+        return [_recursive(value) for value in shown.values()]
+    name = str if isinstance(found, Verbatim) else _camel
+    return {name(key): _recursive(value) for key, value in shown.items()}
 
 
 def _flat(found: Answer, prefix: str) -> list[str]:
     if isinstance(found, Mapping):
         below = (_flat(value, f"{prefix}/{key}".lstrip("/")) for key, value in found.items())
         return [line for lines in below for line in lines]
-    if isinstance(found, Secret):
-        return []
-    return [f"{prefix} {value}" for value in ([found] if isinstance(found, str) else found)]
+    separator = "/" if isinstance(found, Record) else " "
+    return [f"{prefix}{separator}{line}" for line in _lines(found)]
 
 
 def _camel(name: str) -> str:

@@ -3,10 +3,11 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from localsim.workers.spec import SliceSpec
+from localsim.workers.spec import SliceSpec, UpcomingMaintenance
 from tpuctl.catalog import AcceleratorType, accelerator_type, generation
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -16,8 +17,23 @@ _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
 _RING = {"v2": 16, "v3": 32, "v5e": 16, "v6e": 16}
 """Chips along an axis at which a two-dimensional slice's links wrap around."""
 
-Tree: TypeAlias = "Mapping[str, Tree | str | tuple[str, ...] | Secret]"
-"""Directories, texts, lists of lines, and secrets."""
+Tree: TypeAlias = "Mapping[str, Tree | str | tuple[str, ...] | Record | Secret]"
+"""Directories, texts, lists of lines, records, and secrets."""
+
+
+class Verbatim(dict[str, Any]):
+    """A directory whose names stay as they are in JSON: users chose them."""
+
+
+class Numbered(dict[str, Any]):
+    """A directory with the names 0, 1, … that is an array in JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One answer of several values: lines of `key value`, or a JSON object."""
+
+    content: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +43,35 @@ class Secret:
     content: Mapping[str, str | int]
 
 
-def tree(
-    spec: SliceSpec, *, index: int, hostname: str, is_preempted: bool, access_token: str
-) -> Tree:
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What a worker knows beside the spec of its slice."""
+
+    hostname: str
+    is_preempted: bool
+    access_token: str
+    guest_attributes: Mapping[str, Mapping[str, str]]
+
+
+def tree(spec: SliceSpec, index: int, present: Present) -> Tree:
     """Everything under computeMetadata/v1/ for one worker."""
+    hostname = present.hostname
     return {
         "instance": {
-            "attributes": attributes(spec, index),
+            "attributes": Verbatim(attributes(spec, index)),
+            "guest-attributes": Verbatim(
+                {name: Verbatim(each) for name, each in present.guest_attributes.items()}
+            ),
             "hostname": f"{hostname}.{spec.zone}.c.{spec.project}.internal",
             "id": instance_id(hostname),
-            "maintenance-event": "NONE",
+            "maintenance-event": (
+                "TERMINATE_ON_HOST_MAINTENANCE" if _is_maintained(spec) else "NONE"
+            ),
             "name": hostname,
-            "preempted": "TRUE" if is_preempted else "FALSE",
-            "service-accounts": _service_accounts(spec, access_token),
-            "upcoming-maintenance": "NONE",
+            "network-interfaces": Numbered({"0": _network_interface(spec, index)}),
+            "preempted": "TRUE" if present.is_preempted else "FALSE",
+            "service-accounts": _service_accounts(spec, present.access_token),
+            "upcoming-maintenance": _upcoming(spec.maintenance) if spec.maintenance else "NONE",
             "zone": f"projects/{spec.project_number}/zones/{spec.zone}",
         },
         "project": {
@@ -82,6 +113,7 @@ def tpu_env(spec: SliceSpec, index: int) -> str:
         "ENABLE_ICI_RESILIENCY": "false",
         "HOST_BOUNDS": _comma(hosts),
         "INFERENCE_MODE": "false",
+        "MAINTENANCE_ACTION_FLAG": "unhealthy-maintenance" if _is_maintained(spec) else "",
         "NODE_ID": spec.name.rpartition("/")[2],
         "PREEMPTIBLE": str(spec.spot).lower(),
         "RUNTIME_VERSION": spec.runtime_version,
@@ -100,6 +132,38 @@ def tpu_env(spec: SliceSpec, index: int) -> str:
         "ZONE": spec.zone,
     }
     return "".join(f"{key}: '{value}'\n" for key, value in values.items())
+
+
+def _is_maintained(spec: SliceSpec) -> bool:
+    """Whether the maintenance of its hosts has begun."""
+    return spec.maintenance is not None and spec.maintenance.status == "ONGOING"
+
+
+def _upcoming(maintenance: UpcomingMaintenance) -> Record:
+    """The words of Compute Engine's metadata server for its API's UpcomingMaintenance."""
+    return Record(
+        {
+            "can_reschedule": str(maintenance.can_reschedule).lower(),
+            "latest_window_start_time": _rfc3339(maintenance.latest_window_start_s),
+            "maintenance_status": maintenance.status,
+            "type": maintenance.type,
+            "window_end_time": _rfc3339(maintenance.window_end_s),
+            "window_start_time": _rfc3339(maintenance.window_start_s),
+        }
+    )
+
+
+def _rfc3339(moment_s: float) -> str:
+    return f"{datetime.fromtimestamp(int(moment_s), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _network_interface(spec: SliceSpec, index: int) -> Tree:
+    internal, *external = spec.addresses_of(index)
+    access = [{"external-ip": address, "type": "ONE_TO_ONE_NAT"} for address in external]
+    return {
+        "access-configs": Numbered({str(number): each for number, each in enumerate(access)}),
+        "ip": internal,
+    }
 
 
 def _wraps(kind: AcceleratorType) -> tuple[bool, bool, bool]:
@@ -122,11 +186,12 @@ def _comma(values: Iterable[object]) -> str:
 
 
 def _service_accounts(spec: SliceSpec, access_token: str) -> Tree:
-    email = f"{spec.project_number}-compute@developer.gserviceaccount.com"
+    default = f"{spec.project_number}-compute@developer.gserviceaccount.com"
+    email = spec.service_account or default
     account: Tree = {
         "aliases": ("default",),
         "email": email,
-        "scopes": SCOPES,
+        "scopes": spec.scopes or SCOPES,
         "token": Secret(
             {
                 "access_token": access_token,

@@ -3,6 +3,7 @@
     slices/<random id>/slice.json            whose it is, its host names, its reserved ports
     slices/<random id>/<worker>/home, tmp    what programs on the worker write to
     slices/<random id>/<worker>/host_key     the SSH host key
+    slices/<random id>/<worker>/startup-script, var/log/startup-script.log   of all its boots
     slices/<random id>/<worker>/processes/   an empty file per running program: <pid>-<start time>
 
 No name of the cloud ever becomes part of a path.
@@ -51,6 +52,22 @@ class WorkerDisk:
     def marker(self) -> str:
         """What tells the worker's processes from all others on this machine."""
         return f"{self.directory.parent.name}-{self.directory.name}"
+
+    @property
+    def startup_log(self) -> Path:
+        """What the startup script has written, boot after boot."""
+        return self.directory / "var" / "log" / "startup-script.log"
+
+    def put_startup_script(self, script: bytes) -> Path:
+        """Write the executable file that the next boot runs; raises OSError."""
+        path = self.directory / "startup-script"
+        _write_durably(path, script, mode=0o700)
+        return path
+
+    def open_startup_log(self) -> int:
+        """A descriptor that appends to the log; raises OSError."""
+        self.startup_log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(self.startup_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def host_key(self) -> asyncssh.SSHKey:
         """The SSH host key, the same for as long as the disk exists."""
@@ -162,9 +179,9 @@ def _open_up(directory: Path) -> None:
                 path.chmod(0o700)
 
 
-def _write_durably(path: Path, content: bytes) -> None:
+def _write_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     draft = path.with_name(path.name + ".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, for its mode
         file.write(content)
         file.flush()

@@ -3,21 +3,22 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from localsim.workers import disk as disks
-from localsim.workers import ports
+from localsim.workers import ports, startup_script
 from localsim.workers.disk import SliceDisk
 from localsim.workers.isolation import Host, Isolation
 from localsim.workers.spec import SliceSpec, WorkerIdentity
-from localsim.workers.worker import Worker
+from localsim.workers.worker import Surroundings, Worker
 from tpuctl.catalog import accelerator_type
 
 SSH_PORT = 22
 METADATA_PORT = 80
+_IDLE_POLL_S = 0.1
 
 
 class Service(Protocol):
@@ -36,11 +37,15 @@ class _Running:
     disk: SliceDisk
     workers: tuple[Worker, ...]
     services: tuple[Service, ...]
-    doors: Mapping[tuple[str, int], tuple[str, int]]
+    doors: tuple[tuple[Worker, tuple[str, int]], ...]
+    """Where on loopback the SSH port of each worker that is up is served."""
 
     @property
     def identities(self) -> tuple[WorkerIdentity, ...]:
         return tuple(worker.identity for worker in self.workers)
+
+    def door(self, address: str) -> tuple[str, int] | None:
+        return next((door for worker, door in self.doors if address in worker.addresses), None)
 
 
 class Slices:
@@ -53,19 +58,22 @@ class Slices:
         isolation: Isolation,
         open_door: Open,
         open_metadata: Open,
-        extra_environment: Callable[[], Mapping[str, str]],
+        surroundings: Surroundings,
     ) -> None:
-        """The two `open_` functions are services'; `extra_environment` reaches every program."""
+        """The two `open_` functions are services'."""
         self._directory = state_dir.absolute() / "slices"
         self._isolation = isolation
         self._open_door = open_door
         self._open_metadata = open_metadata
-        self._extra_environment = extra_environment
+        self._surroundings = surroundings
         self._running: dict[str, _Running] = {}
         self._changing = asyncio.Lock()
 
     async def boot(self, spec: SliceSpec) -> tuple[WorkerIdentity, ...]:
-        """Start a slice's workers, on the disk it has or a new one; raises OSError."""
+        """Start a slice's workers, on the disk it has or a new one; raises OSError.
+
+        A worker that never boots gets no door and runs no program.
+        """
         async with self._changing:
             if spec.name not in self._running:
                 self._running[spec.name] = await self._boot(spec)
@@ -91,16 +99,29 @@ class Slices:
                 worker.announce_preemption()
             self._isolation.signal(found.disk.directory, signal.SIGTERM)
 
-    def update_metadata(self, name: str, metadata: Mapping[str, str]) -> None:
-        """Give the workers of a slice other metadata, SSH keys included."""
+    def terminate(self, name: str) -> None:
+        """Ask every program of a slice to save its work and end, by SIGTERM."""
         if found := self._running.get(name):
+            self._isolation.signal(found.disk.directory, signal.SIGTERM)
+
+    async def idle(self, name: str) -> None:
+        """Return when no program runs on a slice any more, or when it is down."""
+        while (found := self._running.get(name)) is not None:
+            if not self._isolation.is_busy(found.disk.directory):
+                return
+            await asyncio.sleep(_IDLE_POLL_S)  # programs that left their parents have no event
+
+    def show(self, spec: SliceSpec) -> None:
+        """Let the workers of a slice know it as it is now: metadata, keys, maintenance."""
+        if found := self._running.get(spec.name):
             for worker in found.workers:
-                worker.update_metadata(metadata)
+                worker.show(spec)
 
     def door(self, address: str, port: int) -> tuple[str, int] | None:
         """Where on loopback a worker's own address and port are served; None when nowhere."""
-        doors = (running.doors.get((address, port)) for running in self._running.values())
-        return next(filter(None, doors), None)
+        if port != SSH_PORT:
+            return None
+        return next(filter(None, (each.door(address) for each in self._running.values())), None)
 
     async def sweep(self, known: Collection[str]) -> None:
         """End what a killed simulator left running; remove the disks of slices not `known`."""
@@ -125,19 +146,22 @@ class Slices:
         kind = accelerator_type(spec.accelerator_type)
         hosts = await self._isolation.boot(disk, kind)
         workers = tuple(self._worker(spec, index, disk, host) for index, host in enumerate(hosts))
+        up = [worker for worker in workers if worker.index not in spec.never_boots]
         services: list[Service] = []
-        doors = {}
+        doors = []
         try:
-            for worker, address in zip(workers, spec.addresses, strict=True):
+            for worker in up:
                 metadata = worker.host.listen(METADATA_PORT)
                 services.append(await _open(self._open_metadata, worker, metadata))
                 door = worker.host.listen(SSH_PORT)
-                doors[address, SSH_PORT] = door.getsockname()
+                doors.append((worker, door.getsockname()))
                 services.append(await _open(self._open_door, worker, door))
+            for worker in up:
+                await startup_script.start(worker)
         except BaseException:
             await asyncio.gather(*(service.close() for service in services))
             raise
-        return _Running(disk, workers, tuple(services), doors)
+        return _Running(disk, workers, tuple(services), tuple(doors))
 
     def _worker(self, spec: SliceSpec, index: int, disk: SliceDisk, host: Host) -> Worker:
         return Worker(
@@ -146,7 +170,7 @@ class Slices:
             hostname=disk.hostname(index),
             disk=disk.workers[index],
             host=host,
-            extra_environment=self._extra_environment,
+            surroundings=self._surroundings,
         )
 
     async def _stop(self, name: str) -> None:

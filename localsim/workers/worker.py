@@ -5,13 +5,15 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from localsim.workers import attributes
 from localsim.workers.disk import WorkerDisk
+from localsim.workers.guest_attributes import GuestAttributes
 from localsim.workers.isolation import Command, Host, Program
-from localsim.workers.spec import SliceSpec, WorkerIdentity
+from localsim.workers.spec import SliceSpec, Tell, WorkerIdentity
+from localsim.workers.ssh_keys import SshKeys
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LOGIN_SHELL = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
@@ -19,6 +21,17 @@ LOGIN_SHELL = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
 
 class WorkerStoppedError(Exception):
     """The worker has no power."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every worker is given of the world outside."""
+
+    now: Callable[[], float]
+    """The simulated time, in seconds since the epoch."""
+    tell: Tell
+    extra_environment: Callable[[], Mapping[str, str]]
+    """Asked at each start of a program, which finds it in its environment."""
 
 
 class Worker:
@@ -32,20 +45,28 @@ class Worker:
         hostname: str,
         disk: WorkerDisk,
         host: Host,
-        extra_environment: Callable[[], Mapping[str, str]],
+        surroundings: Surroundings,
     ) -> None:
-        """`extra_environment` is asked at each start of a program."""
+        """It has no doors of its own: whoever opens them asks it."""
         self.index = index
         self.hostname = hostname
         self.disk = disk
         self.host = host
         self.host_key = disk.host_key()
         self._spec = spec
-        self._extra_environment = extra_environment
+        self._extra_environment = surroundings.extra_environment
         self._access_token = f"localsim.{secrets.token_urlsafe(32)}"
         self._is_preempted = False
         self._has_power = True
         self._changed = asyncio.Event()
+        self._tell = surroundings.tell
+        told = spec.guest_attributes[index : index + 1]
+        self.guest_attributes = GuestAttributes(
+            told[0] if told else (), tell=self._tell_entry, announce=self._announce
+        )
+        self._ssh_keys = SshKeys(
+            self.attribute("ssh-keys"), delay_s=spec.ssh_keys_delay_s, now=surroundings.now
+        )
 
     @property
     def identity(self) -> WorkerIdentity:
@@ -53,31 +74,43 @@ class Worker:
         algorithm, key, *_ = self.host_key.export_public_key().decode().split()
         return WorkerIdentity(self.hostname, f"{algorithm} {key}")
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Its VPC address, then its external one if it has one."""
+        return self._spec.addresses_of(self.index)
+
+    def attribute(self, key: str) -> str:
+        """One value of the user's metadata, empty when there is none."""
+        return self._spec.metadata.get(key, "")
+
     def authorized_keys(self, user: str) -> frozenset[str]:
         """The public keys (`ssh-ed25519 AAAA…`) that the node's metadata lets in as this user."""
-        lines = (
-            line.partition(":") for line in self._spec.metadata.get("ssh-keys", "").splitlines()
-        )
-        keys = (key.split() for name, _, key in lines if name.strip() == user)
-        return frozenset(" ".join(words[:2]) for words in keys if len(words) >= 2)
+        return self._ssh_keys.of(user)
 
     def metadata(self) -> attributes.Tree:
         """What its metadata server answers now."""
+        kind, key = self.identity.host_key.split()
+        told = self.guest_attributes.namespaces
         return attributes.tree(
             self._spec,
-            index=self.index,
-            hostname=self.hostname,
-            is_preempted=self._is_preempted,
-            access_token=self._access_token,
+            self.index,
+            attributes.Present(
+                hostname=self.hostname,
+                is_preempted=self._is_preempted,
+                access_token=self._access_token,
+                # The guest agent publishes the host key; like any entry it can be overwritten.
+                guest_attributes={**told, "hostkeys": {kind: key, **told.get("hostkeys", {})}},
+            ),
         )
 
     async def metadata_change(self) -> None:
         """Return at the next change of the metadata."""
         await self._changed.wait()
 
-    def update_metadata(self, metadata: Mapping[str, str]) -> None:
-        """Replace the user's metadata; keys in it count from now on."""
-        self._spec = replace(self._spec, metadata=dict(metadata))
+    def show(self, spec: SliceSpec) -> None:
+        """Know the slice as it is now: metadata, SSH keys, maintenance, addresses."""
+        self._spec = spec
+        self._ssh_keys.change(self.attribute("ssh-keys"))
         self._announce()
 
     def announce_preemption(self) -> None:
@@ -130,6 +163,9 @@ class Worker:
                 terminal,
             )
         )
+
+    async def _tell_entry(self, namespace: str, key: str, value: str | None) -> None:
+        await self._tell(self._spec.name, self.index, namespace, key, value)
 
     def _announce(self) -> None:
         self._changed.set()

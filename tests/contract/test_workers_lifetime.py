@@ -133,7 +133,7 @@ def test_unknown_slices_are_no_error(tmp_path: Path):
         async with vpc(tmp_path) as here:
             for end in (here.slices.stop, here.slices.destroy, here.slices.notice):
                 await end("projects/p/locations/z/nodes/none")
-            here.slices.update_metadata("projects/p/locations/z/nodes/none", {})
+            here.slices.show(replace(ONE, name="projects/p/locations/z/nodes/none"))
             await here.slices.sweep(known=())
 
     run(test)

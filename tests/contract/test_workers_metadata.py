@@ -1,43 +1,23 @@
 """The metadata server of a worker, as programs on the worker and Google's own library ask it."""
 
 import asyncio
-import http.client
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from worker_fixtures import NAME, ONE, SPEC, Vpc, run, vpc
+from worker_fixtures import GOOGLE, NAME, ONE, SPEC, ask, run, server_of, vpc
 
-GOOGLE = {"Metadata-Flavor": "Google"}
 V1 = "/computeMetadata/v1"
-
-
-async def server_of(here: Vpc, address: str = "10.128.0.3") -> str:
-    async with here.ssh(address) as worker:
-        return (await worker.run("echo -n $GCE_METADATA_HOST")).stdout
-
-
-async def get(server: str, path: str, headers: dict[str, str] = GOOGLE):
-    return await asyncio.to_thread(_get, server, path, headers)
-
-
-def _get(server: str, path: str, headers: dict[str, str]):
-    connection = http.client.HTTPConnection(server, timeout=10)
-    try:
-        connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
-        return response.status, dict(response.getheaders()), response.read().decode()
-    finally:
-        connection.close()
 
 
 def test_every_path_answers_for_its_own_worker(tmp_path: Path):
     async def test() -> None:
         async with vpc(tmp_path, SPEC) as here:
-            server = await server_of(here)
+            server = await server_of(here, "10.128.0.3")
             name = here.identities["10.128.0.3"].hostname
             expected = {
                 "project/project-id": "demo",
@@ -64,10 +44,10 @@ def test_every_path_answers_for_its_own_worker(tmp_path: Path):
                 ),
             }
             for path, value in expected.items():
-                status, headers, text = await get(server, f"{V1}/{path}")
+                status, headers, text = await ask(server, f"{V1}/{path}")
                 assert (path, status, text) == (path, 200, value)
                 assert headers["Metadata-Flavor"] == "Google"
-            assert (await get(server, f"{V1}/instance/id"))[2].isdecimal()
+            assert (await ask(server, f"{V1}/instance/id"))[2].isdecimal()
 
     run(test)
 
@@ -75,7 +55,9 @@ def test_every_path_answers_for_its_own_worker(tmp_path: Path):
 def test_tpu_env_is_lines_of_quoted_values(tmp_path: Path):
     async def test() -> None:
         async with vpc(tmp_path, SPEC) as here:
-            _, _, text = await get(await server_of(here), f"{V1}/instance/attributes/tpu-env")
+            _, _, text = await ask(
+                await server_of(here, "10.128.0.3"), f"{V1}/instance/attributes/tpu-env"
+            )
             values = dict(line.split(": ") for line in text.splitlines())
             assert values["WORKER_ID"] == "'1'"
             assert values["TOPOLOGY"] == "'4x4'"
@@ -88,22 +70,25 @@ def test_tpu_env_is_lines_of_quoted_values(tmp_path: Path):
 def test_directories_list_and_recurse(tmp_path: Path):
     async def test() -> None:
         async with vpc(tmp_path, ONE) as here:
-            server = await server_of(here, "10.128.0.2")
-            assert (await get(server, "/"))[::2] == (200, "computeMetadata/\n")
-            assert (await get(server, f"{V1}/"))[2] == "instance/\nproject/\nuniverse/"
-            _, _, names = await get(server, f"{V1}/instance/attributes/")
+            server = await server_of(here)
+            assert (await ask(server, "/"))[::2] == (200, "computeMetadata/\n")
+            assert (await ask(server, f"{V1}/"))[2] == "instance/\nproject/\nuniverse/"
+            _, _, names = await ask(server, f"{V1}/instance/attributes/")
             assert {"ssh-keys", "team", "tpu-env"} <= set(names.splitlines())
-            _, headers, text = await get(server, f"{V1}/instance/?recursive=true")
+            _, _, text = await ask(server, f"{V1}/instance/attributes/?recursive=true")
+            assert set(json.loads(text)) == set(names.splitlines())
+            _, headers, text = await ask(server, f"{V1}/instance/?recursive=true")
             assert headers["Content-Type"].startswith("application/json")
             instance = json.loads(text)
             assert instance["maintenanceEvent"] == "NONE"
             assert instance["attributes"]["accelerator-type"] == "v5litepod-4"
+            assert instance["networkInterfaces"] == [{"accessConfigs": [], "ip": "10.128.0.2"}]
             assert instance["serviceAccounts"]["default"] == {
                 "aliases": ["default"],
                 "email": "314159265358-compute@developer.gserviceaccount.com",
                 "scopes": ["https://www.googleapis.com/auth/cloud-platform"],
             }
-            _, _, flat = await get(server, f"{V1}/project/?recursive=true&alt=text")
+            _, _, flat = await ask(server, f"{V1}/project/?recursive=true&alt=text")
             assert flat == "numeric-project-id 314159265358\nproject-id demo"
 
     run(test)
@@ -129,8 +114,8 @@ def test_directories_list_and_recurse(tmp_path: Path):
 def test_only_who_means_it_is_answered(tmp_path: Path, path: str, headers: dict, status: int):
     async def test() -> None:
         async with vpc(tmp_path, ONE) as here:
-            server = await server_of(here, "10.128.0.2")
-            answered, answer_headers, _ = await get(server, path, headers)
+            server = await server_of(here)
+            answered, answer_headers, _ = await ask(server, path, headers)
             assert answered == status
             assert answer_headers["Metadata-Flavor"] == "Google"
 
@@ -142,10 +127,10 @@ def test_who_waits_for_preemption_is_told_of_it(tmp_path: Path):
 
     async def test() -> None:
         async with vpc(tmp_path, ONE) as here:
-            server = await server_of(here, "10.128.0.2")
-            assert (await get(server, f"{path}&timeout_sec=0"))[2] == "FALSE"
-            etag = (await get(server, f"{V1}/instance/preempted"))[1]["ETag"]
-            waiting = asyncio.create_task(get(server, f"{path}&last_etag={etag}"))
+            server = await server_of(here)
+            assert (await ask(server, f"{path}&timeout_sec=0"))[2] == "FALSE"
+            etag = (await ask(server, f"{V1}/instance/preempted"))[1]["ETag"]
+            waiting = asyncio.create_task(ask(server, f"{path}&last_etag={etag}"))
             await here.slices.notice(NAME)
             assert (await waiting)[2] == "TRUE"
 
@@ -155,10 +140,10 @@ def test_who_waits_for_preemption_is_told_of_it(tmp_path: Path):
 def test_metadata_updates_show_at_once(tmp_path: Path):
     async def test() -> None:
         async with vpc(tmp_path, ONE) as here:
-            server = await server_of(here, "10.128.0.2")
-            here.slices.update_metadata(NAME, {"team": "speech"})
-            assert (await get(server, f"{V1}/instance/attributes/team"))[2] == "speech"
-            assert (await get(server, f"{V1}/instance/attributes/ssh-keys"))[0] == 404
+            server = await server_of(here)
+            here.slices.show(replace(ONE, metadata={"team": "speech"}))
+            assert (await ask(server, f"{V1}/instance/attributes/team"))[2] == "speech"
+            assert (await ask(server, f"{V1}/instance/attributes/ssh-keys"))[0] == 404
 
     run(test)
 
@@ -166,7 +151,7 @@ def test_metadata_updates_show_at_once(tmp_path: Path):
 def test_google_auth_finds_its_credentials(tmp_path: Path):
     async def test() -> None:
         async with vpc(tmp_path, ONE) as here:
-            server = await server_of(here, "10.128.0.2")
+            server = await server_of(here)
             env = {"PATH": os.defpath, "GCE_METADATA_HOST": server, "GCE_METADATA_IP": server}
             asking = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", GOOGLE_AUTH, env=env, stdout=subprocess.PIPE

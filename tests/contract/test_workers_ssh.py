@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import asyncssh
@@ -191,10 +192,10 @@ def test_a_key_that_metadata_does_not_name_is_refused_until_it_does(tmp_path: Pa
             for user, key in (("ada", OTHER_KEY), ("eve", KEY), ("root", KEY)):
                 with pytest.raises(asyncssh.PermissionDenied):
                     await here.ssh(user=user, key=key).__aenter__()
-            here.slices.update_metadata(NAME, {"ssh-keys": both})
+            here.slices.show(replace(ONE, metadata={"ssh-keys": both}))
             async with here.ssh(user="eve", key=OTHER_KEY) as worker:
                 assert (await worker.run("echo $USER")).stdout == "eve\n"
-            here.slices.update_metadata(NAME, {})
+            here.slices.show(replace(ONE, metadata={}))
             with pytest.raises(asyncssh.PermissionDenied):
                 await here.ssh().__aenter__()
 

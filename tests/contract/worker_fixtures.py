@@ -2,14 +2,17 @@
 
 import asyncio
 import gc
+import http.client
 import ipaddress
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import asyncssh
 
@@ -18,10 +21,12 @@ from localsim.services.socks import SocksServer, serve_socks
 from localsim.services.ssh import open_door
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
-from localsim.workers.spec import SliceSpec, WorkerIdentity
+from localsim.workers.spec import SliceSpec, Tell, WorkerIdentity
+from localsim.workers.worker import Surroundings
 
 KEY = asyncssh.generate_private_key("ssh-ed25519", comment="ada@laptop")
 OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519", comment="eve@laptop")
+GOOGLE = {"Metadata-Flavor": "Google"}
 NAME = "projects/demo/locations/us-west4-a/nodes/digits"
 
 
@@ -46,13 +51,27 @@ ONE = replace(
 )  # a slice of a single worker
 
 
-def new_slices(state_dir: Path, *, hangup_grace_s: float = 3.0) -> Slices:
+async def tell_nobody(*_: object) -> None:
+    """A control plane that takes every news."""
+
+
+def new_slices(
+    state_dir: Path,
+    *,
+    hangup_grace_s: float = 3.0,
+    tell: Tell = tell_nobody,
+    now: Callable[[], float] = time.time,
+) -> Slices:
     return Slices(
         state_dir,
         isolation=ProcessIsolation(),
         open_door=partial(open_door, hangup_grace_s=hangup_grace_s),
         open_metadata=open_metadata,
-        extra_environment=lambda: {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"},
+        surroundings=Surroundings(
+            now=now,
+            tell=tell,
+            extra_environment=lambda: {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"},
+        ),
     )
 
 
@@ -75,9 +94,14 @@ class Vpc:
 
 @asynccontextmanager
 async def vpc(
-    state_dir: Path, *specs: SliceSpec, grace_s: float = 3.0, handshake_s: float = 10.0
+    state_dir: Path,
+    *specs: SliceSpec,
+    grace_s: float = 3.0,
+    handshake_s: float = 10.0,
+    tell: Tell = tell_nobody,
+    now: Callable[[], float] = time.time,
 ) -> AsyncIterator[Vpc]:
-    slices = new_slices(state_dir, hangup_grace_s=grace_s)
+    slices = new_slices(state_dir, hangup_grace_s=grace_s, tell=tell, now=now)
     proxy = await serve_socks(slices.door, handshake_s=handshake_s)
     here = Vpc(slices, proxy)
     try:
@@ -148,6 +172,35 @@ async def until(condition: Callable[[], object], timeout_s: float = 5.0) -> None
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 -- what it looks at has no event
             await asyncio.sleep(0.01)
+
+
+async def server_of(here: Vpc, address: str = "10.128.0.2") -> str:
+    """Where the metadata server of a worker is, `host:port`."""
+    async with here.ssh(address) as worker:
+        return (await worker.run("echo -n $GCE_METADATA_HOST")).stdout
+
+
+async def ask(
+    server: str,
+    path: str,
+    headers: Mapping[str, str] = GOOGLE,
+    *,
+    method: str = "GET",
+    body: str | bytes = "",
+) -> tuple[int, dict[str, str], str]:
+    """The status, headers and text that a metadata server answers."""
+    content = body.encode() if isinstance(body, str) else body
+    return await asyncio.to_thread(_ask, server, method, path, content, headers)
+
+
+def _ask(server: str, method: str, path: str, content: bytes, headers: Mapping[str, str]):
+    connection = http.client.HTTPConnection(server, timeout=10)
+    try:
+        connection.request(method, quote(path, safe="/?&=%"), content or None, dict(headers))
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read().decode()
+    finally:
+        connection.close()
 
 
 def is_running(pid: int) -> bool:

@@ -64,5 +64,8 @@ class Isolation(Protocol):
     def signal(self, directory: Path, number: int) -> None:
         """Signal every program group on the slice whose disk this is."""
 
+    def is_busy(self, directory: Path) -> bool:
+        """Whether any program runs on the slice whose disk this is."""
+
     async def kill(self, directories: Collection[Path]) -> None:
         """End every process on these slices, also what a simulator that was killed left there."""

@@ -59,6 +59,10 @@ class ProcessIsolation:
         belongs = _Belongs([directory])
         processes.send_groups(filter(belongs, processes.running()), number)
 
+    def is_busy(self, directory: Path) -> bool:
+        """Whether any program runs on the slice."""
+        return any(map(_Belongs([directory]), processes.running()))
+
     async def kill(self, directories: Collection[Path]) -> None:
         """End every process on these slices; raises processes.UnkillableError."""
         belongs = _Belongs(directories)

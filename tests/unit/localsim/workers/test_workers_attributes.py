@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from localsim.workers.attributes import attributes, instance_id, tpu_env, tree
-from localsim.workers.spec import SliceSpec
+from localsim.workers.attributes import Present, Record, attributes, instance_id, tpu_env, tree
+from localsim.workers.spec import SliceSpec, UpcomingMaintenance
 from tpuctl.catalog import generations
 
 SPEC = SliceSpec(
@@ -35,6 +35,7 @@ def test_tpu_env_of_a_v5e_slice():
         "ENABLE_ICI_RESILIENCY: 'false'\n"
         "HOST_BOUNDS: '2,2,1'\n"
         "INFERENCE_MODE: 'false'\n"
+        "MAINTENANCE_ACTION_FLAG: ''\n"
         "NODE_ID: 'digits'\n"
         "PREEMPTIBLE: 'true'\n"
         "RUNTIME_VERSION: 'v2-alpha-tpuv5-lite'\n"
@@ -88,7 +89,65 @@ def test_instance_ids_are_stable_and_fit_64_bits():
 
 
 def test_preempted_is_spelled_as_google_does():
-    known = {"index": 0, "hostname": "h", "access_token": "t"}
-    before = tree(SPEC, is_preempted=False, **known)["instance"]
-    after = tree(SPEC, is_preempted=True, **known)["instance"]
-    assert (before["preempted"], after["preempted"]) == ("FALSE", "TRUE")
+    shown = {now: instance(SPEC, is_preempted=now)["preempted"] for now in (False, True)}
+    assert shown == {False: "FALSE", True: "TRUE"}
+
+
+def test_the_node_s_service_account_is_the_default_one():
+    account = replace(SPEC, service_account="me@demo.iam.gserviceaccount.com", scopes=("a", "b"))
+    found = instance(account)["service-accounts"]
+    assert set(found) == {"default", "me@demo.iam.gserviceaccount.com"}
+    assert (found["default"]["email"], found["default"]["scopes"]) == (
+        "me@demo.iam.gserviceaccount.com",
+        ("a", "b"),
+    )
+
+
+def test_maintenance_is_announced_then_begins_then_is_over():
+    pending = UpcomingMaintenance(
+        type="SCHEDULED",
+        can_reschedule=True,
+        window_start_s=604_800.0,
+        window_end_s=612_000.9,
+        latest_window_start_s=691_200.0,
+        status="PENDING",
+    )
+    ongoing = replace(pending, can_reschedule=False, status="ONGOING")
+    found = {
+        when: (
+            instance(replace(SPEC, maintenance=upcoming))["maintenance-event"],
+            instance(replace(SPEC, maintenance=upcoming))["upcoming-maintenance"],
+            "unhealthy-maintenance" in tpu_env(replace(SPEC, maintenance=upcoming), 0),
+        )
+        for when, upcoming in {"before": pending, "during": ongoing, "after": None}.items()
+    }
+    window = {
+        "latest_window_start_time": "1970-01-09T00:00:00Z",
+        "type": "SCHEDULED",
+        "window_end_time": "1970-01-08T02:00:00Z",
+        "window_start_time": "1970-01-08T00:00:00Z",
+    }
+    before = Record({"can_reschedule": "true", "maintenance_status": "PENDING", **window})
+    during = Record({"can_reschedule": "false", "maintenance_status": "ONGOING", **window})
+    assert found == {
+        "before": ("NONE", before, False),
+        "during": ("TERMINATE_ON_HOST_MAINTENANCE", during, True),
+        "after": ("NONE", "NONE", False),
+    }
+
+
+def test_an_external_address_is_an_access_configuration():
+    external = replace(SPEC, external_addresses=("34.1.0.1", "34.1.0.2", "34.1.0.3", "34.1.0.4"))
+    without, given = (
+        instance(each, index=2)["network-interfaces"]["0"] for each in (SPEC, external)
+    )
+    assert without == {"access-configs": {}, "ip": "10.128.0.4"}
+    access = {"external-ip": "34.1.0.3", "type": "ONE_TO_ONE_NAT"}
+    assert given == {"access-configs": {"0": access}, "ip": "10.128.0.4"}
+
+
+def instance(spec: SliceSpec, *, index: int = 0, is_preempted: bool = False) -> dict:
+    present = Present(
+        hostname="h", is_preempted=is_preempted, access_token="t", guest_attributes={}
+    )
+    return tree(spec, index, present)["instance"]
