@@ -1,15 +1,18 @@
-"""The door of every HTTP port: only programs on this machine that mean this server come in.
+"""The door of every port: only programs on this machine that mean this server come in.
 
 A web page can make a browser send requests to loopback addresses; it cannot forge Host (DNS
-rebinding), and it cannot hide Origin or Sec-Fetch-Site.
+rebinding), it cannot hide Origin or Sec-Fetch-Site, and without being asked first the browser lets
+it send no content type but those of HTML forms.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 _OWN_FETCH_SITES = ("none", "same-origin")
+_OVERRIDES = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
+_OF_PAGES = "web pages may not use this server"
 
 
 def guard(*, hosts: Callable[[], frozenset[str]]) -> Middleware:
@@ -27,15 +30,37 @@ def guard(*, hosts: Callable[[], frozenset[str]]) -> Middleware:
     return check
 
 
+def page_trace(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
+    """Why a call of gRPC is refused: it bears the marks of a browser, or names another host."""
+    for name, value in metadata:
+        if name == "origin" or (name == "sec-fetch-site" and value not in _OWN_FETCH_SITES):
+            return _OF_PAGES
+        if name == "host":  # shown only when it stands in for the missing :authority
+            return "this server does not answer to a Host in place of an authority"
+    return None
+
+
+@web.middleware
+async def json_only(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Refuse bodies that say they are anything else, before anybody reads them."""
+    if "Content-Type" in request.headers and request.content_type != "application/json":
+        message = f"Content-Type '{request.content_type}' is not supported; use application/json."
+        error = {"code": 415, "message": message, "status": "INVALID_ARGUMENT"}
+        return web.json_response({"error": error}, status=415)
+    return await handler(request)
+
+
 def _refusal(request: web.Request, hosts: frozenset[str]) -> str | None:
     if not request.raw_path.startswith("/"):
         return "the request target must be a path"
     given = request.headers.getall("Host", [])
     if len(given) != 1 or given[0].strip().lower() not in hosts:
         return "this server does not answer to that Host"
+    if any(name in request.headers for name in _OVERRIDES):
+        return "the method of a request is its own"
     if "Origin" in request.headers:
-        return "web pages may not use this server"
+        return _OF_PAGES
     site = request.headers.get("Sec-Fetch-Site", "none").strip().lower()
-    if site not in _OWN_FETCH_SITES:
-        return "web pages may not use this server"
-    return None
+    return None if site in _OWN_FETCH_SITES else _OF_PAGES

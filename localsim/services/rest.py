@@ -1,6 +1,5 @@
 """Cloud TPU over HTTP and JSON: the method table again, by its path templates."""
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,16 +7,21 @@ from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
-from google.protobuf import json_format
 
 from localsim.cloud.errors import CloudError, Code
-from localsim.services.rest_binding import parsed_json, request_message
-from localsim.services.tpu_methods import Method, tpu_v2_methods
-from localsim.services.wire_errors import http_error
+from localsim.services import discovery, legacy
+from localsim.services.calls import ConnectionDroppedError, answered
+from localsim.services.guard import json_only
+from localsim.services.json_messages import parsed_json
+from localsim.services.rest_binding import request_message
+from localsim.services.rest_messages import REST
+from localsim.services.rest_reply import Form, form_of, json_reply, mask_of, message_reply
+from localsim.services.tpu_methods import Method, rest_methods
+from localsim.services.wire_errors import MalformedRequestError, Violation, http_error, refusal
 from localsim.services.world import World
 
 MOST_BYTES = 4 * 1024 * 1024
-_TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
+TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +36,79 @@ class Route:
 
 
 def application(world: World, middlewares: Sequence[Any] = ()) -> web.Application:
-    """The REST view of the method table, under `/v2/`."""
-    routes = [_route("v2", method) for method in tpu_v2_methods()]
+    """The REST view of the method table, under `/v2/` and `/v2alpha1/`, and its description."""
+    served = routes()
 
-    async def answer(http: web.Request) -> web.Response:
+    async def answer(http: web.Request) -> web.StreamResponse:
         try:
-            return web.json_response(await _called(world, routes, http), dumps=_compact)
-        except CloudError as error:
-            status, document = http_error(error)
-            return web.json_response(document, status=status)
+            return await _called(world, served, http)
+        except ConnectionDroppedError:
+            return _dropped(http)
+        except ConnectionError:  # the client has gone, nobody reads this
+            return web.Response(status=499)
+        except web.RequestPayloadError:
+            return _refused(http, MalformedRequestError([Violation("The body cannot be decoded.")]))
+        except web.HTTPRequestEntityTooLarge:
+            sentence = f"Request payload size exceeds the limit: {MOST_BYTES} bytes."
+            return _refused(http, MalformedRequestError([], sentence, http_status=413))
+        except Exception as error:  # noqa: BLE001 (the last resort of a call, shown on stderr)
+            return _refused(http, refusal(error))
 
-    app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
-    app.router.add_route("*", "/{path:.*}", answer)
+    app = web.Application(middlewares=[*middlewares, json_only], client_max_size=MOST_BYTES)
+    app.router.add_route("*", r"/{path:[\s\S]*}", answer)
     return app
 
 
-async def _called(world: World, routes: Iterable[Route], http: web.Request) -> Any:
-    route, value = _find(routes, http.method, http.rel_url.raw_path)
-    content = parsed_json(await http.read()) if route.body else {}
-    request = request_message(
-        route.method.request, (route.field, value), http.query.items(), (route.body, content)
-    )
-    reply = await world.run(lambda cloud: route.method.run(cloud, request))
-    return json_format.MessageToDict(route.method.response.FromString(reply))
+def routes() -> tuple[Route, ...]:
+    """Every method of every version, as HTTP reaches it."""
+    known = [_route(version, method) for version in REST for method in rest_methods(version)]
+    return (*known, *(_route(legacy.VERSION, method) for method in legacy.methods()))
 
 
-def _find(routes: Iterable[Route], verb: str, raw_path: str) -> tuple[Route, str]:
-    for route in routes:
-        match = route.path.fullmatch(raw_path)
+def find(served: Iterable[Route], verb: str, path: str) -> tuple[Route, str]:
+    """The route of a raw path, and the resource named in it; raises CloudError."""
+    for route in served:
+        match = route.path.fullmatch(path)
         if match and route.verb == verb:
-            return route, unquote(match.group(1))
-    raise CloudError(Code.NOT_FOUND, f"No method answers {verb} {raw_path}")
+            return route, _decoded(match.group(1))
+    raise CloudError(Code.NOT_FOUND, f"No method answers {verb} {path}")
+
+
+async def _called(world: World, served: Iterable[Route], http: web.Request) -> web.Response:
+    path = http.raw_path.partition("?")[0]
+    form = form_of(http.query)
+    if (http.method, path) == ("GET", discovery.PATH):
+        return json_reply(
+            discovery.document(http.query.get("version", ""), f"{http.scheme}://{http.host}/"), form
+        )
+    legacy.refuse_creation(http.method, path)
+    route, value = find(served, http.method, path)
+    mask = mask_of(form, route.method.response)
+    body = await http.read() if route.body else b""
+
+    def request() -> Any:
+        return request_message(
+            route.method.request,
+            (route.field, value),
+            http.query.items(),
+            (route.body, parsed_json(body)),
+        )
+
+    reply = route.method.response.FromString(await answered(world, route.method, request))
+    return message_reply(reply, form, mask, REST[route.method.version].pool)
+
+
+def _decoded(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        sentence = "The path of the request is not UTF-8."
+        raise MalformedRequestError([Violation(sentence)]) from None
 
 
 def _route(version: str, method: Method) -> Route:
     verb, template, *body = method.http.split()
-    match = _TEMPLATE.fullmatch(template)
+    match = TEMPLATE.fullmatch(template)
     if match is None:
         raise ValueError(f"{method.name} has no usable path template: {template}")
     before, field, name, after = match.groups()
@@ -76,5 +117,12 @@ def _route(version: str, method: Method) -> Route:
     return Route(verb, re.compile(pattern), field, "".join(body), method)
 
 
-def _compact(document: Any) -> str:
-    return json.dumps(document, separators=(",", ":"))
+def _refused(http: web.Request, error: CloudError) -> web.Response:
+    status, document = http_error(error)
+    return json_reply(document, Form(pretty=http.query.get("prettyPrint") != "false"), status)
+
+
+def _dropped(http: web.Request) -> web.Response:
+    if http.transport is not None:
+        http.transport.abort()
+    return web.Response(status=499)

@@ -1,27 +1,30 @@
 """An HTTP request as a request message: path, query and JSON body, by google.api.http's rules."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from localsim.cloud.errors import CloudError, Code
+from localsim.services.json_messages import fill
+from localsim.services.wire_errors import MalformedRequestError, Violation
 
 SYSTEM_PARAMETERS = frozenset(
-    {"alt", "access_token", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"}
+    {
+        "access_token",
+        "alt",
+        "callback",
+        "fields",
+        "key",
+        "oauth_token",
+        "prettyPrint",
+        "quotaUser",
+        "trace",
+        "uploadType",
+        "upload_protocol",
+    }
 )
 """What every Google API takes beside its own fields; names that begin with `$` as well."""
-
-REST_ONLY = (
-    ("node", "schedulingConfig", "provisioningModel"),
-    ("queuedResource", "provisioningModel"),
-)
-"""What gcloud sends for its defaults and Google's Python messages do not have."""
-
-DEFAULT_MODELS = frozenset({"STANDARD", "SPOT"})
 
 
 def request_message(
@@ -29,54 +32,46 @@ def request_message(
 ) -> Any:
     """A message of `kind`; path and body are pairs of the field they fill (`*`: all) and its value.
 
-    Raises CloudError when something fits no field.
+    Raises MalformedRequestError when something fits no field.
     """
-    document: dict[str, Any] = {}
+    message = kind()
     field, content = body
-    if field == "*":
-        document.update(_object(content))
-    elif field:
-        document[field] = _without_rest_only(_camel(field), content)
+    try:
+        violations = list(fill(message, _bound(kind.DESCRIPTOR, query)))
+        if field == "*":
+            violations += fill(message, content)
+        elif field:
+            getattr(message, field).SetInParent()
+            violations += fill(getattr(message, field), content, field)
+    except RecursionError:
+        violations = [Violation("Invalid JSON payload received. Message too deep.")]
+    if violations:
+        raise MalformedRequestError(violations)
+    return _with_path(message, *path)
+
+
+def _with_path(message: Any, path: str, value: str) -> Any:
+    """The path names the resource, whatever the body says."""
+    *parents, name = path.split(".")
+    holder = message
+    for parent in parents:
+        holder = getattr(holder, parent)
+    setattr(holder, name, value)
+    return message
+
+
+def _bound(descriptor: Descriptor, query: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
     for key, value in query:
         if key not in SYSTEM_PARAMETERS and not key.startswith("$"):
-            _put(document, key, _query_value(kind.DESCRIPTOR, key, value))
-    _put(document, *path)
-    try:
-        return json_format.ParseDict(document, kind())
-    except (json_format.ParseError, RecursionError) as error:
-        raise _bad_payload(str(error)) from None
-
-
-def parsed_json(text: bytes) -> Any:
-    """A JSON body; nothing reads as an empty object. Raises CloudError."""
-    try:
-        return json.loads(text or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise _bad_payload(str(error)) from None
-
-
-def _object(content: Any) -> Mapping[str, Any]:
-    if not isinstance(content, Mapping):
-        raise _bad_payload("Root element must be a message.")
-    return content
-
-
-def _without_rest_only(root: str, content: Any) -> Any:
-    for first, *parts, name in REST_ONLY:
-        holder = content
-        for part in parts:
-            holder = holder.get(part) if isinstance(holder, dict) else None
-        if first == root and isinstance(holder, dict) and holder.get(name) in DEFAULT_MODELS:
-            del holder[name]
-    return content
+            _put(document, key, _query_value(descriptor, key, value))
+    return document
 
 
 def _put(document: dict[str, Any], key: str, value: Any) -> None:
     *parents, name = key.split(".")
     for parent in parents:
         document = document.setdefault(parent, {})
-        if not isinstance(document, dict):
-            raise _bad_payload(f'Unknown name "{key}".')
     if isinstance(value, list):
         document.setdefault(name, []).extend(value)
     else:
@@ -101,14 +96,17 @@ def _field(descriptor: Descriptor | None, key: str) -> FieldDescriptor:
         if found is None:
             break
         descriptor = found.message_type
-    if found is None:
-        raise _bad_payload(f'Unknown name "{key}": Cannot bind query parameter.')
+    if found is None or not _is_bindable(found):
+        sentence = f'Unknown name "{key}": Cannot bind query parameter.'
+        raise MalformedRequestError([Violation(f"Invalid JSON payload received. {sentence}")])
     return found
+
+
+def _is_bindable(field: FieldDescriptor) -> bool:
+    """Scalars, repeated ones too, and messages that are a string in JSON."""
+    kind = field.message_type
+    return kind is None or kind.name in ("FieldMask", "Timestamp", "Duration")
 
 
 def _camel(path: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match.group(1).upper(), path)
-
-
-def _bad_payload(reason: str) -> CloudError:
-    return CloudError(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {reason}")

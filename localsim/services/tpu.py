@@ -1,14 +1,21 @@
-"""Cloud TPU over gRPC: bytes in, bytes out, by the method table."""
+"""Cloud TPU over gRPC: bytes in, bytes out, by the method table.
+
+A web page cannot speak to this port: browsers speak HTTP/2 only inside TLS, and this port answers
+nothing else. gRPC for Python does not show a handler the `:authority` that a client sent, only a
+`host` sent in its place; so what a browser cannot hide is refused instead (guard.py).
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from localsim.cloud.errors import CloudError, absent, invalid
-from localsim.services.tpu_methods import Method, tpu_v2_methods
-from localsim.services.wire_errors import grpc_status
+from localsim.cloud.errors import CloudError, Code, absent
+from localsim.services.calls import ConnectionDroppedError, answered
+from localsim.services.guard import page_trace
+from localsim.services.tpu_methods import Method, all_methods
+from localsim.services.wire_errors import MalformedRequestError, Violation, grpc_error, refusal
 from localsim.services.world import World
 
 Behaviour = Callable[[bytes, Any], Awaitable[bytes]]
@@ -17,7 +24,7 @@ _GenericHandler: Any = grpc.GenericRpcHandler
 
 def handlers(world: World) -> tuple[Any, ...]:
     """For a grpc.aio server's `add_generic_rpc_handlers`."""
-    return (TpuHandler(world, tpu_v2_methods()),)
+    return (TpuHandler(world, all_methods()),)
 
 
 class TpuHandler(_GenericHandler):
@@ -25,42 +32,51 @@ class TpuHandler(_GenericHandler):
 
     def __init__(self, world: World, methods: Iterable[Method]) -> None:
         """Serve the methods of a table."""
-        self._world = world
-        self._methods = {method.full_name: method for method in methods}
+        self._handlers = {
+            method.full_name: grpc.unary_unary_rpc_method_handler(_calling(world, method))
+            for method in methods
+        }
 
     def service(self, handler_call_details: Any) -> Any:
         """The handler of one call."""
+        trace = page_trace(handler_call_details.invocation_metadata)
+        if trace is not None:
+            return _refusing(CloudError(Code.PERMISSION_DENIED, f"Refused: {trace}."))
         called = handler_call_details.method
-        method = self._methods.get(called)
-        behaviour = _refusing(called) if method is None else _calling(self._world, method)
-        return grpc.unary_unary_rpc_method_handler(behaviour)
+        found = self._handlers.get(called)
+        return found or _refusing(absent(f"Method {called.rpartition('/')[2]}"))
 
 
 def _calling(world: World, method: Method) -> Behaviour:
     async def call(body: bytes, context: Any) -> bytes:
         try:
-            request = _parsed(method, body)
-            return await world.run(lambda cloud: method.run(cloud, request))
-        except CloudError as error:
-            return await _abort(context, error)
+            return await answered(world, method, lambda: _parsed(method, body))
+        except ConnectionDroppedError:
+            # One call cannot close a connection that others share; this is what a client of gRPC
+            # is told when its connection is closed.
+            return await _abort(context, grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        except Exception as error:  # noqa: BLE001 (the last resort of a call, shown on stderr)
+            return await _abort(context, *grpc_error(refusal(error)))
 
     return call
 
 
-def _refusing(called: str) -> Behaviour:
+def _refusing(error: CloudError) -> Any:
     async def call(_body: bytes, context: Any) -> bytes:
-        return await _abort(context, absent(f"Method {called.rpartition('/')[2]}"))
+        return await _abort(context, *grpc_error(error))
 
-    return call
+    return grpc.unary_unary_rpc_method_handler(call)
 
 
-async def _abort(context: Any, error: CloudError) -> bytes:
-    await context.abort(grpc_status(error), error.message)
-    raise error  # abort has raised already
+async def _abort(context: Any, *told: Any) -> NoReturn:
+    """Status, text and trailers end the call."""
+    await context.abort(*told)
+    raise AssertionError("abort has raised")
 
 
 def _parsed(method: Method, body: bytes) -> Any:
     try:
         return method.request.FromString(body)
     except DecodeError:
-        raise invalid(f"The request is not a {method.name}Request.") from None
+        sentence = f"The request is not a {method.name}Request."
+        raise MalformedRequestError([Violation(sentence)]) from None

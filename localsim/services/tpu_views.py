@@ -1,87 +1,84 @@
 """What the simulated cloud answers, as messages of one API version."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
-from google.protobuf.duration_pb2 import Duration
+from google.protobuf import json_format
 from google.protobuf.empty_pb2 import Empty
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from localsim.cloud.collection import Page
-from localsim.cloud.guest_attributes import GuestAttribute
-from localsim.cloud.nodes import AcceleratorConfig, Network, Node, NodeSpec, NodeState
+from localsim.cloud.nodes import GuestAttribute, Node
 from localsim.cloud.offerings import Location, OfferedType, OfferedVersion
 from localsim.cloud.operations import Operation
-from localsim.cloud.queued_resources import QueuedResource, RequestState, Tier
+from localsim.cloud.queued_resources import QueuedResource
+from localsim.cloud.reservations import Reservation
+from localsim.services.messages import Messages, filled
+from localsim.services.tpu_fields import (
+    config_fields,
+    failure_fields,
+    node_fields,
+    operation_fields,
+    queued_resource_fields,
+    reservation_fields,
+)
 
-ENDPOINT_PORT = 8470
-NANOS = 1_000_000_000
+API_VERSIONS = {"v2": "V2", "v2alpha1": "V2_ALPHA1"}
+"""Node.ApiVersion."""
 
 
 class TpuViews:
-    """Replies in the message classes of one API version; `types` is the module that has them."""
+    """Replies in the message classes of one API version."""
 
-    def __init__(self, types: Any, api_version: str) -> None:
-        self.types = types
-        self._api_version = api_version
-        self._listed: WeakKeyDictionary[Node, bytes] = WeakKeyDictionary()
+    def __init__(self, messages: Messages) -> None:
+        self.messages = messages
+        self._nodes: WeakKeyDictionary[Node, bytes] = WeakKeyDictionary()
+        self._lists: dict[type, tuple[Page[Any], bytes]] = {}
 
     def node(self, node: Node) -> Any:
         """A Node."""
-        message = self._node_spec(node.spec)
-        message.name = node.name
-        message.id = node.id
-        message.state = self.types.Node.State[node.state]
-        message.create_time.CopyFrom(_timestamp(node.create_time_s))
-        message.queued_resource = node.queued_resource
-        message.api_version = self.types.Node.ApiVersion[self._api_version]
-        if node.state == NodeState.READY:
-            message.health = self.types.Node.Health.HEALTHY
-        for address in node.addresses:
-            message.network_endpoints.add(ip_address=address, port=ENDPOINT_PORT)
-        return message
+        api_version = API_VERSIONS[self.messages.version]
+        message = self._message("Node", {**node_fields(node), "api_version": api_version})
+        return _with_rest_only(message, node.spec.rest_only)
+
+    def encoded_node(self, node: Node) -> bytes:
+        """A Node, encoded: one that did not change is not encoded again."""
+        listed = self._listed_node(node)
+        start = 2  # behind the field's number and its length, which has seven bits in a byte
+        while listed[start - 1] & 0x80:
+            start += 1
+        return listed[start:]
 
     def nodes(self, page: Page[Node]) -> bytes:
-        """A ListNodesResponse, encoded: a node that did not change is not encoded again."""
-        # Encoded messages that are joined read as one message with all their repeated fields.
-        tail = self._response("ListNodes", next_page_token=page.next_token)
-        return b"".join([*map(self._listed_node, page.items), tail.SerializeToString()])
+        """A ListNodesResponse, encoded."""
+        return self._list(page, Node, lambda: self._encoded_nodes(page))
 
     def queued_resource(self, request: QueuedResource) -> Any:
         """A QueuedResource."""
-        message = self.types.QueuedResource.pb()(
-            name=request.name, reservation_name=request.spec.reservation_name
-        )
-        message.create_time.CopyFrom(_timestamp(request.create_time_s))
-        for wanted in request.spec.nodes:
-            message.tpu.node_spec.add(
-                parent=wanted.parent, node_id=wanted.node_id, node=self._node_spec(wanted.spec)
-            )
-        if request.spec.tier != Tier.ON_DEMAND:
-            getattr(message, request.spec.tier).SetInParent()
-        if request.spec.min_duration_s is not None:
-            message.guaranteed.min_duration.CopyFrom(_duration(request.spec.min_duration_s))
-        self._set_state(message.state, request)
-        return message
+        message = self._message("QueuedResource", queued_resource_fields(request))
+        for wanted, shown in zip(request.spec.nodes, message.tpu.node_spec, strict=True):
+            _with_rest_only(shown.node, wanted.spec.rest_only)
+        return _with_rest_only(message, request.spec.rest_only)
 
-    def queued_resources(self, page: Page[QueuedResource]) -> Any:
-        """A ListQueuedResourcesResponse."""
-        return self._response(
-            "ListQueuedResources",
-            queued_resources=map(self.queued_resource, page.items),
-            next_page_token=page.next_token,
-        )
+    def queued_resources(self, page: Page[QueuedResource]) -> bytes:
+        """A ListQueuedResourcesResponse, encoded."""
+
+        def encoded() -> bytes:
+            shown = map(self.queued_resource, page.items)
+            reply = self._reply("ListQueuedResources", page, queued_resources=shown)
+            return bytes(reply.SerializeToString())
+
+        return self._list(page, QueuedResource, encoded)
 
     def operation(self, operation: Operation) -> Any:
         """A google.longrunning.Operation, with metadata and result of this version."""
         message = operations_pb2.Operation(name=operation.name, done=operation.is_done)
-        message.metadata.Pack(self._metadata(operation))
+        told = {**operation_fields(operation), "api_version": self.messages.version}
+        message.metadata.Pack(self._message("OperationMetadata", told))
         if operation.failure is not None:
-            message.error.code = operation.failure.code
-            message.error.message = operation.failure.message
+            message.error.CopyFrom(filled(type(message.error), failure_fields(operation.failure)))
         elif operation.node is not None:
             message.response.Pack(self.node(operation.node))
         elif operation.queued_resource is not None:
@@ -90,130 +87,86 @@ class TpuViews:
             message.response.Pack(Empty())
         return message
 
-    def operations(self, page: Page[Operation]) -> Any:
-        """A ListOperationsResponse."""
-        return operations_pb2.ListOperationsResponse(
-            operations=map(self.operation, page.items), next_page_token=page.next_token
-        )
-
     def accelerator_type(self, offered: OfferedType) -> Any:
         """An AcceleratorType."""
-        config = self._accelerator_config(offered.config)
-        return self.types.AcceleratorType.pb()(
-            name=offered.name, type_=offered.type, accelerator_configs=[config]
-        )
+        fields = {
+            "name": offered.name,
+            "type_": offered.type,
+            "accelerator_configs": [config_fields(offered.config)],
+        }
+        return self._message("AcceleratorType", fields)
 
     def accelerator_types(self, page: Page[OfferedType]) -> Any:
         """A ListAcceleratorTypesResponse."""
-        return self._response(
-            "ListAcceleratorTypes",
-            accelerator_types=map(self.accelerator_type, page.items),
-            next_page_token=page.next_token,
-        )
+        shown = map(self.accelerator_type, page.items)
+        return self._reply("ListAcceleratorTypes", page, accelerator_types=shown)
 
     def runtime_version(self, offered: OfferedVersion) -> Any:
         """A RuntimeVersion."""
-        return self.types.RuntimeVersion.pb()(name=offered.name, version=offered.version)
+        return self._message("RuntimeVersion", {"name": offered.name, "version": offered.version})
 
     def runtime_versions(self, page: Page[OfferedVersion]) -> Any:
         """A ListRuntimeVersionsResponse."""
-        return self._response(
-            "ListRuntimeVersions",
-            runtime_versions=map(self.runtime_version, page.items),
-            next_page_token=page.next_token,
+        shown = map(self.runtime_version, page.items)
+        return self._reply("ListRuntimeVersions", page, runtime_versions=shown)
+
+    def reservations(self, page: Page[Reservation]) -> Any:
+        """A ListReservationsResponse; it has no `unreachable`."""
+        return self._message(
+            "ListReservationsResponse",
+            {
+                "reservations": [reservation_fields(each) for each in page.items],
+                "next_page_token": page.next_token,
+            },
         )
+
+    def service_identity(self, email: str) -> Any:
+        """A GenerateServiceIdentityResponse."""
+        return self._message("GenerateServiceIdentityResponse", {"identity": {"email": email}})
 
     def guest_attributes(self, query_path: str, workers: Sequence[Sequence[GuestAttribute]]) -> Any:
         """A GetGuestAttributesResponse, one answer per worker."""
-        message = self._response("GetGuestAttributes")
-        for attributes in workers:
-            answer = message.guest_attributes.add(query_path=query_path)
-            for each in attributes:
-                answer.query_value.items.add(
-                    namespace=each.namespace, key=each.key, value=each.value
-                )
-        return message
+        answers = [
+            {
+                "query_path": query_path,
+                "query_value": {"items": [_guest_attribute(each) for each in attributes]},
+            }
+            for attributes in workers
+        ]
+        return self._message("GetGuestAttributesResponse", {"guest_attributes": answers})
+
+    def _list(self, page: Page[Any], kind: type, encoded: Any) -> bytes:
+        """The encoded page; the last one again when nothing in it has changed."""
+        last = self._lists.get(kind)
+        if last is None or last[0] != page:
+            last = self._lists[kind] = (page, encoded())
+        return last[1]
+
+    def _encoded_nodes(self, page: Page[Node]) -> bytes:
+        # Encoded messages that are joined read as one message with all their repeated fields.
+        tail = self._reply("ListNodes", page)
+        return b"".join([*map(self._listed_node, page.items), tail.SerializeToString()])
 
     def _listed_node(self, node: Node) -> bytes:
-        encoded = self._listed.get(node)
+        encoded = self._nodes.get(node)
         if encoded is None:
-            message = self._response("ListNodes", nodes=[self.node(node)])
-            encoded = self._listed[node] = message.SerializeToString()
+            message = self.messages["ListNodesResponse"](nodes=[self.node(node)])
+            encoded = self._nodes[node] = message.SerializeToString()
         return encoded
 
-    def _response(self, method: str, **fields: Any) -> Any:
-        return getattr(self.types, f"{method}Response").pb()(**fields)
+    def _reply(self, method: str, page: Page[Any], **items: Any) -> Any:
+        kind = self.messages[f"{method}Response"]
+        return kind(next_page_token=page.next_token, unreachable=page.unreachable, **items)
 
-    def _node_spec(self, spec: NodeSpec) -> Any:
-        message = self.types.Node.pb()(
-            description=spec.description,
-            accelerator_type=spec.accelerator_type,
-            runtime_version=spec.runtime_version,
-            cidr_block=spec.cidr_block,
-            labels=spec.labels,
-            metadata=spec.metadata,
-            tags=spec.tags,
-            network_configs=[self._network(each) for each in spec.networks],
-        )
-        if spec.accelerator_config is not None:
-            message.accelerator_config.CopyFrom(self._accelerator_config(spec.accelerator_config))
-        if spec.network is not None:
-            message.network_config.CopyFrom(self._network(spec.network))
-        self._set_capacity(message, spec)
-        self._set_identity(message, spec)
-        return message
+    def _message(self, name: str, fields: Mapping[str, Any]) -> Any:
+        return filled(self.messages[name], fields)
 
-    def _set_capacity(self, message: Any, spec: NodeSpec) -> None:
-        scheduling = message.scheduling_config
-        scheduling.SetInParent()
-        scheduling.preemptible = spec.scheduling.preemptible
-        scheduling.reserved = spec.scheduling.reserved
-        scheduling.spot = spec.scheduling.spot
 
-    def _set_identity(self, message: Any, spec: NodeSpec) -> None:
-        if spec.service_account is not None:
-            message.service_account.email = spec.service_account.email
-            message.service_account.scope.extend(spec.service_account.scopes)
-        if spec.enable_secure_boot:
-            message.shielded_instance_config.enable_secure_boot = True
-        for disk in spec.data_disks:
-            mode = self.types.AttachedDisk.DiskMode[disk.mode]
-            message.data_disks.add(source_disk=disk.source, mode=mode)
-
-    def _network(self, network: Network) -> Any:
-        return self.types.NetworkConfig.pb()(
-            network=network.network,
-            subnetwork=network.subnetwork,
-            enable_external_ips=network.enable_external_ips,
-            can_ip_forward=network.can_ip_forward,
-            queue_count=network.queue_count,
-        )
-
-    def _accelerator_config(self, config: AcceleratorConfig) -> Any:
-        kind = self.types.AcceleratorConfig.Type[config.type]
-        return self.types.AcceleratorConfig.pb()(type_=kind, topology=config.topology)
-
-    def _set_state(self, message: Any, request: QueuedResource) -> None:
-        state = self.types.QueuedResourceState
-        message.state = state.State[request.state]
-        message.state_initiator = state.StateInitiator[request.initiator]
-        if request.state != RequestState.WAITING_FOR_RESOURCES:  # the one state without data
-            getattr(message, f"{request.state.lower()}_data").SetInParent()
-        if request.failure is not None:
-            message.failed_data.error.code = request.failure.code
-            message.failed_data.error.message = request.failure.message
-
-    def _metadata(self, operation: Operation) -> Any:
-        metadata = self.types.OperationMetadata.pb()(
-            create_time=_timestamp(operation.create_time_s),
-            target=operation.target,
-            verb=operation.verb,
-            cancel_requested=operation.cancel_requested,
-            api_version=self._api_version.lower(),
-        )
-        if operation.end_time_s is not None:
-            metadata.end_time.CopyFrom(_timestamp(operation.end_time_s))
-        return metadata
+def operations(page: Page[Any], shown: Any) -> Any:
+    """A ListOperationsResponse; `shown` makes each of them a message."""
+    return operations_pb2.ListOperationsResponse(
+        operations=map(shown, page.items), next_page_token=page.next_token
+    )
 
 
 def location(found: Location) -> Any:
@@ -228,11 +181,11 @@ def locations(page: Page[Location]) -> Any:
     )
 
 
-def _timestamp(moment_s: float) -> Timestamp:
-    seconds, nanos = divmod(round(moment_s * 1_000_000) * 1000, NANOS)
-    return Timestamp(seconds=seconds, nanos=nanos)
+def _with_rest_only(message: Any, rest_only: Mapping[str, Any]) -> Any:
+    if rest_only:
+        json_format.ParseDict(dict(rest_only), message, ignore_unknown_fields=True)
+    return message
 
 
-def _duration(length_s: float) -> Duration:
-    seconds, nanos = divmod(round(length_s * NANOS), NANOS)
-    return Duration(seconds=seconds, nanos=nanos)
+def _guest_attribute(attribute: GuestAttribute) -> Mapping[str, str]:
+    return {"namespace": attribute.namespace, "key": attribute.key, "value": attribute.value}

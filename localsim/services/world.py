@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from localsim.cloud.cloud import Cloud
+from localsim.cloud.faults import Verdict
 
 Answer = TypeVar("Answer")
 
@@ -13,4 +14,8 @@ class World(Protocol):
 
     async def run(self, action: Callable[[Cloud], Answer]) -> Answer:
         """Let time pass, act on the cloud, and let what follows happen."""
+        ...
+
+    async def meet_fault(self, method: str) -> Verdict | None:
+        """What goes wrong with a call of the method on purpose; its latency has passed already."""
         ...

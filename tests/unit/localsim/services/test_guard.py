@@ -6,7 +6,7 @@ import gc
 import pytest
 from aiohttp import web
 
-from localsim.services.guard import guard
+from localsim.services.guard import guard, page_trace
 
 HOSTS = frozenset({"127.0.0.1:80", "localhost:80"})
 
@@ -78,6 +78,15 @@ def test_programs_come_in(head):
         "GET / HTTP/1.1\r\nHost: localhost:80\r\nSec-Fetch-Site: same-site",
         "GET http://localhost:80/ HTTP/1.1\r\nHost: localhost:80",
         "OPTIONS * HTTP/1.1\r\nHost: localhost:80",
+        "GET / HTTP/1.1\r\nHost: [::1]:80",
+        "GET / HTTP/1.1\r\nHost: [::ffff:127.0.0.1]:80",
+        "GET / HTTP/1.1\r\nHost: 0.0.0.0:80",
+        "GET / HTTP/1.1\r\nHost: 2130706433:80",
+        "GET / HTTP/1.1\r\nHost: user@localhost:80",
+        "GET / HTTP/1.1\r\nHost: localhost.:80",
+        "GET / HTTP/1.1\r\nHost:",
+        "POST / HTTP/1.1\r\nHost: localhost:80\r\nX-HTTP-Method-Override: DELETE",
+        "POST / HTTP/1.1\r\nHost: localhost:80\r\nX-Method-Override: GET",
     ],
 )
 def test_the_others_are_refused_unheard(head):
@@ -89,3 +98,18 @@ def test_two_hosts_are_no_host():
     status, runs = status_and_runs(head)
     assert status in (400, 403)
     assert runs == 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_refused"),
+    [
+        ((), False),
+        ((("user-agent", "grpc-node-js/1.9"), ("x-goog-request-params", "name=x")), False),
+        ((("sec-fetch-site", "none"),), False),
+        ((("sec-fetch-site", "cross-site"),), True),
+        ((("origin", "null"),), True),
+        ((("host", "localhost:80"),), True),
+    ],
+)
+def test_a_call_of_grpc_with_the_marks_of_a_browser_is_refused(metadata, is_refused):
+    assert (page_trace(metadata) is not None) == is_refused

@@ -1,0 +1,145 @@
+"""The TLS ports ask who calls and what they may: in front of every wire, and nowhere in between."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from localsim.cloud.errors import CloudError, absent
+from localsim.services import discovery, iam, rest
+from localsim.services.neighbour_calls import Row
+from localsim.services.neighbours import Authorize
+from localsim.services.storage_permissions import denied, permission_of, refusal
+from localsim.services.tokens import Tokens
+from localsim.services.wire_errors import grpc_error, http_error
+
+STORAGE = "storage.googleapis.com"
+ROUTING = "x-goog-request-params"
+REALM = 'Bearer realm="https://accounts.google.com/"'
+_Interceptor: Any = grpc.aio.ServerInterceptor
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class GrpcAuthorization(_Interceptor):
+    """For a grpc.aio server with TLS: refuses before the handler sees a byte."""
+
+    def __init__(self, tokens: Tokens, project: str) -> None:
+        """`project` is named where a request does not say what it is about."""
+        self._tokens = tokens
+        self._project = project
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
+    ) -> Any:
+        """The handler of one call, or one that refuses it."""
+        metadata = dict(details.invocation_metadata or ())
+        try:
+            _require(
+                self._tokens,
+                metadata.get("authorization"),
+                details.method.strip("/").replace("/", "."),
+                _routed(metadata.get(ROUTING)) or f"projects/{self._project}",
+            )
+        except CloudError as error:
+            return grpc.unary_unary_rpc_method_handler(_refusing(error))
+        return await continuation(details)
+
+
+def rest_authorization(tokens: Tokens) -> Middleware:
+    """For Cloud TPU's REST side: what comes over TLS needs a token, what does not needs none."""
+    served = rest.routes()
+
+    def check(request: web.Request) -> None:
+        path = request.raw_path.partition("?")[0]
+        if (request.method, path) == ("GET", discovery.PATH):
+            return  # anybody may read what the API looks like
+        header = request.headers.get("Authorization")
+        try:
+            route, resource = rest.find(served, request.method, path)
+        except CloudError:
+            tokens.caller(header, iam.TPU_SERVICE, "")
+            return  # there is no such method: the wire says so itself
+        method = f"{route.method.service}.{route.method.name}"
+        _require(tokens, header, method, resource)
+
+    return _over_tls(check, http_error)
+
+
+def storage_authorization(tokens: Tokens) -> Middleware:
+    """The same for Cloud Storage's JSON API."""
+
+    def check(request: web.Request) -> None:
+        permission = permission_of(request.method, request.raw_path.partition("?")[0])
+        account = tokens.caller(request.headers.get("Authorization"), STORAGE, permission)
+        if not iam.granted(account, [permission]):
+            raise denied(tokens.email(account), permission)
+
+    return _over_tls(check, refusal)
+
+
+def neighbour_authorization(tokens: Tokens) -> Authorize:
+    """The same for the neighbours; the token endpoint itself asks for none."""
+
+    def authorize(request: web.Request, row: Row) -> str | None:
+        if not request.secure:
+            return None
+        method = f"{row.service.partition('.')[0]}.{row.name}"
+        account = tokens.caller(request.headers.get("Authorization"), row.service, method)
+        if row.permission and not iam.granted(account, [row.permission]):
+            resource = request.path.strip("/").partition("projects/")[2].split("/")[0]
+            raise iam.denied(row.permission, f"projects/{resource}", row.service)
+        return account
+
+    return authorize
+
+
+def _require(tokens: Tokens, authorization: Any, method: str, resource: str) -> None:
+    """Raises CloudError unless the caller may call the method, which has its full name."""
+    account = tokens.caller(
+        authorization if isinstance(authorization, str) else None, iam.TPU_SERVICE, method
+    )
+    name = method.rpartition(".")[2]
+    permission = iam.METHODS.get(name)
+    if permission is None:
+        raise absent(f"Method {name}")
+    if not iam.granted(account, [permission]):
+        raise iam.denied(permission, resource)
+
+
+def _over_tls(
+    check: Callable[[web.Request], None],
+    worded: Callable[[CloudError], tuple[int, Mapping[str, Any]]],
+) -> Middleware:
+    @web.middleware
+    async def authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if request.secure:
+            try:
+                check(request)
+            except CloudError as error:
+                status, document = worded(error)
+                headers = {"WWW-Authenticate": REALM} if status == 401 else {}  # noqa: PLR2004
+                return web.json_response(document, status=status, headers=headers)
+        return await handler(request)
+
+    return authorized
+
+
+def _refusing(error: CloudError) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    async def refuse(_body: bytes, context: Any) -> bytes:
+        await context.abort(*grpc_error(error))
+        raise error  # abort has raised already
+
+    return refuse
+
+
+def _routed(header: Any) -> str | None:
+    """The resource that a call names for its routing: `parent=projects/p/locations/z`."""
+    pairs: Iterable[str] = header.split("&") if isinstance(header, str) else ()
+    for pair in pairs:
+        value = unquote(pair.partition("=")[2])
+        if value.startswith("projects/"):
+            return value
+    return None

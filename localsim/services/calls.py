@@ -1,0 +1,46 @@
+"""One call of a method, over either wire: what goes wrong on purpose, then the answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from localsim.cloud.errors import CloudError, Code
+from localsim.services.tpu_methods import Method
+from localsim.services.world import World
+
+_TEXTS = {
+    Code.CANCELLED: "The operation was cancelled.",
+    Code.UNKNOWN: "Unknown error.",
+    Code.INVALID_ARGUMENT: "Request contains an invalid argument.",
+    Code.DEADLINE_EXCEEDED: "Deadline expired before operation could complete.",
+    Code.NOT_FOUND: "Requested entity was not found.",
+    Code.ALREADY_EXISTS: "Requested entity already exists",
+    Code.PERMISSION_DENIED: "The caller does not have permission",
+    Code.RESOURCE_EXHAUSTED: "Resource has been exhausted (e.g. check quota).",
+    Code.FAILED_PRECONDITION: "Precondition check failed.",
+    Code.ABORTED: "The operation was aborted.",
+    Code.OUT_OF_RANGE: "Requested value is out of range.",
+    Code.UNIMPLEMENTED: "Operation is not implemented, or supported, or enabled.",
+    Code.INTERNAL: "Internal error encountered.",
+    Code.UNAVAILABLE: "The service is currently unavailable.",
+    Code.DATA_LOSS: "Unrecoverable data loss or corruption.",
+    Code.UNAUTHENTICATED: "Request had invalid authentication credentials.",
+}
+"""What Google's front end says of a code when the service says nothing."""
+
+
+class ConnectionDroppedError(Exception):
+    """The client shall lose its connection without a word."""
+
+
+async def answered(world: World, method: Method, request: Callable[[], Any]) -> bytes:
+    """The encoded response; `request` reads the message, after the faults have had their turn.
+
+    Raises CloudError, ConnectionDroppedError, and whatever is a fault of localsim's own.
+    """
+    verdict = await world.meet_fault(method.name)
+    if verdict is not None and verdict.reset:
+        raise ConnectionDroppedError
+    if verdict is not None and verdict.code is not None:
+        raise CloudError(verdict.code, _TEXTS[verdict.code])
+    message = request()
+    return await world.run(lambda cloud: method.run(cloud, message))

@@ -1,0 +1,67 @@
+"""The JSON bodies of `control`, read strictly: what is wrong with one is said in one line."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+MOST_BYTES = 64 * 1024
+LONGEST_S = 10 * 365 * 86400.0
+
+
+class BodyError(ValueError):
+    """A body that cannot be used; str() is one line."""
+
+
+async def read(request: web.Request, *known: str) -> dict[str, Any]:
+    """The object in the body, which holds only `known` keys where some are given.
+
+    Raises BodyError.
+    """
+    try:
+        body = json.loads((await request.read()).decode("utf-8") or "{}")
+    except (ValueError, RecursionError):
+        raise BodyError("the body must be JSON in UTF-8") from None
+    if not isinstance(body, dict):
+        raise BodyError("the body must be a JSON object")
+    for key in body:
+        if known and key not in known:
+            raise BodyError(f"unknown key {key[:100]!r}; known: {', '.join(known)}")
+    return body
+
+
+def text(body: Mapping[str, Any], key: str) -> str:
+    """A text that must be there; raises BodyError."""
+    value = body.get(key)
+    if not isinstance(value, str) or not value:
+        raise BodyError(f"{key} must be a text")
+    return value
+
+
+def seconds(body: Mapping[str, Any], key: str) -> float | None:
+    """A number of seconds, None where it is not given; raises BodyError."""
+    value = body.get(key)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= LONGEST_S or math.isnan(value):
+        raise BodyError(f"{key} must be a number of seconds from 0 to {LONGEST_S:.0f}")
+    return float(value)
+
+
+def choice(body: Mapping[str, Any], key: str, *known: str) -> str:
+    """One of the known words, the first where it is not given; raises BodyError."""
+    value = body.get(key, known[0])
+    if value not in known:
+        raise BodyError(f"{key} must be {' or '.join(known)}")
+    return str(value)
+
+
+def truth(body: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    """True or false; raises BodyError."""
+    value = body.get(key, default)
+    if not isinstance(value, bool):
+        raise BodyError(f"{key} must be true or false")
+    return value

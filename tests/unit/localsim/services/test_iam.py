@@ -1,0 +1,44 @@
+"""Permissions: one table for every wire, and nobody who may something by accident."""
+
+import pytest
+
+from localsim.services import iam
+from localsim.services.storage_permissions import permission_of
+from localsim.services.tpu_methods import all_methods
+
+
+def test_every_method_asks_for_a_permission_that_the_admin_has():
+    asked = {iam.METHODS[method.name] for method in all_methods()}
+    assert asked == iam.permissions("admin") & asked
+
+
+def test_a_viewer_may_nothing_that_changes_anything():
+    allowed = {name for name, needed in iam.METHODS.items() if needed in iam.permissions("viewer")}
+    assert {name for name in allowed if not name.startswith(("Get", "List"))} == set()
+    assert "ListNodes" in allowed
+
+
+def test_nobody_may_nothing():
+    assert iam.permissions("nobody") == frozenset()
+    assert iam.permissions("stranger") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "permission"),
+    [
+        ("GET", "/storage/v1/b", "storage.buckets.list"),
+        ("POST", "/storage/v1/b", "storage.buckets.create"),
+        ("GET", "/storage/v1/b/x", "storage.buckets.get"),
+        ("DELETE", "/storage/v1/b/upload", "storage.buckets.delete"),
+        ("GET", "/storage/v1/b/upload/o", "storage.objects.list"),
+        ("GET", "/storage/v1/b/x/o/a", "storage.objects.get"),
+        ("GET", "/download/storage/v1/b/x/o/b%2Fo", "storage.objects.get"),
+        ("PATCH", "/storage/v1/b/x/o/a", "storage.objects.update"),
+        ("DELETE", "/storage/v1/b/x/o/a", "storage.objects.delete"),
+        ("POST", "/upload/storage/v1/b/x/o", "storage.objects.create"),
+        ("PUT", "/resumable/upload/storage/v1/b/x/o", "storage.objects.create"),
+        ("PUT", "/upload/storage/v1/b/x/o", "storage.objects.create"),
+    ],
+)
+def test_what_storage_asks_for_follows_from_the_path(verb, path, permission):
+    assert permission_of(verb, path) == permission
