@@ -3,47 +3,49 @@
 import asyncio
 import json
 import math
-import os
 import signal
-import socket
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import grpc
-import yaml
-from aiohttp import web
-
-from localsim import statedir
+from localsim import endpoints, ports, statedir
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.database import NewerSchemaError, open_database
 from localsim.cloud.objects import ObjectStore
 from localsim.cloud.objects_model import StorageError
-from localsim.cloud.scenario import Scenario
-from localsim.services import control, rest, storage, tpu
+from localsim.cloud.project_metadata import ProjectMetadata
+from localsim.cloud.scenario import Scenario, ScenarioError
+from localsim.cloud.scenario import load as load_scenario
+from localsim.cloud.timekeeping import last_reading
+from localsim.ports import LOOPBACK, RefusedToServe
+from localsim.services import control, neighbours, oauth2, rest, storage, tpu
 from localsim.services.guard import guard
 from localsim.services.metadata import open_metadata
+from localsim.services.neighbour_calls import Project
 from localsim.services.socks import serve_socks
 from localsim.services.ssh import open_door
 from localsim.statedir import DirectoryRefused, StateDirectory
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
+from localsim.workers.worker import Surroundings
 from localsim.world import World
 
-LOOPBACK = "127.0.0.1"
+__all__ = ["RefusedToServe", "Settings", "serve"]
+
+if TYPE_CHECKING:
+    import ssl
+
+    from localsim.google import Branch
+
 PROJECT = "local-project"
 PROJECT_NUMBER = 424242424242
 ZONE = "us-west4-a"
 BUCKET = "local-bucket"
-PORTS = ("tpu_grpc", "tpu_rest", "storage", "vpc", "control")
-LAST_FIRST_PORT = 65536 - len(PORTS)
 MANUAL_START_S = 1_800_000_000.0
-GRPC_OPTIONS = (("grpc.so_reuseport", 0),)
-"""Without this a second server could share a port unnoticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +54,33 @@ class Settings:
 
     state_dir: Path
     name: str = "local"
-    scenario: Path | None = None
+    scenario: str | Path | None = None
+    """A file, or the name of one that ships with localsim."""
     port: int | None = None
     time_scale: float = 1.0
     manual_clock: bool = False
+    tls: bool = False
 
 
-class RefusedToServe(Exception):
-    """Why there is no server; `exit_code` in tpuctl's own numbers."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a simulated cloud is made of, before its ports are open."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    world: World
+    objects: ObjectStore
+    slices: Slices
+    project: Project
+    ports: Mapping[str, int]
+    branch: "Branch | None"
 
 
 async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `announce` gets the line of endpoints once all is open."""
     _check(settings)
-    scenario = load_scenario(settings.scenario)
+    scenario = _scenario(settings)
     try:
         state = statedir.claim(settings.state_dir.absolute())
-        connection = open_database(state.path / "state.sqlite")
+        connection = open_database(state.private("state.sqlite"))
     except DirectoryRefused as error:
         raise RefusedToServe(str(error), error.exit_code) from error
     except (NewerSchemaError, sqlite3.DatabaseError) as error:
@@ -82,24 +90,26 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
         stack.callback(connection.close)
-        world, endpoints = await _open(settings, scenario, state, connection, stack)
-        living = asyncio.ensure_future(world.live())
+        parts = _parts(settings, scenario, state, connection)
+        stack.push_async_callback(parts.slices.close)
+        await _open(parts, state, stack)
+        living = asyncio.ensure_future(parts.world.live())
         stack.callback(living.cancel)
-        line = json.dumps(endpoints)
+        line = _line(settings, state, parts)
         stack.callback(state.endpoints.unlink, missing_ok=True)
         state.write("serving.json", {"arguments": _arguments(settings)})
-        state.write("endpoints.json", endpoints)
-        announce(line)
+        state.write("endpoints.json", line)
+        announce(json.dumps(line))
         await _until_either(stopping, living)
 
 
 def _check(settings: Settings) -> None:
     """Raises RefusedToServe for numbers that no clock and no port can have."""
-    scale, first = settings.time_scale, settings.port
+    scale = settings.time_scale
     if not (math.isfinite(scale) and scale > 0):
         raise RefusedToServe(f"--time-scale must be a positive number, not {scale}", 2)
-    if first is not None and not 1 <= first <= LAST_FIRST_PORT:
-        raise RefusedToServe(f"--port must be from 1 to {LAST_FIRST_PORT}, not {first}", 2)
+    if settings.port is not None:
+        ports.check_first(settings.port, ports.names(tls=settings.tls))
 
 
 async def _until_either(stopping: asyncio.Event, living: asyncio.Task[None]) -> None:
@@ -111,85 +121,112 @@ async def _until_either(stopping: asyncio.Event, living: asyncio.Task[None]) -> 
         living.result()
 
 
-def load_scenario(path: Path | None) -> Scenario:
-    """The scenario in a YAML file, `plenty` without one; raises RefusedToServe."""
-    if path is None:
-        return Scenario()
+def _scenario(settings: Settings) -> Scenario:
+    """What is asked for, `plenty` when nothing is; raises RefusedToServe."""
     try:
-        return Scenario.from_mapping(yaml.safe_load(path.read_text("utf-8")) or {})
-    except OSError as error:
-        raise RefusedToServe(f"cannot read {path}: {error.strerror}", 2) from error
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError) as error:
-        raise RefusedToServe(f"{path}: {str(error).splitlines()[0]}", 2) from error
+        return Scenario() if settings.scenario is None else load_scenario(settings.scenario)
+    except ScenarioError as error:
+        raise RefusedToServe(str(error), 2) from error
 
 
-async def _open(
-    settings: Settings,
-    scenario: Scenario,
-    state: StateDirectory,
-    connection: sqlite3.Connection,
-    stack: AsyncExitStack,
-) -> tuple[World, dict[str, Any]]:
+def _parts(
+    settings: Settings, scenario: Scenario, state: StateDirectory, connection: sqlite3.Connection
+) -> Parts:
+    """Everything in its place, as an earlier run left it; raises RefusedToServe."""
     clock = Clock(
         scale=settings.time_scale,
         manual_start_s=MANUAL_START_S if settings.manual_clock else None,
+        last=last_reading(connection),
     )
-    ports = _choose_ports(settings.port, state.remembered_ports())
-    storage_url = f"http://{LOOPBACK}:{ports['storage']}"
+    wanted = ports.names(tls=settings.tls)
+    chosen = ports.choose(settings.port, state.remembered_ports(), wanted)
+    branch = _branch(settings, state, chosen, clock) if settings.tls else None
     cloud = Cloud(
-        connection,
-        clock,
-        project=PROJECT,
-        project_number=PROJECT_NUMBER,
-        scenario=scenario,
+        connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=scenario
     )
     objects = ObjectStore(connection, state.path / "storage", clock)
     _ensure_bucket(objects)
+    storage_url = f"http://{LOOPBACK}:{chosen['storage']}"
     slices = Slices(
         state.path,
         isolation=ProcessIsolation(),
         open_door=open_door,
         open_metadata=open_metadata,
-        extra_environment=lambda: {"STORAGE_EMULATOR_HOST": storage_url},
+        surroundings=Surroundings(
+            now=clock.now,
+            tell=lambda *news: world.tell(*news),
+            extra_environment=lambda: {"STORAGE_EMULATOR_HOST": storage_url},
+        ),
     )
-    stack.push_async_callback(slices.close)
     world = World(cloud, slices, clock)
-    await slices.sweep({node.name for node in cloud.nodes_with_disks()})
-    hosts = frozenset(
-        f"{host}:{port}" for host in (LOOPBACK, "localhost") for port in ports.values()
+    metadata = ProjectMetadata(connection)
+    project = Project(PROJECT, PROJECT_NUMBER, metadata, world, clock.now)
+    return Parts(world, objects, slices, project, chosen, branch)
+
+
+def _branch(
+    settings: Settings, state: StateDirectory, chosen: Mapping[str, int], clock: Clock
+) -> "Branch":
+    from localsim.google import open_branch  # certificates: nobody else pays for them
+
+    return open_branch(
+        state, chosen, project=PROJECT, now=clock.now, time_scale=settings.time_scale
     )
-    guards = (guard(hosts=lambda: hosts),)
-    controls = _controls(world, objects)
-    await _serve_grpc(world, ports["tpu_grpc"], stack)
-    await _serve_http(rest.application(world, guards), ports["tpu_rest"], stack)
-    await _serve_http(storage.application(objects, guards), ports["storage"], stack)
-    await _serve_http(control.application(controls, state.token(), guards), ports["control"], stack)
-    await _serve_vpc(slices, ports["vpc"], stack)
-    state.write("ports.json", ports)
-    await world.reboot()
-    return world, _endpoints(settings, state, ports)
 
 
-def _endpoints(
-    settings: Settings, state: StateDirectory, ports: Mapping[str, int]
-) -> dict[str, Any]:
-    return {
-        "name": settings.name,
-        "pid": os.getpid(),
-        "state_dir": str(state.path),
-        "project": PROJECT,
-        "zone": ZONE,
-        "bucket": BUCKET,
-        "mode": "process",
-        "tpu_grpc": f"{LOOPBACK}:{ports['tpu_grpc']}",
-        "tpu_rest": f"http://{LOOPBACK}:{ports['tpu_rest']}",
-        "storage": f"http://{LOOPBACK}:{ports['storage']}",
-        "vpc": f"socks5://{LOOPBACK}:{ports['vpc']}",
-        "control": f"http://{LOOPBACK}:{ports['control']}",
+async def _open(parts: Parts, state: StateDirectory, stack: AsyncExitStack) -> None:
+    """Open every port, and bring up the workers that should be up."""
+    world, chosen, branch = parts.world, parts.ports, parts.branch
+    await parts.slices.sweep({node.name for node in world.cloud.nodes_with_disks()})
+    hosts = ports.addresses(chosen.values())
+    guards: tuple[Any, ...] = (guard(hosts=lambda: hosts),)
+    rest_guards, storage_guards, authorize = guards, guards, neighbours.anybody
+    granted: Callable[[str], Any] = oauth2.no_accounts
+    if branch is not None:
+        rest_guards, storage_guards = (*guards, branch.rest()), (*guards, branch.storage())
+        authorize, granted = branch.neighbours(), branch.tokens.granted
+        await ports.serve_grpc(
+            tpu.handlers(world),
+            chosen["google_tpu"],
+            stack,
+            certificate=branch.certificate,
+            interceptors=branch.interceptors(),
+        )
+    served = {
+        "tpu_rest": rest.application(world, rest_guards),
+        "storage": storage.application(parts.objects, storage_guards),
+        "neighbours": neighbours.application(parts.project, granted, guards, authorize),
+        "control": control.application(_controls(parts), state.token(), guards),
     }
+    await ports.serve_grpc(tpu.handlers(world), chosen["tpu_grpc"], stack)
+    for name, app in served.items():
+        await ports.serve_http(app, stack, *_doors(name, chosen, branch))
+    vpc = chosen["vpc"]
+    socks = await ports.or_refuse(serve_socks(parts.slices.door, port=vpc), vpc)
+    stack.push_async_callback(socks.close)
+    state.write("ports.json", {**state.remembered_ports(), **chosen})
+    await world.reboot()
 
 
-def _controls(world: World, objects: ObjectStore) -> control.Controls:
+def _doors(
+    name: str, chosen: Mapping[str, int], branch: "Branch | None"
+) -> "list[tuple[int, ssl.SSLContext | None]]":
+    """The port of a service, and its twin with TLS."""
+    doors: list[tuple[int, ssl.SSLContext | None]] = [(chosen[name], None)]
+    if branch is not None and name in ports.TWINS:
+        doors.append((chosen[ports.TWINS[name]], branch.tls))
+    return doors
+
+
+def _line(settings: Settings, state: StateDirectory, parts: Parts) -> dict[str, Any]:
+    identity = {"name": settings.name, "project": PROJECT, "zone": ZONE, "bucket": BUCKET}
+    line = endpoints.line(identity, state, parts.ports)
+    return line if parts.branch is None else {**line, "google": parts.branch.endpoints(parts.ports)}
+
+
+def _controls(parts: Parts) -> control.Controls:
+    world, objects = parts.world, parts.objects
+
     async def preempt(node: str, zone: str, notice_s: float | None) -> None:
         name = f"projects/{PROJECT}/locations/{zone}/nodes/{node}"
         await world.run(lambda cloud: cloud.preempt(name, notice_s))
@@ -202,66 +239,14 @@ def _controls(world: World, objects: ObjectStore) -> control.Controls:
 
     async def reset() -> None:
         await world.reset()
+        parts.project.metadata.clear()
         objects.clear()
         _ensure_bucket(objects)
 
     def status() -> dict[str, Any]:
         return {**world.cloud.counts(), "objects": objects.count()}
 
-    return control.Controls(preempt, advance, world.clock.now, reset, status)
-
-
-async def _serve_grpc(world: World, port: int, stack: AsyncExitStack) -> None:
-    server = grpc.aio.server(options=GRPC_OPTIONS)
-    server.add_generic_rpc_handlers(tpu.handlers(world))
-    try:
-        server.add_insecure_port(f"{LOOPBACK}:{port}")
-    except RuntimeError as error:
-        raise RefusedToServe(f"port {port} is in use", 60) from error
-    await server.start()
-    stack.push_async_callback(server.stop, None)
-
-
-async def _serve_http(app: web.Application, port: int, stack: AsyncExitStack) -> None:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    await _or_refuse(web.TCPSite(runner, LOOPBACK, port).start(), port)
-
-
-async def _serve_vpc(slices: Slices, port: int, stack: AsyncExitStack) -> None:
-    server = await _or_refuse(serve_socks(slices.door, port=port), port)
-    stack.push_async_callback(server.close)
-
-
-async def _or_refuse(opening: Awaitable[Any], port: int) -> Any:
-    try:
-        return await opening
-    except OSError as error:
-        raise RefusedToServe(f"port {port} is in use", 60) from error
-
-
-def _choose_ports(first: int | None, remembered: Mapping[str, int]) -> dict[str, int]:
-    """Fixed ports when asked for; else those of the last run, as far as they are free."""
-    if first is not None:
-        wanted = {name: first + index for index, name in enumerate(PORTS)}
-        for port in wanted.values():
-            if _free_port(port) != port:
-                raise RefusedToServe(f"port {port} is in use or not allowed", 60)
-        return wanted
-    return {name: _free_port(remembered.get(name, 0)) for name in PORTS}
-
-
-def _free_port(wanted: int) -> int:
-    """The wanted port, or another when it is taken."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, wanted))
-        except (OSError, OverflowError):
-            probe.bind((LOOPBACK, 0))
-        found: int = probe.getsockname()[1]
-    return found
+    return control.Controls(preempt, advance, world.clock.now, reset, status, world.run)
 
 
 def _ensure_bucket(objects: ObjectStore) -> None:
@@ -277,4 +262,5 @@ def _arguments(settings: Settings) -> list[str]:
         *(["--scenario", str(settings.scenario)] if settings.scenario else []),
         *(["--port", str(settings.port)] if settings.port else []),
         *(["--time-scale", str(settings.time_scale)] if settings.time_scale != 1 else []),
+        *(["--tls"] if settings.tls else []),
     ]

@@ -36,6 +36,17 @@ class StateDirectory:
         """The line that clients read; present only while the ports are open."""
         return self.path / "endpoints.json"
 
+    def private(self, name: str) -> Path:
+        """A file that its owner alone can read, made at first use; raises DirectoryRefused."""
+        path = self.path / name
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.fchmod(descriptor, 0o600)
+            os.close(descriptor)
+        except OSError as error:
+            raise DirectoryRefused(f"cannot use {path}: {error.strerror}", 60) from error
+        return path
+
     def token(self) -> str:
         """The secret that `control` asks for, readable by the owner alone."""
         return secret(self.path / "control.token")
@@ -50,7 +61,7 @@ class StateDirectory:
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Replace a small JSON file at once."""
-        _write_aside(self.path / name, json.dumps(document))
+        write_private(self.path / name, json.dumps(document).encode())
 
 
 def claim(path: Path) -> StateDirectory:
@@ -72,17 +83,17 @@ def claim(path: Path) -> StateDirectory:
 def secret(path: Path) -> str:
     """The secret in a 0600 file, made at first use."""
     if not path.is_file() or not path.read_text("ascii"):
-        _write_aside(path, secrets.token_urlsafe(32))
+        write_private(path, secrets.token_urlsafe(32).encode())
     return path.read_text("ascii")
 
 
-def _write_aside(path: Path, text: str) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """Write a 0600 file that is there as a whole or not at all."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
@@ -107,7 +118,7 @@ def _lock(path: Path) -> int:
 def _check_marker(path: Path) -> None:
     marker = path / MARKER
     if not marker.is_file():
-        _write_aside(marker, json.dumps({"schema": SCHEMA}))
+        write_private(marker, json.dumps({"schema": SCHEMA}).encode())
     try:
         schema = int(json.loads(marker.read_text("ascii"))["schema"])
     except (ValueError, KeyError, TypeError):

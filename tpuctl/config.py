@@ -17,6 +17,7 @@ DEFAULT_CONTEXT = "local"
 ANONYMOUS = "anonymous"
 APPLICATION_DEFAULT = "application-default"
 GOOGLE_TPU = "tpu.googleapis.com:443"
+GOOGLE_TPU_REST = "https://tpu.googleapis.com"
 GOOGLE_STORAGE = "https://storage.googleapis.com"
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
@@ -31,6 +32,8 @@ class Context:
     zone: str
     bucket: str
     tpu_endpoint: str = GOOGLE_TPU
+    tpu_rest_endpoint: str = GOOGLE_TPU_REST
+    """For what the typed messages lack."""
     storage_endpoint: str = GOOGLE_STORAGE
     credentials: str = APPLICATION_DEFAULT
     """`application-default`, `anonymous`, or the path of a service-account key file."""

@@ -70,6 +70,7 @@ def create(
         str, typer.Option(metavar="HOW", help="direct, internal or socks5://HOST:PORT.")
     ] = "direct",
     tpu_endpoint: Annotated[str, typer.Option(metavar="HOST:PORT")] = config.GOOGLE_TPU,
+    tpu_rest_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_TPU_REST,
     storage_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_STORAGE,
 ) -> None:
     """Check that a project, zone and bucket can be used, and keep them as a context."""
@@ -87,6 +88,7 @@ def create(
         runtime.shared.zone,
         bucket.removeprefix("gs://").rstrip("/"),
         tpu_endpoint,
+        tpu_rest_endpoint,
         storage_endpoint,
         credentials,
         dialer,

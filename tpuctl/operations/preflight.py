@@ -1,10 +1,20 @@
 """Whether a context can work, and the command that fixes what cannot."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tpuctl.config import Context
-from tpuctl.errors import TpuctlError, TransientError
+from tpuctl.errors import (
+    CredentialsError,
+    PermissionDeniedError,
+    TpuctlError,
+    TransientError,
+)
+
+BUCKET = "bucket"
+_MISSING = re.compile(r"Permission '[\w.]+' denied")
+"""What IAM says, and nobody else: the API is enabled, and a role is lacking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +27,10 @@ class Check:
 
     @property
     def is_explained(self) -> bool:
-        """The error knows its own way out better: a bad key file, a proxy, no network."""
-        return self.name == "credentials" or isinstance(self.error, TransientError)
+        """The error knows its own way out better: a bad key file, no network, a lacking role."""
+        if isinstance(self.error, CredentialsError | TransientError):
+            return True
+        return bool(self.error and self.error.hint and _MISSING.search(str(self.error)))
 
 
 def checks(context: Context) -> Iterator[Check]:
@@ -44,7 +56,7 @@ def checks(context: Context) -> Iterator[Check]:
             "--member=user:YOU@EXAMPLE.COM --role=roles/tpu.admin",
         ),
         (
-            "bucket",
+            BUCKET,
             lambda: _bucket(context),
             f"gcloud storage buckets create gs://{context.bucket} "
             f"--project={context.project} --location={region}",
@@ -52,9 +64,17 @@ def checks(context: Context) -> Iterator[Check]:
     )
     for name, attempt, fix in steps:
         error = _attempted(attempt)
-        yield Check(name, error, fix)
+        is_closed = name == BUCKET and isinstance(error, PermissionDeniedError)
+        yield Check(name, error, _grant(context) if is_closed else fix)
         if error and name != steps[2][0]:
             return
+
+
+def _grant(context: Context) -> str:
+    return (
+        f"gcloud storage buckets add-iam-policy-binding gs://{context.bucket} "
+        "--member=user:YOU@EXAMPLE.COM --role=roles/storage.objectUser"
+    )
 
 
 def _attempted(attempt: Callable[[], object]) -> TpuctlError | None:

@@ -1,0 +1,37 @@
+"""The line of endpoints: what clients need to know of a running cloud. Its keys are public."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from localsim.ports import LOOPBACK
+from localsim.statedir import StateDirectory
+
+NEIGHBOURS = ("compute", "serviceusage", "cloudresourcemanager", "oauth2")
+"""They share a port: no path of one is a path of another."""
+
+
+def line(
+    identity: Mapping[str, Any], state: StateDirectory, ports: Mapping[str, int]
+) -> dict[str, Any]:
+    """The first line on stdout; `identity` is name, project, zone and bucket."""
+    neighbours = _http(ports["neighbours"])
+    return {
+        "name": identity["name"],
+        "pid": os.getpid(),
+        "state_dir": str(state.path),
+        "project": identity["project"],
+        "zone": identity["zone"],
+        "bucket": identity["bucket"],
+        "mode": "process",
+        "tpu_grpc": f"{LOOPBACK}:{ports['tpu_grpc']}",
+        "tpu_rest": _http(ports["tpu_rest"]),
+        "storage": _http(ports["storage"]),
+        **dict.fromkeys(NEIGHBOURS, neighbours),
+        "vpc": f"socks5://{LOOPBACK}:{ports['vpc']}",
+        "control": _http(ports["control"]),
+    }
+
+
+def _http(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}"

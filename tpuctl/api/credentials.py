@@ -1,0 +1,126 @@
+"""Credentials as a context names them, and the token that each call carries."""
+
+import os
+import threading
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from tpuctl.config import ANONYMOUS, APPLICATION_DEFAULT, Context
+from tpuctl.errors import CredentialsError, TransientError
+
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+LOGIN_HINT = "run: gcloud auth application-default login"
+ON_GOOGLE = Path("/sys/class/dmi/id/product_name")
+REFRESH_S = 20.0
+REFRESH_TRIES = 3
+
+
+class Tokens:
+    """Access tokens of one source of credentials, renewed before they expire; thread-safe.
+
+    Renewal happens before a call is made: inside gRPC a refused renewal would look like a server
+    that cannot be reached, and would be tried again and again.
+    """
+
+    def __init__(self, credentials: Any, hint: str) -> None:
+        """`hint` is the way out when no token can be had."""
+        self._credentials = credentials
+        self._hint = hint
+        self._renewing = threading.Lock()
+
+    def apply(self, headers: MutableMapping[str, str], timeout_s: float | None = None) -> None:
+        """Add `authorization`, and whose quota counts.
+
+        Raises CredentialsError when the source is refused, TransientError when it cannot be asked.
+        """
+        with self._renewing:
+            if not self._credentials.valid:
+                self._renew(min(timeout_s or REFRESH_S, REFRESH_S))
+            self._credentials.apply(headers)
+
+    def _renew(self, timeout_s: float) -> None:
+        from google.auth.exceptions import GoogleAuthError, TransportError
+
+        try:
+            with _persistent_session() as session:
+                self._credentials.refresh(_request(session, timeout_s))
+        except TransportError as error:
+            raise TransientError(f"cannot get an access token: {first_line(error)}") from error
+        except GoogleAuthError as error:
+            raise CredentialsError(
+                f"the credentials are refused: {first_line(error)}", hint=self._hint
+            ) from error
+
+
+def tokens(context: Context) -> Tokens | None:
+    """The tokens of a context, None for anonymous; never waits for an absent metadata server.
+
+    Raises CredentialsError without touching the network.
+    """
+    if context.credentials == ANONYMOUS:
+        return None
+    if context.credentials == APPLICATION_DEFAULT:
+        _require_application_default(os.environ)
+    import google.auth
+    from google.auth.exceptions import GoogleAuthError
+
+    is_file = context.credentials != APPLICATION_DEFAULT
+    hint = f"check the key file {context.credentials}" if is_file else LOGIN_HINT
+    try:
+        if not is_file:
+            return Tokens(google.auth.default(scopes=SCOPES)[0], hint)
+        from google.oauth2 import service_account
+
+        key = service_account.Credentials.from_service_account_file(
+            context.credentials, scopes=SCOPES
+        )
+        return Tokens(key, hint)
+    except (GoogleAuthError, OSError, ValueError) as error:
+        raise CredentialsError(
+            f"cannot use the credentials of context {context.name!r}: {first_line(error)}",
+            hint=hint,
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """What google.auth says, which is at times the first of several arguments."""
+    text = str(error.args[0]) if error.args else str(error)
+    return text.splitlines()[0]
+
+
+def _persistent_session() -> Any:
+    import requests
+    from requests.adapters import HTTPAdapter
+
+    session = requests.Session()
+    session.mount("https://", HTTPAdapter(max_retries=REFRESH_TRIES))
+    return session
+
+
+def _request(session: Any, timeout_s: float) -> Any:
+    """How google.auth asks for tokens; it waits for two minutes unless told."""
+    from google.auth.transport.requests import Request
+
+    request = Request(session)
+
+    def asked(*args: Any, **options: Any) -> Any:
+        return request(*args, **{**options, "timeout": timeout_s})
+
+    return asked
+
+
+def _require_application_default(environ: Mapping[str, str]) -> None:
+    named = environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    configured = Path(environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config/gcloud")
+    path = Path(named) if named else configured / "application_default_credentials.json"
+    if path.is_file() or (not named and _is_on_google()):
+        return
+    raise CredentialsError(f"no credentials: {path} is not there", hint=LOGIN_HINT)
+
+
+def _is_on_google() -> bool:
+    try:
+        return ON_GOOGLE.read_text("ascii").strip() == "Google Compute Engine"
+    except OSError:
+        return False
