@@ -1,24 +1,40 @@
-"""`python -m localsim serve --state-dir D`: one simulated cloud, until SIGTERM."""
+"""`python -m localsim serve`: one simulated cloud, until SIGTERM; `check`: is it true to Google?"""
 
 import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 from localsim.server import RefusedToServe, Settings, serve
 
 
 def main() -> int:
-    """Parse, serve, and say in one line why not."""
-    settings = Settings(**vars(_parser().parse_args()))
+    """Parse, do it, and say in one line why not."""
+    given = vars(_parser().parse_args())
+    verb = given.pop("verb")
     try:
-        asyncio.run(serve(settings, announce=_announce))
+        return int(verb(**given))
     except RefusedToServe as refusal:
         sys.stderr.write(f"error: {refusal}\n")
         return refusal.exit_code
     except KeyboardInterrupt:
         return 130
+
+
+def _serve(**settings: Any) -> int:
+    asyncio.run(serve(Settings(**settings), announce=_announce))
     return 0
+
+
+def _check(cassette: Path, scenario: Path | None) -> int:
+    from localsim.cassette import CassetteError
+    from localsim.check import check
+
+    try:
+        return min(1, check(cassette, scenario, _announce))
+    except CassetteError as error:
+        raise RefusedToServe(str(error), 2) from error
 
 
 def _announce(line: str) -> None:
@@ -28,17 +44,25 @@ def _announce(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m localsim", description=__doc__)
-    verbs = parser.add_subparsers(required=True, metavar="serve")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    checking = verbs.add_parser("check", help="compare localsim with recorded traffic")
+    checking.set_defaults(verb=_check)
+    checking.add_argument("cassette", type=Path, help="written by: tpuctl record -- COMMAND")
+    checking.add_argument("--scenario", type=Path, help="as of serve")
     serving = verbs.add_parser("serve", help="serve a simulated cloud on loopback")
+    serving.set_defaults(verb=_serve)
     serving.add_argument(
         "--state-dir", type=Path, required=True, help="where everything is kept, across restarts"
     )
     serving.add_argument("--name", default="local", help="name of this cloud (default: local)")
     serving.add_argument(
-        "--scenario", type=Path, help="YAML file of capacity, delays and spot life"
+        "--scenario", help="plenty, stockout, spot-storm, or a YAML file of how the cloud behaves"
     )
     serving.add_argument(
         "--port", type=int, help="first of the consecutive ports to serve on (default: free ones)"
+    )
+    serving.add_argument(
+        "--tls", action="store_true", help="serve all of it with TLS and credentials as well"
     )
     clock = serving.add_mutually_exclusive_group()
     clock.add_argument(

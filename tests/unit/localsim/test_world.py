@@ -14,6 +14,7 @@ from localsim.cloud.queued_resources import QueuedResourceSpec, RequestedNode, R
 from localsim.cloud.scenario import Scenario
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
+from localsim.workers.worker import Surroundings
 from localsim.world import World
 
 ZONE = "projects/demo/locations/us-west4-a"
@@ -59,10 +60,13 @@ async def world_of(state_dir, scenario=None):
         isolation=ProcessIsolation(),
         open_door=doors.open,
         open_metadata=doors.open,
-        extra_environment=dict,
+        surroundings=Surroundings(
+            now=clock.now, tell=lambda *news: world.tell(*news), extra_environment=dict
+        ),
     )
     try:
-        yield World(cloud, slices, clock), doors
+        world = World(cloud, slices, clock)
+        yield world, doors
     finally:
         await slices.close()
         connection.close()

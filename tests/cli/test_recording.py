@@ -1,0 +1,97 @@
+"""`tpuctl record -- COMMAND`, and localsim checked against what was recorded."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+LIST = "/google.cloud.tpu.v2.Tpu/ListNodes"
+GET_BY_REST = """
+import os, urllib.request
+base = os.environ["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"]
+path = "v2/projects/local-project/locations/us-west4-a/nodes"
+print(len(urllib.request.urlopen(base + path).read()) > 0)
+"""
+
+
+@pytest.fixture
+def record(tmp_path, tpuctl):
+    """`record(*argv)`: the exit code and the lines of the cassette."""
+
+    def run(*argv):
+        path = tmp_path / "cassette.jsonl"
+        result = tpuctl(
+            "record", "--to", str(path), "--", *argv, environ={"PATH": "/usr/bin:/bin"}
+        )
+        assert path.exists(), result.err
+        return result, [json.loads(line) for line in path.read_text().splitlines()]
+
+    return run
+
+
+def check(path):
+    return subprocess.run(
+        [sys.executable, "-m", "localsim", "check", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_what_tpuctl_asks_is_recorded_and_localsim_answers_the_same(record, tmp_path):
+    result, (header, call) = record(sys.executable, "-m", "tpuctl", "node", "list")
+    assert result.code == 0
+    assert "1 call recorded" in result.err
+    assert header["cassette"] == 1
+    assert call["call"] == f"grpc {LIST}"
+    assert call["request"]["parent"] == "projects/recorded-project/locations/-"
+    checked = check(tmp_path / "cassette.jsonl")
+    assert (checked.returncode, checked.stdout) == (0, "1 calls, 0 answered otherwise\n")
+
+
+def test_the_exit_code_is_the_commands(record):
+    result, (_, call, *_) = record(sys.executable, "-m", "tpuctl", "node", "describe", "nobody")
+    assert result.code == 10
+    assert call["error"]["code"] == 5
+
+
+def test_what_goes_over_rest_is_recorded_too(record):
+    result, (_, call) = record(sys.executable, "-c", GET_BY_REST)
+    assert result.code == 0
+    assert call["call"] == "rest GET /v2/projects/recorded-project/locations/us-west4-a/nodes"
+    assert call["status"] == 200
+
+
+def test_a_difference_is_one_line_and_exit_code_1(record, tmp_path):
+    _, (header, call) = record(sys.executable, "-m", "tpuctl", "node", "list")
+    call["response"] = {"unreachable": ["projects/recorded-project/locations/us-west4-a"]}
+    path = tmp_path / "doctored.jsonl"
+    path.write_text(f"{json.dumps(header)}\n{json.dumps(call)}\n")
+    checked = check(path)
+    assert checked.returncode == 1
+    assert "line 2 ListNodes: response.unreachable: recorded [" in checked.stdout
+
+
+def test_nothing_is_written_over(record, tmp_path, tpuctl):
+    (tmp_path / "mine.jsonl").write_text("precious")
+    result = tpuctl("record", "--to", str(tmp_path / "mine.jsonl"), "--", "true")
+    assert result.code == 11
+    assert (tmp_path / "mine.jsonl").read_text() == "precious"
+
+
+def test_a_program_that_is_not_there(tmp_path, tpuctl):
+    result = tpuctl("record", "--to", str(tmp_path / "c.jsonl"), "--", "no-such-program")
+    assert result.code == 10
+    assert result.err.startswith("error: there is no program 'no-such-program'\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense\n", '{"cassette": 9}\n', '{"cassette":1}\n{"t_s":1}\n']
+)
+def test_what_is_no_cassette_is_refused_in_one_line(tmp_path, text):
+    (tmp_path / "c.jsonl").write_text(text)
+    checked = check(tmp_path / "c.jsonl")
+    assert checked.returncode == 2
+    assert checked.stderr.startswith("error: ")
+    assert checked.stderr.count("\n") == 1
