@@ -15,7 +15,7 @@ BY_STATUS = {400: UsageError, 404: NotFoundError, 409: PreconditionError}
 
 @dataclass(frozen=True, slots=True)
 class ControlApi:
-    """Preempt, reset and the clock of one simulated cloud."""
+    """Preempt, reset, faults and the clock of one simulated cloud."""
 
     endpoint: str
     token: str
@@ -31,6 +31,24 @@ class ControlApi:
     def reset(self) -> None:
         """Delete every node, request, operation and object."""
         self._post("/reset", {})
+
+    def add_fault(self, fault: str) -> None:
+        """Let something go wrong from now on, such as `GetNode: UNAVAILABLE x2`.
+
+        Raises UsageError when the simulator does not understand it.
+        """
+        try:
+            self._post("/faults", {"fault": fault})
+        except UsageError as error:
+            raise UsageError(str(error), hint="run: tpuctl local fault --help") from error
+
+    def faults(self) -> list[Mapping[str, Any]]:
+        """What goes wrong at present: `fault` as it was written, `met` how often it has struck."""
+        return list(self._send("GET", "/faults", None)["faults"])
+
+    def clear_faults(self) -> None:
+        """Let nothing go wrong any more."""
+        self._send("DELETE", "/faults", None)
 
     def status(self) -> Mapping[str, Any]:
         """Counts of what there is."""

@@ -12,13 +12,17 @@ from pathlib import Path
 from types import ModuleType
 
 
-def _types_module(name: str) -> ModuleType:
-    canonical = f"google.cloud.tpu_v2.types.{name}"
+def types_of(version: str) -> ModuleType:
+    """google.cloud.tpu_VERSION.types.cloud_tpu: Node, QueuedResource, every request and response.
+
+    `version` is `v2` or `v2alpha1`; the classes differ on the wire, so each has its own.
+    """
+    canonical = f"google.cloud.tpu_{version}.types.cloud_tpu"
     if canonical in sys.modules:
         return sys.modules[canonical]
-    package = importlib.util.find_spec("google.cloud.tpu_v2")
+    package = importlib.util.find_spec(f"google.cloud.tpu_{version}")
     roots = (package.submodule_search_locations or []) if package else []
-    file = next((p for root in roots if (p := Path(root, "types", f"{name}.py")).is_file()), None)
+    file = next((p for root in roots if (p := Path(root, "types", "cloud_tpu.py")).is_file()), None)
     spec = importlib.util.spec_from_file_location(canonical, file) if file else None
     if spec is None or spec.loader is None:
         return importlib.import_module(canonical)
@@ -28,5 +32,5 @@ def _types_module(name: str) -> ModuleType:
     return module
 
 
-tpu = _types_module("cloud_tpu")
-"""google.cloud.tpu_v2.types.cloud_tpu: Node, QueuedResource and every request and response."""
+tpu = types_of("v2")
+"""The messages of v2, which nearly every call speaks."""

@@ -46,6 +46,7 @@ POLICIES = {
     "GetQueuedResource": READ,
     "CreateQueuedResource": REPEATABLE_CHANGE,
     "DeleteQueuedResource": DELETION,
+    "ResetQueuedResource": CHANGE_ONCE,
     "GetGuestAttributes": READ,
     "GetOperation": READ,
     "ListLocations": READ,

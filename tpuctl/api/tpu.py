@@ -2,27 +2,36 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 
-from tpuctl.api import retry, views
+from tpuctl.api import asked, views
 from tpuctl.api.errors import translated
-from tpuctl.api.messages import tpu
-from tpuctl.models.node import Node, NodeSpec
+from tpuctl.api.next_step import NODE, QR, About
+from tpuctl.api.rest import RestApi
+from tpuctl.api.versions import (
+    V2,
+    V2ALPHA1,
+    node_needs_rest,
+    request_needs_rest,
+    version_for,
+)
+from tpuctl.api.wire import Wire
+from tpuctl.errors import UsageError
+from tpuctl.models.node import ListedNode, Node, NodeSpec
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 
-TPU = "google.cloud.tpu.v2.Tpu"
-OPERATIONS = "google.longrunning.Operations"
-LOCATIONS = "google.cloud.location.Locations"
+if TYPE_CHECKING:
+    from tpuctl.api.tpu_rest import TpuRest
+
 ALL_ZONES = "-"
-PAGE_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +42,38 @@ class TpuApi:
     project: str
     sleep: Callable[[float], None] = time.sleep
     random: Random = field(default_factory=Random)
+    rest: Callable[[], RestApi] | None = None
+    """How to say what only JSON can."""
+    now: Callable[[], float] = time.time
 
-    def list_nodes(self, zone: str = ALL_ZONES) -> tuple[list[Node], list[str]]:
+    def list_nodes(self, zone: str = ALL_ZONES) -> tuple[list[ListedNode], list[str]]:
         """Nodes of a zone, or of all, and the zones that could not be asked."""
-        with translated("list nodes"):
-            return self._list("ListNodes", zone, lambda page: map(views.node, page.nodes))
+        with translated(self._about("list nodes", NODE, zone=zone)):
+            return self._wire.pages(
+                "ListNodes", self._parent(zone), lambda page: views.listed_nodes(page.nodes)
+            )
 
     def get_node(self, zone: str, name: str) -> Node:
         """One node; raises NotFoundError."""
         path = self._path(zone, "nodes", name)
         with self._about_node(zone, name):
-            return views.node(self._call("GetNode", {"name": path}, {"name": path}))
+            return views.node(self._wire.call("GetNode", {"name": path}, {"name": path}))
+
+    def describe_node(self, zone: str, name: str) -> Node:
+        """One node with what only v2alpha1 tells: announced maintenance, autocheckpoint."""
+        path = self._path(zone, "nodes", name)
+        with self._about_node(zone, name):
+            return views.node(self._wire.call("GetNode", {"name": path}, {"name": path}, V2ALPHA1))
 
     def create_node(self, spec: NodeSpec) -> Operation:
         """Ask for a node; the operation ends when it is READY, or with the reason why not."""
-        request = {"node_id": spec.name, "node": views.node_message(spec)}
-        hint = f"run: tpuctl node describe {spec.name} --zone {spec.zone}"
-        with translated(f"create node {spec.name!r}", hint=hint, changes=True):
-            return self._change("CreateNode", spec.zone, request)
+        parent = self._parent(spec.zone)
+        request = {"parent": parent, "node_id": spec.name, "node": asked.node_fields(spec)}
+        with translated(self.about_creation(NODE, spec.name, spec), changes=True):
+            if node_needs_rest(spec):
+                with self._json() as rest:
+                    return rest.create_node(V2ALPHA1.message("CreateNodeRequest", request), spec)
+            return self._wire.change("CreateNode", request, {"parent": parent}, version_for(spec))
 
     def delete_node(self, zone: str, name: str) -> Operation:
         """Delete a node in whatever state it is; raises NotFoundError."""
@@ -72,69 +95,95 @@ class TpuApi:
             "update_mask": {"paths": sorted(changes)},
         }
         with self._about_node(zone, name):
-            return self._operation("UpdateNode", request, {"node.name": path})
+            return self._wire.change("UpdateNode", request, {"node.name": path})
 
     def host_keys(self, zone: str, name: str) -> list[str]:
         """The public SSH host key of every worker, in order, as the control plane knows it."""
-        path = self._path(zone, "nodes", name)
-        with self._about_node(zone, name):
-            reply = self._call("GetGuestAttributes", {"name": path}, {"name": path})
-        return [views.host_key(attributes) for attributes in reply.guest_attributes]
+        return [views.host_key(each) for each in self._told(zone, name, "").guest_attributes]
+
+    def guest_attributes(self, zone: str, name: str, query_path: str) -> list[Mapping[str, str]]:
+        """What every worker, in order, has told under that path: `namespace/key` to value."""
+        return views.guest_attributes(self._told(zone, name, query_path))
 
     def list_queued_resources(
         self, zone: str = ALL_ZONES
     ) -> tuple[list[QueuedResource], list[str]]:
         """Requests of a zone, or of all, and the zones that could not be asked."""
-        with translated("list queued resources"):
-            return self._list(
+        with translated(self._about("list queued resources", QR, zone=zone)):
+            return self._wire.pages(
                 "ListQueuedResources",
-                zone,
+                self._parent(zone),
                 lambda page: map(views.queued_resource, page.queued_resources),
+                V2ALPHA1,  # v2 does not tell best effort from on demand
             )
 
     def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
         """One request; raises NotFoundError."""
         path = self._path(zone, "queuedResources", name)
         with self._about_request(zone, name):
-            reply = self._call("GetQueuedResource", {"name": path}, {"name": path})
+            reply = self._wire.call("GetQueuedResource", {"name": path}, {"name": path})
         return views.queued_resource(reply)
+
+    def describe_queued_resource(self, zone: str, name: str) -> QueuedResource:
+        """One request with what only JSON tells: flex-start, and how long its nodes live."""
+        path = self._path(zone, "queuedResources", name)
+        with self._about_request(zone, name):
+            if self.rest is None:
+                request = {"name": path}
+                reply = self._wire.call("GetQueuedResource", request, {"name": path}, V2ALPHA1)
+                return views.queued_resource(reply)
+            with self._json() as rest:
+                return rest.get_queued_resource(path)
 
     def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
         """File a request; the operation ends when it is filed, long before it is ACTIVE."""
-        zone = spec.node.zone
+        parent, version = self._parent(spec.node.zone), version_for(spec.node)
         request = {
+            "parent": parent,
             "queued_resource_id": spec.name,
-            "queued_resource": views.queued_resource_message(spec, self._parent(zone)),
+            "queued_resource": asked.request_fields(spec, parent, version, self.now()),
             "request_id": request_id,
         }
-        hint = f"run: tpuctl qr describe {spec.name} --zone {zone}"
-        with translated(f"create queued resource {spec.name!r}", hint=hint, changes=True):
-            return self._change("CreateQueuedResource", zone, request)
+        with translated(self.about_creation(QR, spec.name, spec.node), changes=True):
+            if not request_needs_rest(spec):
+                return self._wire.change(
+                    "CreateQueuedResource", request, {"parent": parent}, version
+                )
+            message = version.message("CreateQueuedResourceRequest", request)
+            with self._json() as rest:
+                return rest.create_queued_resource(message, spec)
 
     def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
         """Delete a request; `force` deletes its nodes first. Raises NotFoundError."""
         path = self._path(zone, "queuedResources", name)
         with self._about_request(zone, name):
-            return self._operation(
-                "DeleteQueuedResource", {"name": path, "force": force}, {"name": path}
-            )
+            request = {"name": path, "force": force}
+            return self._wire.change("DeleteQueuedResource", request, {"name": path})
+
+    def reset_queued_resource(self, zone: str, name: str) -> Operation:
+        """Ask for the nodes of a request to be made anew."""
+        path = self._path(zone, "queuedResources", name)
+        with self._about_request(zone, name, changes=True):
+            return self._wire.change("ResetQueuedResource", {"name": path}, {"name": path})
 
     def get_operation(self, name: str) -> Operation:
         """Where a long-running operation stands."""
         request = operations_pb2.GetOperationRequest(name=name)
         with translated("operation"):
-            reply = self._send(
-                OPERATIONS, "GetOperation", request, operations_pb2.Operation, {"name": name}
+            reply = self._wire.send(
+                "google.longrunning.Operations/GetOperation",
+                request,
+                operations_pb2.Operation,
+                {"name": name},
             )
         return views.operation(reply)
 
     def list_zones(self) -> list[str]:
         """The zones this project may ask for."""
         request = locations_pb2.ListLocationsRequest(name=f"projects/{self.project}")
-        with translated(f"project {self.project!r}"):
-            reply = self._send(
-                LOCATIONS,
-                "ListLocations",
+        with translated(self._about(f"project {self.project!r}", NODE)):
+            reply = self._wire.send(
+                "google.cloud.location.Locations/ListLocations",
                 request,
                 locations_pb2.ListLocationsResponse,
                 {"name": request.name},
@@ -145,83 +194,72 @@ class TpuApi:
         """Give the connection back."""
         self.channel.close()
 
+    def about_creation(self, noun: str, name: str, node: NodeSpec) -> About:
+        """What a refusal of that creation is about, whenever it comes."""
+        words = {NODE: "node", QR: "queued resource"}
+        return About(
+            f"create {words[noun]} {name!r}",
+            noun,
+            name,
+            node.zone,
+            self.project,
+            node.accelerator_type,
+            hint=f"run: tpuctl {noun} describe {name} --zone {node.zone}",
+            usage=f"run: tpuctl {noun} create --help",
+        )
+
+    @property
+    def _wire(self) -> Wire:
+        return Wire(self.channel, self.sleep, self.random)
+
+    @contextmanager
+    def _json(self) -> Iterator["TpuRest"]:
+        from tpuctl.api.tpu_rest import TpuRest  # few calls need it, and requests takes 60 ms
+
+        if self.rest is None:
+            raise UsageError(
+                "the context has no REST endpoint, which this needs",
+                hint="give the context the --tpu-rest-endpoint that belongs to its --tpu-endpoint",
+            )
+        api = self.rest()
+        try:
+            yield TpuRest(api, self.sleep, self.random)
+        finally:
+            api.close()
+
+    def _about(self, subject: str, noun: str, **extra: str) -> About:
+        return About(subject, noun, project=self.project, **extra)
+
     def _about_node(
         self, zone: str, name: str, *, changes: bool = False
     ) -> AbstractContextManager[None]:
-        subject = f"node {name!r} in {zone}"
-        return translated(subject, hint="run: tpuctl node list", changes=changes)
+        about = self._about(
+            f"node {name!r} in {zone}", NODE, name=name, zone=zone, hint="run: tpuctl node list"
+        )
+        return translated(about, changes=changes)
 
-    def _about_request(self, zone: str, name: str) -> AbstractContextManager[None]:
-        return translated(f"queued resource {name!r} in {zone}", hint="run: tpuctl qr list")
+    def _about_request(
+        self, zone: str, name: str, *, changes: bool = False
+    ) -> AbstractContextManager[None]:
+        subject = f"queued resource {name!r} in {zone}"
+        about = self._about(subject, QR, name=name, zone=zone, hint="run: tpuctl qr list")
+        return translated(about, changes=changes)
 
     def _node_change(
         self, method: str, zone: str, name: str, *, changes: bool = False
     ) -> Operation:
         path = self._path(zone, "nodes", name)
         with self._about_node(zone, name, changes=changes):
-            return self._operation(method, {"name": path}, {"name": path})
+            return self._wire.change(method, {"name": path}, {"name": path}, V2)
 
-    def _change(self, method: str, zone: str, request: Mapping[str, Any]) -> Operation:
-        parent = self._parent(zone)
-        return self._operation(method, {"parent": parent, **request}, {"parent": parent})
-
-    def _operation(
-        self, method: str, request: Mapping[str, Any], routing: Mapping[str, str]
-    ) -> Operation:
-        message = _message(f"{method}Request", request)
-        reply = self._send(TPU, method, message, operations_pb2.Operation, routing)
-        return Operation("", done=True) if reply is None else views.operation(reply)
-
-    def _call(self, method: str, request: Mapping[str, Any], routing: Mapping[str, str]) -> Any:
-        reply = _class(REPLIES.get(method, f"{method}Response"))
-        return self._send(TPU, method, _message(f"{method}Request", request), reply, routing)
-
-    def _list(
-        self, method: str, zone: str, rows: Callable[[Any], Iterator[Any]]
-    ) -> tuple[list[Any], list[str]]:
-        parent, token = self._parent(zone), ""
-        items: list[Any] = []
-        unreachable: list[str] = []
-        while True:
-            request = {"parent": parent, "page_size": PAGE_SIZE, "page_token": token}
-            page = self._call(method, request, {"parent": parent})
-            items += rows(page)
-            unreachable += page.unreachable
-            if not page.next_page_token:
-                return items, unreachable
-            token = page.next_page_token
-
-    def _send(
-        self, service: str, method: str, request: Any, reply: Any, routing: Mapping[str, str]
-    ) -> Any:
-        send = self.channel.unary_unary(
-            f"/{service}/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=reply.FromString,
-        )
-        ((key, value),) = routing.items()
-        headers = (("x-goog-request-params", f"{key}={value}"),)
-        return retry.retrying(
-            lambda attempt_s: send(request, timeout=attempt_s, metadata=headers),
-            retry.POLICIES[method],
-            sleep=self.sleep,
-            random=self.random,
-        )
+    def _told(self, zone: str, name: str, query_path: str) -> Any:
+        path = self._path(zone, "nodes", name)
+        with self._about_node(zone, name):
+            request = {"name": path, "query_path": query_path}
+            return self._wire.call("GetGuestAttributes", request, {"name": path})
 
     def _parent(self, zone: str) -> str:
         return f"projects/{self.project}/locations/{zone}"
 
     def _path(self, zone: str, collection: str, name: str) -> str:
         return f"{self._parent(zone)}/{collection}/{name}"
-
-
-REPLIES = {"GetNode": "Node", "GetQueuedResource": "QueuedResource"}
-
-
-def _class(name: str) -> Any:
-    """The protobuf class itself: proto-plus costs 28 us a node to read."""
-    return getattr(tpu, name).pb()
-
-
-def _message(name: str, fields: Mapping[str, Any]) -> Any:
-    return getattr(tpu, name).pb(getattr(tpu, name)(fields))

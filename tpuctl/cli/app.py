@@ -31,6 +31,7 @@ COMMANDS = {
     "supervisor": ("supervisor", "Look after the jobs of a context."),
     "run": ("run", "Submit a job, follow it, tear its slice down."),
     "top": ("top", "Watch the workers of running jobs."),
+    "record": ("record", "Run a command and write its Cloud TPU API traffic to a file."),
     "quickstart": ("quickstart", "See the whole story happen on this machine."),
 }
 ALIASES = {"qr": "queued-resource"}

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,27 +27,35 @@ STATUS = {
     "state_dir": lambda row: row["state_dir"],
 }
 
+FAULTS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"]}
+
 
 @app.verb("up")
 def up(
     ctx: typer.Context,
     name: Name = DEFAULT_CONTEXT,
     scenario: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="YAML file of capacity, delays and spot life."),
+        str | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="YAML file of capacity, delays and spot life; or plenty, stockout, spot-storm.",
+        ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(metavar="PORT", help="First of five ports, instead of free ones.")
+        int | None, typer.Option(metavar="PORT", help="First of six ports, instead of free ones.")
     ] = None,
     time_scale: Annotated[
         float, typer.Option(metavar="N", help="Simulated seconds per real second.")
     ] = 1.0,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Serve it with TLS and credentials, too: 4 more ports.")
+    ] = False,
 ) -> None:
     """Start a local cloud, or find it running; prints its endpoints as one JSON line."""
     runtime = ctx.ensure_object(Runtime)
     if name in runtime.config.contexts:
         raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
-    options = local.Options(scenario.absolute() if scenario else None, port, time_scale)
+    options = local.Options(local.scenario(scenario) if scenario else None, port, time_scale, tls)
     runtime.output.line(json.dumps(local.up(runtime.home, name, options)))
 
 
@@ -126,6 +133,37 @@ def preempt(
     control = local.control(_line(runtime, context.name))
     control.preempt(node, context.zone, notice_s)
     runtime.output.note(f"node {node!r} is being preempted")
+
+
+@app.verb("fault")
+def fault(
+    ctx: typer.Context,
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Such as: zone Z: unreachable")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="End every fault.")] = False,
+    name: Name = DEFAULT_CONTEXT,
+) -> None:
+    """Let things go wrong on purpose: without TEXT, list what does.
+
+    \b
+        GetNode: UNAVAILABLE x2 after call 3    the 4th and 5th call are refused
+        CreateNode: latency 2s                  every call takes longer
+        ListNodes: reset x1                     the connection is dropped
+        worker NODE/2: never boots
+        keys NODE: late 30s                     SSH lets nobody in before that
+        zone ZONE: unreachable
+        capacity us-west4-a v5litepod-16: 0
+        quota IN_USE_ADDRESSES us-west4: 8
+    """
+    runtime = ctx.ensure_object(Runtime)
+    control = local.control(_line(runtime, name))
+    if clear:
+        control.clear_faults()
+    if text:
+        control.add_fault(" ".join(text))
+    if not text and not clear:
+        runtime.output.items(control.faults(), FAULTS)
 
 
 def provided(runtime: Runtime, context: Context) -> frozenset[str]:

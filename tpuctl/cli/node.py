@@ -6,50 +6,19 @@ import typer
 
 from tpuctl.cli import node_shell
 from tpuctl.cli import slice_options as slices
+from tpuctl.cli.node_details import COLUMNS, Described, show, usd_per_hour
 from tpuctl.cli.options import Noun
-from tpuctl.cli.output import Moment, Usd
 from tpuctl.cli.parsing import pairs
 from tpuctl.cli.progress import show_states, working
 from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
-from tpuctl.models.node import LOST_STATES, Node, NodeState
-from tpuctl.operations import cost, lifecycle
+from tpuctl.operations import lifecycle
 from tpuctl.operations.specs import check_labels
 from tpuctl.operations.wait import Patience
 
 app = Noun("Create, use and delete nodes (TPU slices).")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
-
-
-def usd_per_hour(node: Node) -> Usd | None:
-    """What the node costs, or will once it is READY; nothing in a state that is not billed."""
-    if node.state in (NodeState.STOPPED, *LOST_STATES):
-        return Usd(0.0)
-    usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
-    return None if usd is None else Usd(usd)
-
-
-COLUMNS = {
-    "name": lambda node: node.name,
-    "zone": lambda node: node.zone,
-    "accelerator_type": lambda node: node.accelerator_type,
-    "state": lambda node: node.state,
-    "workers": lambda node: len(node.workers),
-    "provisioning": lambda node: node.provisioning,
-    "created": lambda node: Moment(node.created_s),
-    "usd_per_hour": usd_per_hour,
-}
-DETAILS = {
-    **COLUMNS,
-    "runtime_version": lambda node: node.runtime_version,
-    "health": lambda node: node.health,
-    "queued_resource": lambda node: node.queued_resource,
-    "addresses": lambda node: [worker.ip_address for worker in node.workers],
-    "labels": lambda node: dict(node.labels),
-    "description": lambda node: node.description,
-    "id": lambda node: str(node.node_id),
-}
 
 
 @app.verb("create", slices.SliceVerb)
@@ -90,9 +59,10 @@ def list_nodes(ctx: typer.Context) -> None:
 
 @app.verb("describe")
 def describe(ctx: typer.Context, name: Name) -> None:
-    """Show one node."""
+    """Show one node: its workers, its health, what is announced, how its startup script ended."""
     runtime = ctx.ensure_object(Runtime)
-    runtime.output.item(lifecycle.find(runtime.tpu, runtime.context.zone, name), DETAILS)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_node)
+    show(runtime.output, Described(node, lifecycle.startup_outcomes(runtime.tpu, node)))
 
 
 @app.verb("delete")

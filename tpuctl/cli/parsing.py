@@ -1,4 +1,6 @@
-"""Text of the command line as values: `k=v,k=v` maps."""
+"""Text of the command line as values: `k=v,k=v` maps, `a,b` lists, moments."""
+
+from datetime import datetime
 
 from tpuctl.errors import UsageError
 
@@ -12,3 +14,22 @@ def pairs(text: str | None, option: str) -> dict[str, str]:
             raise UsageError(f"{option}: {part!r} is not KEY=VALUE", hint=f"write {option} a=b,c=d")
         found[key] = value
     return found
+
+
+def items(text: str | None) -> tuple[str, ...]:
+    """`a,b` as a tuple."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def moment_s(text: str, option: str) -> float:
+    """An RFC 3339 time as seconds since the epoch; raises UsageError naming the option."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise UsageError(
+            f"{option}: {text!r} is not a time with its zone",
+            hint="write it as 2026-12-01T09:00:00Z or 2026-12-01T09:00:00+01:00",
+        )
+    return moment.timestamp()

@@ -9,11 +9,11 @@ from tpuctl.cli import slice_options as slices
 from tpuctl.cli.options import Noun
 from tpuctl.cli.output import Moment, Usd
 from tpuctl.cli.progress import show_states, working
+from tpuctl.cli.request_options import RequestVerb, request_spec
 from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource
 from tpuctl.operations import cost, queued_resources
-from tpuctl.operations.specs import check_name
 from tpuctl.operations.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
@@ -22,11 +22,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The queued resource."
 
 
 def usd_per_hour(request: QueuedResource) -> Usd | None:
-    """What its node costs, or will once it is READY; nothing when it never will be."""
+    """What its nodes cost, or will once they are READY; nothing when they never will be."""
     if request.state in ENDED_STATES:
         return Usd(0.0)
     usd = cost.usd_per_hour(request.accelerator_type, request.zone, request.provisioning)
-    return None if usd is None else Usd(usd)
+    return None if usd is None else Usd(usd * request.node_count)
 
 
 COLUMNS = {
@@ -44,24 +44,25 @@ DETAILS = {
     "runtime_version": lambda request: request.runtime_version,
     "state_initiator": lambda request: request.initiator,
     "failure": lambda request: request.failure,
+    "reservation": lambda request: request.reservation,
+    "valid_after": lambda request: _moment(request.valid_after_s),
+    "valid_until": lambda request: _moment(request.valid_until_s),
+    "max_run_duration_s": lambda request: request.max_run_duration_s,
 }
 
 
-@app.verb("create", slices.SliceVerb)
-def create(
-    ctx: typer.Context,
-    name: Name,
-    node_id: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of its node; default: the same.")
-    ] = None,
-) -> None:
+def _moment(epoch_s: float | None) -> Moment | None:
+    return None if epoch_s is None else Moment(epoch_s)
+
+
+@app.verb("create", RequestVerb)
+def create(ctx: typer.Context, name: Name) -> None:
     """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
     runtime = ctx.ensure_object(Runtime)
-    check_name(name)
-    spec = slices.spec(runtime, node_id or name)
-    slices.say_price(runtime, spec)
+    spec = request_spec(runtime, name)
+    slices.say_price(runtime, spec.node, spec.node_count or 1)
     request = queued_resources.create(
-        runtime.tpu, name, spec, runtime.access, request_id=str(uuid.uuid4())
+        runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
     )
     runtime.output.items([request], COLUMNS)
 
@@ -84,13 +85,15 @@ def list_requests(ctx: typer.Context) -> None:
 def describe(ctx: typer.Context, name: Name) -> None:
     """Show one request."""
     runtime = ctx.ensure_object(Runtime)
-    request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
+    request = queued_resources.find(
+        runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_queued_resource
+    )
     runtime.output.item(request, DETAILS)
 
 
 @app.verb("wait")
 def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None:
-    """Wait until a request is ACTIVE: its node is READY."""
+    """Wait until a request is ACTIVE: its nodes are READY."""
     runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     end = f"tpuctl qr delete {name} --force --zone {request.zone}"
@@ -103,22 +106,34 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     runtime.output.items([last] if last else [], COLUMNS)
 
 
+@app.verb("reset")
+def reset(ctx: typer.Context, name: Name, yes: slices.Yes = False) -> None:
+    """Make the nodes of a request anew, as after a preemption; their disks are lost."""
+    runtime = ctx.ensure_object(Runtime)
+    request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
+    what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
+    price = usd_per_hour(request) or "no known"
+    runtime.confirm(f"Make anew {what} ({price} USD/h), its disks lost?", yes=yes)
+    accepted = queued_resources.reset(runtime.tpu, request)
+    request = accepted(Patience(sleep=runtime.sleep))
+    runtime.output.items([request], COLUMNS)
+
+
 @app.verb("delete")
 def delete(
     ctx: typer.Context,
     name: Name,
     force: Annotated[
-        bool, typer.Option("--force", help="Also when it is ACTIVE: deletes its node first.")
+        bool, typer.Option("--force", help="Also when it is ACTIVE: deletes its nodes first.")
     ] = False,
     yes: slices.Yes = False,
     no_wait: slices.NoWait = False,
 ) -> None:
-    """Delete a request, and its node with it."""
+    """Delete a request, and its nodes with it."""
     runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     queued_resources.require_deletable(request, force=force)
-    nodes = "".join(f" and node {node!r}" for node in request.node_names)
-    what = f"queued resource {name!r}{nodes} in context {runtime.context.name!r}"
+    what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({usd_per_hour(request) or 'no known'} USD/h)?", yes=yes)
     done = queued_resources.delete(runtime.tpu, request)
     runtime.goes_on.append(f"the deletion of {what} goes on")
@@ -126,3 +141,8 @@ def delete(
         with working(runtime, f"deleting {name}"):
             done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+
+
+def _nodes(request: QueuedResource) -> str:
+    """Its nodes, by name."""
+    return "".join(f" and node {node!r}" for node in request.node_names)

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from tpuctl.store import Store
 
 
+RECORD = "TPUCTL_RECORD"
+"""In the environment of tpuctl: the cassette that its calls are added to."""
+OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
+"""Where gcloud looks for the Cloud TPU API."""
+
+
 @dataclass
 class Runtime:
     """The seam between the command line and the world."""
@@ -70,7 +76,7 @@ class Runtime:
         name = self.context_name.value
         context = self.config.contexts.get(name) or self._local(name)
         context = replace(context, **self._overrides())
-        config.refuse_redirected(context, self.environ)
+        config.refuse_redirected(context, self._not_ours())
         return context
 
     @cached_property
@@ -78,7 +84,15 @@ class Runtime:
         """The Cloud TPU API."""
         from tpuctl.api.connect import tpu_api
 
-        return tpu_api(self.context)
+        api = tpu_api(self.context)
+        tape = self.environ.get(RECORD)
+        if not tape:
+            return api
+        from tpuctl.api import cassette
+        from tpuctl.api.recorder import recorded
+
+        onto = cassette.reopen(Path(tape), self.context.project)
+        return replace(api, channel=recorded(api.channel, onto, self.now))
 
     @cached_property
     def access(self) -> "Access":
@@ -140,6 +154,12 @@ class Runtime:
         for name in ("tpu", "storage"):
             if name in self.__dict__:
                 getattr(self, name).close()
+
+    def _not_ours(self) -> Mapping[str, str]:
+        """The environment, but for the endpoint that `tpuctl record` has set for gcloud."""
+        if RECORD not in self.environ:
+            return self.environ
+        return {name: value for name, value in self.environ.items() if name != OVERRIDE}
 
     def _overrides(self) -> dict[str, str]:
         asked = {

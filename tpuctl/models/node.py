@@ -35,6 +35,45 @@ class Provisioning(StrEnum):
     ON_DEMAND = "on-demand"
     SPOT = "spot"
     RESERVED = "reserved"
+    BEST_EFFORT = "best-effort"
+    FLEX_START = "flex-start"
+
+
+class DiskMode(StrEnum):
+    """How a data disk is attached, as the API spells it."""
+
+    READ_WRITE = "READ_WRITE"
+    READ_ONLY = "READ_ONLY"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDisk:
+    """A disk that exists already; `source` is its full path, `mode` as the API spells it."""
+
+    source: str
+    mode: str = DiskMode.READ_WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Something wrong that the service noticed on one worker."""
+
+    kind: str
+    details: str
+    worker_id: str
+    created_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """What is announced for a node; the times are RFC 3339 texts, as the API has them."""
+
+    kind: str
+    status: str
+    can_reschedule: bool
+    window_start: str
+    window_end: str
+    latest_window_start: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +100,27 @@ class NodeSpec:
     subnetwork: str | None = None
     internal_ips: bool = False
     service_account: str | None = None
+    scopes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    data_disks: tuple[DataDisk, ...] = ()
+    description: str = ""
+    autocheckpoint: bool = False
+    reservation: str | None = None
+    """One of the zone, or the full name of another; none means any of the project's."""
+
+
+@dataclass(slots=True)  # not frozen: making a thousand of those takes 1.3 ms more
+class ListedNode:
+    """What a list shows of a node: no more is read of a thousand of them."""
+
+    name: str
+    zone: str
+    accelerator_type: str
+    state: str
+    worker_count: int
+    provisioning: str
+    created_s: int
+    queued_resource: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +141,19 @@ class Node:
     workers: tuple[Worker, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    health_description: str = ""
+    symptoms: tuple[Symptom, ...] = ()
+    maintenance: Maintenance | None = None
+    network: str = ""
+    subnetwork: str = ""
+    service_account: str = ""
+    scopes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    data_disks: tuple[DataDisk, ...] = ()
+    autocheckpoint: bool = False
+    is_multislice: bool = False
+
+    @property
+    def worker_count(self) -> int:
+        """How many hosts it has."""
+        return len(self.workers)

@@ -1,8 +1,17 @@
 """A long-running operation of the API, and a command on a worker."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from tpuctl.errors import TpuctlError
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """google.rpc.Status: why something was refused; `reason` and `metadata` are ErrorInfo's."""
+
+    code: int
+    message: str
+    reason: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +20,7 @@ class Operation:
 
     name: str
     done: bool
-    error: TpuctlError | None = None
+    error: Status | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,37 @@ ENDED_STATES = frozenset({QueuedResourceState.FAILED, QueuedResourceState.SUSPEN
 
 
 @dataclass(frozen=True, slots=True)
+class Queueing:
+    """When a request may be granted: each end a duration from now, a moment, or open.
+
+    The moments are seconds since the epoch.
+    """
+
+    after_duration_s: float | None = None
+    after_s: float | None = None
+    until_duration_s: float | None = None
+    until_s: float | None = None
+
+    def interval(self, now_s: float) -> tuple[float, float] | None:
+        """Both ends as moments, where both are given."""
+        after_s, until_s = self.after_s, self.until_s
+        if self.after_duration_s is not None:
+            after_s = now_s + self.after_duration_s
+        if self.until_duration_s is not None:
+            until_s = now_s + self.until_duration_s
+        return None if after_s is None or until_s is None else (after_s, until_s)
+
+
+@dataclass(frozen=True, slots=True)
 class QueuedResourceSpec:
-    """What the user asks for; the node gets the same name unless told otherwise."""
+    """What the user asks for; with a `node_count` its nodes are `<node.name>-0` and so on."""
 
     name: str
     node: NodeSpec
+    node_count: int | None = None
+    queueing: Queueing = Queueing()
+    max_run_duration_s: float | None = None
+    """How long its nodes live; flex-start alone has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +72,13 @@ class QueuedResource:
     provisioning: str
     created_s: float
     failure: str | None = None
+    failure_code: int = 0
+    reservation: str = ""
+    valid_after_s: float | None = None
+    valid_until_s: float | None = None
+    max_run_duration_s: float | None = None
+
+    @property
+    def node_count(self) -> int:
+        """How many slices it asks for."""
+        return max(1, len(self.node_names))

@@ -1,14 +1,18 @@
 """What slices cost: dated list prices, never a guess."""
 
+from functools import cache
+
 from tpuctl import catalog
 from tpuctl.models.node import Provisioning
 
 SECONDS_AN_HOUR = 3600.0
+NO_LIST_PRICE = frozenset({Provisioning.RESERVED, Provisioning.BEST_EFFORT})
 
 
+@cache
 def hourly(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price | None:
     """The public price of a slice, or None where none is known."""
-    if provisioning == Provisioning.RESERVED:
+    if provisioning in NO_LIST_PRICE:
         return None
     try:
         return catalog.price(accelerator_type, zone, provisioning)

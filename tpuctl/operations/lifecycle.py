@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.api.keys import Access, with_key
+from tpuctl.api.next_step import NODE, QR, About
 from tpuctl.errors import (
     NotFoundError,
     PreconditionError,
@@ -15,7 +16,9 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
-from tpuctl.operations import wait
+from tpuctl.models.operation import Operation
+from tpuctl.operations import startup_script, wait
+from tpuctl.operations.quota import Wanted, holders_named
 from tpuctl.operations.wait import Patience
 
 if TYPE_CHECKING:
@@ -37,10 +40,12 @@ class Deletion:
     request: str | None
 
 
-def find(api: TpuApi, zone: str, name: str) -> Node:
+def find(
+    api: TpuApi, zone: str, name: str, *, read: Callable[[str, str], Node] | None = None
+) -> Node:
     """The node of that name; NotFoundError says where it is when it is in another zone."""
     try:
-        return api.get_node(zone, name)
+        return (read or api.get_node)(zone, name)
     except NotFoundError:
         nodes, _ = api.list_nodes()
     elsewhere = sorted(node.zone for node in nodes if node.name == name)
@@ -52,23 +57,45 @@ def find(api: TpuApi, zone: str, name: str) -> Node:
     raise NotFoundError(f"there is no node {name!r} in {zone}", hint="run: tpuctl node list")
 
 
+def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.Outcome]:
+    """How the startup script stands on each worker; none where nobody can tell."""
+    if node.state != NodeState.READY or not startup_script.is_wrapped(node.metadata):
+        return []
+    path = f"{startup_script.NAMESPACE}/"
+    try:
+        return startup_script.outcomes(api.guest_attributes(node.zone, node.name, path))
+    except TpuctlError:  # a policy of the organization may forbid to read them
+        unknown = startup_script.UNKNOWN
+        return [startup_script.Outcome(each.worker_id, unknown) for each in node.workers]
+
+
 def create(api: TpuApi, spec: NodeSpec, access: Access) -> Callable[[Patience], Node]:
     """Ask for a node that lets our key in; what is returned waits until it is READY."""
     metadata = with_key(dict(spec.metadata), access)
-    operation = api.create_node(_replaced(spec, metadata))
-    return lambda patience: _finished(api, operation, patience, spec.zone, spec.name, "create")
+    wanted = Wanted(spec.accelerator_type, spec.zone, spec.provisioning)
+    with holders_named(api, wanted):
+        operation = api.create_node(_replaced(spec, metadata))
+    about = api.about_creation(NODE, spec.name, spec)
+
+    def ready(patience: Patience) -> Node:
+        with holders_named(api, wanted):
+            return _finished(api, operation, patience, about)
+
+    return ready
 
 
 def start(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
     """Ask for a stopped node to start."""
     operation = api.start_node(zone, name)
-    return lambda patience: _finished(api, operation, patience, zone, name, "start")
+    about = About(f"start node {name!r}", NODE, name, zone)
+    return lambda patience: _finished(api, operation, patience, about)
 
 
 def stop(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
     """Ask for a node to stop; its disk stays, and it is no longer billed."""
     operation = api.stop_node(zone, name)
-    return lambda patience: _finished(api, operation, patience, zone, name, "stop")
+    about = About(f"stop node {name!r}", NODE, name, zone)
+    return lambda patience: _finished(api, operation, patience, about)
 
 
 def update(
@@ -78,7 +105,8 @@ def update(
     if not changes:
         raise UsageError("nothing to update", hint="give --description, --labels or --metadata")
     operation = api.update_node(zone, name, changes)
-    return _finished(api, operation, patience, zone, name, "update")
+    about = About(f"update node {name!r}", NODE, name, zone)
+    return _finished(api, operation, patience, about)
 
 
 def merged(old: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
@@ -100,9 +128,9 @@ def delete(api: TpuApi, planned: Deletion) -> Callable[[Patience], None]:
         operation = api.delete_queued_resource(zone, planned.request, force=True)
     else:
         operation = api.delete_node(zone, name)
-    return lambda patience: wait.operation_done(
-        api, operation, patience, subject=f"delete node {name!r}"
-    )
+    noun, deleted = (QR, planned.request) if planned.request else (NODE, name)
+    about = About(f"delete node {name!r}", noun, deleted, zone)
+    return lambda patience: wait.operation_done(api, operation, patience, about=about)
 
 
 def until_ready(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[Node]:
@@ -138,14 +166,12 @@ def admit(api: TpuApi, node: Node, access: Access, patience: Patience) -> None:
     metadata = with_key(dict(node.metadata), access)
     if metadata is not None:
         operation = api.update_node(node.zone, node.name, {"metadata": metadata})
-        wait.operation_done(api, operation, patience, subject=f"add our key to {node.name!r}")
+        wait.operation_done(api, operation, patience, about=f"add our key to {node.name!r}")
 
 
-def _finished(
-    api: TpuApi, operation: Any, patience: Patience, zone: str, name: str, verb: str
-) -> Node:
-    wait.operation_done(api, operation, patience, subject=f"{verb} node {name!r}")
-    return api.get_node(zone, name)
+def _finished(api: TpuApi, operation: Operation, patience: Patience, about: About) -> Node:
+    wait.operation_done(api, operation, patience, about=about)
+    return api.get_node(about.zone, about.name)
 
 
 def _replaced(spec: NodeSpec, metadata: Mapping[str, str] | None) -> NodeSpec:

@@ -31,6 +31,8 @@ MARKER = "localsim.json"
 START_S = 30.0
 STOP_S = 15.0
 POLL_S = 0.02
+SCENARIOS = ("plenty", "stockout", "spot-storm")
+"""What the simulator brings along."""
 PROVIDES = frozenset({"localsim"})
 """What a job file may require that only a simulated slice has."""
 
@@ -39,9 +41,12 @@ PROVIDES = frozenset({"localsim"})
 class Options:
     """How a simulator is started; fixed while it runs."""
 
-    scenario: Path | None = None
+    scenario: Path | str | None = None
+    """The path of a file, or the name of one that the simulator brings along."""
     port: int | None = None
     time_scale: float = 1.0
+    tls: bool = False
+    """Whether all of it is served with TLS and credentials as well."""
 
     def arguments(self) -> list[str]:
         """As `python -m localsim serve` takes them."""
@@ -49,7 +54,20 @@ class Options:
             *(["--scenario", str(self.scenario)] if self.scenario else []),
             *(["--port", str(self.port)] if self.port else []),
             *(["--time-scale", str(self.time_scale)] if self.time_scale != 1 else []),
+            *(["--tls"] if self.tls else []),
         ]
+
+
+def scenario(text: str) -> str:
+    """A file's absolute path, or a ready scenario's name. Raises UsageError."""
+    path = Path(text)
+    if path.is_file():
+        return str(path.absolute())
+    if text in SCENARIOS:
+        return text
+    raise UsageError(
+        f"there is no scenario {text!r}", hint=f"give a file, or one of {', '.join(SCENARIOS)}"
+    )
 
 
 def directory(home: Path, name: str) -> Path:
@@ -106,6 +124,7 @@ def context(line: Mapping[str, Any]) -> Context:
         zone=line["zone"],
         bucket=line["bucket"],
         tpu_endpoint=line["tpu_grpc"],
+        tpu_rest_endpoint=line["tpu_rest"],
         storage_endpoint=line["storage"],
         credentials=ANONYMOUS,
         dialer=line["vpc"],
@@ -124,6 +143,9 @@ def environment(line: Mapping[str, Any]) -> dict[str, str]:
         "STORAGE_EMULATOR_HOST": line["storage"],
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{line['tpu_rest']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{line['storage']}/storage/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{line['compute']}/compute/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{line['serviceusage']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{line['cloudresourcemanager']}/",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": line["project"],
         "CLOUDSDK_COMPUTE_ZONE": line["zone"],

@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tpuctl.api.explain import explained
 from tpuctl.api.keys import Access, with_key
-from tpuctl.errors import CapacityError, NotFoundError, PreconditionError, PreemptedError
-from tpuctl.models.node import NodeSpec
+from tpuctl.api.next_step import QR, About
+from tpuctl.errors import (
+    CapacityError,
+    NotFoundError,
+    PreconditionError,
+    PreemptedError,
+    TpuctlError,
+)
+from tpuctl.models.operation import Status
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
     QueuedResource,
@@ -16,6 +24,7 @@ from tpuctl.models.queued_resource import (
     QueuedResourceState,
 )
 from tpuctl.operations import wait
+from tpuctl.operations.quota import Wanted, holders_named
 from tpuctl.operations.wait import Patience
 
 if TYPE_CHECKING:
@@ -24,10 +33,12 @@ if TYPE_CHECKING:
 NEEDS_FORCE = frozenset({QueuedResourceState.ACTIVE})
 
 
-def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
+def find(
+    api: TpuApi, zone: str, name: str, *, read: Callable[[str, str], QueuedResource] | None = None
+) -> QueuedResource:
     """The request of that name; NotFoundError says where it is when it is in another zone."""
     try:
-        return api.get_queued_resource(zone, name)
+        return (read or api.get_queued_resource)(zone, name)
     except NotFoundError:
         requests, _ = api.list_queued_resources()
     elsewhere = sorted(request.zone for request in requests if request.name == name)
@@ -42,15 +53,33 @@ def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
 
 
 def create(
-    api: TpuApi, name: str, node: NodeSpec, access: Access, *, request_id: str
+    api: TpuApi, spec: QueuedResourceSpec, access: Access, *, request_id: str
 ) -> QueuedResource:
     """File the request; it is accepted when this returns, and ACTIVE later."""
+    node = spec.node
     metadata = with_key(dict(node.metadata), access)
-    node = replace(node, metadata=metadata) if metadata else node
-    spec = QueuedResourceSpec(name, node)
-    operation = api.create_queued_resource(spec, request_id=request_id)
-    wait.operation_done(api, operation, Patience(), subject=f"create queued resource {name!r}")
-    return api.get_queued_resource(node.zone, name)
+    if metadata is not None:
+        spec = replace(spec, node=replace(node, metadata=metadata))
+    about = api.about_creation(QR, spec.name, node)
+    with holders_named(api, Wanted(node.accelerator_type, node.zone, node.provisioning)):
+        operation = api.create_queued_resource(spec, request_id=request_id)
+        wait.operation_done(api, operation, Patience(), about=about)
+    filed = api.get_queued_resource(node.zone, spec.name)
+    # The messages that a client can read have no field for every way to get capacity.
+    return replace(filed, provisioning=node.provisioning)
+
+
+def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedResource]:
+    """Ask for its nodes to be made anew; what is returned waits until that has begun."""
+    zone, name = request.zone, request.name
+    operation = api.reset_queued_resource(zone, name)
+    about = About(f"reset queued resource {name!r}", QR, name, zone)
+
+    def accepted(patience: Patience) -> QueuedResource:
+        wait.operation_done(api, operation, patience, about=about)
+        return api.get_queued_resource(zone, name)
+
+    return accepted
 
 
 def until_active(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[QueuedResource]:
@@ -60,14 +89,17 @@ def until_active(api: TpuApi, zone: str, name: str, patience: Patience) -> Itera
         api, zone, name, patience, until=lambda request: request.state in settled
     ):
         yield request
-        _raise_if_ended(request)
+        wanted = Wanted(request.accelerator_type, zone, request.provisioning)
+        with holders_named(api, wanted):
+            _raise_if_ended(request)
 
 
 def require_deletable(request: QueuedResource, *, force: bool) -> None:
     """An ACTIVE request takes its node with it; raises PreconditionError without `force`."""
     if request.state in NEEDS_FORCE and not force:
+        nodes = "its node" if request.node_count == 1 else f"its {request.node_count} nodes"
         raise PreconditionError(
-            f"queued resource {request.name!r} is ACTIVE: its node would be deleted too",
+            f"queued resource {request.name!r} is ACTIVE: {nodes} would be deleted too",
             hint=f"run: tpuctl qr delete {request.name} --force",
         )
 
@@ -75,9 +107,8 @@ def require_deletable(request: QueuedResource, *, force: bool) -> None:
 def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
     """Ask for the deletion of it and its nodes; what is returned waits until it is done."""
     operation = api.delete_queued_resource(request.zone, request.name, force=True)
-    return lambda patience: wait.operation_done(
-        api, operation, patience, subject=f"delete queued resource {request.name!r}"
-    )
+    about = About(f"delete queued resource {request.name!r}", QR, request.name, request.zone)
+    return lambda patience: wait.operation_done(api, operation, patience, about=about)
 
 
 def _raise_if_ended(request: QueuedResource) -> None:
@@ -85,7 +116,17 @@ def _raise_if_ended(request: QueuedResource) -> None:
     if request.state == QueuedResourceState.SUSPENDED:
         raise PreemptedError(f"queued resource {request.name!r} is SUSPENDED", hint=hint)
     if request.state == QueuedResourceState.FAILED:
-        raise CapacityError(
-            f"queued resource {request.name!r} FAILED: {request.failure or 'no reason given'}",
-            hint=hint,
-        )
+        raise _why_failed(request, hint)
+
+
+def _why_failed(request: QueuedResource, hint: str) -> TpuctlError:
+    """It holds quota whatever the reason, so it has to go before anything else is tried."""
+    subject = f"queued resource {request.name!r} FAILED"
+    if not request.failure:
+        return CapacityError(f"{subject}: no reason given", hint=hint)
+    about = About(
+        subject, QR, request.name, request.zone, accelerator_type=request.accelerator_type
+    )
+    found = explained(Status(request.failure_code, request.failure), about)
+    found.hint = f"{hint}; then {found.hint}" if found.hint else hint
+    return found

@@ -6,11 +6,16 @@ from dataclasses import dataclass, field
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError
-from tpuctl.models.node import NodeSpec, Provisioning
+from tpuctl.models.node import DataDisk, DiskMode, NodeSpec, Provisioning
+from tpuctl.operations import startup_script
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+DISK = re.compile(r"(?:https://[^ ]+/)?projects/[^/]+/zones/([^/]+)/disks/[^/]+")
+SCOPE = "https://www.googleapis.com/auth/"
+MOST_DESCRIPTION = 512
+DISK_MODES = {"read-write": DiskMode.READ_WRITE, "read-only": DiskMode.READ_ONLY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +28,28 @@ class Asked:
     generation: str | None = None
     topology: str | None = None
     runtime_version: str | None = None
-    spot: bool = False
-    reserved: bool = False
+    provisioning: str = Provisioning.ON_DEMAND
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    startup_script: str | None = None
+    """The text of the script."""
     network: str | None = None
     subnetwork: str | None = None
     internal_ips: bool = False
     service_account: str | None = None
+    scopes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    data_disks: tuple[DataDisk, ...] = ()
+    description: str = ""
+    autocheckpoint: bool = False
+    reservation: str | None = None
 
 
 def node_spec(asked: Asked) -> NodeSpec:
     """The specification of the slice, runtime version included; raises UsageError."""
     check_name(asked.name)
     check_labels(asked.labels)
+    _check_details(asked)
     try:
         kind = _accelerator_type(asked)
         _check_zone(kind.name, asked.zone)
@@ -47,13 +60,19 @@ def node_spec(asked: Asked) -> NodeSpec:
         zone=asked.zone,
         accelerator_type=kind.name,
         runtime_version=_runtime_version(kind, asked.runtime_version),
-        provisioning=_provisioning(asked),
+        provisioning=asked.provisioning,
         labels=asked.labels,
-        metadata=asked.metadata,
+        metadata=_metadata(asked),
         network=asked.network,
         subnetwork=asked.subnetwork,
         internal_ips=asked.internal_ips,
         service_account=asked.service_account,
+        scopes=tuple(each if "://" in each else SCOPE + each for each in asked.scopes),
+        tags=asked.tags,
+        data_disks=asked.data_disks,
+        description=asked.description,
+        autocheckpoint=asked.autocheckpoint,
+        reservation=asked.reservation,
     )
 
 
@@ -76,6 +95,19 @@ def check_labels(labels: Mapping[str, str]) -> None:
             )
 
 
+def data_disk(said: Mapping[str, str]) -> DataDisk:
+    """`source=DISK,mode=MODE` as gcloud writes it; raises UsageError."""
+    unknown_keys = sorted(said.keys() - {"source", "mode"})
+    mode = said.get("mode", "read-write")
+    if unknown_keys or "source" not in said or mode not in DISK_MODES:
+        wrong = f"{unknown_keys[0]!r} is not a part" if unknown_keys else f"{dict(said)} is no disk"
+        raise UsageError(
+            f"--data-disk: {wrong}",
+            hint="write source=projects/P/zones/Z/disks/D,mode=read-write (or read-only)",
+        )
+    return DataDisk(said["source"], DISK_MODES[mode])
+
+
 def unknown(error: catalog.UnknownError) -> UsageError:
     """An unknown name of the catalog, with the nearest known ones."""
     noun = {"zone": "zones", "runtime version": "runtimes"}.get(error.kind, "types")
@@ -83,6 +115,32 @@ def unknown(error: catalog.UnknownError) -> UsageError:
     return UsageError(
         f"unknown {error.kind} {error.name!r}", hint=f"{near}run: tpuctl catalog {noun}"
     )
+
+
+def _check_details(asked: Asked) -> None:
+    if len(asked.description) > MOST_DESCRIPTION:
+        raise UsageError(
+            f"--description has {len(asked.description)} characters",
+            hint=f"{MOST_DESCRIPTION} are allowed",
+        )
+    for disk in asked.data_disks:
+        path = DISK.fullmatch(disk.source)
+        if path is None or path.group(1) != asked.zone:
+            raise UsageError(
+                f"--data-disk: {disk.source!r} is not a disk in {asked.zone}",
+                hint=f"write source=projects/P/zones/{asked.zone}/disks/D",
+            )
+
+
+def _metadata(asked: Asked) -> Mapping[str, str]:
+    if asked.startup_script is None:
+        return asked.metadata
+    if startup_script.KEY in asked.metadata:
+        raise UsageError(
+            f"--startup-script and the metadata both give {startup_script.KEY!r}",
+            hint="leave one out",
+        )
+    return {**asked.metadata, startup_script.KEY: startup_script.wrapped(asked.startup_script)}
 
 
 def _accelerator_type(asked: Asked) -> catalog.AcceleratorType:
@@ -114,11 +172,3 @@ def _runtime_version(kind: catalog.AcceleratorType, wanted: str | None) -> str:
         error = catalog.UnknownError("runtime version", wanted, catalog.nearest(wanted, known))
         raise unknown(error)
     return wanted
-
-
-def _provisioning(asked: Asked) -> str:
-    if asked.spot and asked.reserved:
-        raise UsageError("--spot and --reserved exclude each other", hint="leave one out")
-    if asked.spot:
-        return Provisioning.SPOT
-    return Provisioning.RESERVED if asked.reserved else Provisioning.ON_DEMAND

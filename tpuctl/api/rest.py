@@ -1,0 +1,37 @@
+"""The REST side of an API of Google's, for the few fields that its typed messages lack."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: a status of HTTP and a JSON document, `{}` where there was none."""
+
+    status: int
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RestApi:
+    """One base URL, and the session that carries its tokens."""
+
+    endpoint: str
+    session: Any
+
+    def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Reply:
+        """Call `path` (`/v2/...`); raises OSError without an answer, and what tokens raise."""
+        url = f"{self.endpoint.rstrip('/')}{path}"
+        with self.session.request(method, url, json=document, timeout=TIMEOUT_S) as reply:
+            try:
+                found = reply.json()
+            except ValueError:
+                found = {}
+            return Reply(reply.status_code, found if isinstance(found, dict) else {})
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.session.close()

@@ -1,0 +1,80 @@
+"""A startup script whose outcome can be seen: Google runs it and tells nobody how it ended.
+
+The metadata holds a wrapper around it (`startup_script.sh`), which puts the exit code and the last
+lines into the guest attributes of each worker, under `tpuctl/`.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from tpuctl.errors import UsageError
+
+KEY = "startup-script"
+"""The metadata key that the guest agent of a worker runs at every boot."""
+NAMESPACE = "tpuctl"
+EXIT_CODE = f"{NAMESPACE}/startup-script-exit-code"
+OUTPUT = f"{NAMESPACE}/startup-script-output"
+NOT_STARTED, RUNNING, EXITED, UNKNOWN = "not started", "running", "exited", "unknown"
+LINES = 20
+BYTES = 4000
+MOST_BYTES = 256 * 1024 - 4096
+"""A metadata value has 256 KiB, the wrapper included."""
+_MARK = "# tpuctl: runs the script below"
+_CUT_OFF = " \n\v\f\t\r"
+"""What the guest agent cuts off in front, so that a script may begin with a line break."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the script of one worker stands."""
+
+    worker_id: int
+    state: str
+    """Not started, running, exited; unknown where the attributes cannot be read."""
+    exit_code: int | None = None
+    output: str = ""
+    """The last lines of what it printed."""
+
+
+def wrapped(script: str) -> str:
+    """The wrapper with the script in it, which runs unchanged. Raises UsageError."""
+    if len(script.encode()) > MOST_BYTES:
+        raise UsageError(
+            f"the startup script has {len(script.encode())} bytes",
+            hint=f"{MOST_BYTES} are allowed: let it fetch the rest from Cloud Storage",
+        )
+    text = script.lstrip(_CUT_OFF)
+    values = {
+        "END": f"END_{hashlib.sha256(text.encode()).hexdigest()[:16]}",
+        # Without a `#!` the guest agent's shell, bash, takes the script for one of its own.
+        "RUN": "" if text.startswith("#!") else '"$(command -v bash || echo sh)" ',
+        "LINES": str(LINES),
+        "BYTES": str(BYTES),
+        "SCRIPT": text.removesuffix("\n"),
+    }
+    template = resources.files("tpuctl").joinpath("operations", "startup_script.sh")
+    wrapper = template.read_text("utf-8")
+    for name, value in values.items():  # the script last: what it says is not looked at
+        wrapper = wrapper.replace(f"@{name}@", value)
+    return wrapper
+
+
+def is_wrapped(metadata: Mapping[str, str]) -> bool:
+    """Whether a node's script tells how it ended."""
+    return _MARK in metadata.get(KEY, "")
+
+
+def outcomes(workers: Sequence[Mapping[str, str]]) -> list[Outcome]:
+    """How the script stands on every worker, from what each has told."""
+    return [_outcome(worker_id, told) for worker_id, told in enumerate(workers)]
+
+
+def _outcome(worker_id: int, told: Mapping[str, str]) -> Outcome:
+    code = told.get(EXIT_CODE, "").strip()
+    if not code:
+        return Outcome(worker_id, NOT_STARTED)
+    if code.isdecimal():
+        return Outcome(worker_id, EXITED, int(code), told.get(OUTPUT, ""))
+    return Outcome(worker_id, RUNNING)
