@@ -1,11 +1,14 @@
 """`python -m localsim serve` as a process: what it refuses, and how it ends when it must."""
 
 import json
+import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import urllib.request
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -28,10 +31,37 @@ def serving(state_dir, *options):
             process.kill()
 
 
-def post(url, document):
-    request = urllib.request.Request(url, json.dumps(document).encode(), method="POST")
+def post(url, document, control_token=""):
+    return _answer(url, json.dumps(document).encode(), control_token)
+
+
+def get(url, control_token=""):
+    return _answer(url, None, control_token)
+
+
+def _answer(url, body, control_token):
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {control_token}"}
+    request = urllib.request.Request(url, body, headers)
     with urllib.request.urlopen(request, timeout=10) as reply:
         return json.load(reply)
+
+
+def token(line):
+    """The secret of the control port."""
+    return Path(line["state_dir"], "control.token").read_text("ascii")
+
+
+def free_ports(count):
+    """The first of so many consecutive ports that nobody uses."""
+    for first in range(20_000, 30_000, count):
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no free ports")
 
 
 @pytest.mark.parametrize(
@@ -41,8 +71,9 @@ def post(url, document):
         (("--time-scale=-1",), "--time-scale must be a positive number, not -1.0"),
         (("--time-scale", "nan"), "--time-scale must be a positive number, not nan"),
         (("--time-scale", "inf"), "--time-scale must be a positive number, not inf"),
-        (("--port", "0"), "--port must be from 1 to 65531, not 0"),
-        (("--port", "65532"), "--port must be from 1 to 65531, not 65532"),
+        (("--port", "0"), "--port must be from 1 to 65530, not 0"),
+        (("--port", "65531"), "--port must be from 1 to 65530, not 65531"),
+        (("--port", "65527", "--tls"), "--port must be from 1 to 65526, not 65527"),
     ],
 )
 def test_numbers_without_a_meaning_are_refused_before_anything_is_written(
@@ -62,5 +93,73 @@ def test_a_server_whose_time_cannot_pass_ends_and_says_why(tmp_path):
             connection.execute("DROP TABLE tpu_agenda")
         _, error = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert error.endswith("sqlite3.OperationalError: no such table: tpu_agenda\n"), error
+    assert error.endswith("cannot write its state: no such table: tpu_agenda\n"), error
     assert not (tmp_path / "endpoints.json").exists()
+
+
+def test_time_goes_on_after_kill_9_and_never_back(tmp_path):
+    with serving(tmp_path, "--time-scale", "5000") as (process, line):
+        post(f"{line['control']}/clock", {"advance_s": 1e6}, token(line))
+        nodes = f"{line['tpu_rest']}/v2/projects/{line['project']}/locations/{line['zone']}/nodes"
+        post(f"{nodes}?nodeId=a", NODE)
+        before_s = get(f"{line['control']}/clock", token(line))["now_s"]
+        process.kill()
+        process.wait()
+    with serving(tmp_path) as (_, line):
+        assert get(f"{line['control']}/clock", token(line))["now_s"] >= before_s
+
+
+def test_metadata_of_the_project_survives_kill_9(tmp_path):
+    with serving(tmp_path) as (process, line):
+        project = f"{line['compute']}/compute/v1/projects/{line['project']}"
+        items = [{"key": "a", "value": "1"}]
+        done = post(f"{project}/setCommonInstanceMetadata", {"items": items})
+        process.kill()
+        process.wait()
+    with serving(tmp_path) as (_, line):
+        assert get(project)["commonInstanceMetadata"]["items"] == items
+        assert get(f"{project}/global/operations/{done['name']}") == done
+
+
+def test_what_is_written_is_for_the_owner_alone(tmp_path):
+    state_dir = tmp_path / "state"
+    with serving(state_dir, "--tls"):
+        files = [path for path in state_dir.rglob("*") if path.is_file()]
+        assert {path.name for path in files} >= {"state.sqlite", "state.sqlite-wal", "admin.json"}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+def test_tls_is_there_only_where_it_is_asked_for_and_its_keys_stay(tmp_path):
+    with serving(tmp_path) as (_, line):
+        assert "google" not in line
+        assert not (tmp_path / "google").exists()
+    with serving(tmp_path, "--tls") as (_, line):
+        first = line["google"]
+        key = (tmp_path / "google" / "admin.json").read_bytes()
+    with serving(tmp_path) as (_, line):
+        assert "google" not in line
+    with serving(tmp_path, "--tls") as (_, line):
+        assert line["google"] == first
+        assert (tmp_path / "google" / "admin.json").read_bytes() == key
+
+
+def test_keys_that_cannot_be_read_are_one_line(tmp_path):
+    with serving(tmp_path, "--tls"):
+        (tmp_path / "google" / "admin.json").write_text('{"private_key": "x"}')
+    argv = command(tmp_path, "--tls")
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (62, "")
+    assert done.stderr == f"error: cannot use the keys in {tmp_path / 'google'}: ValueError\n"
+
+
+def test_fixed_ports_are_consecutive(tmp_path):
+    first = free_ports(10)
+    with serving(tmp_path, "--tls", "--port", str(first)) as (_, line):
+        google = line["google"]
+        served = [
+            line[key].rpartition(":")[2]
+            for key in ("tpu_grpc", "tpu_rest", "storage", "vpc", "control", "compute")
+        ]
+        served += [google[key].rpartition(":")[2] for key in ("tpu", "tpu_rest", "storage")]
+        served.append(google["token"].rpartition(":")[2].removesuffix("/token"))
+    assert served == [str(first + index) for index in range(10)]

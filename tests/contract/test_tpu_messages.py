@@ -20,9 +20,10 @@ import sys
 from localsim.services.messages import tpu_v2
 before = [name for name in sys.modules if name.startswith(("google.auth", "google.cloud.tpu_v2"))]
 import google.cloud.tpu_v2
-print(before, google.cloud.tpu_v2.Node is tpu_v2.Node)
+print(*before, google.cloud.tpu_v2.Node is tpu_v2.Node)
 """
-    assert python(code) == "['google.cloud.tpu_v2.types.cloud_tpu'] True"
+    loaded = "google.cloud.tpu_v2.types.cloud_tpu google.cloud.tpu_v2alpha1.types.cloud_tpu"
+    assert python(code) == f"{loaded} True"
 
 
 def test_what_has_moved_is_imported_plainly():

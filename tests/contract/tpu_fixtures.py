@@ -1,8 +1,9 @@
-"""Cloud TPU with the default scenario and a manual clock, and Google's client for it."""
+"""Cloud TPU with the default scenario and a manual clock, and Google's clients for it."""
 
 from collections.abc import Iterator
 
 import pytest
+from doors import NAMES, Door, Endpoint, doors
 from google.cloud import tpu_v2
 from tpu_service import START_S, Service, serving
 
@@ -10,15 +11,35 @@ from localsim.clock import Clock
 from localsim.cloud.scenario import Scenario
 
 
-@pytest.fixture
-def service(tmp_path) -> Iterator[Service]:
-    """A cloud with a manual clock and the default scenario."""
-    with serving(
-        tmp_path / "state.sqlite", clock=Clock(manual_start_s=START_S), scenario=Scenario()
-    ) as found:
+@pytest.fixture(scope="session")
+def served(tmp_path_factory) -> Iterator[Service]:
+    """One server for the session."""
+    path = tmp_path_factory.mktemp("cloud") / "state.sqlite"
+    with serving(path, clock=Clock(manual_start_s=START_S), scenario=Scenario()) as found:
         yield found
+
+
+@pytest.fixture
+def service(served) -> Service:
+    """An empty cloud with a manual clock and the default scenario."""
+    served.behave()
+    return served
 
 
 @pytest.fixture
 def client(service) -> tpu_v2.TpuClient:
     return service.client()
+
+
+@pytest.fixture(scope="session")
+def open_doors(served) -> Iterator[dict[str, Door]]:
+    """Every client of every version, on one server."""
+    ports = (served.grpc_port, served.rest_port)
+    with doors(Endpoint(*(f"127.0.0.1:{port}" for port in ports))) as found:
+        yield found
+
+
+@pytest.fixture(params=NAMES)
+def door(request, open_doors, service) -> Door:
+    """Each client in turn, on an empty cloud."""
+    return open_doors[request.param]

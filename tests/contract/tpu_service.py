@@ -4,11 +4,13 @@ import asyncio
 import gc
 import http.client
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import grpc
@@ -34,6 +36,9 @@ class PromptWorld:
     def __init__(self, cloud):
         self.cloud = cloud
 
+    async def meet_fault(self, method):
+        return self.cloud.meet_fault(method)
+
     async def run(self, action):
         self.settle()
         try:
@@ -44,7 +49,7 @@ class PromptWorld:
     def settle(self):
         while events := self.cloud.tick():
             for event in events:
-                if isinstance(event, BootSlice):
+                if isinstance(event, BootSlice) and not event.never_boots:
                     self.cloud.slice_booted(event.node.name, identities(event.node))
                 if isinstance(event, StopSlice):
                     self.cloud.slice_stopped(event.node.name)
@@ -65,8 +70,12 @@ class Service:
     clock: Clock
     loop: asyncio.AbstractEventLoop
     channel: grpc.Channel
+    grpc_port: int
     rest_port: int
     stop: asyncio.Event
+    connection: sqlite3.Connection
+    directory: Path
+    _names: Iterator[int] = field(default_factory=count)
 
     def client(self) -> tpu_v2.TpuClient:
         return tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=self.channel))
@@ -79,6 +88,22 @@ class Service:
             self.world.settle()
 
         self._on_loop(step)
+
+    def behave(self, **scenario: object) -> None:
+        """Another, empty cloud at the same ports, at the first moment of its time."""
+
+        def change():
+            self.connection.close()
+            self.connection = open_database(self.directory / f"{next(self._names)}.sqlite")
+            self.clock = Clock(manual_start_s=START_S)
+            given = Scenario.from_mapping(scenario)
+            self.world.cloud = new_cloud(self.connection, self.clock, given)
+
+        self._on_loop(change)
+
+    def fault(self, text: str) -> None:
+        """As `tpuctl local fault` adds it."""
+        self._on_loop(lambda: self.world.cloud.add_fault(text))
 
     def preempt(self, name: str) -> None:
         self._on_loop(lambda: self.world.cloud.preempt(name, 0.0))
@@ -117,10 +142,13 @@ def serving(path: Path, *, clock: Clock, scenario: Scenario) -> Iterator[Service
         gc.collect()  # what was left open is this test's fault, not a later one's
 
 
+def new_cloud(connection: sqlite3.Connection, clock: Clock, scenario: Scenario) -> Cloud:
+    return Cloud(connection, clock, project="demo", project_number=7, scenario=scenario)
+
+
 async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Service]) -> None:
     connection = open_database(path)
-    cloud = Cloud(connection, clock, project="demo", project_number=7, scenario=scenario)
-    world = PromptWorld(cloud)
+    world = PromptWorld(new_cloud(connection, clock, scenario))
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(tpu.handlers(world))
     grpc_port = server.add_insecure_port("127.0.0.1:0")
@@ -131,14 +159,16 @@ async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Ser
     (_, rest_port) = runner.addresses[0]
     channel = grpc.insecure_channel(f"127.0.0.1:{grpc_port}")
     loop = asyncio.get_running_loop()
-    service = Service(world, clock, loop, channel, rest_port, stop=asyncio.Event())
+    service = Service(
+        world, clock, loop, channel, grpc_port, rest_port, asyncio.Event(), connection, path.parent
+    )
     living = asyncio.ensure_future(_live(world, clock))
     ready.set_result(service)
     await service.stop.wait()
     living.cancel()
     await runner.cleanup()
     await server.stop(None)
-    connection.close()
+    service.connection.close()
     await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
 
 
