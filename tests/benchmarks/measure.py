@@ -68,3 +68,9 @@ def summary(figures: Mapping[str, object]) -> dict[str, object]:
         key: round(statistics.median(value), 4) if isinstance(value, list) else value
         for key, value in figures.items()
     }
+
+
+def resident(pid: int) -> float:
+    """Resident MiB of a process, as Linux tells."""
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line) / 1024

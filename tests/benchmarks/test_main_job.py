@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from measure import ROUNDS, alternate, keep
+from measure import ROUNDS, alternate, keep, resident
 
 from tpuctl.operations import local
 
@@ -116,12 +116,6 @@ def test_quickstart(environ):
         assert done.returncode == 0, done.stderr.decode()
     keep("tpuctl quickstart", "under 40 s", ours_s=took_s)
     assert statistics.median(took_s) > 0
-
-
-def resident(pid: int) -> float:
-    """Resident MiB of a process, as Linux tells."""
-    status = Path(f"/proc/{pid}/status").read_text("ascii")
-    return next(int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line) / 1024
 
 
 def create_nodes(line, count: int) -> None:
