@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,14 @@ from tpuctl.cli.app import main
 from tpuctl.cli.runtime import Runtime
 from tpuctl.jobs import seat
 from tpuctl.operations import local
+
+ROOTS = Path(tempfile.gettempdir(), f"tpuctl-tests-{os.getpid()}.pem")
+"""Whom gRPC trusts in the tests; written by whoever starts a server with TLS."""
+
+
+def pytest_configure() -> None:
+    """gRPC looks once, before the first test, where its roots are: not yet what is in there."""
+    os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(ROOTS)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ def test_up_prints_one_line_of_endpoints_and_again_the_same(offline):
         "tpu_grpc",
         "tpu_rest",
         "storage",
+        "compute",
+        "serviceusage",
+        "cloudresourcemanager",
+        "oauth2",
         "vpc",
         "control",
     ]
@@ -35,7 +39,7 @@ def test_up_prints_one_line_of_endpoints_and_again_the_same(offline):
 
 def test_everything_listens_on_loopback_only(offline):
     line = json.loads(offline("local", "up").out)
-    for key in ("tpu_grpc", "tpu_rest", "storage", "vpc", "control"):
+    for key in ("tpu_grpc", "tpu_rest", "storage", "compute", "oauth2", "vpc", "control"):
         assert "127.0.0.1:" in line[key]
     token = local.directory(offline.home, "local") / "control.token"
     assert token.stat().st_mode & 0o777 == 0o600
@@ -89,6 +93,8 @@ def test_env_points_other_programs_at_it(offline):
     exports = offline("local", "env").out.splitlines()
     assert f"export STORAGE_EMULATOR_HOST={line['storage']}" in exports
     assert f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU={line['tpu_rest']}/" in exports
+    neighbour = f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE={line['compute']}/compute/v1/"
+    assert neighbour in exports
 
 
 def test_env_of_a_cloud_that_is_down_says_how_to_start_it(offline):
@@ -179,3 +185,70 @@ def test_preempt_with_a_notice_warns_first(tpuctl, cloud):
 
 def test_preempting_what_is_not_there(tpuctl):
     assert tpuctl("local", "preempt", "nope").code == 10
+
+
+def test_faults_are_added_listed_and_cleared(tpuctl):
+    assert tpuctl("local", "fault").out == ""
+    assert tpuctl("local", "fault", "GetNode:", "UNAVAILABLE", "x2").code == 0
+    assert tpuctl("local", "fault", "zone us-central1-a: unreachable").code == 0
+    assert tpuctl("local", "fault").out == (
+        "GetNode: UNAVAILABLE x2\t0\nzone us-central1-a: unreachable\t0\n"
+    )
+    result = tpuctl("node", "list")
+    assert result.err == "warning: us-central1-a did not answer: its nodes are not shown\n"
+    assert tpuctl("local", "fault", "--clear").code == 0
+    assert tpuctl("local", "fault").out == ""
+    assert tpuctl("node", "list").err == ""
+
+
+def test_a_fault_counts_how_often_it_has_struck(tpuctl):
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4")
+    tpuctl("local", "fault", "GetNode: UNAVAILABLE x2")
+    assert tpuctl("node", "describe", "n1").code == 0  # the calls are repeated
+    assert tpuctl("local", "fault", "-o", "json").json == [
+        {"fault": "GetNode: UNAVAILABLE x2", "met": 2}
+    ]
+
+
+def test_clear_and_a_text_leave_that_one(tpuctl):
+    tpuctl("local", "fault", "GetNode: reset")
+    tpuctl("local", "fault", "--clear", "ListNodes: latency 2s")
+    assert tpuctl("local", "fault").out == "ListNodes: latency 2s\t0\n"
+
+
+def test_a_fault_that_is_not_understood_is_one_line(tpuctl):
+    result = tpuctl("local", "fault", "GetNod: UNAVAILABLE")
+    assert (result.code, result.out) == (2, "")
+    error, hint = result.err.splitlines()
+    assert error.startswith("error: ")
+    assert "GetNod" in error
+    assert hint == "hint: run: tpuctl local fault --help"
+
+
+def test_faults_of_a_cloud_that_is_down(offline):
+    result = offline("local", "fault", "GetNode: reset")
+    assert (result.code, result.err.splitlines()[1]) == (10, "hint: run: tpuctl local up")
+
+
+def test_a_ready_scenario_by_its_name(offline):
+    assert offline("local", "up", "--scenario", "stockout").code == 0
+    assert offline("local", "up", "--scenario", "stockout").code == 0
+    assert offline("local", "up", "--scenario", "plenty").code == 11
+
+
+def test_a_scenario_that_is_none_is_one_line(offline):
+    result = offline("local", "up", "--scenario", "plentiful")
+    assert (result.code, result.err) == (
+        2,
+        "error: there is no scenario 'plentiful'\n"
+        "hint: give a file, or one of plenty, stockout, spot-storm\n",
+    )
+
+
+def test_tls_is_served_where_it_is_asked_for(offline):
+    result = offline("local", "up", "--tls")
+    google = json.loads(result.out)["google"]
+    assert sorted(google) == ["ca", "keys", "storage", "token", "tpu", "tpu_rest"]
+    assert sorted(google["keys"]) == ["admin", "nobody", "viewer"]
+    assert offline("local", "up", "--tls").out == result.out
+    assert offline("local", "up", "--time-scale", "2").code == 11

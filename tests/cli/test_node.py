@@ -261,25 +261,6 @@ def test_every_format_prints_what_there_is(tpuctl, argv, output):
     assert "q1" in result.out
 
 
-def test_describe_s_json_keys_are_public(tpuctl):
-    tpuctl("qr", "create", "q1", "-t", "v5litepod-4", "--spot")
-    tpuctl("qr", "wait", "q1")
-    assert list(tpuctl("node", "describe", "q1", "-o", "json").json)[8:] == [
-        "runtime_version",
-        "health",
-        "queued_resource",
-        "addresses",
-        "labels",
-        "description",
-        "id",
-    ]
-    assert list(tpuctl("qr", "describe", "q1", "-o", "json").json)[8:] == [
-        "runtime_version",
-        "state_initiator",
-        "failure",
-    ]
-
-
 def test_a_noun_alone_shows_its_verbs(tpuctl):
     result = tpuctl("node")
     assert (result.code, result.out) == (2, "")

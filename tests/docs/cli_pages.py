@@ -43,7 +43,7 @@ def page(name: str) -> str:
 def described(path: str, command: Any) -> Iterator[str]:
     """What it does, how it is written, and its own options."""
     context = typer.Context(command, info_name=path)
-    yield command.help or ""
+    yield (command.help or "").replace("\b\n", "")  # which keeps the lines below it as they are
     yield f"    {command.get_usage(context).removeprefix('Usage: ')}"
     rows = [record for record in map(lambda one: one.get_help_record(context), command.params)]
     own = [row for row in rows if row and not SHARED & set(row[0].replace(",", "").split())]

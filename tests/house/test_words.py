@@ -38,6 +38,7 @@ def test_a_context_is_data_and_nothing_in_it_says_what_kind_of_cloud_it_is():
         "zone",
         "bucket",
         "tpu_endpoint",
+        "tpu_rest_endpoint",
         "storage_endpoint",
         "credentials",
         "dialer",

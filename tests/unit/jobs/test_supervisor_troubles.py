@@ -195,7 +195,11 @@ def silence():
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_supervisor_of_a_silent_service_ends_when_told(tmp_path, silence, number, code):
     endpoint = f"127.0.0.1:{silence.getsockname()[1]}"
-    context = Context("silent", "p", ZONE, "b", endpoint, f"http://{endpoint}", config.ANONYMOUS)
+    context = Context(
+        *("silent", "p", ZONE, "b", endpoint),
+        storage_endpoint=f"http://{endpoint}",
+        credentials=config.ANONYMOUS,
+    )
     config.save(tmp_path, Config("silent", {"silent": context}))
     environ = {**os.environ, "TPUCTL_HOME": str(tmp_path)}
     argv = [sys.executable, "-m", "tpuctl", "supervisor", "run"]

@@ -1,0 +1,159 @@
+"""`tpuctl qr create`: tiers, windows, several slices; the price first."""
+
+import pytest
+
+CREATE = ("qr", "create", "q1", "-t", "v5litepod-16")
+FLEX_START = ("--flex-start", "--max-run-duration", "90m")
+NEXT_DECADE = "2030-01-01T00:00:00Z"
+
+
+def describe(tpuctl):
+    return tpuctl("qr", "describe", "q1", "-o", "json").json
+
+
+@pytest.mark.parametrize(
+    ("options", "provisioning", "price"),
+    [
+        ((), "on-demand", "19.20 USD/h (list price of 2026-08-09)"),
+        (("--spot",), "spot", "9.71 USD/h (list price of 2026-08-11)"),
+        (("--best-effort",), "best-effort", "no public price known"),
+        (("--reserved",), "reserved", "no public price known"),
+        (FLEX_START, "flex-start", "9.60 USD/h (list price of 2026-08)"),
+    ],
+)
+def test_every_way_to_get_capacity(tpuctl, options, provisioning, price):
+    result = tpuctl(*CREATE, *options)
+    assert result.code == 0
+    assert result.err.splitlines()[0] == f"v5litepod-16 {provisioning} in us-west4-a: {price}"
+    assert result.out.split("\t")[5] == provisioning
+    assert describe(tpuctl)["provisioning"] == provisioning
+
+
+def test_flex_start_says_how_long_its_nodes_live(tpuctl):
+    tpuctl(*CREATE, *FLEX_START)
+    assert describe(tpuctl)["max_run_duration_s"] == 5400.0
+    assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"
+
+
+def test_best_effort_is_listed_as_such(tpuctl):
+    tpuctl(*CREATE, "--best-effort")
+    assert tpuctl("qr", "list").out.split("\t")[5] == "best-effort"
+
+
+def test_autocheckpoint_reaches_the_node(tpuctl):
+    tpuctl(*CREATE, "--autocheckpoint", "--spot")
+    tpuctl("qr", "wait", "q1")
+    assert tpuctl("node", "describe", "q1", "-o", "json").json["autocheckpoint"] is True
+
+
+def test_a_multislice_costs_and_is_named_as_many_nodes(tpuctl):
+    result = tpuctl(*CREATE, "--spot", "--node-count", "2", "--node-prefix", "s")
+    assert result.err.startswith("2 x v5litepod-16 spot in us-west4-a: 19.42 USD/h")
+    assert result.out.split("\t")[4] == "s-0,s-1"
+    assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["usd_per_hour"] == 19.424
+    assert tpuctl("node", "list", "-o", "name").out == "s-0\ns-1\n"
+    assert tpuctl("node", "describe", "s-1", "-o", "json").json["multislice"] is True
+
+
+def test_deleting_a_multislice_names_and_takes_all_its_nodes(tpuctl):
+    tpuctl(*CREATE, "--spot", "--node-count", "2")
+    tpuctl("qr", "wait", "q1")
+    refused = tpuctl("qr", "delete", "q1", "--yes")
+    assert refused.code == 12
+    assert "is ACTIVE: its 2 nodes would be deleted too" in refused.err
+    result = tpuctl("qr", "delete", "q1", "--force", "--yes", "-q")
+    assert result.code == 0
+    assert tpuctl("node", "list").out == tpuctl("qr", "list").out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "after", "until"),
+    [
+        (("--valid-after-time", NEXT_DECADE), NEXT_DECADE, None),
+        (("--valid-until-time", "2030-01-01T01:00:00+01:00"), None, NEXT_DECADE),
+        (
+            ("--valid-after-time", NEXT_DECADE, "--valid-until-time", "2031-01-01T00:00:00Z"),
+            NEXT_DECADE,
+            "2031-01-01T00:00:00Z",
+        ),
+    ],
+)
+def test_the_window_in_which_it_may_be_granted(tpuctl, options, after, until):
+    assert tpuctl(*CREATE, *options).code == 0
+    found = describe(tpuctl)
+    assert (found["valid_after"], found["valid_until"]) == (after, until)
+
+
+def test_a_request_waits_for_its_time(tpuctl, cloud):
+    tpuctl(*CREATE, "--valid-after-duration", "1h")
+    cloud.control.advance(1800)
+    assert describe(tpuctl)["state"] == "ACCEPTED"
+    cloud.control.advance(1860)
+    assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"
+
+
+def test_a_request_that_was_not_granted_in_time_fails_and_says_what_to_do(tpuctl, cloud):
+    tpuctl("local", "fault", "capacity us-west4-a v5litepod-16: 0")
+    tpuctl(*CREATE, "--valid-until-duration", "1h")
+    cloud.control.advance(3700)
+    result = tpuctl("qr", "wait", "q1")
+    assert result.code != 0
+    assert "queued resource 'q1' FAILED" in result.err
+    assert "run: tpuctl qr delete q1 --zone us-west4-a" in result.err.splitlines()[-1]
+
+
+def test_reset_makes_the_nodes_of_a_suspended_request_anew(tpuctl):
+    tpuctl(*CREATE, "--spot")
+    tpuctl("qr", "wait", "q1")
+    tpuctl("local", "preempt", "q1", "--no-notice")
+    assert tpuctl("qr", "wait", "q1").code == 31
+    refused = tpuctl("qr", "reset", "q1")
+    assert refused.code == 80
+    assert "Make anew queued resource 'q1' and node 'q1' in context 'local'" in refused.err
+    assert tpuctl("qr", "reset", "q1", "--yes").code == 0
+    assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"
+    assert tpuctl("node", "list").out.split("\t")[3] == "READY"
+
+
+def test_a_request_that_is_provisioning_cannot_be_deleted_yet(tpuctl, cloud):
+    tpuctl(*CREATE, "--spot")
+    while describe(tpuctl)["state"] == "ACCEPTED":
+        cloud.control.advance(0.1)
+    result = tpuctl("qr", "delete", "q1", "--force", "--yes")
+    assert result.code == 12
+    assert "its state does not allow it: " in result.err
+    assert result.err.splitlines()[-1] == "hint: run: tpuctl qr wait q1 --zone us-west4-a"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--spot", "--best-effort"), "--spot and --best-effort exclude each other"),
+        (("--reservation", "r", "--spot"), "--spot and --reservation exclude each other"),
+        (("--flex-start",), "--flex-start needs --max-run-duration"),
+        (("--max-run-duration", "1h"), "--max-run-duration needs --flex-start"),
+        (("--flex-start", "--spot", "--max-run-duration", "1h"), "--spot and --flex-start"),
+        (("--flex-start", "--max-run-duration", "8d"), "at most 7 days"),
+        (("--node-count", "1"), "--node-count must be greater than 1"),
+        (("--node-prefix", "s"), "--node-prefix needs --node-count"),
+        (("--node-id", "n", "--node-count", "2"), "--node-id and --node-count exclude"),
+        (("--node-count", "x"), "'x' is not a valid"),
+        (("--valid-after-time", "tomorrow"), "'tomorrow' is not a time with its zone"),
+        (("--valid-until-time", "2020-01-01T00:00:00Z"), "would end before it begins"),
+        (("--valid-after-time", "2030-01-01T00:00:00"), "is not a time with its zone"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_any_call(tpuctl, options, message):
+    result = tpuctl(*CREATE, *options)
+    assert (result.code, result.out) == (2, "")
+    error, hint = result.err.splitlines()
+    assert message in error
+    assert hint.startswith("hint: ")
+    assert tpuctl("qr", "list").out == ""
+
+
+def test_old_generations_have_no_multislice(tpuctl):
+    argv = ("qr", "create", "q1", "-t", "v2-8", "--zone", "us-central1-b", "--node-count", "2")
+    result = tpuctl(*argv)
+    assert result.code == 2
+    assert "v2-8 cannot be part of a multislice" in result.err
