@@ -283,8 +283,8 @@ class World:
 
     async def _maintenance(self, event: events.NoticeMaintenance) -> None:
         self.slices.show(slice_spec(event.node, self.cloud))
-        if event.autocheckpoint_s > 0:
-            await self._checkpoints.take(event.node.name, event.autocheckpoint_s)
+        if event.save_until_s is not None:
+            await self._checkpoints.take(event.node.name, event.save_until_s)
 
 
 def _nothing(_cloud: Cloud) -> None:

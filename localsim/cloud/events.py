@@ -51,13 +51,13 @@ class MetadataChanged:
 class NoticeMaintenance:
     """Show `node.maintenance` to the workers: announced, begun (ONGOING), or None: it is over.
 
-    `autocheckpoint_s` above 0: it begins now, and the programs that hold the chips get SIGTERM and
-    as many simulated seconds to save and end; go on when they have ended or the time is over.
+    With `save_until_s` it begins now, and the programs that hold the chips get SIGTERM and until
+    that moment of simulated time to save and end; go on when they have ended or it has come.
     A StopSlice follows.
     """
 
     node: Node
-    autocheckpoint_s: float = 0.0
+    save_until_s: float | None = None
 
 
 Event = (

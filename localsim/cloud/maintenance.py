@@ -199,8 +199,8 @@ def _begin(
             identities=(),
         )
     )
-    saving_s = AUTOCHECKPOINT_LIMIT_S if node.spec.autocheckpoint_enabled else 0.0
-    state.events += [NoticeMaintenance(down, saving_s), StopSlice(down)]
+    until_s = now_s + AUTOCHECKPOINT_LIMIT_S if node.spec.autocheckpoint_enabled else None
+    state.events += [NoticeMaintenance(down, until_s), StopSlice(down)]
     state.agenda.add(now_s + state.scenario.repair_delay_s, Action.REPAIR_NODE, node.name)
 
 

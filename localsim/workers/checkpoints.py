@@ -19,10 +19,9 @@ class Checkpoints:
         self.begun = asyncio.Event()
         """Set whenever somebody begins to wait for the clock; whoever looks at it clears it."""
 
-    async def take(self, name: str, within_s: float) -> None:
-        """SIGTERM for every program of a slice; returns when none runs or the time is over."""
+    async def take(self, name: str, deadline_s: float) -> None:
+        """SIGTERM for every program of a slice; returns when none runs or the time has come."""
         self._slices.terminate(name)
-        deadline_s = self._clock.now() + within_s
         running = asyncio.ensure_future(self._slices.idle(name))
         self._running[name] = running
         await asyncio.wait({running}, timeout=0)  # a slice without programs is idle at once

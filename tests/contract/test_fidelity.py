@@ -10,10 +10,11 @@ import grpc
 import pytest
 from contract.storage_fixtures import running
 from method_names import METHODS
+from tpu_service import START_S, serving
 
+from localsim.clock import Clock
+from localsim.cloud.scenario import Scenario
 from localsim.services import neighbours, storage
-
-pytest_plugins = ("tpu_fixtures",)
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "localsim.md").read_text("utf-8")
@@ -106,12 +107,15 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("method", [name for name, row in TPU.items() if row.kind == "absent"])
-def test_what_is_absent_of_cloud_tpu_says_so(service, method):
-    with pytest.raises(grpc.RpcError) as refused:
-        service.channel.unary_unary(CALLS[method])(b"")
-    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert CALLS[method].rpartition("/")[2] in refused.value.details()
+def test_what_is_absent_of_cloud_tpu_says_so(tmp_path):
+    assert set(CALLS) == {name for name, row in TPU.items() if row.kind == "absent"}
+    clock = Clock(manual_start_s=START_S)
+    with serving(tmp_path / "state.sqlite", clock=clock, scenario=Scenario()) as service:
+        for call in CALLS.values():
+            with pytest.raises(grpc.RpcError) as refused:
+                service.channel.unary_unary(call)(b"")
+            assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+            assert call.rpartition("/")[2] in refused.value.details()
 
 
 BUCKETS, OBJECTS = "/storage/v1/b", "/storage/v1/b/box/o"

@@ -234,10 +234,13 @@ def test_slices_are_named_after_their_request_and_are_more_than_one(door, servic
     assert [spec.node_id for spec in found.tpu.node_spec] == ["q-0", "q-1", "q-2"]
 
 
-def test_the_same_request_id_files_once(door, service):
+def test_the_same_request_id_files_and_deletes_once(door, service):
     request_id = "8d3c3d0e-3f1d-4a8e-9f0b-0a4a53b0a001"
     wanted = {**filing(), "request_id": request_id}
     first, second = (door.call("CreateQueuedResource", wanted) for _ in range(2))
+    assert first.operation.name == second.operation.name
+    asked = {"name": REQUEST, "request_id": "8d3c3d0e-3f1d-4a8e-9f0b-0a4a53b0a002"}
+    first, second = (door.call("DeleteQueuedResource", asked) for _ in range(2))
     assert first.operation.name == second.operation.name
 
 

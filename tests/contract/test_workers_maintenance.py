@@ -13,6 +13,7 @@ from localsim.workers.checkpoints import Checkpoints
 from localsim.workers.spec import UpcomingMaintenance
 
 INSTANCE = "/computeMetadata/v1/instance"
+START_S = 1_800_000_000.0
 PENDING = UpcomingMaintenance(
     type="SCHEDULED",
     can_reschedule=True,
@@ -27,7 +28,7 @@ SAVE = "trap 'echo saving; sleep 0.1; exit 75' TERM; echo ready; while :; do sle
 @asynccontextmanager
 async def checkpoints(tmp_path: Path):
     """A slice of one worker, and the checkpoints that are taken on it by a clock that stands."""
-    clock = Clock(manual_start_s=1_800_000_000.0)
+    clock = Clock(manual_start_s=START_S)
     async with vpc(tmp_path, ONE, now=clock.now) as here:
         yield here, Checkpoints(here.slices, clock), clock
 
@@ -84,7 +85,7 @@ def test_programs_have_the_time_to_save_before_they_are_ended(tmp_path: Path):
         async with checkpoints(tmp_path) as (here, checkpoints_, _), here.ssh() as worker:
             saving = await worker.create_process(SAVE)
             assert await saving.stdout.readline() == "ready\n"
-            taking = asyncio.create_task(checkpoints_.take(NAME, 300))
+            taking = asyncio.create_task(checkpoints_.take(NAME, START_S + 300))
             done = await saving.wait()
             assert (done.stdout, done.exit_status) == ("saving\n", 75)
             await asyncio.wait_for(taking, 5)
@@ -98,7 +99,7 @@ def test_what_does_not_end_is_waited_for_five_simulated_minutes(tmp_path: Path):
         async with checkpoints(tmp_path) as (here, checkpoints_, clock), here.ssh() as worker:
             deaf = await worker.create_process("trap '' TERM; echo $$; while :; do sleep 1; done")
             pid = await pid_of(deaf)
-            taking = asyncio.create_task(checkpoints_.take(NAME, 300))
+            taking = asyncio.create_task(checkpoints_.take(NAME, START_S + 300))
             await checkpoints_.begun.wait()
             clock.advance(299)
             await asyncio.wait({taking}, timeout=0.05)
@@ -116,7 +117,7 @@ def test_a_slice_that_is_lost_is_waited_for_no_longer(tmp_path: Path):
         async with checkpoints(tmp_path) as (here, checkpoints_, _), here.ssh() as worker:
             deaf = await worker.create_process("trap '' TERM; echo $$; while :; do sleep 1; done")
             await pid_of(deaf)
-            taking = asyncio.create_task(checkpoints_.take(NAME, 300))
+            taking = asyncio.create_task(checkpoints_.take(NAME, START_S + 300))
             await checkpoints_.begun.wait()
             checkpoints_.give_up(NAME)
             await asyncio.wait_for(taking, 5)
@@ -128,7 +129,7 @@ def test_a_slice_without_programs_is_not_waited_for(tmp_path: Path):
     async def test() -> None:
         async with checkpoints(tmp_path) as (_, checkpoints_, _clock):
             for name in (NAME, "projects/p/locations/z/nodes/none"):
-                await asyncio.wait_for(checkpoints_.take(name, 300), 5)
+                await asyncio.wait_for(checkpoints_.take(name, START_S + 300), 5)
 
     run(test)
 

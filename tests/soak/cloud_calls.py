@@ -1,7 +1,13 @@
 """The model's calls, made on the simulated cloud."""
 
 from localsim.cloud.nodes import NodeSpec, Scheduling
-from localsim.cloud.queued_resources import QueuedResourceSpec, Queueing, RequestedNode, Tier
+from localsim.cloud.queued_resources import (
+    Multislice,
+    QueuedResourceSpec,
+    Queueing,
+    RequestedNode,
+    Tier,
+)
 
 ZONE = "us-west4-a"
 PARENT = f"projects/demo/locations/{ZONE}"
@@ -22,14 +28,17 @@ def real_create(cloud, node_id, tier, request_id):
     return cloud.create_node(PARENT, node_id, spec, request_id)
 
 
-def real_request(cloud, request_id, node_id, tier, window, sent):
+def real_request(cloud, request_id, node_ids, tier, window, sent):
     (kind, spot), (after_s, until_s) = tier, window
     queueing = None
     if after_s:
         queueing = Queueing("valid_after_duration", duration_s=after_s)
     if until_s != NEVER_S:
         queueing = Queueing("valid_until_duration", duration_s=until_s)
-    wanted = RequestedNode(PARENT, node_id, NodeSpec(kind, "v2-alpha-tpuv5-lite"))
+    spec = NodeSpec(kind, "v2-alpha-tpuv5-lite")
+    wanted = RequestedNode(PARENT, node_ids[0], spec)
+    if len(node_ids) > 1:
+        wanted = RequestedNode(PARENT, "", spec, Multislice(len(node_ids)))
     spec = QueuedResourceSpec((wanted,), Tier.SPOT if spot else Tier.ON_DEMAND, queueing=queueing)
     return cloud.create_queued_resource(PARENT, request_id, spec, sent)
 

@@ -64,14 +64,20 @@ class Model(Service):
         return operation
 
     def create_request(
-        self, name: str, node: str, tier: Tier, window: tuple[float, float], request_id: str
+        self,
+        name: str,
+        nodes: tuple[str, ...],
+        tier: Tier,
+        window: tuple[float, float],
+        request_id: str,
     ) -> int:
         if (key := ("create", name, request_id)) in self.sent:
             return self.sent[key]
-        require(name not in self.requests and node not in self.nodes, ALREADY_EXISTS)
+        taken = {name} & self.requests.keys() or set(nodes) & self.nodes.keys()
+        require(not taken, ALREADY_EXISTS)
         operation = self.begin(name, key)
         self.outcomes[operation] = OK  # filed: all that its operation waits for
-        self.requests[name] = Request(tier, node, self.now_s)
+        self.requests[name] = Request(tier, nodes, self.now_s)
         self.promise(self.now_s + max(ACCEPTANCE_S, window[0]), "admit", name)
         self.promise(self.now_s + window[1], "expire", name)
         return operation
@@ -89,7 +95,7 @@ class Model(Service):
         self.withdraw(name)
         request.state, request.initiator, request.operation = "DELETING", "USER", operation
         request.failure = None
-        self._deleteowned(name, self.now_s)
+        self.delete_owned(name, self.now_s)
         self.promise(self.now_s + DELETION_S, "remove request", name)
         return operation
 
@@ -100,7 +106,7 @@ class Model(Service):
         operation = self.begin(name)
         self.withdraw(name)
         request.state, request.initiator, request.operation = "ACCEPTED", "USER", operation
-        self._deleteowned(name, self.now_s)
+        self.delete_owned(name, self.now_s)
         self.promise(self.now_s + DELETION_S, "admit", name)
         return operation
 

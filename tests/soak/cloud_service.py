@@ -1,7 +1,7 @@
 """What Cloud TPU does by itself, in as few words as possible: half of the histories' oracle.
 
 Written from the API's rules, not from the simulator: one zone, nodes of one or four workers,
-requests of one node, capacity per type, one quota, workers that boot as soon as they are asked to.
+requests of one node or two, capacity per type, one quota, workers that boot when they are asked to.
 Operations are numbers; an outcome is None (running), OK or the code of an error.
 """
 
@@ -45,7 +45,7 @@ class Node:
 @dataclass
 class Request:
     tier: Tier
-    node: str
+    nodes: tuple[str, ...]
     created_s: float
     state: str = "ACCEPTED"
     initiator: str = "SERVICE"
@@ -57,7 +57,7 @@ class Request:
 @dataclass
 class Service:
     now_s: float
-    capacity: dict[str, int] = field(default_factory=lambda: {SMALL: 1, LARGE: 1})
+    capacity: dict[str, int] = field(default_factory=lambda: {SMALL: 2, LARGE: 1})
     nodes: dict[str, Node] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)
     outcomes: list[int | None] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Service:
         node = self.nodes[name]
         if node.owner and self._free(node.tier) < 0:  # taken away since it was promised
             del self.nodes[name]
-            self._fail(self.requests[node.owner], node.owner, RESOURCE_EXHAUSTED)
+            self.lose_node(node, "SERVICE", now_s, RESOURCE_EXHAUSTED)
         elif node.has_slice or self._free(node.tier) > 0:
             node.has_slice = True
             self.booting.append(name)
@@ -105,8 +105,9 @@ class Service:
         node.state = "READY"
         self.end(node.operation, OK)
         node.operation = None
-        if node.owner:
-            owner = self.requests[node.owner]
+        owner = self.requests.get(node.owner)
+        states = [self.nodes[each].state for each in self.owned(node.owner)]
+        if owner and owner.state == "PROVISIONING" and states == ["READY"] * len(owner.nodes):
             owner.state, owner.initiator = "ACTIVE", "SERVICE"
 
     def _update(self, name: str, now_s: float) -> None:
@@ -120,7 +121,11 @@ class Service:
         node = self.nodes[name]
         if node.state == "READY":
             node.state, node.has_slice = "PREEMPTED", False
-            self.lose_node(node, "SERVICE", now_s)
+            owner = self.requests.get(node.owner)
+            if owner and owner.state == "ACTIVE" and len(owner.nodes) > 1:
+                self.promise(now_s + SUSPENSION_S, "repair", node.owner)
+            else:
+                self.lose_node(node, "SERVICE", now_s)
 
     def _remove_node(self, name: str, now_s: float) -> None:
         self.end(self.nodes.pop(name).operation, OK)
@@ -141,24 +146,45 @@ class Service:
         request = self.requests[name]
         self.end(request.operation, OK)
         request.operation = None
-        is_granted = self._free(request.tier) > 0
+        is_granted = self._free(request.tier) >= len(request.nodes)
         if not is_granted and request.state == "WAITING_FOR_RESOURCES":
             return
-        if not request.holds_quota and not self.has_quota(request.tier):
+        if not request.holds_quota and not self.has_quota(request.tier, len(request.nodes)):
             self._fail(request, name, RESOURCE_EXHAUSTED)
         elif not is_granted:
             request.state, request.initiator = "WAITING_FOR_RESOURCES", "SERVICE"
-        elif request.node in self.nodes:
+        elif self.nodes.keys() & set(request.nodes):
             self._fail(request, name, ALREADY_EXISTS)
         else:
             request.state, request.initiator, request.holds_quota = "PROVISIONING", "SERVICE", True
-            self.nodes[request.node] = Node(request.tier, name, has_slice=True)
-            self.promise(now_s + PROVISIONING_S, "provision", request.node)
+            for each in request.nodes:
+                self.nodes[each] = Node(request.tier, name, has_slice=True)
+                self.promise(now_s + PROVISIONING_S, "provision", each)
+
+    def _repair(self, name: str, now_s: float) -> None:
+        """A multislice gets its lost nodes anew, where there is capacity; the others restart."""
+        owned = {each: self.nodes[each] for each in sorted(self.owned(name))}
+        lost = {each: node for each, node in owned.items() if node.state == "PREEMPTED"}
+        renewed = False
+        for each, node in lost.items():
+            if self.requests[name].state == "ACTIVE" and self._free(node.tier) > 0:
+                self.withdraw(each)
+                self.nodes[each] = Node(node.tier, name, has_slice=True, label=node.label)
+                self.promise(now_s + PROVISIONING_S, "provision", each)
+                renewed = True
+        for each, node in owned.items():
+            if renewed and node.state == "READY":
+                node.state = "RESTARTING"
+                self.booting.append(each)
 
     # Rules that several of them share
 
     def _offer(self, now_s: float) -> None:
-        """Freed capacity goes to those who wait, the oldest first."""
+        """Freed capacity goes to repairs, then to those who wait, the oldest first."""
+        planned = [name for _, _, action, name in self.promises if action == "repair"]
+        for name in sorted(self.requests.keys() - set(planned)):
+            if len(self.requests[name].nodes) > 1:
+                self._repair(name, now_s)
         waiting = [
             (request.created_s, name)
             for name, request in self.requests.items()
@@ -167,19 +193,23 @@ class Service:
         for _, name in sorted(waiting):
             self._admit(name, now_s)
 
-    def lose_node(self, node: Node, initiator: str, now_s: float) -> None:
+    def lose_node(self, node: Node, initiator: str, now_s: float, code: int = CANCELLED) -> None:
         owner = self.requests.get(node.owner)
         if owner and owner.state == "ACTIVE":
             owner.state, owner.initiator = "SUSPENDING", initiator
             self.promise(now_s + SUSPENSION_S, "suspend", node.owner)
         elif owner and owner.state == "PROVISIONING":
-            self._fail(owner, node.owner, CANCELLED, initiator)
+            self._fail(owner, node.owner, code, initiator)
 
     def _fail(self, request: Request, name: str, code: int, initiator: str = "SERVICE") -> None:
         self.withdraw(name)
         request.state, request.initiator, request.failure = "FAILED", initiator, code
+        for each in self.owned(name):
+            if self.nodes[each].state != "DELETING":
+                self.end(self.nodes[each].update and self.nodes[each].update[0], code)
+                self.give_up(each, self.nodes[each], code)
 
-    def _deleteowned(self, owner: str, now_s: float) -> None:
+    def delete_owned(self, owner: str, now_s: float) -> None:
         for name in self.owned(owner):
             if self.nodes[name].state != "DELETING":
                 self.begin_deletion(name, now_s)
@@ -197,13 +227,17 @@ class Service:
         self.withdraw(name)
         self.end(node.operation, code)
         del self.nodes[name]
+        self.booting = [each for each in self.booting if each != name]
 
-    def has_quota(self, tier: Tier) -> bool:
+    def has_quota(self, tier: Tier, count: int = 1) -> bool:
         """Preempted nodes, failed and suspended requests hold theirs until they are deleted."""
-        holders = [node for node in self.nodes.values() if not node.owner]
-        holders += [request for request in self.requests.values() if request.holds_quota]
-        held = CHIPS * sum(each.tier == (SMALL, False) for each in holders)
-        return tier != (SMALL, False) or held + CHIPS <= QUOTA_CHIPS
+        held = sum(not node.owner and node.tier == tier for node in self.nodes.values())
+        held += sum(
+            len(request.nodes)
+            for request in self.requests.values()
+            if request.holds_quota and request.tier == tier
+        )
+        return tier != (SMALL, False) or CHIPS * (held + count) <= QUOTA_CHIPS
 
     def _free(self, tier: Tier) -> int:
         kinds = [node.tier[0] for node in self.nodes.values() if node.has_slice]

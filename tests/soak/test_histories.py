@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -35,10 +36,14 @@ SCENARIO = Scenario(
     deletion_delay_s=cloud_service.DELETION_S,
     suspension_delay_s=cloud_service.SUSPENSION_S,
     update_delay_s=cloud_service.UPDATE_S,
-    capacity={ZONE: {SMALL: 1, LARGE: 1}},
+    capacity={ZONE: {SMALL: 2, LARGE: 1}},
     quota={"TPUV5sLitepodServingPerProjectPerZoneForTPUAPI": cloud_service.QUOTA_CHIPS},
 )
-node_ids = st.sampled_from(["a", "b", "c", "d"])
+node_ids = st.sampled_from(["a", "b", "q-node", "q-0", "q-1"])
+beginnings = st.lists(
+    st.sampled_from([("node", "a"), ("multislice", "q"), *(("request", each) for each in "qrs")]),
+    max_size=4,
+)
 request_ids = st.sampled_from(["q", "r", "s"])
 tiers = st.tuples(st.sampled_from([SMALL, SMALL, LARGE]), st.booleans())
 windows = st.sampled_from([(0.0, NEVER_S), (0.0, NEVER_S), (7.5, NEVER_S), (0.0, 5.5), (0.0, 15.5)])
@@ -71,6 +76,20 @@ class History(RuleBasedStateMachine):
         self.connection.close()
         self.directory.cleanup()
 
+    @initialize(made=beginnings, slices=st.integers(1, 3), spot=st.booleans())
+    def begin(self, made, slices, spot):
+        """Most histories are of something that is up already, or waits."""
+        self.set_capacity(SMALL, slices)
+        for kind, name in made:
+            if kind == "node":
+                self.create_node(name, (SMALL, spot))
+            elif kind == "request":
+                self.create_request(name, f"{name}-node", (SMALL, spot), (0.0, NEVER_S))
+            else:
+                self.create_multislice(name, spot, (0.0, NEVER_S))
+            self.pass_time(1.0)
+        self.pass_time(14.0)
+
     # Calls
 
     @rule(node_id=node_ids, tier=tiers)
@@ -96,7 +115,13 @@ class History(RuleBasedStateMachine):
     @rule(request_id=request_ids, node_id=node_ids, tier=tiers, window=windows)
     def create_request(self, request_id, node_id, tier, window):
         sent = self.new_request_id()
-        self.call("create_request", request_id, node_id, tier, window, sent)
+        self.call("create_request", request_id, (node_id,), tier, window, sent)
+
+    @rule(request_id=request_ids, spot=st.booleans(), window=windows)
+    def create_multislice(self, request_id, spot, window):
+        nodes = (f"{request_id}-0", f"{request_id}-1")
+        sent = self.new_request_id()
+        self.call("create_request", request_id, nodes, (SMALL, spot), window, sent)
 
     @rule(request_id=request_ids, how=st.sampled_from(["force", "gently"]))
     def delete_request(self, request_id, how):
@@ -138,6 +163,10 @@ class History(RuleBasedStateMachine):
         self.clock.advance(seconds)
         self.model.advance(seconds)
         self.settle()
+
+    @rule()
+    def pass_enough_time_for_a_boot(self):
+        self.pass_time(14.0)
 
     @rule()
     def restart(self):

@@ -49,7 +49,7 @@ def test_programs_get_time_to_save_only_with_autocheckpoint(rig):
     for node_id in ("a", "b"):
         rig.cloud.simulate_maintenance_event(f"{ZONE}/nodes/{node_id}")
     notices = [event for event in rig.tick() if isinstance(event, NoticeMaintenance)]
-    assert [event.autocheckpoint_s for event in notices] == [0.0, 300.0]
+    assert [event.save_until_s for event in notices] == [None, rig.clock.now() + 300]
 
 
 def test_announced_maintenance_can_be_performed_early(rig):
