@@ -258,7 +258,7 @@ class World:
 
     async def _identities(self, event: events.BootSlice) -> Sequence[WorkerIdentity]:
         """What the booted workers are called; where there are none, what they would be."""
-        if not event.workers:
+        if not self.cloud.has_workers:
             return absent_workers.identities(event.node)
         spec = replace(
             slice_spec(event.node, self.cloud),

@@ -21,6 +21,10 @@ GOOGLE_TPU_REST = "https://tpu.googleapis.com"
 GOOGLE_STORAGE = "https://storage.googleapis.com"
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
+TPU_OVERRIDE = f"{REDIRECTING_PREFIX}TPU"
+"""Where gcloud looks for the Cloud TPU API."""
+RECORD = "TPUCTL_RECORD"
+"""In the environment of tpuctl: the cassette that its calls are added to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,13 @@ def refuse_redirected(context: Context, environ: Mapping[str, str]) -> None:
                 f"{variable} is set while context {context.name!r} uses real credentials",
                 hint=f"run: unset {variable}",
             )
+
+
+def unrecorded(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment without what `tpuctl record` puts into it for its command."""
+    if RECORD not in environ:
+        return environ
+    return {name: value for name, value in environ.items() if name not in (RECORD, TPU_OVERRIDE)}
 
 
 def _context(name: str, entry: Mapping[str, Any]) -> Context:

@@ -56,7 +56,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
 
     @property
     def has_workers(self) -> bool:
-        """Whether nodes have workers; else `slice_booted` is told what nobody has booted."""
+        """Whether nodes have workers; `absent_workers` knows how others would be known."""
         return self._state.scenario.workers != "none"
 
     def speak(self, api_version: str) -> None:
@@ -112,7 +112,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
                 if is_new:
                     fate.promise(self._state, node, self._clock.now())
                 request_life.node_is_ready(self._state, node, self._clock.now())
-                maintenance.settle_request(self._state, node, self._clock.now())
+                maintenance.settle_request(self._state, node.queued_resource, self._clock.now())
 
     def slice_failed(self, node_name: str, message: str) -> None:
         """The workers cannot boot; no news when none were asked to, nor of a READY node's."""
@@ -147,8 +147,8 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
 
     def nodes_with_disks(self) -> tuple[Node, ...]:
         """Nodes whose workers' disks must be kept."""
-        without = (NodeState.DELETING, NodeState.PREEMPTED, NodeState.TERMINATED)
-        return tuple(node for node in self._state.nodes if node.state not in without)
+        state = self._state
+        return tuple(node for node in state.nodes if node_life.has_disks(state, node))
 
     def clear(self) -> None:
         """Delete everything at once, and begin the scenario anew."""

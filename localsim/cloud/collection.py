@@ -51,6 +51,7 @@ class Collection(Generic[Resource]):
         self._followers: list[Index[Resource] | Tally[Resource]] = []
         journal.connection.execute(
             f"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, document TEXT NOT NULL)"
+            " WITHOUT ROWID"
         )
         for (document,) in journal.connection.execute(f"SELECT document FROM {table}"):
             resource = decode(kind, document)

@@ -15,6 +15,7 @@ class Counters:
         self._values: dict[str, int] = {}
         journal.connection.execute(
             "CREATE TABLE IF NOT EXISTS tpu_counters (name TEXT PRIMARY KEY, value INTEGER)"
+            " WITHOUT ROWID"
         )
 
     def add(self, name: str, step: int) -> int:

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1 is read as well: what it lacks has defaults."""
+CHECKPOINT_PAGES = 4000
+"""When the log is written back into the file: at 16 MiB, since that costs as much as many calls."""
 
 
 class NewerSchemaError(Exception):
@@ -17,6 +20,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > SCHEMA_VERSION:
         connection.close()

@@ -44,7 +44,7 @@ def node_is_lost(state: State, node: Node | None, now_s: float) -> None:
     """Tell the owner of a node, if it is one, that the service has lost it."""
     if node is not None:
         request_life.node_is_lost(state, node, Initiator.SERVICE, now_s)
-        maintenance.settle_request(state, node, now_s)
+        maintenance.settle_request(state, node.queued_resource, now_s)
 
 
 def _preempt(state: State, name: str, now_s: float) -> None:

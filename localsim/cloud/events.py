@@ -14,8 +14,6 @@ class BootSlice:
     """Workers that stay dark: nothing answers at their addresses."""
     ssh_keys_delay_s: float = 0.0
     """Simulated seconds for which the workers let nobody in, whatever the metadata says."""
-    workers: bool = True
-    """False: there are none to bring up; `absent_workers` knows how they would be known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,13 @@ from localsim.cloud.maintenance import Announcement
 from localsim.cloud.nodes import NODE_TRANSITIONS, Node, NodeEvent
 from localsim.cloud.state import State
 
-NOTICE_S = 7 * 86400.0
-"""How long before scheduled maintenance it is announced."""
+_ANNOUNCED = {
+    "notice_s": "starts_in_s",
+    "window_s": "window_s",
+    "type": "type",
+    "can_reschedule": "can_reschedule",
+}
+"""Key of a scenario's maintenance -> field of an Announcement."""
 
 
 def promise(state: State, node: Node, now_s: float) -> None:
@@ -41,9 +46,8 @@ def announce_maintenance(state: State, name: str, now_s: float) -> None:
     plan = _plan(state, node)
     if plan is None or NodeEvent.REPAIR not in NODE_TRANSITIONS[node.state]:
         return
-    asked = {key: plan[key] for key in ("window_s", "type", "can_reschedule") if key in plan}
-    announcement = Announcement(starts_in_s=plan.get("notice_s", NOTICE_S), **asked)
-    maintenance.announce(state, name, announcement, now_s)
+    asked = {field: plan[key] for key, field in _ANNOUNCED.items() if key in plan}
+    maintenance.announce(state, name, Announcement(**asked), now_s)
 
 
 def _plan(state: State, node: Node) -> Mapping[str, Any] | None:

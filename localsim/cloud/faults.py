@@ -50,7 +50,6 @@ METHODS = frozenset(
         "GetOperation",
         "DeleteOperation",
         "CancelOperation",
-        "WaitOperation",
         "ListLocations",
         "GetLocation",
     }

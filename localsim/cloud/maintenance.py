@@ -24,6 +24,8 @@ from localsim.cloud.queued_resources import RequestState
 from localsim.cloud.state import State
 from localsim.cloud.transitions import follow
 
+NOTICE_S = 7 * 86400.0
+"""How long before it starts scheduled maintenance is announced."""
 AUTOCHECKPOINT_LIMIT_S = 300.0
 """How long a program may take to save: five minutes, says one field report."""
 RESCHEDULABLE_FOR_S = 7 * 86400.0
@@ -36,7 +38,7 @@ _DOWN = "The node is under maintenance."
 class Announcement:
     """Maintenance that the service plans; `type` is SCHEDULED or UNSCHEDULED."""
 
-    starts_in_s: float
+    starts_in_s: float = NOTICE_S
     window_s: float = 4 * 3600.0
     type: str = "SCHEDULED"
     can_reschedule: bool = True
@@ -104,9 +106,9 @@ def perform_on_request(
     return operation
 
 
-def settle_request(state: State, node: Node, now_s: float) -> None:
-    """End the operation of `perform_on_request` when the last of the owner's nodes is back."""
-    request = state.requests.find(node.queued_resource)
+def settle_request(state: State, owner: str, now_s: float) -> None:
+    """End the operation of `perform_on_request` when the last of its nodes is back, or lost."""
+    request = state.requests.find(owner)
     operation = state.operations.find(request.operation) if request else None
     if request is None or operation is None or operation.verb != Verb.PERFORM_MAINTENANCE:
         return
@@ -116,6 +118,9 @@ def settle_request(state: State, node: Node, now_s: float) -> None:
     settled = state.requests.put(replace(request, operation=""))
     if NodeState.UNKNOWN in states:
         operation_life.fail(state, operation.name, now_s, Code.INTERNAL, _BROKEN)
+    elif states & {NodeState.PREEMPTED, NodeState.TERMINATED, NodeState.DELETING}:
+        sentence = f"A node of '{owner}' was lost."
+        operation_life.fail(state, operation.name, now_s, Code.ABORTED, sentence)
     else:
         operation_life.succeed(state, operation.name, now_s, settled)
 

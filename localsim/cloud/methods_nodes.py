@@ -59,6 +59,7 @@ class NodeMethods(Methods):
             node = self._state.nodes.get(full_name)
             operation = node_life.delete(self._state, full_name, now_s, request_id=request_id)
             request_life.node_is_lost(self._state, node, Initiator.USER, now_s)
+            maintenance.settle_request(self._state, node.queued_resource, now_s)
             return operation
 
     def stop_node(self, name: str) -> Operation:
@@ -126,7 +127,7 @@ class NodeMethods(Methods):
         """Reservations of a zone, or of all; a page size of 0 has no limit."""
         where = self._project.parent(parent)
         found = reservations.listed(self._state, where, self._clock.now())
-        return page_of(found, page_size, page_token) if page_size else Page(found)
+        return page_of(found, page_size, page_token) if page_size or page_token else Page(found)
 
     def _node(self, name: str) -> str:
         return self._project.resource(name, "nodes")

@@ -73,7 +73,6 @@ class ScenarioMethods(Methods):
             event,
             never_boots=conditions.never_boots(node_id, len(event.node.addresses)),
             ssh_keys_delay_s=conditions.ssh_keys_delay_s(node_id),
-            workers=self._state.scenario.workers != "none",
         )
 
     def _is_closed(self, zone: str) -> bool:

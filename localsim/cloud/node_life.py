@@ -147,9 +147,7 @@ def delete(state: State, name: str, now_s: float, *, request_id: str = "") -> Op
     node = state.nodes.get(name)
     following = follow(NODE_TRANSITIONS, name, node.state, NodeEvent.DELETE)
     operation = operation_life.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
-    cancelled = f"'{name}' was deleted."
-    for unfinished in (node.operation, node.update.operation if node.update else ""):
-        operation_life.fail(state, unfinished, now_s, Code.CANCELLED, cancelled)
+    operation_life.fail_all_of(state, node, now_s, Code.CANCELLED, f"'{name}' was deleted.")
     changed = replace(node, health=Health.HEALTH_UNSPECIFIED, update=None, told=())
     deleting = state.nodes.put(replace(changed, state=following, operation=operation.name))
     state.agenda.cancel(name)
@@ -202,6 +200,13 @@ def is_booting(state: State, node: Node) -> bool:
         case NodeState.REPAIRING:
             return not state.agenda.has(Action.REPAIR_NODE, node.name)
     return False
+
+
+def has_disks(state: State, node: Node) -> bool:
+    """Whether its workers have disks; before its first boot those of its name are another's."""
+    if node.state == NodeState.CREATING:
+        return is_booting(state, node)
+    return node.state not in (NodeState.DELETING, NodeState.PREEMPTED, NodeState.TERMINATED)
 
 
 def refuse_during_update(node: Node) -> None:

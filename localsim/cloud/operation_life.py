@@ -1,6 +1,7 @@
 """Beginning and ending long-running operations, and knowing a request that was sent twice."""
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,6 +81,13 @@ def fail(state: State, name: str, now_s: float, code: Code, message: str) -> Non
         state.operations.put(replace(operation, end_time_s=now_s, failure=Failure(code, message)))
 
 
+def fail_all_of(state: State, node: Node, now_s: float, code: Code, message: str) -> None:
+    """End with an error whatever is under way for a node: its change of state, its update."""
+    fail(state, node.operation, now_s, code, message)
+    if node.update is not None:
+        fail(state, node.update.operation, now_s, code, message)
+
+
 def note_cancellation(state: State, operation: Operation) -> Operation:
     """Write the client's wish into the operation's metadata."""
     return state.operations.put(
@@ -88,4 +96,6 @@ def note_cancellation(state: State, operation: Operation) -> Operation:
 
 
 def _digest(body: Any) -> str:
-    return hashlib.sha256(encode(_Body(body)).encode()).hexdigest()[:16]
+    # Maps of protobuf have no order: the same request can bring them in another one.
+    sorted_body = json.dumps(json.loads(encode(_Body(body))), sort_keys=True)
+    return hashlib.sha256(sorted_body.encode()).hexdigest()[:16]

@@ -1,6 +1,7 @@
 """What a slice counts against: quotas, one per generation, kind of capacity and kind of slice.
 
-Quotas marked `assumed` follow the pattern of the ids that have been seen in Google's own messages.
+Eight of the ids have been seen in Google's own messages (the tests name them); that the others
+follow their pattern is assumed.
 """
 
 from collections.abc import Hashable
@@ -13,8 +14,6 @@ from tpuctl import catalog
 
 EXTERNAL_ADDRESSES = "IN_USE_ADDRESSES"
 """Compute Engine's own limit, per region: one external address per worker that has one."""
-GOOGLES_EXTERNAL_ADDRESSES = 8
-"""What Google grants a new project in a region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +23,12 @@ class Pool:
     quota_id: str
     unit: str
     scope: str
-    assumed: bool = True
 
     def location(self, zone: str) -> str:
         """The zone or region that a slice in the zone counts in."""
         return zone if self.scope == "zone" else region_of(zone)
 
 
-_SEEN = frozenset(
-    {
-        "TPUV2sPodPerProjectPerRegionForTPUAPI",
-        "TPUV4sPreemptiblePodPerProjectPerRegionForTPUAPI",
-        "TPUV5sLitepodPerProjectPerZoneForTPUAPI",
-        "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI",
-        "TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI",
-        "TPUV5PPerProjectPerZoneForTPUAPI",
-        "TPUV6EPerProjectPerZoneForTPUAPI",
-        "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI",
-    }
-)
 _STEMS = {
     "v2": ("TPUV2s", "{preemptible}", "cores", "region"),
     "v3": ("TPUV3s", "{preemptible}", "cores", "region"),
@@ -69,7 +55,7 @@ def pool(accelerator_type: str, *, preemptible: bool) -> Pool:
     middle = middle.format(preemptible="Preemptible" if preemptible else "")
     end = _KINDS.get((kind.generation, kind.size), "")
     quota_id = f"{stem}{middle}{end}PerProjectPer{scope.title()}ForTPUAPI"
-    return Pool(quota_id, unit, scope, assumed=quota_id not in _SEEN)
+    return Pool(quota_id, unit, scope)
 
 
 @cache

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from localsim.cloud import capacity, node_life, node_power
+from localsim.cloud import capacity, maintenance, node_life, node_power
 from localsim.cloud.agenda import Action
 from localsim.cloud.errors import CloudError, Code, Failure
-from localsim.cloud.events import DestroySlice
 from localsim.cloud.nodes import Node, NodeSpec, NodeState
 from localsim.cloud.queued_resources import (
     Initiator,
@@ -14,7 +13,7 @@ from localsim.cloud.queued_resources import (
     RequestEvent,
     RequestState,
 )
-from localsim.cloud.request_moves import fail, move
+from localsim.cloud.request_moves import fail, move, take
 from localsim.cloud.state import State
 
 LOST = (NodeState.PREEMPTED, NodeState.TERMINATED, NodeState.UNKNOWN)
@@ -106,6 +105,7 @@ def end_run(state: State, name: str, now_s: float) -> None:
     for node in state.nodes_by_owner[name]:
         if node.state != NodeState.DELETING:
             node_life.delete(state, node.name, now_s)
+    maintenance.settle_request(state, name, now_s)
 
 
 def suspend(state: State, name: str, _now_s: float) -> None:
@@ -143,9 +143,7 @@ def _is_renewed(state: State, node: Node, now_s: float) -> bool:
             granted = None
     if granted is None:
         return False
-    state.agenda.cancel(node.name)
-    state.nodes.remove(node.name)
-    state.events.append(DestroySlice(node))
+    take(state, node, Failure(Code.ABORTED, f"'{node.name}' was lost."), now_s)
     node_life.create_owned(
         state, node.name, granted[0], node.queued_resource, now_s, multislice=True
     )

@@ -36,7 +36,7 @@ def fail(
     state.agenda.cancel(request.name)
     for node in state.nodes_by_owner[request.name]:
         if node.state != NodeState.DELETING:
-            _take(state, node, failure, now_s)
+            take(state, node, failure, now_s)
     move(
         state,
         request.name,
@@ -47,9 +47,9 @@ def fail(
     )
 
 
-def _take(state: State, node: Node, failure: Failure, now_s: float) -> None:
+def take(state: State, node: Node, failure: Failure, now_s: float) -> None:
+    """Remove a node at once; whatever ran on it has failed."""
     state.agenda.cancel(node.name)
-    if node.update is not None:
-        operation_life.fail(state, node.update.operation, now_s, failure.code, failure.message)
+    operation_life.fail_all_of(state, node, now_s, failure.code, failure.message)
     state.nodes.remove(node.name)
     state.events.append(DestroySlice(node))

@@ -12,8 +12,6 @@ from localsim.cloud.errors import CloudError, Code
 from localsim.cloud.maintenance import Announcement
 from localsim.services import control_bodies as bodies
 
-NOTICE_S = 7 * 86400.0
-"""How long before maintenance starts where the caller does not say."""
 _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 503}
 
 
@@ -129,13 +127,11 @@ async def _announce_maintenance(controls: Controls, request: web.Request) -> dic
     keys = ("node", "zone", "starts_in_s", "window_s", "type", "can_reschedule")
     body = await bodies.read(request, *keys)
     node, zone = bodies.text(body, "node"), bodies.text(body, "zone")
-    starts_in_s = bodies.seconds(body, "starts_in_s")
-    window_s = bodies.seconds(body, "window_s")
+    times = {key: bodies.seconds(body, key) for key in ("starts_in_s", "window_s")}
     announcement = Announcement(
-        starts_in_s=NOTICE_S if starts_in_s is None else starts_in_s,
         type=bodies.choice(body, "type", "SCHEDULED", "UNSCHEDULED"),
         can_reschedule=bodies.truth(body, "can_reschedule", default=True),
-        **({} if window_s is None else {"window_s": window_s}),
+        **{key: time_s for key, time_s in times.items() if time_s is not None},
     )
 
     def announce(cloud: Cloud) -> None:

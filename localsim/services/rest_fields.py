@@ -1,4 +1,7 @@
-"""Partial responses: `fields=name,nodes/state,nodes(id,labels)`, as on every Google API."""
+"""Partial responses: `fields=name,nodes/state,nodes(id,labels)`, as on every Google API.
+
+A dot does as well as a slash: `nodes.state`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,14 +14,14 @@ from localsim.services.wire_errors import MalformedRequestError, Violation
 Mask = Mapping[str, Any]
 """Field -> mask of what is below it; an empty mask is everything."""
 
-_TOKEN = re.compile(r"[^,/()\s]+|[,/()]")
+_TOKEN = re.compile(r"[^,/().\s]+|[,/().]")
 _ANY = "*"
 _MOST_DEEP = 50
 
 
 def parsed_mask(text: str, response: Descriptor) -> Mask:
     """The mask that a `fields` parameter means for a response; raises MalformedRequestError."""
-    tokens = _TOKEN.findall(text)
+    tokens = ["/" if token == "." else token for token in _TOKEN.findall(text)]
     mask = _selection(tokens, 0)
     if tokens or not mask:
         raise _refused(text)

@@ -35,9 +35,27 @@ def test_flex_start_says_how_long_its_nodes_live(tpuctl):
     assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"
 
 
-def test_best_effort_is_listed_as_such(tpuctl):
+@pytest.mark.parametrize(
+    ("options", "provisioning", "usd"), [(FLEX_START, "flex-start", 9.6), ((), "on-demand", 19.2)]
+)
+def test_flex_start_is_told_from_on_demand_wherever_a_price_is(tpuctl, options, provisioning, usd):
+    tpuctl(*CREATE, *options)
+    shown = tpuctl("qr", "wait", "q1", "-o", "json").json
+    shown += tpuctl("qr", "list", "-o", "json").json + tpuctl("node", "list", "-o", "json").json
+    shown += tpuctl("node", "wait", "q1", "-o", "json").json
+    shown.append(tpuctl("node", "describe", "q1", "-o", "json").json)
+    assert [(row["provisioning"], row["usd_per_hour"]) for row in shown] == [
+        (provisioning, usd)
+    ] * 5
+    price = f"({usd:.2f} USD/h)"
+    assert price in tpuctl("node", "delete", "q1").err
+    assert price in tpuctl("qr", "delete", "q1", "--force").err
+
+
+def test_best_effort_is_listed_and_waited_for_as_such(tpuctl):
     tpuctl(*CREATE, "--best-effort")
     assert tpuctl("qr", "list").out.split("\t")[5] == "best-effort"
+    assert tpuctl("qr", "wait", "q1").out.split("\t")[5:8:2] == ["best-effort", "-\n"]
 
 
 def test_autocheckpoint_reaches_the_node(tpuctl):

@@ -21,9 +21,7 @@ def record(tmp_path, tpuctl):
 
     def run(*argv):
         path = tmp_path / "cassette.jsonl"
-        result = tpuctl(
-            "record", "--to", str(path), "--", *argv, environ={"PATH": "/usr/bin:/bin"}
-        )
+        result = tpuctl("record", "--to", str(path), "--", *argv, environ={"PATH": "/usr/bin:/bin"})
         assert path.exists(), result.err
         return result, [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -61,6 +59,23 @@ def test_what_goes_over_rest_is_recorded_too(record):
     assert result.code == 0
     assert call["call"] == "rest GET /v2/projects/recorded-project/locations/us-west4-a/nodes"
     assert call["status"] == 200
+
+
+FLEX_START = "qr create q1 -t v5litepod-16 --flex-start --max-run-duration 1h"
+
+
+def test_what_tpuctl_asks_over_rest_is_recorded_and_localsim_answers_the_same(record, tmp_path):
+    result, (_, *calls) = record(sys.executable, "-m", "tpuctl", *FLEX_START.split())
+    assert result.code == 0
+    (created,) = (call for call in calls if call["call"].startswith("rest POST "))
+    assert "/queuedResources?queuedResourceId=q1&requestId=" in created["call"]
+    assert created["request"]["provisioningModel"] == "FLEX_START"
+    assert created["status"] == 200
+    checked = check(tmp_path / "cassette.jsonl")
+    assert (checked.returncode, checked.stdout) == (
+        0,
+        f"{len(calls)} calls, 0 answered otherwise\n",
+    )
 
 
 def test_a_difference_is_one_line_and_exit_code_1(record, tmp_path):

@@ -14,6 +14,8 @@ from tpuctl import catalog
 
 LIVE = os.environ.get("TPUCTL_LIVE", "")
 MOST_USD = float(os.environ.get("TPUCTL_LIVE_MAX_USD", "1"))
+WHO_ASKS = {name: value for name, value in os.environ.items() if name.startswith("GOOGLE_")}
+"""What the environment says of credentials, before the tests are shut off from it."""
 LABELS = {"made-by": "tpuctl-contract"}
 LONGEST_S = 1800.0
 

@@ -16,7 +16,7 @@ from conftest import ROOTS
 from doors import NAMES, Door, Endpoint, doors
 from google.api_core.exceptions import GoogleAPICallError, NotFound, TooManyRequests
 from google.oauth2 import service_account
-from target import LABELS, LIVE, LONGEST_S, MOST_USD, Place, Target, live_place
+from target import LABELS, LIVE, LONGEST_S, MOST_USD, WHO_ASKS, Place, Target, live_place
 
 from tpuctl import catalog
 
@@ -30,7 +30,10 @@ NOBODY = f"no-such-{uuid.uuid4().hex[:12]}"
 @pytest.fixture(scope="session")
 def live_doors() -> Iterator[dict[str, Door]]:
     """Every client, connected to Google."""
-    credentials, _ = google.auth.default(scopes=SCOPES)
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in WHO_ASKS.items():
+            environment.setenv(name, value)
+        credentials, _ = google.auth.default(scopes=SCOPES)
     with doors(Endpoint("tpu.googleapis.com", "tpu.googleapis.com", credentials)) as found:
         yield found
 

@@ -1,7 +1,8 @@
 """What an answer of the API means and what to do next: one table, read from the top.
 
 The texts are those seen in the field; Google promises none of them, so ErrorInfo's reason is
-looked at first, then the text, and what no row knows keeps the meaning of its code.
+looked at first, then the text but for the names in it, and what no row knows keeps the meaning of
+its code.
 """
 
 import re
@@ -41,6 +42,7 @@ BY_CODE: dict[int, type[TpuctlError]] = {
 }
 """The meaning of google.rpc.Code, where no row of the table knows better."""
 _EID = re.compile(r"\s*\[EID: 0x[0-9a-fA-F]+\]")
+_OWN_NAME = re.compile(r"\b((?:projects|nodes|queuedResources)/)[^/\s'\"]+")
 
 
 class QuotaError(CapacityError):
@@ -242,8 +244,9 @@ TABLE: tuple[Row, ...] = (
 def explained(status: Status, about: About) -> TpuctlError:
     """The error for what the API answered: the cause, its words, and the command to run next."""
     text = sentence(status.message) or f"code {status.code}"
-    for row in TABLE:
-        match = _match(row, status)
+    said = _without_names(status.message, about)
+    for row in sorted(TABLE, key=lambda row: status.reason not in row.reasons):
+        match = _match(row, status, said)
         if match is not None:
             why = f"{row.cause}: " if row.cause else ""
             hint = row.hint(about, match) or about.hint
@@ -259,13 +262,18 @@ def sentence(message: str) -> str:
     return _EID.sub("", first).strip()
 
 
-def _match(row: Row, status: Status) -> re.Match[str] | None:
-    everything = re.match(r"", status.message)
-    if status.reason and status.reason in row.reasons:
-        return everything
+def _without_names(message: str, about: About) -> str:
+    """What people call their things explains nothing: a node may be called `stockout`."""
+    bare = _OWN_NAME.sub(r"\1", message)
+    return re.sub(rf"(['\"]){re.escape(about.name)}\1", "''", bare) if about.name else bare
+
+
+def _match(row: Row, status: Status, said: str) -> re.Match[str] | None:
+    if status.reason in row.reasons:
+        return re.match(r"", said)
     if row.codes and status.code not in row.codes:
         return None
-    return re.search(row.text, status.message)
+    return re.search(row.text, said)
 
 
 def _noted(error: TpuctlError, status: Status) -> TpuctlError:

@@ -1,23 +1,31 @@
-"""tpuctl's own calls, as they pass through its channel, onto a cassette."""
+"""tpuctl's own calls, over gRPC and over REST, onto a cassette."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
 from google.protobuf import json_format
 
 from tpuctl.api.cassette import Cassette
+from tpuctl.api.rest import Reply, RestApi
+from tpuctl.api.tpu import TpuApi
 
 _Interceptor: Any = grpc.UnaryUnaryClientInterceptor
 
 
-def recorded(channel: grpc.Channel, cassette: Cassette, now: Callable[[], float]) -> grpc.Channel:
-    """The channel, whose calls are added to the cassette; `now` is in seconds since the epoch."""
-    return grpc.intercept_channel(channel, Recorder(cassette, now))
+def recorded(api: TpuApi, cassette: Cassette, now: Callable[[], float]) -> TpuApi:
+    """The API, whose calls are added to the cassette; `now` is in seconds since the epoch."""
+    rest = api.rest
+    return replace(
+        api,
+        channel=grpc.intercept_channel(api.channel, Recorder(cassette, now)),
+        rest=rest and (lambda: _recorded_rest(rest(), cassette, now)),
+    )
 
 
 class Recorder(_Interceptor):
-    """Adds every call with its answer or its refusal."""
+    """Adds every gRPC call with its answer or its refusal."""
 
     def __init__(self, cassette: Cassette, now: Callable[[], float]) -> None:
         self._cassette = cassette
@@ -27,16 +35,42 @@ class Recorder(_Interceptor):
         """Let the call pass, and note how it ended."""
         called_s = self._now()
         call = continuation(details, request)
-        entry = {"request": _document(request), **_outcome(call)}
-        self._cassette.add(f"grpc {_text(details.method)}", called_s, entry)
+        outcome = _outcome(call)
+        if outcome:
+            entry = {"request": _document(request), **outcome}
+            self._cassette.add(f"grpc {_text(details.method)}", called_s, entry)
         return call
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedRest(RestApi):
+    """Adds every REST call that was answered."""
+
+    cassette: Cassette
+    now: Callable[[], float]
+
+    def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Reply:
+        """As without a recording."""
+        called_s = self.now()
+        reply = RestApi.request(self, method, path, document)
+        entry = {"request": document, "status": reply.status, "response": reply.document}
+        self.cassette.add(f"rest {method} {path}", called_s, entry)
+        return reply
+
+
+def _recorded_rest(rest: RestApi, cassette: Cassette, now: Callable[[], float]) -> RestApi:
+    return RecordedRest(rest.endpoint, rest.session, cassette, now)
+
+
 def _outcome(call: Any) -> dict[str, Any]:
+    """The answer or the refusal; nothing of a call that was never made, as for want of a token."""
     error = call.exception()
     if error is None:
         return {"response": _document(call.result())}
-    return {"error": {"code": error.code().value[0], "message": error.details() or ""}}
+    if not isinstance(error, grpc.RpcError):
+        return {}
+    code: Any = error
+    return {"error": {"code": code.code().value[0], "message": code.details() or ""}}
 
 
 def _document(message: Any) -> Any:

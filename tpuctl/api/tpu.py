@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from tpuctl.api.versions import (
 )
 from tpuctl.api.wire import Wire
 from tpuctl.errors import UsageError
-from tpuctl.models.node import ListedNode, Node, NodeSpec
+from tpuctl.models.node import ListedNode, Node, NodeSpec, Provisioning
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 
@@ -125,15 +125,28 @@ class TpuApi:
         return views.queued_resource(reply)
 
     def describe_queued_resource(self, zone: str, name: str) -> QueuedResource:
-        """One request with what only JSON tells: flex-start, and how long its nodes live."""
+        """One request with what v2 does not tell: best effort, and, told by JSON, flex-start."""
         path = self._path(zone, "queuedResources", name)
+        request = {"name": path}
         with self._about_request(zone, name):
+            reply = self._wire.call("GetQueuedResource", request, request, V2ALPHA1)
+            found = views.queued_resource(reply)
+            if found.provisioning != Provisioning.ON_DEMAND:
+                return found
             if self.rest is None:
-                request = {"name": path}
-                reply = self._wire.call("GetQueuedResource", request, {"name": path}, V2ALPHA1)
-                return views.queued_resource(reply)
+                return replace(found, provisioning=Provisioning.UNKNOWN)
             with self._json() as rest:
                 return rest.get_queued_resource(path)
+
+    def flex_starts(self, zone: str = ALL_ZONES) -> frozenset[tuple[str, str]] | None:
+        """Zone and name of the requests that are flex-start; None where JSON cannot be asked."""
+        if self.rest is None:
+            return None
+        with (
+            translated(self._about("list queued resources", QR, zone=zone)),
+            self._json() as rest,
+        ):
+            return rest.flex_starts(self._parent(zone))
 
     def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
         """File a request; the operation ends when it is filed, long before it is ACTIVE."""

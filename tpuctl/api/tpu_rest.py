@@ -20,6 +20,7 @@ from tpuctl.api.asked import reservation_name
 from tpuctl.api.errors import HttpError
 from tpuctl.api.rest import RestApi
 from tpuctl.api.versions import V2ALPHA1
+from tpuctl.api.wire import PAGE_SIZE
 from tpuctl.models.node import NodeSpec, Provisioning
 from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
@@ -82,6 +83,22 @@ class TpuRest:
         limit = str(document.get("runDuration", {}).get("maxRunDuration", ""))
         limit_s = float(limit.removesuffix("s")) if limit else None
         return replace(found, provisioning=Provisioning.FLEX_START, max_run_duration_s=limit_s)
+
+    def flex_starts(self, parent: str) -> frozenset[tuple[str, str]]:
+        """Zone and name of the flex-start requests below a parent."""
+        found: set[tuple[str, str]] = set()
+        query = {"fields": "nextPageToken,queuedResources(name,provisioningModel)"}
+        token = ""
+        while True:
+            page = urlencode({**query, "pageSize": PAGE_SIZE, "pageToken": token})
+            path = f"/{V2ALPHA1.name}/{parent}/queuedResources?{page}"
+            document = self._call("ListQueuedResources", "GET", path)
+            for each in document.get("queuedResources", ()):
+                if each.get("provisioningModel") == FLEX_START:
+                    found.add(views.zone_and_id(each["name"]))
+            token = document.get("nextPageToken", "")
+            if not token:
+                return frozenset(found)
 
     def _call(
         self, method: str, verb: str, path: str, body: Mapping[str, Any] | None = None

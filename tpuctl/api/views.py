@@ -47,7 +47,7 @@ def listed_nodes(messages: Any) -> Iterator[ListedNode]:
 
 def node(message: Any) -> Node:
     """A Node message."""
-    zone, name = _zone_and_id(message.name)
+    zone, name = zone_and_id(message.name)
     return Node(
         name=name,
         zone=zone,
@@ -78,7 +78,7 @@ def node(message: Any) -> Node:
 
 def queued_resource(message: Any) -> QueuedResource:
     """A QueuedResource message."""
-    zone, name = _zone_and_id(message.name)
+    zone, name = zone_and_id(message.name)
     specs = message.tpu.node_spec
     first = specs[0].node if specs else None
     failure = message.state.failed_data.error
@@ -205,7 +205,8 @@ def _window(policy: Any) -> tuple[float | None, float | None]:
     return (moment, None) if form == "valid_after_time" else (None, moment)
 
 
-def _zone_and_id(path: str) -> tuple[str, str]:
+def zone_and_id(path: str) -> tuple[str, str]:
+    """The zone and the last part of a resource's full name."""
     parts = path.split("/")
     return parts[3], parts[-1]
 

@@ -93,7 +93,7 @@ def create(
         credentials,
         dialer,
     )
-    config.refuse_redirected(context, runtime.environ)
+    config.refuse_redirected(context, config.unrecorded(runtime.environ))
     if context.zone not in catalog.zones():
         near = catalog.nearest(context.zone, catalog.zones())
         raise unknown(catalog.UnknownError("zone", context.zone, near))

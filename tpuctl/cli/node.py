@@ -14,6 +14,7 @@ from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
 from tpuctl.operations import lifecycle
 from tpuctl.operations.specs import check_labels
+from tpuctl.operations.tiers import told_apart
 from tpuctl.operations.wait import Patience
 
 app = Noun("Create, use and delete nodes (TPU slices).")
@@ -51,6 +52,7 @@ def list_nodes(ctx: typer.Context) -> None:
         runtime.output.items([], COLUMNS)
         return
     nodes, unreachable = runtime.tpu.list_nodes(runtime.listing_zone)
+    nodes = told_apart(runtime.tpu, nodes)
     title = f"nodes of {runtime.context.name}"
     runtime.output.items(sorted(nodes, key=lambda n: (n.zone, n.name)), COLUMNS, title=title)
     for zone in unreachable:
@@ -62,6 +64,7 @@ def describe(ctx: typer.Context, name: Name) -> None:
     """Show one node: its workers, its health, what is announced, how its startup script ended."""
     runtime = ctx.ensure_object(Runtime)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_node)
+    (node,) = told_apart(runtime.tpu, [node])
     show(runtime.output, Described(node, lifecycle.startup_outcomes(runtime.tpu, node)))
 
 
@@ -79,7 +82,7 @@ def delete(
     runtime = ctx.ensure_object(Runtime)
     planned = lifecycle.deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
     owner = f" and queued resource {planned.request!r}" if planned.request else ""
-    price = usd_per_hour(planned.node)
+    price = usd_per_hour(*told_apart(runtime.tpu, [planned.node]))
     what = f"node {name!r}{owner} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({price or 'no known'} USD/h)?", yes=yes)
     done = lifecycle.delete(runtime.tpu, planned)
@@ -126,7 +129,7 @@ def update(
         changes["metadata"] = lifecycle.merged(node.metadata, pairs(metadata, "--metadata"))
     patience = Patience(sleep=runtime.sleep)
     node = lifecycle.update(runtime.tpu, node.zone, name, changes, patience)
-    runtime.output.items([node], COLUMNS)
+    runtime.output.items(told_apart(runtime.tpu, [node]), COLUMNS)
 
 
 @app.verb("wait")
@@ -137,7 +140,7 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     lifecycle.find(runtime.tpu, runtime.context.zone, name)
     states = lifecycle.until_ready(runtime.tpu, runtime.context.zone, name, patience)
     node = show_states(runtime, "node", states)
-    runtime.output.items([node] if node else [], COLUMNS)
+    runtime.output.items(told_apart(runtime.tpu, [node] if node else []), COLUMNS)
 
 
 def _turn(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:

@@ -14,6 +14,7 @@ from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource
 from tpuctl.operations import cost, queued_resources
+from tpuctl.operations.tiers import told_apart
 from tpuctl.operations.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
@@ -75,6 +76,7 @@ def list_requests(ctx: typer.Context) -> None:
         runtime.output.items([], COLUMNS)
         return
     requests, unreachable = runtime.tpu.list_queued_resources(runtime.listing_zone)
+    requests = told_apart(runtime.tpu, requests)
     title = f"queued resources of {runtime.context.name}"
     runtime.output.items(sorted(requests, key=lambda r: (r.zone, r.name)), COLUMNS, title=title)
     for zone in unreachable:
@@ -85,9 +87,7 @@ def list_requests(ctx: typer.Context) -> None:
 def describe(ctx: typer.Context, name: Name) -> None:
     """Show one request."""
     runtime = ctx.ensure_object(Runtime)
-    request = queued_resources.find(
-        runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_queued_resource
-    )
+    request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     runtime.output.item(request, DETAILS)
 
 
@@ -101,7 +101,7 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     price = f" at {usd} USD/h when ACTIVE" if usd else ""
     runtime.goes_on.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
     patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
-    states = queued_resources.until_active(runtime.tpu, request.zone, name, patience)
+    states = queued_resources.until_active(runtime.tpu, request, patience)
     last = show_states(runtime, "queued resource", states)
     runtime.output.items([last] if last else [], COLUMNS)
 

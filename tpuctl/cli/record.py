@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from tpuctl import config
 from tpuctl.cli.options import Verb
-from tpuctl.cli.runtime import OVERRIDE, RECORD, Runtime
+from tpuctl.cli.runtime import Runtime
 from tpuctl.operations import record as recording
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -28,8 +29,8 @@ def record(
     tape = cassette.create(to, runtime.now(), context.project)
     with recording.recording_proxy(context.tpu_rest_endpoint, tape, runtime.now) as proxy:
         ours = {
-            RECORD: str(to.absolute()),
-            OVERRIDE: f"{proxy}/",
+            config.RECORD: str(to.absolute()),
+            config.TPU_OVERRIDE: f"{proxy}/",
             "TPUCTL_CONTEXT": context.name,
         }
         code = recording.run(command, {**runtime.environ, **ours})

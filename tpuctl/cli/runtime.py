@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from tpuctl.store import Store
 
 
-RECORD = "TPUCTL_RECORD"
-"""In the environment of tpuctl: the cassette that its calls are added to."""
-OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
-"""Where gcloud looks for the Cloud TPU API."""
-
-
 @dataclass
 class Runtime:
     """The seam between the command line and the world."""
@@ -76,7 +70,7 @@ class Runtime:
         name = self.context_name.value
         context = self.config.contexts.get(name) or self._local(name)
         context = replace(context, **self._overrides())
-        config.refuse_redirected(context, self._not_ours())
+        config.refuse_redirected(context, config.unrecorded(self.environ))
         return context
 
     @cached_property
@@ -85,14 +79,14 @@ class Runtime:
         from tpuctl.api.connect import tpu_api
 
         api = tpu_api(self.context)
-        tape = self.environ.get(RECORD)
+        tape = self.environ.get(config.RECORD)
         if not tape:
             return api
         from tpuctl.api import cassette
         from tpuctl.api.recorder import recorded
 
         onto = cassette.reopen(Path(tape), self.context.project)
-        return replace(api, channel=recorded(api.channel, onto, self.now))
+        return recorded(api, onto, self.now)
 
     @cached_property
     def access(self) -> "Access":
@@ -154,12 +148,6 @@ class Runtime:
         for name in ("tpu", "storage"):
             if name in self.__dict__:
                 getattr(self, name).close()
-
-    def _not_ours(self) -> Mapping[str, str]:
-        """The environment, but for the endpoint that `tpuctl record` has set for gcloud."""
-        if RECORD not in self.environ:
-            return self.environ
-        return {name: value for name, value in self.environ.items() if name != OVERRIDE}
 
     def _overrides(self) -> dict[str, str]:
         asked = {

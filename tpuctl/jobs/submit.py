@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from tpuctl import catalog
+from tpuctl.config import unrecorded
 from tpuctl.errors import (
     LocalIOError,
     LockedError,
@@ -88,7 +89,7 @@ def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "TPUCTL_HOME": str(home)},
+                env={**unrecorded(os.environ), "TPUCTL_HOME": str(home)},
             )
     except OSError as error:
         raise LocalIOError(f"cannot start a supervisor: {error.strerror}") from error

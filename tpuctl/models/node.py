@@ -37,6 +37,8 @@ class Provisioning(StrEnum):
     RESERVED = "reserved"
     BEST_EFFORT = "best-effort"
     FLEX_START = "flex-start"
+    UNKNOWN = "unknown"
+    """On demand or flex-start: only JSON tells which, and could not be asked."""
 
 
 class DiskMode(StrEnum):

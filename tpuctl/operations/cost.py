@@ -6,7 +6,7 @@ from tpuctl import catalog
 from tpuctl.models.node import Provisioning
 
 SECONDS_AN_HOUR = 3600.0
-NO_LIST_PRICE = frozenset({Provisioning.RESERVED, Provisioning.BEST_EFFORT})
+NO_LIST_PRICE = frozenset({Provisioning.RESERVED, Provisioning.BEST_EFFORT, Provisioning.UNKNOWN})
 
 
 @cache

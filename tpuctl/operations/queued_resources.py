@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 NEEDS_FORCE = frozenset({QueuedResourceState.ACTIVE})
 
 
-def find(
-    api: TpuApi, zone: str, name: str, *, read: Callable[[str, str], QueuedResource] | None = None
-) -> QueuedResource:
+def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
     """The request of that name; NotFoundError says where it is when it is in another zone."""
     try:
-        return (read or api.get_queued_resource)(zone, name)
+        return api.describe_queued_resource(zone, name)
     except NotFoundError:
         requests, _ = api.list_queued_resources()
     elsewhere = sorted(request.zone for request in requests if request.name == name)
@@ -65,8 +63,7 @@ def create(
         operation = api.create_queued_resource(spec, request_id=request_id)
         wait.operation_done(api, operation, Patience(), about=about)
     filed = api.get_queued_resource(node.zone, spec.name)
-    # The messages that a client can read have no field for every way to get capacity.
-    return replace(filed, provisioning=node.provisioning)
+    return replace(filed, provisioning=node.provisioning)  # v2 does not tell every tier
 
 
 def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedResource]:
@@ -77,21 +74,24 @@ def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedRe
 
     def accepted(patience: Patience) -> QueuedResource:
         wait.operation_done(api, operation, patience, about=about)
-        return api.get_queued_resource(zone, name)
+        found = api.get_queued_resource(zone, name)
+        return replace(found, provisioning=request.provisioning)  # v2 does not tell every tier
 
     return accepted
 
 
-def until_active(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[QueuedResource]:
+def until_active(
+    api: TpuApi, request: QueuedResource, patience: Patience
+) -> Iterator[QueuedResource]:
     """The request at every change of state until it is ACTIVE; raises when it never will be."""
-    settled = ENDED_STATES | {QueuedResourceState.ACTIVE}
-    for request in wait.request_states(
-        api, zone, name, patience, until=lambda request: request.state in settled
+    zone, settled = request.zone, ENDED_STATES | {QueuedResourceState.ACTIVE}
+    wanted = Wanted(request.accelerator_type, zone, request.provisioning)
+    for each in wait.request_states(
+        api, zone, request.name, patience, until=lambda request: request.state in settled
     ):
-        yield request
-        wanted = Wanted(request.accelerator_type, zone, request.provisioning)
+        yield replace(each, provisioning=request.provisioning)  # v2 does not tell every tier
         with holders_named(api, wanted):
-            _raise_if_ended(request)
+            _raise_if_ended(each)
 
 
 def require_deletable(request: QueuedResource, *, force: bool) -> None:

@@ -1,5 +1,7 @@
 """Every answer of the API becomes a cause and the command to run next."""
 
+from dataclasses import replace
+
 import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
@@ -238,6 +240,20 @@ def test_every_answer_has_a_cause_and_a_next_command(status, about, kind, cause,
     assert cause in str(error)
     assert hint in error.hint
     assert "EID" not in str(error)
+
+
+@pytest.mark.parametrize("name", ["stockout", "stop-spot", "stop-pods", "billing-closed", "force"])
+def test_a_name_explains_nothing(name):
+    about = replace(CREATE, name=name)
+    gone = Status(5, f"Resource 'projects/stockout/locations/z/nodes/{name}' was not found")
+    assert type(explained(gone, about)) is NotFoundError
+    busy = Status(9, f"'update' of '{name}' is not supported while in state CREATING")
+    assert "its state does not allow it" in str(explained(busy, about))
+
+
+def test_a_reason_counts_more_than_words():
+    status = Status(7, "The request to billing to be enabled", "LOCATION_POLICY_VIOLATED")
+    assert "the zone is not open" in str(explained(status, CREATE))
 
 
 def test_the_id_for_google_s_support_is_kept_for_debug():

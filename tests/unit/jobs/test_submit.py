@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tpuctl import config
 from tpuctl.errors import PreconditionError, RefusedError, TransientError, UsageError
 from tpuctl.jobs import lease, record, seat
 from tpuctl.jobs.submit import default_owner, ensure_supervisor, submit
@@ -71,11 +72,12 @@ def test_an_owner_without_a_name_is_a_number(monkeypatch):
 
 
 SITTING = """
-import signal, sys
+import os, signal, sys
 from pathlib import Path
+from tpuctl import config
 from tpuctl.jobs import seat
 
-print("supervising", flush=True)
+print("supervising", *{"TPUCTL_RECORD", config.TPU_OVERRIDE} & set(os.environ), flush=True)
 with seat.taken(Path(sys.argv[1]), "here"):
     signal.pause()
 """
@@ -92,6 +94,16 @@ def test_a_supervisor_is_started_once_in_the_background(world):
     log = seat.log_path(world.home, "here")
     assert log.read_text() == "supervising\n"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_a_recording_ends_with_its_command_and_not_with_the_supervisor(world, monkeypatch):
+    monkeypatch.setenv(config.RECORD, "cassette.jsonl")
+    monkeypatch.setenv(config.TPU_OVERRIDE, "http://127.0.0.1:1/")
+    ensure_supervisor(world.home, "here", [sys.executable, "-c", SITTING, str(world.home)])
+    pid = seat.holder(world.home, "here")
+    seat.end(world.home, "here")
+    os.waitpid(pid, 0)
+    assert seat.log_path(world.home, "here").read_text() == "supervising\n"
 
 
 def test_a_supervisor_that_does_not_start_is_told_at_once(world):

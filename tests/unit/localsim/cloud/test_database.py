@@ -5,7 +5,12 @@ from contextlib import closing
 
 import pytest
 
-from localsim.cloud.database import open_database, transaction
+from localsim.cloud.database import (
+    SCHEMA_VERSION,
+    NewerSchemaError,
+    open_database,
+    transaction,
+)
 
 
 @pytest.fixture
@@ -15,6 +20,14 @@ def connection(tmp_path):
         found.execute("CREATE TABLE parents (id INTEGER PRIMARY KEY)")
         found.execute("CREATE TABLE children (of REFERENCES parents DEFERRABLE INITIALLY DEFERRED)")
         yield found
+
+
+def test_a_file_of_a_newer_localsim_is_refused(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with closing(open_database(path)) as found:
+        found.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(NewerSchemaError, match=f"has schema {SCHEMA_VERSION + 1}"):
+        open_database(path)
 
 
 def parents(connection):

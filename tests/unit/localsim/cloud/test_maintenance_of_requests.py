@@ -110,6 +110,30 @@ def test_a_failed_repair_suspends_the_owner_of_a_single_node(rigged):
     assert (request.state, request.initiator) == ("SUSPENDED", "SERVICE")
 
 
+def test_deleting_the_node_ends_the_maintenance_of_its_request(rig):
+    wanted = RequestedNode(ZONE, "a", NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite"))
+    rig.cloud.create_queued_resource(ZONE, "q", QueuedResourceSpec((wanted,)))
+    rig.live(5)
+    rig.cloud.announce_maintenance(f"{ZONE}/nodes/a", SOON)
+    operation = rig.cloud.perform_maintenance_queued_resource(REQUEST)
+    rig.cloud.delete_node(f"{ZONE}/nodes/a")
+    assert rig.outcome(operation) == "ABORTED"
+    rig.live(5)
+    rig.cloud.reset_queued_resource(REQUEST)  # nothing holds it any more
+
+
+def test_the_end_of_a_run_ends_the_maintenance_of_its_request(rig):
+    wanted = RequestedNode(ZONE, "a", NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite"))
+    run = {"provisioning_model": "FLEX_START", "max_run_duration_s": 60.0}
+    rig.cloud.create_queued_resource(ZONE, "q", QueuedResourceSpec((wanted,), **run))
+    rig.live(5)
+    rig.cloud.change_scenario({"repair_delay_s": 3600})
+    rig.cloud.announce_maintenance(f"{ZONE}/nodes/a", SOON)
+    operation = rig.cloud.perform_maintenance_queued_resource(REQUEST)
+    rig.live(100)
+    assert (rig.request_state(), rig.outcome(operation)) == ("SUSPENDED", "ABORTED")
+
+
 def test_deleting_the_request_ends_its_maintenance(rig):
     multislice(rig)
     rig.cloud.announce_maintenance(SLICES[0], SOON)

@@ -77,6 +77,13 @@ def test_a_create_request_that_is_sent_twice_makes_one_node(rig):
     assert refusal.value.code == Code.INVALID_ARGUMENT
 
 
+def test_a_map_of_a_request_that_is_sent_twice_has_no_order(rig):
+    labels = {"a": "1", "b": "2"}
+    first = rig.cloud.create_node(ZONE, "a", replace(SPOT, labels=labels), ONE)
+    again = replace(SPOT, labels=dict(reversed(labels.items())))
+    assert rig.cloud.create_node(ZONE, "a", again, ONE).name == first.name
+
+
 def test_a_delete_request_that_is_sent_twice_deletes_once(rig):
     rig.ready()
     first = rig.cloud.delete_node(NODE, ONE)

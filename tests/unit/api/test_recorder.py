@@ -1,0 +1,26 @@
+"""A recording changes nothing of what a command meets."""
+
+import grpc
+import pytest
+
+from tpuctl.api import cassette
+from tpuctl.api.recorder import recorded
+from tpuctl.api.tpu import TpuApi
+from tpuctl.errors import TransientError
+
+
+class NoToken(grpc.UnaryUnaryClientInterceptor):
+    """Every call ends before it is made."""
+
+    def intercept_unary_unary(self, continuation, details, request):
+        raise TransientError("cannot get an access token")
+
+
+def test_a_call_that_is_never_made_fails_as_ever_and_is_not_recorded(tmp_path):
+    tape = cassette.create(tmp_path / "c.jsonl", 0.0, "demo")
+    channel = grpc.intercept_channel(grpc.insecure_channel("127.0.0.1:1"), NoToken())
+    api = recorded(TpuApi(channel, "demo"), tape, lambda: 0.0)
+    with pytest.raises(TransientError, match="cannot get an access token"):
+        api.list_nodes()
+    assert cassette.calls(tape.path) == 0
+    api.close()
