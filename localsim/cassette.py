@@ -1,12 +1,20 @@
 """Reading a recording of real Cloud TPU API traffic: docs/cassette.md."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from localsim.clock import MOST_S
+
 SCHEMA = 1
+_CALLS = {
+    "grpc": re.compile(r"/[\w.]+/\w+", re.ASCII),
+    "rest": re.compile(r"[A-Z]+ /[!-~]*"),  # a path: nothing in it chooses another host
+}
+"""Wire -> what can be called over it."""
 
 
 class CassetteError(Exception):
@@ -49,7 +57,7 @@ def load(path: Path) -> list[Call]:
 def _document(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         document = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CassetteError(f"{path}, line {number}: it is not JSON") from None
     if not isinstance(document, dict):
         raise CassetteError(f"{path}, line {number}: it is not a JSON object")
@@ -59,9 +67,14 @@ def _document(path: Path, number: int, line: str) -> dict[str, Any]:
 def _call(path: Path, number: int, document: Mapping[str, Any]) -> Call:
     try:
         wire, _, what = document["call"].partition(" ")
-        if wire not in ("grpc", "rest"):
+        if wire not in _CALLS:
             raise ValueError(f"unknown wire {wire!r}")
+        if not _CALLS[wire].fullmatch(what):
+            raise ValueError(f"{what[:200]!r} cannot be called")
+        at_s = float(document["t_s"])
+        if not abs(at_s) <= MOST_S:  # nan is neither
+            raise ValueError(f"{at_s} is no time of a recording")
         answer = {key: document[key] for key in ("response", "status", "error") if key in document}
-        return Call(number, float(document["t_s"]), wire, what, document.get("request"), answer)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        return Call(number, at_s, wire, what, document.get("request"), answer)
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise CassetteError(f"{path}, line {number}: it is not a call: {error}") from None

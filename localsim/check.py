@@ -7,6 +7,7 @@ repeated while the simulated clock runs ahead, for a simulated day at most.
 
 import asyncio
 import json
+import re
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -19,7 +20,7 @@ import grpc
 from google.protobuf import json_format
 
 from localsim import cassette
-from localsim.cassette import Call
+from localsim.cassette import Call, CassetteError
 from localsim.differences import differences
 from localsim.server import Settings, serve
 from localsim.services.tpu_methods import Method, all_methods
@@ -28,6 +29,7 @@ LONGEST_WAIT_S = 86400.0
 FIRST_STEP_S = 1.0
 RECORDED_PROJECT = "recorded-project"
 RECORDED_NUMBER = "123456789012"
+_OPERATION = re.compile(r"operation-[\w-]+", re.ASCII)
 
 
 @dataclass
@@ -60,15 +62,18 @@ class Replay:
         """Remember that an operation of the recording is called otherwise here."""
         if not (isinstance(recorded, dict) and isinstance(found, dict)):
             return
-        theirs, ours = str(recorded.get("name", "")), str(found.get("name", ""))
-        if "/operations/" in theirs and "/operations/" in ours:
-            self.names[theirs.rpartition("/")[2]] = ours.rpartition("/")[2]
+        theirs, ours = (str(each.get("name", "")).rpartition("/")[2] for each in (recorded, found))
+        if _OPERATION.fullmatch(theirs) and _OPERATION.fullmatch(ours):
+            self.names[theirs] = ours
 
 
 def check(path: Path, scenario: Path | None, say: Callable[[str], None]) -> int:
     """Say every difference; how many calls differ. Raises CassetteError, RefusedToServe."""
     calls = cassette.load(path)
-    return asyncio.run(_check(calls, scenario, say))
+    try:
+        return asyncio.run(_check(calls, scenario, say))
+    except RecursionError:
+        raise CassetteError(f"{path} holds a call that is nested too deeply") from None
 
 
 async def _check(calls: list[Call], scenario: Path | None, say: Callable[[str], None]) -> int:
@@ -79,8 +84,8 @@ async def _check(calls: list[Call], scenario: Path | None, say: Callable[[str], 
             found = await _differences(replay, call)
             differing += bool(found)
             for each in found:
-                say(f"line {call.line} {call.what.rpartition('/')[2] or call.what}: {each}")
-    say(f"{len(calls)} calls, {differing} answered otherwise")
+                say(_printable(f"line {call.line} {_short(call.what)}: {each}"))
+    say(f"{len(calls)} call{'s' * (len(calls) != 1)}, {differing} answered otherwise")
     return differing
 
 
@@ -105,7 +110,10 @@ async def _by_grpc(replay: Replay, call: Call) -> dict[str, Any]:
     method = _methods().get(call.what)
     if method is None:
         return {"error": {"code": 12, "message": f"there is no method {call.what}"}}
-    request = json_format.ParseDict(replay.renamed(call.request), method.request())
+    try:
+        request = json_format.ParseDict(replay.renamed(call.request), method.request())
+    except (json_format.ParseError, TypeError, AttributeError) as error:
+        return {"error": {"code": 3, "message": f"localsim cannot read the request: {error}"}}
     send = replay.channel.unary_unary(
         call.what,
         request_serializer=lambda message: message.SerializeToString(),
@@ -131,6 +139,17 @@ async def _by_rest(replay: Replay, call: Call) -> dict[str, Any]:
 
 
 _CALLING = {"grpc": _by_grpc, "rest": _by_rest}
+
+
+def _short(what: str) -> str:
+    """What was called: the method, or the verb and where without its query."""
+    verb, _, path = what.rpartition(" ")
+    return f"{verb} {path.partition('?')[0]}" if verb else what.rpartition("/")[2]
+
+
+def _printable(text: str) -> str:
+    """A line that moves no terminal, whatever the recording holds."""
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _methods() -> dict[str, Method]:

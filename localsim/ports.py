@@ -29,6 +29,13 @@ class RefusedToServe(Exception):
         self.exit_code = exit_code
 
 
+class PortTakenError(RefusedToServe):
+    """Somebody else took a port between the look at it and its opening."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(f"port {port} is in use", 60)
+
+
 def names(*, tls: bool) -> tuple[str, ...]:
     """Which ports there are, in the order of their numbers when these are fixed."""
     return (*PLAIN, *TLS) if tls else PLAIN
@@ -78,7 +85,7 @@ async def serve_grpc(
         else:
             server.add_insecure_port(address)
     except RuntimeError as error:
-        raise RefusedToServe(f"port {port} is in use", 60) from error
+        raise PortTakenError(port) from error
     await server.start()
     stack.push_async_callback(server.stop, None)
 
@@ -97,11 +104,11 @@ async def serve_http(
 
 
 async def or_refuse(opening: Awaitable[Any], port: int) -> Any:
-    """What is opened; raises RefusedToServe when the port is taken."""
+    """What is opened; raises PortTakenError."""
     try:
         return await opening
     except OSError as error:
-        raise RefusedToServe(f"port {port} is in use", 60) from error
+        raise PortTakenError(port) from error
 
 
 def _free_port(wanted: int) -> int:

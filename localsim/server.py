@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localsim import endpoints, ports, statedir
+from localsim import damage, endpoints, ports, statedir
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.database import NewerSchemaError, open_database
+from localsim.cloud.database import open_database
+from localsim.cloud.errors import CloudError
 from localsim.cloud.objects import ObjectStore
 from localsim.cloud.objects_model import StorageError
 from localsim.cloud.project_metadata import ProjectMetadata
@@ -45,6 +46,8 @@ PROJECT = "local-project"
 PROJECT_NUMBER = 424242424242
 ZONE = "us-west4-a"
 BUCKET = "local-bucket"
+PORT_TRIES = 3
+"""Free ports can be taken by others before they are opened; then others are chosen."""
 MANUAL_START_S = 1_800_000_000.0
 
 
@@ -80,27 +83,55 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     scenario = _scenario(settings)
     try:
         state = statedir.claim(settings.state_dir.absolute())
-        connection = open_database(state.private("state.sqlite"))
     except DirectoryRefused as error:
         raise RefusedToServe(str(error), error.exit_code) from error
-    except (NewerSchemaError, sqlite3.DatabaseError) as error:
-        raise RefusedToServe(f"cannot open the state: {error}", 62) from error
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    for tries_left in reversed(range(PORT_TRIES)):
+        try:
+            await _serve(settings, scenario, state, stopping, announce)
+        except ports.PortTakenError:
+            if settings.port is not None or not tries_left:
+                raise
+        else:
+            return
+
+
+async def _serve(
+    settings: Settings,
+    scenario: Scenario,
+    state: StateDirectory,
+    stopping: asyncio.Event,
+    announce: Callable[[str], None],
+) -> None:
     async with AsyncExitStack() as stack:
-        stack.callback(connection.close)
-        parts = _parts(settings, scenario, state, connection)
-        stack.push_async_callback(parts.slices.close)
-        await _open(parts, state, stack)
-        living = asyncio.ensure_future(parts.world.live())
-        stack.callback(living.cancel)
-        line = _line(settings, state, parts)
-        stack.callback(state.endpoints.unlink, missing_ok=True)
-        state.write("serving.json", {"arguments": _arguments(settings)})
-        state.write("endpoints.json", line)
-        announce(json.dumps(line))
+        with damage.refused(state.path):
+            living = await _start(settings, scenario, state, stack, announce)
         await _until_either(stopping, living)
+
+
+async def _start(
+    settings: Settings,
+    scenario: Scenario,
+    state: StateDirectory,
+    stack: AsyncExitStack,
+    announce: Callable[[str], None],
+) -> asyncio.Task[None]:
+    """Everything until the stack closes; what it returns ends when time cannot pass any more."""
+    stack.callback((connection := open_database(state.private("state.sqlite"))).close)
+    state.require_kept(is_empty=not connection.execute("SELECT 1 FROM sqlite_master").fetchall())
+    parts = _parts(settings, scenario, state, connection)
+    stack.push_async_callback(parts.slices.close)
+    await _open(parts, state, stack)
+    living = asyncio.ensure_future(parts.world.live())
+    stack.callback(living.cancel)
+    line = _line(settings, state, parts)
+    stack.callback(state.endpoints.unlink, missing_ok=True)
+    state.write("serving.json", {"arguments": _arguments(settings)})
+    state.write("endpoints.json", line)
+    announce(json.dumps(line))
+    return living
 
 
 def _check(settings: Settings) -> None:
@@ -113,12 +144,15 @@ def _check(settings: Settings) -> None:
 
 
 async def _until_either(stopping: asyncio.Event, living: asyncio.Task[None]) -> None:
-    """Return when asked to stop; raise what ended the passing of time."""
+    """Return when asked to stop; raise what ended the passing of time, RefusedToServe mostly."""
     asked = asyncio.ensure_future(stopping.wait())
     await asyncio.wait({asked, living}, return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
     if living.done():
-        living.result()
+        try:
+            living.result()
+        except CloudError as error:  # the disk's, or a state that no rule has made
+            raise RefusedToServe(error.message, 62) from error
 
 
 def _scenario(settings: Settings) -> Scenario:

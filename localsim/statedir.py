@@ -56,8 +56,13 @@ class StateDirectory:
         try:
             ports = json.loads((self.path / "ports.json").read_text("ascii"))
             return {str(name): int(port) for name, port in ports.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return {}
+
+    def require_kept(self, *, is_empty: bool) -> None:
+        """Raises DirectoryRefused where something was served before, and its state is gone."""
+        if is_empty and (self.path / "ports.json").exists():
+            raise DirectoryRefused(f"the state in {self.path} is lost: state.sqlite is empty", 62)
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Replace a small JSON file at once."""
@@ -81,8 +86,8 @@ def claim(path: Path) -> StateDirectory:
 
 
 def secret(path: Path) -> str:
-    """The secret in a 0600 file, made at first use."""
-    if not path.is_file() or not path.read_text("ascii"):
+    """The secret in a 0600 file, made at first use; raises OSError, ValueError."""
+    if not path.exists() or not path.read_text("ascii"):
         write_private(path, secrets.token_urlsafe(32).encode())
     return path.read_text("ascii")
 

@@ -4,9 +4,8 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from localsim.clock import Clock
 from localsim.cloud import absent_workers, events
@@ -15,6 +14,7 @@ from localsim.cloud.errors import CloudError
 from localsim.cloud.faults import Verdict
 from localsim.cloud.journal import NotWrittenError
 from localsim.cloud.nodes import WorkerIdentity
+from localsim.commits import Commits
 from localsim.slice_spec import slice_spec
 from localsim.workers.checkpoints import Checkpoints
 from localsim.workers.disk import NewerDiskError
@@ -28,26 +28,6 @@ RETRY_S = 0.2
 """Real seconds between two tries to write what nobody can be refused."""
 
 
-CROWD_GAP_S = 0.0003
-"""A call that comes sooner than this after a flush of the disk is not the only one under way."""
-CROWD_WAIT_S = 0.001
-"""How long a flush waits for the others when the last one was for several."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What an action returned or raised."""
-
-    result: Any = None
-    error: Exception | None = None
-
-    def get(self) -> Any:
-        """Return or raise the same."""
-        if self.error is not None:
-            raise self.error
-        return self.result
-
-
 class World:
     """Runs every request between two ticks of the cloud, and hands its events to the workers."""
 
@@ -56,10 +36,7 @@ class World:
         self.cloud = cloud
         self.slices = slices
         self.clock = clock
-        self._batch: ExitStack | None = None
-        self._waiting: list[tuple[asyncio.Future[Any], _Outcome]] = []
-        self._flushed_s = 0.0
-        self._was_crowded = False
+        self._commits = Commits(cloud, then=self._let_follow)
         self._sooner = asyncio.Event()
         self._awaited_s: float | None = None
         self._tails: dict[str, asyncio.Task[None]] = {}
@@ -79,16 +56,7 @@ class World:
         Returns when everything that it did, or saw, is on disk. Actions that come at the same time
         share one flush of the disk; raises NotWrittenError, with nothing done, when that fails.
         """
-        if self._batch is None:
-            self._batch = ExitStack()
-            self._batch.enter_context(self.cloud.batch())
-        outcome = self._outcome(action)
-        if not self.cloud.is_written:
-            outcome = await self._flush_of(outcome)
-        else:
-            self._flush()
-        answer: T = outcome.get()
-        return answer
+        return await self._commits.run(action)
 
     async def meet_fault(self, method: str) -> Verdict | None:
         """What goes wrong with this call on purpose; its latency has passed already."""
@@ -155,44 +123,6 @@ class World:
         """Delete every node, request and operation, and the workers with them."""
         await self.run(lambda cloud: cloud.clear())
         await self.settle()
-
-    def _outcome(self, action: Callable[[Cloud], Any]) -> _Outcome:
-        try:
-            self.cloud.catch_up()
-            with self.cloud.batch():
-                outcome = _Outcome(action(self.cloud))
-            self.cloud.catch_up()
-        except Exception as error:  # noqa: BLE001 (whoever asked is told)
-            return _Outcome(error=error)
-        return outcome
-
-    async def _flush_of(self, outcome: _Outcome) -> _Outcome:
-        """The outcome once it is on disk."""
-        loop = asyncio.get_running_loop()
-        answer = loop.create_future()
-        self._waiting.append((answer, outcome))
-        if len(self._waiting) == 1:
-            is_crowded = self._was_crowded or loop.time() - self._flushed_s < CROWD_GAP_S
-            loop.call_later(CROWD_WAIT_S if is_crowded else 0.0, self._flush)
-        found: _Outcome = await answer
-        return found
-
-    def _flush(self) -> None:
-        """Make everything that was done durable at once, then answer and let the rest follow."""
-        batch, self._batch = self._batch, None
-        waiting, self._waiting = self._waiting, []
-        failure = None
-        try:
-            if batch is not None:
-                batch.close()
-        except Exception as error:  # noqa: BLE001 (whoever asked is told)
-            failure = _Outcome(error=error)
-        for answer, outcome in waiting:
-            if not answer.done():  # a client may have gone
-                answer.set_result(failure or outcome)
-        self._let_follow()
-        self._was_crowded = len(waiting) > 1
-        self._flushed_s = asyncio.get_running_loop().time()
 
     def _let_follow(self) -> None:
         """Hand the events to the workers, and wake when something is due sooner than was known."""

@@ -29,13 +29,12 @@ def plan(state: State, now_s: float) -> None:
 def claimed(state: State, node: Node, now_s: float) -> Node:
     """The node with the capacity it needs; raises CloudError as its operation shall end."""
     spec = node.spec
-    parent = node.name.partition("/nodes/")[0]
     quota.require_addresses(state, node.zone, [spec])
-    granted = granted_specs(state, parent, [spec], now_s)
+    granted = granted_specs(state, node.parent, [spec], now_s)
     if granted is not None:
         return replace(node, spec=granted[0], has_capacity=True)
     if spec.scheduling.reserved:
-        raise reservations.insufficient(parent, spec, 1)
+        raise reservations.insufficient(node.parent, spec, 1)
     raise CloudError(Code.RESOURCE_EXHAUSTED, _stock_out(node.zone, spec.accelerator_type))
 
 

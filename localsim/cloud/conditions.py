@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
-from localsim.cloud import faults
+from localsim.cloud import fault_texts
 from localsim.cloud.faults import (
     CapacityIs,
     Fault,
@@ -60,7 +60,7 @@ class Conditions:
         kept = json.loads(row[0]) if row else {}
         if kept.get("given") == json.loads(json.dumps(given.settings())):
             standing = tuple(
-                Standing(text, faults.parse(text), calls, met)
+                Standing(text, fault_texts.parse(text), calls, met)
                 for text, calls, met in kept["standing"]
             )
             scenario = Scenario.from_mapping(kept["scenario"])
@@ -196,4 +196,4 @@ class Conditions:
 
 
 def _standing(texts: Iterable[str]) -> tuple[Standing, ...]:
-    return tuple(Standing(text, faults.parse(text)) for text in texts)
+    return tuple(Standing(text, fault_texts.parse(text)) for text in texts)

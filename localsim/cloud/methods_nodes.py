@@ -9,10 +9,10 @@ from localsim.cloud import (
     node_life,
     node_power,
     node_update,
+    node_validation,
     operation_life,
     request_life,
     reservations,
-    validation,
 )
 from localsim.cloud.collection import Page, page_of
 from localsim.cloud.methods import Methods
@@ -41,7 +41,7 @@ class NodeMethods(Methods):
         """Ask for a node; the operation ends when it is READY or there is no capacity."""
         zone = self._project.zone(parent)
         name = f"{zone}/nodes/{checked_id('node id', node_id)}"
-        wanted = validation.checked_node(zone, spec)
+        wanted = node_validation.checked_node(zone, spec)
         request_id = checked_request_id(request_id)
         with self._state.change():
             return node_life.create(

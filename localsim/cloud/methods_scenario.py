@@ -35,7 +35,7 @@ class ScenarioMethods(Methods):
         return self._state.scenario
 
     def add_fault(self, text: str) -> None:
-        """Let something go wrong from now on, as `faults.GRAMMAR`; raises ScenarioError."""
+        """Let something go wrong from now on, as `fault_texts.GRAMMAR`; raises ScenarioError."""
         with self._state.change():
             self._state.conditions.add_fault(text)
             self._follow_scenario()

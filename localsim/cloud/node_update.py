@@ -8,6 +8,7 @@ from localsim.cloud import external_addresses, node_life, operation_life, quota
 from localsim.cloud.agenda import Action
 from localsim.cloud.errors import CloudError, Code, invalid
 from localsim.cloud.events import MetadataChanged
+from localsim.cloud.node_validation import checked_update
 from localsim.cloud.nodes import (
     NODE_TRANSITIONS,
     Network,
@@ -19,7 +20,6 @@ from localsim.cloud.nodes import (
 from localsim.cloud.operations import Operation, Verb
 from localsim.cloud.state import State
 from localsim.cloud.transitions import follow
-from localsim.cloud.validation import checked_update
 
 EVERYTHING = "*"
 _EXTERNAL_IPS = "network_config.enable_external_ips"

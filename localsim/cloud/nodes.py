@@ -247,6 +247,11 @@ class Node:
     update: PendingUpdate | None = None
 
     @property
+    def parent(self) -> str:
+        """`projects/P/locations/Z`."""
+        return self.name.partition("/nodes/")[0]
+
+    @property
     def zone(self) -> str:
         """Where it is."""
         return self.name.split("/")[3]

@@ -100,7 +100,7 @@ class Multislice:
     node_count: int
     node_id_prefix: str = ""
     workload_type: str = ""
-    """THROUGHPUT_OPTIMIZED or AVAILABILITY_OPTIMIZED; only v2alpha1 has it."""
+    """THROUGHPUT_OPTIMIZED or AVAILABILITY_OPTIMIZED; only v2alpha1 has it. Nothing acts on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,6 @@ class QueuedResourceSpec:
     """STANDARD, SPOT, RESERVATION_BOUND or FLEX_START; only REST has it."""
     max_run_duration_s: float | None = None
     """How long its nodes live once they are ACTIVE; only REST has it."""
-    workload_type: str = ""
     rest_only: Mapping[str, Any] = field(default_factory=dict)
     """Fields that only REST has and nothing acts on, as JSON: kept and shown there."""
 

@@ -134,11 +134,10 @@ def _begin_run(state: State, nodes: list[Node], owner: str, end_s: float) -> Non
 
 
 def _is_renewed(state: State, node: Node, now_s: float) -> bool:
-    parent = node.name.partition("/nodes/")[0]
     granted: Sequence[NodeSpec] | None = [node.spec]
     if not node.has_capacity:
         try:
-            granted = capacity.granted_specs(state, parent, [node.spec], now_s)
+            granted = capacity.granted_specs(state, node.parent, [node.spec], now_s)
         except CloudError:  # its reservation is gone
             granted = None
     if granted is None:

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from localsim.cloud.errors import CloudError, invalid
 from localsim.cloud.names import checked_id
+from localsim.cloud.node_field_checks import MODELS
+from localsim.cloud.node_validation import checked_node
 from localsim.cloud.queued_resources import (
     Multislice,
     QueuedResourceSpec,
@@ -11,7 +13,6 @@ from localsim.cloud.queued_resources import (
     RequestedNode,
     Tier,
 )
-from localsim.cloud.validation import checked_node
 from tpuctl import catalog
 
 WITHOUT_MULTISLICE = ("v2", "v3")
@@ -20,7 +21,6 @@ MOST_SLICES = 256
 """No limit is published; this one is assumed."""
 LONGEST_RUN_S = 7 * 86400.0
 """Flex-start runs for at most seven days."""
-MODELS = ("", "PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATION_BOUND")
 FLEX_START = "FLEX_START"
 
 
@@ -45,7 +45,6 @@ def checked(name: str, spec: QueuedResourceSpec, now_s: float) -> QueuedResource
         spec,
         nodes=tuple(replace(node, node_id=checked_id("node id", each)) for each in ids),
         queueing=spec.queueing and _moments(spec.queueing, now_s),
-        workload_type=wanted.multislice.workload_type if wanted.multislice else "",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import yaml
 
-from localsim.cloud import faults as fault_texts
+from localsim.cloud import fault_texts
 from localsim.cloud import scenario_checks as checks
 from localsim.cloud.distributions import Amount
 from localsim.cloud.scenario_checks import ANY, ScenarioError

@@ -7,8 +7,9 @@ from typing import Any
 
 from aiohttp import web
 
+from localsim.clock import MOST_S
+
 MOST_BYTES = 64 * 1024
-LONGEST_S = 10 * 365 * 86400.0
 
 
 class BodyError(ValueError):
@@ -46,8 +47,8 @@ def seconds(body: Mapping[str, Any], key: str) -> float | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= LONGEST_S or math.isnan(value):
-        raise BodyError(f"{key} must be a number of seconds from 0 to {LONGEST_S:.0f}")
+    if not is_number or not 0 <= value <= MOST_S or math.isnan(value):
+        raise BodyError(f"{key} must be a number of seconds from 0 to {MOST_S:.0f}")
     return float(value)
 
 

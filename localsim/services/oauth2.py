@@ -15,7 +15,7 @@ MOST_FIELDS = 16
 async def token(request: web.Request, granted: Callable[[str], Any]) -> web.Response:
     """RFC 7523: `grant_type` and `assertion` in a form; the reply is never to be kept."""
     try:
-        reply, status = granted(_assertion(await request.text())), 200
+        reply, status = granted(_assertion(await _form(request))), 200
     except GrantError as error:
         reply, status = {"error": error.error, "error_description": error.description}, 400
     return web.json_response(reply, status=status, headers={"Cache-Control": "no-store"})
@@ -24,6 +24,14 @@ async def token(request: web.Request, granted: Callable[[str], Any]) -> web.Resp
 def no_accounts(_assertion: str) -> NoReturn:
     """What answers assertions where no service account has a key."""
     raise GrantError("invalid_grant", "Invalid grant: account not found")
+
+
+async def _form(request: web.Request) -> str:
+    """The body, which is ASCII whatever charset it claims; raises GrantError."""
+    try:
+        return (await request.read()).decode("ascii")
+    except (web.RequestPayloadError, web.HTTPRequestEntityTooLarge, UnicodeDecodeError):
+        raise GrantError("invalid_request", "The form cannot be read.") from None
 
 
 def _assertion(form: str) -> str:

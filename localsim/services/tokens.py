@@ -99,7 +99,7 @@ class Tokens:
                 about,
             )
         kind, _, token = authorization.partition(" ")
-        if kind.lower() != "bearer":
+        if kind.lower() != "bearer" or not token.isascii():
             token = ""
         account, scopes = self._spoken_for(token.strip(), about)
         if not scopes & SCOPES.get(service, frozenset({CLOUD_PLATFORM})):
@@ -144,12 +144,14 @@ class Tokens:
         """A service account's own JWT instead of a token, as Google's client libraries send it."""
         try:
             claims = jwt.verified(token, self.keys)
-            expires_s = float(claims["exp"])
-        except (ValueError, TypeError, KeyError):
+        except JwtError:
             return None
-        scope = str(claims.get("scope", ""))
-        if claims.get("aud") == f"https://{service}/":
-            scope = CLOUD_PLATFORM
+        issued_s, expires_s = _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+        if not (0 < expires_s - issued_s <= LIFE_S and issued_s - SKEW_S <= time.time()):
+            return None
+        audience, scope = claims.get("aud"), str(claims.get("scope", ""))
+        if audience:  # one for the token endpoint, say, opens nothing else
+            scope = CLOUD_PLATFORM if audience == f"https://{service}/" else ""
         return {
             "account": self.emails[claims["iss"]],
             "scope": scope,

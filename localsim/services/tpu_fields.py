@@ -17,7 +17,6 @@ from localsim.cloud.nodes import (
 )
 from localsim.cloud.operations import Operation
 from localsim.cloud.queued_resources import (
-    Multislice,
     QueuedResource,
     QueuedResourceSpec,
     Queueing,
@@ -224,21 +223,10 @@ def _tier(spec: QueuedResourceSpec) -> Fields:
 
 
 def _requested(wanted: RequestedNode) -> Fields:
-    slices = wanted.multislice and _multislice(wanted.multislice)
     return {
         "parent": wanted.parent,
-        "node_id": wanted.node_id or None,
+        "node_id": wanted.node_id,
         "node": node_spec_fields(wanted.spec),
-        "multislice_params": slices,
-        "multi_node_params": slices,
-    }
-
-
-def _multislice(multislice: Multislice) -> Fields:
-    return {
-        "node_count": multislice.node_count,
-        "node_id_prefix": multislice.node_id_prefix,
-        "workload_type": multislice.workload_type or None,
     }
 
 

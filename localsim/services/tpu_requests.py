@@ -24,8 +24,7 @@ from localsim.cloud.queued_resources import (
     RequestedNode,
     Tier,
 )
-
-NANOS = 1_000_000_000
+from localsim.services.tpu_fields import NANOS
 
 _NODE_REST_ONLY = (
     "boot_disk_config.disk_size_gb",
@@ -76,7 +75,6 @@ def queued_resource_spec(message: Any) -> QueuedResourceSpec:
         max_run_duration_s=_optional_s(message.run_duration, "max_run_duration")
         if hasattr(message, "run_duration")
         else None,
-        workload_type=_workload_type(message),
         rest_only=_rest_only(message, _REQUEST_REST_ONLY),
     )
 
@@ -98,11 +96,6 @@ def _multislice(spec: Any) -> Multislice | None:
             kind = _optional_name(asked, "workload_type")
             return Multislice(asked.node_count, asked.node_id_prefix, kind)
     return None
-
-
-def _workload_type(message: Any) -> str:
-    asked = (_multislice(spec) for spec in message.tpu.node_spec)
-    return next((each.workload_type for each in asked if each is not None), "")
 
 
 def _queueing(message: Any) -> Queueing | None:

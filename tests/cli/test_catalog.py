@@ -44,6 +44,7 @@ def test_prices_are_dated_and_sourced(offline):
         "source",
     ]
     assert (by_kind["spot"]["usd_per_hour"], by_kind["spot"]["as_of"]) == (9.712, "2026-08-11")
+    assert by_kind["flex-start"]["usd_per_hour"] == 9.6
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,11 @@ def test_a_deadline_leaves_the_work_going(tpuctl, at_home):
     clock_stands_still = at_home(tpuctl.home, sleep=lambda _: None)
     result = clock_stands_still("node", "wait", "n1", "--timeout", "0.5s")
     assert result.code == 41
-    assert result.err.splitlines()[-1] == (
-        "error: node 'n1' is still CREATING after 0 s; the work goes on"
-    )
+    assert result.err.splitlines()[-2:] == [
+        "error: node 'n1' is still CREATING after 0 s; the work goes on",
+        "hint: node 'n1' goes on at 9.71 USD/h when READY; "
+        "end it with: tpuctl node delete n1 --zone us-west4-a",
+    ]
     assert tpuctl("node", "wait", "n1").code == 0
 
 
@@ -195,6 +197,10 @@ BAD = [
     (("create", "n1", "-t", "v5litepod-16", "--labels", "A=b"), 2, "label A=b is not allowed"),
     (("create", "n1", "-t", "v5litepod-16", "--labels", "x"), 2, "--labels: 'x' is not KEY=VALUE"),
     (("create", "n1", "-t", "v5litepod-16", "--timeout", "soon"), 2, "'soon' is not a duration"),
+    (("create", "n1", "-t", "v5litepod-16", "--timeout", "99999999d"), 2, "is too long"),
+    (("describe", "é"), 2, "'é' cannot be a name"),
+    (("stop", "\x1b[31m"), 2, "cannot be a name"),
+    (("delete", "x" * 20_000, "--yes"), 2, "cannot be a name"),
     (("describe", "nope"), 10, "there is no node 'nope' in us-west4-a"),
     (("delete", "nope", "--yes"), 10, "there is no node 'nope' in us-west4-a"),
     (("exec", "nope", "--", "true"), 10, "there is no node 'nope' in us-west4-a"),
@@ -212,6 +218,11 @@ def test_bad_input_is_one_line_with_a_way_out(tpuctl, argv, code, message):
     assert error.startswith("error: ")
     assert hint.startswith("hint: ")
     assert tpuctl("node", "list").out == ""
+
+
+def test_bytes_that_are_not_utf_8_are_refused(tpuctl):
+    result = tpuctl("node", "create", "n1", "-t", "v5litepod-16", "--description", "\udcff", "-q")
+    assert (result.code, result.err) == (2, "error: '\\udcff' is not UTF-8\n")
 
 
 def test_a_duplicate_node_is_a_conflict_and_the_first_is_untouched(tpuctl):

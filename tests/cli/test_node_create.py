@@ -57,7 +57,7 @@ def test_metadata_comes_from_files_too(tpuctl, tmp_path):
     ("options", "code", "message"),
     [
         (("--spot", "--reserved"), 2, "--spot and --reserved exclude each other"),
-        (("--data-disk", "mode=read-only"), 2, "--data-disk: {'mode': 'read-only'} is no disk"),
+        (("--data-disk", "mode=read-only"), 2, "--data-disk: 'mode=read-only' is no disk"),
         (("--data-disk", "source=d"), 2, "--data-disk: 'd' is not a disk in us-west4-a"),
         (("--metadata-from-file", "a=/nowhere"), 60, "cannot read /nowhere: No such file"),
         (("--startup-script", "/nowhere"), 60, "cannot read /nowhere: No such file"),
@@ -83,7 +83,9 @@ def test_a_stock_out_names_other_zones_and_the_queue(tpuctl):
     assert error.startswith("error: create node 'n1': no capacity: ")
     assert "EID" not in error
     assert hint.startswith("hint: v5litepod-16 is also in us-")
-    assert hint.endswith("wait in line: tpuctl qr create n1 -t v5litepod-16 --zone us-west4-a")
+    assert hint.endswith(
+        "wait in line: tpuctl qr create n1 -t v5litepod-16 --spot --zone us-west4-a"
+    )
 
 
 def test_a_full_quota_names_who_holds_it_and_what_to_delete(tpuctl):
@@ -136,6 +138,12 @@ def test_a_refusal_says_what_to_do(tpuctl, fault, code, hint):
     result = tpuctl(*CREATE)
     assert result.code == code
     assert hint in result.err.splitlines()[-1]
+
+
+def test_what_carries_a_request_id_is_repeated(tpuctl):
+    tpuctl("local", "fault", "CreateNode: UNAVAILABLE x1")
+    assert tpuctl("node", "create", "n1", "-t", "v5litepod-16", "--autocheckpoint").code == 0
+    assert tpuctl("node", "list", "-o", "name").out == "n1\n"
 
 
 def test_a_zone_that_is_none_is_explained(tpuctl):

@@ -73,6 +73,21 @@ def test_a_multislice_costs_and_is_named_as_many_nodes(tpuctl):
     assert tpuctl("node", "describe", "s-1", "-o", "json").json["multislice"] is True
 
 
+@pytest.mark.parametrize("argv", [(*CREATE, "--node-count", "2"), ("qr", "wait", "q1")])
+def test_ctrl_c_says_what_goes_on_and_what_ends_it(tpuctl, at_home, argv):
+    def ctrl_c(_):
+        raise KeyboardInterrupt
+
+    if argv[1] == "wait":
+        tpuctl(*CREATE, "--node-count", "2")
+    result = at_home(tpuctl.home, sleep=ctrl_c)(*argv)
+    assert result.code == 130
+    assert result.err.endswith(
+        "\ninterrupted\nqueued resource 'q1' goes on at 38.40 USD/h when ACTIVE; "
+        "end it with: tpuctl qr delete q1 --force --zone us-west4-a\n"
+    )
+
+
 def test_deleting_a_multislice_names_and_takes_all_its_nodes(tpuctl):
     tpuctl(*CREATE, "--spot", "--node-count", "2")
     tpuctl("qr", "wait", "q1")
@@ -127,7 +142,8 @@ def test_reset_makes_the_nodes_of_a_suspended_request_anew(tpuctl):
     assert tpuctl("qr", "wait", "q1").code == 31
     refused = tpuctl("qr", "reset", "q1")
     assert refused.code == 80
-    assert "Make anew queued resource 'q1' and node 'q1' in context 'local'" in refused.err
+    what = "Make anew queued resource 'q1' and node 'q1' in context 'local' (9.71 USD/h)"
+    assert what in refused.err
     assert tpuctl("qr", "reset", "q1", "--yes").code == 0
     assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"
     assert tpuctl("node", "list").out.split("\t")[3] == "READY"
@@ -159,6 +175,8 @@ def test_a_request_that_is_provisioning_cannot_be_deleted_yet(tpuctl, cloud):
         (("--valid-after-time", "tomorrow"), "'tomorrow' is not a time with its zone"),
         (("--valid-until-time", "2020-01-01T00:00:00Z"), "would end before it begins"),
         (("--valid-after-time", "2030-01-01T00:00:00"), "is not a time with its zone"),
+        (("--valid-after-time", "9999-12-31T23:59:59-14:00"), "is not a time with its zone"),
+        (("--valid-until-duration", "1000000000d"), "is too long"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_any_call(tpuctl, options, message):

@@ -1,6 +1,8 @@
 """`tpuctl record -- COMMAND`, and localsim checked against what was recorded."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -45,7 +47,7 @@ def test_what_tpuctl_asks_is_recorded_and_localsim_answers_the_same(record, tmp_
     assert call["call"] == f"grpc {LIST}"
     assert call["request"]["parent"] == "projects/recorded-project/locations/-"
     checked = check(tmp_path / "cassette.jsonl")
-    assert (checked.returncode, checked.stdout) == (0, "1 calls, 0 answered otherwise\n")
+    assert (checked.returncode, checked.stdout) == (0, "1 call, 0 answered otherwise\n")
 
 
 def test_the_exit_code_is_the_commands(record):
@@ -99,10 +101,41 @@ def test_a_program_that_is_not_there(tmp_path, tpuctl):
     result = tpuctl("record", "--to", str(tmp_path / "c.jsonl"), "--", "no-such-program")
     assert result.code == 10
     assert result.err.startswith("error: there is no program 'no-such-program'\n")
+    assert not (tmp_path / "c.jsonl").exists()
+
+
+def test_sigterm_ends_the_command_too(cloud, tmp_path):
+    argv = [sys.executable, "-m", "tpuctl", "record", "--to", str(tmp_path / "c.jsonl"), "--"]
+    waiting = "import time; print('started', flush=True); time.sleep(600)"
+    environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
+    with subprocess.Popen(
+        [*argv, sys.executable, "-c", waiting], stdout=subprocess.PIPE, env=environ
+    ) as process:
+        assert process.stdout.readline() == b"started\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 143
+
+
+def recorded(call, t_s="0", request="null"):
+    """The text of a cassette of one call."""
+    line = f'"t_s":{t_s},"call":"{call}","request":{request},"response":{{}},"status":200'
+    return f'{{"cassette":1}}\n{{{line}}}\n'
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense\n", '{"cassette": 9}\n', '{"cassette":1}\n{"t_s":1}\n']
+    "text",
+    [
+        "",
+        "nonsense\n",
+        '{"cassette": 9}\n',
+        '{"cassette":1}\n{"t_s":1}\n',
+        recorded("rest GET @127.0.0.1:1/v2"),  # would be called on another host
+        recorded("rest GET http://evil.example/v2"),
+        recorded("rest G\\u0000T /v2"),
+        recorded("rest GET /v2", t_s="1e999"),
+        recorded("rest GET /v2", t_s="1" + "0" * 400),
+        recorded("rest GET /v2", request="[" * 10_000 + "]" * 10_000),
+    ],
 )
 def test_what_is_no_cassette_is_refused_in_one_line(tmp_path, text):
     (tmp_path / "c.jsonl").write_text(text)
@@ -110,3 +143,11 @@ def test_what_is_no_cassette_is_refused_in_one_line(tmp_path, text):
     assert checked.returncode == 2
     assert checked.stderr.startswith("error: ")
     assert checked.stderr.count("\n") == 1
+
+
+def test_a_request_that_localsim_cannot_read_is_a_difference(tmp_path):
+    text = recorded("grpc /google.cloud.tpu.v2.Tpu/GetNode", request='{"tomorrow":1}')
+    (tmp_path / "c.jsonl").write_text(text)
+    checked = check(tmp_path / "c.jsonl")
+    assert (checked.returncode, checked.stderr) == (1, "")
+    assert "localsim cannot read the request" in checked.stdout

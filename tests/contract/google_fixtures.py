@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import ROOTS, Cloud, Runner
+from clouds import ROOTS, Cloud, Runner
 from cryptography.hazmat.primitives import serialization
 
 from tpuctl import config

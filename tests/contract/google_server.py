@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOTS, Cloud, serve
+from clouds import ROOTS, Cloud, serve
 from google_fixtures import context, save
 
 

@@ -150,15 +150,15 @@ class Killable:
 
 
 @pytest.fixture
-def service(tmp_path) -> Iterator[Service]:
-    with running(tmp_path) as service:
-        service.directory = tmp_path
-        yield service
+def storage_service(tmp_path) -> Iterator[Service]:
+    with running(tmp_path) as found:
+        found.directory = tmp_path
+        yield found
 
 
 @pytest.fixture
-def bucket(service) -> storage.Bucket:
-    return service.client().create_bucket("box")
+def bucket(storage_service) -> storage.Bucket:
+    return storage_service.client().create_bucket("box")
 
 
 @pytest.fixture

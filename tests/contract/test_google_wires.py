@@ -9,7 +9,7 @@ import google.auth.transport.requests
 import grpc
 import pytest
 import requests
-from conftest import ROOTS
+from clouds import ROOTS
 from google.cloud import tpu_v2, tpu_v2alpha1
 from google.oauth2 import service_account
 from google.rpc import error_details_pb2, status_pb2

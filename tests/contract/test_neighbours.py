@@ -167,6 +167,21 @@ def test_without_accounts_there_are_no_tokens(cloud):
         assert reply.json()["error"] == "unsupported_grant_type"
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Encoding": "gzip"},
+        {"Content-Type": "application/x-www-form-urlencoded; charset=nonsense"},
+    ],
+)
+def test_a_form_that_cannot_be_read_is_the_clients_fault(cloud, headers):
+    with requests.Session() as session:
+        session.trust_env = False
+        url = f"{cloud.line['oauth2']}/token"
+        reply = session.post(url, data=b"\xff=", headers=headers, timeout=10)
+    assert (reply.status_code, reply.json()["error"]) == (400, "invalid_request")
+
+
 # The port
 
 

@@ -92,9 +92,55 @@ def test_a_server_whose_time_cannot_pass_ends_and_says_why(tmp_path):
         with closing(sqlite3.connect(tmp_path / "state.sqlite", timeout=10)) as connection:
             connection.execute("DROP TABLE tpu_agenda")
         _, error = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert error.endswith("cannot write its state: no such table: tpu_agenda\n"), error
+    assert process.returncode == 62
+    assert error == "error: localsim cannot write its state: no such table: tpu_agenda\n"
     assert not (tmp_path / "endpoints.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("tpu_nodes", "UPDATE tpu_nodes SET document = '{'"),
+        ("tpu_nodes", "UPDATE tpu_nodes SET document = '{\"x\": 1}'"),
+        ("tpu_settings", "UPDATE tpu_settings SET document = '[]'"),
+        ("tpu_agenda", "INSERT INTO tpu_agenda VALUES (999, 1, 'fly', 'x')"),
+        ("tpu_agenda", "INSERT INTO tpu_agenda VALUES (999, 1, 'remove node', 'a/b/c/d/e/f')"),
+        ("tpu_clock", "UPDATE tpu_clock SET now_s = 'x'"),
+    ],
+)
+def test_a_state_that_nobody_can_read_is_one_line(damageable, table, change):
+    with closing(sqlite3.connect(damageable / "state.sqlite")) as connection:
+        connection.execute(change)
+        connection.commit()
+    assert refusal_of(damageable) == 62, table
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("state.sqlite", b""), ("control.token", b"\xff"), ("localsim.json", b"{")],
+)
+def test_a_file_that_is_damaged_is_one_line(damageable, name, content):
+    (damageable / name).write_bytes(content)
+    assert refusal_of(damageable) == 62
+
+
+@pytest.fixture
+def damageable(tmp_path):
+    """The directory of a server that ended well, with a node in it."""
+    with serving(tmp_path) as (process, line):
+        nodes = f"{line['tpu_rest']}/v2/projects/{line['project']}/locations/{line['zone']}/nodes"
+        post(f"{nodes}?nodeId=a", NODE)
+        process.terminate()
+        process.wait()
+    return tmp_path
+
+
+def refusal_of(state_dir):
+    """The exit code of a server that says in one line why it does not serve."""
+    done = subprocess.run(command(state_dir), capture_output=True, text=True, timeout=60)
+    assert done.stderr.startswith("error: "), done.stderr
+    assert done.stderr.count("\n") == 1
+    return done.returncode
 
 
 def test_time_goes_on_after_kill_9_and_never_back(tmp_path):

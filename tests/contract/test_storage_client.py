@@ -170,8 +170,8 @@ def test_deletes_with_preconditions(bucket):
         blob.delete(if_generation_match=blob.generation)
 
 
-def test_buckets(service):
-    client = service.client()
+def test_buckets(storage_service):
+    client = storage_service.client()
     bucket = client.create_bucket("first", location="us-west4")
     bucket_again = client.get_bucket("first")
     assert (bucket_again.location, bucket_again.location_type) == ("US-WEST4", "region")
@@ -231,15 +231,15 @@ def test_listing_pages_and_folds(bucket):
         "x" * 1024,
     ],
 )
-def test_any_name_is_only_a_name(service, bucket, name):
-    before = {path.name for path in service.directory.iterdir()}
+def test_any_name_is_only_a_name(storage_service, bucket, name):
+    before = {path.name for path in storage_service.directory.iterdir()}
     blob = bucket.blob(name)
     blob.upload_from_string(b"y" * 200_000, if_generation_match=0)
     assert [found.name for found in bucket.list_blobs()] == [name]
     assert bucket.get_blob(name).download_as_bytes() == b"y" * 200_000
-    files = [path for path in (service.directory / "storage").rglob("*") if path.is_file()]
+    files = [path for path in (storage_service.directory / "storage").rglob("*") if path.is_file()]
     assert [len(path.name) for path in files] == [32]
-    assert {path.name for path in service.directory.iterdir()} == before
+    assert {path.name for path in storage_service.directory.iterdir()} == before
     blob.delete()
     assert list(bucket.list_blobs()) == []
 
@@ -250,12 +250,12 @@ def test_names_that_google_refuses(bucket, name):
         bucket.blob(name).upload_from_string(b"x")
 
 
-def test_one_of_sixteen_creates(service, bucket):
+def test_one_of_sixteen_creates(storage_service, bucket):
     start = threading.Barrier(16)
     outcomes = []
 
     def create(number: int) -> None:
-        blob = storage.Client.bucket(service.clients[0], "box").blob("lease")
+        blob = storage.Client.bucket(storage_service.clients[0], "box").blob("lease")
         start.wait()
         try:
             blob.upload_from_string(str(number), if_generation_match=0)

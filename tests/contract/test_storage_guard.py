@@ -19,15 +19,15 @@ pytest_plugins = ("storage_fixtures",)
         "OPTIONS * HTTP/1.1\r\nHost: {own}\r\n",
     ],
 )
-def test_the_guard_refuses(service, head):
-    head = head.replace("{own}", f"127.0.0.1:{service.port}")
-    reply = service.raw(head.encode() + b"Connection: close\r\n\r\n")
+def test_the_guard_refuses(storage_service, head):
+    head = head.replace("{own}", f"127.0.0.1:{storage_service.port}")
+    reply = storage_service.raw(head.encode() + b"Connection: close\r\n\r\n")
     assert reply.startswith((b"HTTP/1.1 403 ", b"HTTP/1.0 403 "))
     assert b"storage#" not in reply
     assert b"access-control" not in reply.lower()
 
 
-def test_the_guard_lets_programs_in(service):
-    head = f"GET /storage/v1/b?project=p HTTP/1.1\r\nHost: LocalHost:{service.port}\r\n"
-    reply = service.raw(head.encode() + b"Sec-Fetch-Site: none\r\nConnection: close\r\n\r\n")
+def test_the_guard_lets_programs_in(storage_service):
+    head = f"GET /storage/v1/b?project=p HTTP/1.1\r\nHost: LocalHost:{storage_service.port}\r\n"
+    reply = storage_service.raw(head.encode() + b"Sec-Fetch-Site: none\r\nConnection: close\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 200 ")

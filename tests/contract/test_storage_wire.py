@@ -16,9 +16,9 @@ OBJECT = "/storage/v1/b/box/o"
 
 
 @pytest.fixture
-def box(service):
-    service.request("POST", "/storage/v1/b?project=p", b'{"name": "box"}')
-    return service
+def box(storage_service):
+    storage_service.request("POST", "/storage/v1/b?project=p", b'{"name": "box"}')
+    return storage_service
 
 
 def media(box, name):

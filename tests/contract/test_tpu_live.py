@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import google.auth
 import pytest
-from conftest import ROOTS
+from clouds import ROOTS
 from doors import NAMES, Door, Endpoint, doors
 from google.api_core.exceptions import GoogleAPICallError, NotFound, TooManyRequests
 from google.oauth2 import service_account

@@ -119,7 +119,8 @@ class Service:
 
     def _preempt(self, name: str, now_s: float) -> None:
         node = self.nodes[name]
-        if node.state == "READY":
+        if node.state in ("READY", "RESTARTING"):
+            self.booting = [each for each in self.booting if each != name]
             node.state, node.has_slice = "PREEMPTED", False
             owner = self.requests.get(node.owner)
             if owner and owner.state == "ACTIVE" and len(owner.nodes) > 1:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
 
 TIMEOUT_S = 30.0
-BY_STATUS = {400: UsageError, 404: NotFoundError, 409: PreconditionError}
+BY_STATUS = {400: UsageError, 404: NotFoundError, 409: PreconditionError, 413: UsageError}
 
 
 @dataclass(frozen=True, slots=True)

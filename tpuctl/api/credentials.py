@@ -85,6 +85,8 @@ def tokens(context: Context) -> Tokens | None:
 
 def first_line(error: Exception) -> str:
     """What google.auth says, which is at times the first of several arguments."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
     text = str(error.args[0]) if error.args else str(error)
     return text.splitlines()[0]
 

@@ -51,7 +51,8 @@ def translated(about: About | str, *, changes: bool = False) -> Iterator[None]:
         status = status_of(error)
         found = explained(status, asked)
         if changes and error.code() in AMBIGUOUS:
-            found = OutcomeUnknownError(str(found), hint=asked.hint)
+            text = f"{str(found).rstrip('.')} (it may have been done all the same)"
+            found = OutcomeUnknownError(text, hint=asked.hint)
         raise found from error
 
 

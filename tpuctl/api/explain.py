@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpuctl import catalog
-from tpuctl.api.next_step import About, by_state, elsewhere, grant, permission, reservations
+from tpuctl.api.next_step import QR, About, by_state, elsewhere, grant, permission, reservations
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -41,6 +41,8 @@ BY_CODE: dict[int, type[TpuctlError]] = {
     UNAUTHENTICATED: CredentialsError,
 }
 """The meaning of google.rpc.Code, where no row of the table knows better."""
+AGAIN = "run it again in a minute"
+OTHER_NODE_ID = "choose another --node-id; run: tpuctl node list"
 _EID = re.compile(r"\s*\[EID: 0x[0-9a-fA-F]+\]")
 _OWN_NAME = re.compile(r"\b((?:projects|nodes|queuedResources)/)[^/\s'\"]+")
 
@@ -229,6 +231,13 @@ TABLE: tuple[Row, ...] = (
         WRONG_STATE,
         ABORTED,
     ),
+    _row(
+        "",
+        ConflictError,
+        r"nodes/'? already exists",
+        lambda about, _: OTHER_NODE_ID if about.noun == QR else about.hint,
+        EXISTS,
+    ),
     _row("somebody was faster", PreconditionError, r"", "run it again", ABORTED),
     _row(
         "",
@@ -252,7 +261,8 @@ def explained(status: Status, about: About) -> TpuctlError:
             hint = row.hint(about, match) or about.hint
             return _noted(row.kind(f"{about.subject}: {why}{text}", hint=hint), status)
     kind = BY_CODE.get(status.code, TransientError)
-    hint = about.usage or about.hint if kind is UsageError else about.hint
+    hints = {UsageError: about.usage or about.hint, TransientError: AGAIN}
+    hint = hints.get(kind, about.hint)
     return _noted(kind(f"{about.subject}: {text}", hint=hint), status)
 
 

@@ -32,6 +32,8 @@ class About:
     zone: str = ""
     project: str = ""
     accelerator_type: str = ""
+    tier: str = ""
+    """The option that asks for the same kind of capacity, with a blank before it."""
     hint: str | None = None
     """What to do where nothing better is known."""
     usage: str | None = None
@@ -60,7 +62,7 @@ def elsewhere(about: About) -> str | None:
     near = sorted(others, key=lambda zone: zone.split("-")[0] != about.zone.split("-")[0])
     more = f" and {len(near) - MOST_ZONES} more" if len(near) > MOST_ZONES else ""
     zones = f"{about.accelerator_type} is also in {', '.join(near[:MOST_ZONES])}{more}"
-    wait = f"tpuctl qr create {about.name} -t {about.accelerator_type}{about.in_zone}"
+    wait = f"tpuctl qr create {about.name} -t {about.accelerator_type}{about.tier}{about.in_zone}"
     if about.noun == QR:
         return f"{zones}: repeat it with another --zone" if near else about.hint
     return f"{f'{zones}; or ' if near else ''}wait in line: {wait}"

@@ -29,8 +29,12 @@ class RestApi:
             try:
                 found = reply.json()
             except ValueError:
-                found = {}
-            return Reply(reply.status_code, found if isinstance(found, dict) else {})
+                found = None
+            if isinstance(found, dict):
+                return Reply(reply.status_code, found)
+            if reply.ok:  # somebody in between, such as a hotel's login page
+                raise ConnectionError(f"{self.endpoint} answers, but not in JSON")
+            return Reply(reply.status_code, {})
 
     def close(self) -> None:
         """Give the connections back."""

@@ -53,6 +53,11 @@ POLICIES = {
 }
 
 
+def policy(method: str, request: object) -> Policy:
+    """Of a call by its message: what says its `request_id` is done once, however often it comes."""
+    return REPEATABLE_CHANGE if getattr(request, "request_id", "") else POLICIES[method]
+
+
 def retrying(
     call: Callable[[float], T], policy: Policy, *, sleep: Callable[[float], None], random: Random
 ) -> T | None:

@@ -17,11 +17,18 @@ from tpuctl.models.node import Worker
 from tpuctl.models.operation import Completed
 
 LOGIN_S = 15.0
+KEYS_S = 30.0
+"""How long a worker may take to learn our key: its agent reads the metadata now and then."""
+KEYS_PAUSE_S = 1.0
 KEEPALIVE_S = 10
 CHUNK_BYTES = 64 * 1024
 HERE_S = 5.0
 ATTACHED = Path(__file__).parents[1] / "agent" / "attached.py"
 """What runs a command on a worker for as long as we are here."""
+
+
+class NotAdmittedError(TransientError):
+    """The worker does not take our key, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +160,27 @@ async def open_shell(worker: Worker, access: Access, *, host_key: str | None) ->
             f"worker {worker.worker_id} at {worker.ip_address} shows a host key "
             "that the Cloud TPU API does not know"
         ) from error
+    except asyncssh.PermissionDenied as error:
+        connection.close()
+        raise NotAdmittedError(f"worker {worker.worker_id}: {error}") from error
     except (OSError, asyncssh.Error, TimeoutError) as error:
         connection.close()
         reason = str(error) or f"no login within {LOGIN_S:.0f} s"
         raise TransientError(f"worker {worker.worker_id}: {reason}") from error
     return Shell(worker.worker_id, client)
+
+
+async def patient_shell(worker: Worker, access: Access, *, host_key: str | None) -> Shell:
+    """`open_shell`, again and again for `KEYS_S` while the worker does not take our key."""
+    loop = asyncio.get_running_loop()
+    last_s = loop.time() + KEYS_S
+    while True:
+        try:
+            return await open_shell(worker, access, host_key=host_key)
+        except NotAdmittedError:
+            if loop.time() > last_s:
+                raise
+        await asyncio.sleep(KEYS_PAUSE_S)
 
 
 class _lost_is_transient:

@@ -1,5 +1,6 @@
 """The Cloud TPU API, in tpuctl's own words: Google's messages over one lean channel."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu_rest import TpuRest
 
 ALL_ZONES = "-"
+_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,1000}")
+_ID_HINT = "names are letters, digits and _ - . ~ + %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +68,21 @@ class TpuApi:
         with self._about_node(zone, name):
             return views.node(self._wire.call("GetNode", {"name": path}, {"name": path}, V2ALPHA1))
 
-    def create_node(self, spec: NodeSpec) -> Operation:
-        """Ask for a node; the operation ends when it is READY, or with the reason why not."""
+    def create_node(self, spec: NodeSpec, *, request_id: str) -> Operation:
+        """Ask for a node; the operation ends when it is READY, or with the reason why not.
+
+        The `request_id`, which v2 has no field for, lets v2alpha1's call be repeated.
+        """
         parent = self._parent(spec.zone)
         request = {"parent": parent, "node_id": spec.name, "node": asked.node_fields(spec)}
+        identified = {**request, "request_id": request_id}
         with translated(self.about_creation(NODE, spec.name, spec), changes=True):
             if node_needs_rest(spec):
                 with self._json() as rest:
-                    return rest.create_node(V2ALPHA1.message("CreateNodeRequest", request), spec)
-            return self._wire.change("CreateNode", request, {"parent": parent}, version_for(spec))
+                    return rest.create_node(V2ALPHA1.message("CreateNodeRequest", identified), spec)
+            version = version_for(spec)
+            fields = identified if version is V2ALPHA1 else request
+            return self._wire.change("CreateNode", fields, {"parent": parent}, version)
 
     def delete_node(self, zone: str, name: str) -> Operation:
         """Delete a node in whatever state it is; raises NotFoundError."""
@@ -217,6 +226,7 @@ class TpuApi:
             node.zone,
             self.project,
             node.accelerator_type,
+            "" if node.provisioning == Provisioning.ON_DEMAND else f" --{node.provisioning}",
             hint=f"run: tpuctl {noun} describe {name} --zone {node.zone}",
             usage=f"run: tpuctl {noun} create --help",
         )
@@ -275,4 +285,6 @@ class TpuApi:
         return f"projects/{self.project}/locations/{zone}"
 
     def _path(self, zone: str, collection: str, name: str) -> str:
+        if not _ID.fullmatch(name):
+            raise UsageError(f"{name[:100]!r} cannot be a name", hint=_ID_HINT)
         return f"{self._parent(zone)}/{collection}/{name}"

@@ -61,20 +61,22 @@ class TpuRest:
             "runDuration": {"maxRunDuration": f"{spec.max_run_duration_s or 0:.0f}s"},
         }
         path = f"/{V2ALPHA1.name}/{request.parent}/queuedResources?{query}"
-        return _operation(self._call("CreateQueuedResource", "POST", path, body))
+        policy = retry.policy("CreateQueuedResource", request)
+        return _operation(self._call(policy, "POST", path, body))
 
     def create_node(self, request: Any, spec: NodeSpec) -> Operation:
         """Ask for a node from one reservation; `request` is a CreateNodeRequest of v2alpha1."""
         body = json_format.MessageToDict(request.node)
         name = reservation_name(spec.reservation or "-", request.parent)
         body["schedulingConfig"] = {"reserved": True, "reservationName": name}
-        query = urlencode({"nodeId": request.node_id})
+        query = urlencode({"nodeId": request.node_id, "requestId": request.request_id})
         path = f"/{V2ALPHA1.name}/{request.parent}/nodes?{query}"
-        return _operation(self._call("CreateNode", "POST", path, body))
+        policy = retry.policy("CreateNode", request)
+        return _operation(self._call(policy, "POST", path, body))
 
     def get_queued_resource(self, name: str) -> QueuedResource:
         """One request, by its full name."""
-        document = self._call("GetQueuedResource", "GET", f"/{V2ALPHA1.name}/{name}")
+        document = self._call(retry.READ, "GET", f"/{V2ALPHA1.name}/{name}")
         message = V2ALPHA1.reply_class("QueuedResource")()
         json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)
         found = views.queued_resource(message)
@@ -92,7 +94,7 @@ class TpuRest:
         while True:
             page = urlencode({**query, "pageSize": PAGE_SIZE, "pageToken": token})
             path = f"/{V2ALPHA1.name}/{parent}/queuedResources?{page}"
-            document = self._call("ListQueuedResources", "GET", path)
+            document = self._call(retry.READ, "GET", path)
             for each in document.get("queuedResources", ()):
                 if each.get("provisioningModel") == FLEX_START:
                     found.add(views.zone_and_id(each["name"]))
@@ -101,11 +103,11 @@ class TpuRest:
                 return frozenset(found)
 
     def _call(
-        self, method: str, verb: str, path: str, body: Mapping[str, Any] | None = None
+        self, policy: retry.Policy, verb: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         reply = retry.retrying(
             lambda _: self._attempt(verb, path, body),
-            retry.POLICIES[method],
+            policy,
             sleep=self.sleep,
             random=self.random,
         )

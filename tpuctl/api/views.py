@@ -82,7 +82,7 @@ def queued_resource(message: Any) -> QueuedResource:
     specs = message.tpu.node_spec
     first = specs[0].node if specs else None
     failure = message.state.failed_data.error
-    after_s, until_s = _window(message.queueing_policy)
+    after_s, until_s = _window(message.queueing_policy, message.create_time.seconds)
     return QueuedResource(
         name=name,
         zone=zone,
@@ -195,14 +195,16 @@ def _node_names(spec: Any, request: str) -> Iterator[str]:
     yield from (f"{prefix}-{index}" for index in range(several.node_count))
 
 
-def _window(policy: Any) -> tuple[float | None, float | None]:
-    """From when and until when, in seconds since the epoch, as far as it was told as moments."""
+def _window(policy: Any, created_s: float) -> tuple[float | None, float | None]:
+    """From when and until when, in seconds since the epoch; durations count from the creation."""
     form = policy.WhichOneof("start_timing_constraints")
+    if form is None:
+        return None, None
     if form == "valid_interval":
         interval = policy.valid_interval
         return interval.start_time.seconds, interval.end_time.seconds
-    moment = getattr(policy, form).seconds if form and form.endswith("_time") else None
-    return (moment, None) if form == "valid_after_time" else (None, moment)
+    moment = getattr(policy, form).seconds + (created_s if form.endswith("_duration") else 0)
+    return (moment, None) if form.startswith("valid_after") else (None, moment)
 
 
 def zone_and_id(path: str) -> tuple[str, str]:

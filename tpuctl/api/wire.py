@@ -62,7 +62,7 @@ class Wire:
             unreachable += [place.rpartition("/")[2] for place in page.unreachable]
             token = page.next_page_token
             if not token:
-                return items, unreachable
+                return items, list(dict.fromkeys(unreachable))  # every page may name them
 
     def send(self, path: str, request: Any, reply: Any, routing: Routing) -> Any:
         """One call with the deadline and the retries of its method."""
@@ -75,7 +75,7 @@ class Wire:
         headers = (("x-goog-request-params", f"{key}={value}"),)
         return retry.retrying(
             lambda attempt_s: send(request, timeout=attempt_s, metadata=headers),
-            retry.POLICIES[path.rpartition("/")[2]],
+            retry.policy(path.rpartition("/")[2], request),
             sleep=self.sleep,
             random=self.random,
         )

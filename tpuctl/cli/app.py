@@ -14,7 +14,7 @@ from typer.exceptions import Abort, Exit, TyperException
 from tpuctl import __version__
 from tpuctl.cli.options import shared_options
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import TpuctlError, UsageError
+from tpuctl.errors import DeadlineError, TpuctlError, UsageError
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -103,6 +103,8 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
     except TpuctlError as error:
         if runtime.shared.debug:
             raise
+        if isinstance(error, DeadlineError):
+            error.hint = error.hint or "; ".join(runtime.goes_on) or None
         runtime.output.failure(error)
         return error.exit_code
     except TyperException as error:
@@ -110,6 +112,9 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
             runtime.err.write(error.format_message() + "\n")
         else:
             runtime.output.failure(_usage(error))
+        return UsageError.exit_code
+    except UnicodeEncodeError as error:  # bytes of the command line, which nobody can send
+        runtime.output.failure(UsageError(f"{error.object[:100]!r} is not UTF-8"))
         return UsageError.exit_code
     except Exit as stop:
         return stop.exit_code

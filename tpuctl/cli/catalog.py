@@ -113,6 +113,6 @@ def _priced(
         for kind in kinds
         for place in catalog.zones_of(kind.name)
         if zone in (None, place)
-        for provisioning in (Provisioning.ON_DEMAND, Provisioning.SPOT)
+        for provisioning in (Provisioning.ON_DEMAND, Provisioning.SPOT, Provisioning.FLEX_START)
         if (price := catalog.price(kind.name, place, provisioning))
     ]

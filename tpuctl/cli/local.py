@@ -162,6 +162,8 @@ def fault(
         control.clear_faults()
     if text:
         control.add_fault(" ".join(text))
+        end = f"tpuctl local fault --clear{'' if name == DEFAULT_CONTEXT else f' --name {name}'}"
+        runtime.output.note(f"from now on: {' '.join(text)}; end it with: {end}")
     if not text and not clear:
         runtime.output.items(control.faults(), FAULTS)
 

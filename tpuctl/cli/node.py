@@ -1,5 +1,6 @@
 """`tpuctl node ...`: slices themselves."""
 
+import uuid
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ from tpuctl.cli import node_shell
 from tpuctl.cli import slice_options as slices
 from tpuctl.cli.node_details import COLUMNS, Described, show, usd_per_hour
 from tpuctl.cli.options import Noun
+from tpuctl.cli.output import Usd
 from tpuctl.cli.parsing import pairs
 from tpuctl.cli.progress import show_states, working
 from tpuctl.cli.runtime import Runtime
@@ -34,8 +36,8 @@ def create(
     limit_s = seconds(timeout) if timeout else None
     spec = slices.spec(runtime, name)
     slices.say_price(runtime, spec)
-    ready = lifecycle.create(runtime.tpu, spec, runtime.access)
-    slices.goes_on(runtime, spec, "node", f"tpuctl node delete {name} --zone {spec.zone}")
+    ready = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
+    slices.goes_on(runtime, spec, f"tpuctl node delete {name} --zone {spec.zone}")
     if no_wait:
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
         return
@@ -82,9 +84,11 @@ def delete(
     runtime = ctx.ensure_object(Runtime)
     planned = lifecycle.deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
     owner = f" and queued resource {planned.request!r}" if planned.request else ""
-    price = usd_per_hour(*told_apart(runtime.tpu, [planned.node]))
-    what = f"node {name!r}{owner} in context {runtime.context.name!r}"
-    runtime.confirm(f"Delete {what} ({price or 'no known'} USD/h)?", yes=yes)
+    others = "".join(f" and node {other!r}" for other in planned.others)
+    usd = usd_per_hour(*told_apart(runtime.tpu, [planned.node]))
+    price = Usd(usd.amount * (1 + len(planned.others))) if usd else "no known"
+    what = f"node {name!r}{others}{owner} in context {runtime.context.name!r}"
+    runtime.confirm(f"Delete {what} ({price} USD/h)?", yes=yes)
     done = lifecycle.delete(runtime.tpu, planned)
     runtime.goes_on.append(f"the deletion of {what} goes on")
     if not no_wait:
@@ -127,6 +131,7 @@ def update(
         check_labels(changes["labels"])
     if metadata is not None:
         changes["metadata"] = lifecycle.merged(node.metadata, pairs(metadata, "--metadata"))
+    runtime.goes_on.append(f"what was asked of node {name!r} goes on")
     patience = Patience(sleep=runtime.sleep)
     node = lifecycle.update(runtime.tpu, node.zone, name, changes, patience)
     runtime.output.items(told_apart(runtime.tpu, [node]), COLUMNS)
@@ -137,17 +142,22 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     """Wait until a node is READY."""
     runtime = ctx.ensure_object(Runtime)
     patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
-    lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    (node,) = told_apart(runtime.tpu, [node])
+    slices.goes_on(runtime, node, f"tpuctl node delete {name} --zone {node.zone}")
     states = lifecycle.until_ready(runtime.tpu, runtime.context.zone, name, patience)
-    node = show_states(runtime, "node", states)
-    runtime.output.items(told_apart(runtime.tpu, [node] if node else []), COLUMNS)
+    last = show_states(runtime, "node", states)
+    runtime.output.items(told_apart(runtime.tpu, [last] if last else []), COLUMNS)
 
 
 def _turn(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
     runtime = ctx.ensure_object(Runtime)
-    lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     done = turn(runtime.tpu, runtime.context.zone, name)
-    runtime.goes_on.append(f"{doing} node {name!r} goes on")
+    if doing == "starting":
+        slices.goes_on(runtime, node, f"tpuctl node stop {name} --zone {node.zone}")
+    else:
+        runtime.goes_on.append(f"{doing} node {name!r} goes on")
     if no_wait:
         runtime.output.note(f"{doing} node {name!r}")
         return

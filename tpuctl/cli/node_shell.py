@@ -71,7 +71,7 @@ def execute(
 
 def _exit_as(done: Completed) -> None:
     if done.lost:
-        raise TransientError(done.lost, hint="run: tpuctl node list")
+        raise TransientError(done.lost, hint="run it again; or look: tpuctl node list")
     raise typer.Exit(done.exit_status)
 
 
@@ -144,13 +144,14 @@ def _bytes_to(stream: TextIO) -> Callable[[bytes], None]:
 
 
 async def _login(runtime: Runtime, node: Node, worker: Worker) -> int:
-    from tpuctl.api.shell import open_shell
+    from tpuctl.api.shell import patient_shell
     from tpuctl.cli import terminal
 
     keys = runtime.tpu.host_keys(node.zone, node.name)
     out, _ = _writer(runtime.out, "")
     err, _ = _writer(runtime.err, "")
-    async with await open_shell(worker, runtime.access, host_key=keys[worker.worker_id]) as shell:
+    key = keys[worker.worker_id]
+    async with await patient_shell(worker, runtime.access, host_key=key) as shell:
         keyboard = terminal.keyboard()
         if not runtime.stdin.isatty():
             return await shell.login(out=out, err=err, stdin=keyboard)

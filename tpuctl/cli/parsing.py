@@ -1,6 +1,6 @@
 """Text of the command line as values: `k=v,k=v` maps, `a,b` lists, moments."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from tpuctl.errors import UsageError
 
@@ -25,7 +25,8 @@ def moment_s(text: str, option: str) -> float:
     """An RFC 3339 time as seconds since the epoch; raises UsageError naming the option."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter where the year in UTC is another, and none
         moment = None
     if moment is None or moment.tzinfo is None:
         raise UsageError(

@@ -24,8 +24,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The queued resource."
 
 def usd_per_hour(request: QueuedResource) -> Usd | None:
     """What its nodes cost, or will once they are READY; nothing when they never will be."""
-    if request.state in ENDED_STATES:
-        return Usd(0.0)
+    return Usd(0.0) if request.state in ENDED_STATES else _when_active(request)
+
+
+def _when_active(request: QueuedResource) -> Usd | None:
     usd = cost.usd_per_hour(request.accelerator_type, request.zone, request.provisioning)
     return None if usd is None else Usd(usd * request.node_count)
 
@@ -62,10 +64,13 @@ def create(ctx: typer.Context, name: Name) -> None:
     runtime = ctx.ensure_object(Runtime)
     spec = request_spec(runtime, name)
     slices.say_price(runtime, spec.node, spec.node_count or 1)
-    request = queued_resources.create(
+    accepted = queued_resources.create(
         runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
     )
-    runtime.output.items([request], COLUMNS)
+    node = spec.node
+    usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
+    _goes_on(runtime, name, node.zone, None if usd is None else Usd(usd * (spec.node_count or 1)))
+    runtime.output.items([accepted(Patience(sleep=runtime.sleep))], COLUMNS)
 
 
 @app.verb("list")
@@ -96,10 +101,7 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     """Wait until a request is ACTIVE: its nodes are READY."""
     runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
-    end = f"tpuctl qr delete {name} --force --zone {request.zone}"
-    usd = usd_per_hour(request)
-    price = f" at {usd} USD/h when ACTIVE" if usd else ""
-    runtime.goes_on.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
+    _goes_on(runtime, name, request.zone, usd_per_hour(request))
     patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
     states = queued_resources.until_active(runtime.tpu, request, patience)
     last = show_states(runtime, "queued resource", states)
@@ -112,9 +114,10 @@ def reset(ctx: typer.Context, name: Name, yes: slices.Yes = False) -> None:
     runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
-    price = usd_per_hour(request) or "no known"
-    runtime.confirm(f"Make anew {what} ({price} USD/h), its disks lost?", yes=yes)
+    price = _when_active(request)
+    runtime.confirm(f"Make anew {what} ({price or 'no known'} USD/h), its disks lost?", yes=yes)
     accepted = queued_resources.reset(runtime.tpu, request)
+    _goes_on(runtime, name, request.zone, price)
     request = accepted(Patience(sleep=runtime.sleep))
     runtime.output.items([request], COLUMNS)
 
@@ -141,6 +144,13 @@ def delete(
         with working(runtime, f"deleting {name}"):
             done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+
+
+def _goes_on(runtime: Runtime, name: str, zone: str, usd: Usd | None) -> None:
+    """What to say when the person stops watching."""
+    end = f"tpuctl qr delete {name} --force --zone {zone}"
+    price = f" at {usd} USD/h when ACTIVE" if usd else ""
+    runtime.goes_on.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
 
 
 def _nodes(request: QueuedResource) -> str:

@@ -8,6 +8,7 @@ import typer
 from tpuctl import config
 from tpuctl.cli.options import Verb
 from tpuctl.cli.runtime import Runtime
+from tpuctl.errors import TpuctlError
 from tpuctl.operations import record as recording
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -33,7 +34,11 @@ def record(
             config.TPU_OVERRIDE: f"{proxy}/",
             "TPUCTL_CONTEXT": context.name,
         }
-        code = recording.run(command, {**runtime.environ, **ours})
+        try:
+            code = recording.run(command, {**runtime.environ, **ours})
+        except TpuctlError:  # nothing ran, nothing is on it
+            to.unlink()
+            raise
     count = cassette.calls(to)
     calls = "1 call" if count == 1 else f"{count} calls"
     runtime.output.note(f"{calls} recorded in {to}; read it before you give it away")

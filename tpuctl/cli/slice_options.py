@@ -10,7 +10,7 @@ from tpuctl.cli.options import Row, Verb, options_of
 from tpuctl.cli.output import Usd
 from tpuctl.cli.parsing import items, pairs
 from tpuctl.errors import LocalIOError, UsageError
-from tpuctl.models.node import NodeSpec
+from tpuctl.models.node import Node, NodeSpec
 from tpuctl.operations import cost, rules
 from tpuctl.operations.specs import Asked, data_disk, node_spec
 
@@ -162,11 +162,11 @@ def say_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
     runtime.output.note(f"{what}: {usd} USD/h (list price of {price.as_of})")
 
 
-def goes_on(runtime: "Runtime", spec: NodeSpec, noun: str, end: str) -> None:
+def goes_on(runtime: "Runtime", spec: NodeSpec | Node, end: str) -> None:
     """What to say when the person stops watching."""
     usd = cost.usd_per_hour(spec.accelerator_type, spec.zone, spec.provisioning)
     price = f" at {Usd(usd)} USD/h when READY" if usd is not None else ""
-    runtime.goes_on.append(f"{noun} {spec.name!r} goes on{price}; end it with: {end}")
+    runtime.goes_on.append(f"node {spec.name!r} goes on{price}; end it with: {end}")
 
 
 def _metadata(flags: SliceFlags) -> dict[str, str]:

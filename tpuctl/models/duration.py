@@ -4,6 +4,8 @@ import re
 
 from tpuctl.errors import UsageError
 
+LONGEST_S = 100 * 365 * 86400
+"""Nobody waits longer, and times of the API end in the year 9999."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PATTERN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
@@ -13,4 +15,7 @@ def seconds(text: str) -> float:
     parts = _PATTERN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise UsageError(f"{text!r} is not a duration", hint="write it as 90s, 20m, 24h or 7d")
-    return sum(float(number) * UNITS[unit] for number, unit in parts)
+    found = sum(float(number) * UNITS[unit] for number, unit in parts)
+    if found > LONGEST_S:
+        raise UsageError(f"{text[:40]!r} is too long", hint="give a hundred years at most")
+    return found

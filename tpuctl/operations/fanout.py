@@ -48,7 +48,7 @@ async def on_workers(
     work: Callable[[Shell], Awaitable[Completed]],
 ) -> list[Completed]:
     """Do the work on every worker, bounded in number; a lost worker is a result, not an error."""
-    from tpuctl.api.shell import open_shell  # ssh takes a tenth of a second to load
+    from tpuctl.api.shell import patient_shell  # ssh takes a tenth of a second to load
 
     keys = await asyncio.to_thread(api.host_keys, node.zone, node.name)
     gate = asyncio.Semaphore(AT_ONCE)
@@ -57,7 +57,7 @@ async def on_workers(
         async with gate:
             try:
                 key = keys[worker.worker_id] if worker.worker_id < len(keys) else None
-                async with await open_shell(worker, access, host_key=key) as shell:
+                async with await patient_shell(worker, access, host_key=key) as shell:
                     return await work(shell)
             except TransientError as error:
                 return Completed(worker.worker_id, UNREACHABLE, lost=str(error))

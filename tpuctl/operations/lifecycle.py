@@ -34,10 +34,12 @@ SETTLED_STATES = frozenset({NodeState.READY, NodeState.STOPPED}) | LOST_STATES
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What a deletion takes with it: the node, and the queued resource that owns it."""
+    """What a deletion takes with it: the node, the queued resource that owns it, its others."""
 
     node: Node
     request: str | None
+    others: tuple[str, ...] = ()
+    """The other nodes of that queued resource."""
 
 
 def find(
@@ -69,12 +71,14 @@ def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.Outcome]:
         return [startup_script.Outcome(each.worker_id, unknown) for each in node.workers]
 
 
-def create(api: TpuApi, spec: NodeSpec, access: Access) -> Callable[[Patience], Node]:
+def create(
+    api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str
+) -> Callable[[Patience], Node]:
     """Ask for a node that lets our key in; what is returned waits until it is READY."""
     metadata = with_key(dict(spec.metadata), access)
     wanted = Wanted(spec.accelerator_type, spec.zone, spec.provisioning)
     with holders_named(api, wanted):
-        operation = api.create_node(_replaced(spec, metadata))
+        operation = api.create_node(_replaced(spec, metadata), request_id=request_id)
     about = api.about_creation(NODE, spec.name, spec)
 
     def ready(patience: Patience) -> Node:
@@ -118,7 +122,10 @@ def merged(old: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]
 def deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> Deletion:
     """What deleting that node means."""
     node = find(api, zone, name)
-    return Deletion(node, None if node_only else node.queued_resource)
+    if node_only or not node.queued_resource:
+        return Deletion(node, None)
+    nodes = api.get_queued_resource(zone, node.queued_resource).node_names
+    return Deletion(node, node.queued_resource, tuple(each for each in nodes if each != name))
 
 
 def delete(api: TpuApi, planned: Deletion) -> Callable[[Patience], None]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from tpuctl.api.explain import explained
 from tpuctl.api.keys import Access, with_key
-from tpuctl.api.next_step import QR, About
+from tpuctl.api.next_step import QR, About, elsewhere
 from tpuctl.errors import (
     CapacityError,
     NotFoundError,
     PreconditionError,
     PreemptedError,
     TpuctlError,
+    TransientError,
 )
 from tpuctl.models.operation import Status
 from tpuctl.models.queued_resource import (
@@ -52,18 +53,24 @@ def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
 
 def create(
     api: TpuApi, spec: QueuedResourceSpec, access: Access, *, request_id: str
-) -> QueuedResource:
-    """File the request; it is accepted when this returns, and ACTIVE later."""
+) -> Callable[[Patience], QueuedResource]:
+    """File the request; what is returned waits until it is accepted, long before it is ACTIVE."""
     node = spec.node
     metadata = with_key(dict(node.metadata), access)
     if metadata is not None:
         spec = replace(spec, node=replace(node, metadata=metadata))
     about = api.about_creation(QR, spec.name, node)
-    with holders_named(api, Wanted(node.accelerator_type, node.zone, node.provisioning)):
+    wanted = Wanted(node.accelerator_type, node.zone, node.provisioning)
+    with holders_named(api, wanted):
         operation = api.create_queued_resource(spec, request_id=request_id)
-        wait.operation_done(api, operation, Patience(), about=about)
-    filed = api.get_queued_resource(node.zone, spec.name)
-    return replace(filed, provisioning=node.provisioning)  # v2 does not tell every tier
+
+    def accepted(patience: Patience) -> QueuedResource:
+        with holders_named(api, wanted):
+            wait.operation_done(api, operation, patience, about=about)
+        filed = api.get_queued_resource(node.zone, spec.name)
+        return replace(filed, provisioning=node.provisioning)  # v2 does not tell every tier
+
+    return accepted
 
 
 def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedResource]:
@@ -91,7 +98,7 @@ def until_active(
     ):
         yield replace(each, provisioning=request.provisioning)  # v2 does not tell every tier
         with holders_named(api, wanted):
-            _raise_if_ended(each)
+            _raise_if_ended(each, api.project)
 
 
 def require_deletable(request: QueuedResource, *, force: bool) -> None:
@@ -111,22 +118,22 @@ def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
     return lambda patience: wait.operation_done(api, operation, patience, about=about)
 
 
-def _raise_if_ended(request: QueuedResource) -> None:
+def _raise_if_ended(request: QueuedResource, project: str) -> None:
     hint = f"run: tpuctl qr delete {request.name} --zone {request.zone}"
     if request.state == QueuedResourceState.SUSPENDED:
         raise PreemptedError(f"queued resource {request.name!r} is SUSPENDED", hint=hint)
     if request.state == QueuedResourceState.FAILED:
-        raise _why_failed(request, hint)
+        raise _why_failed(request, project, hint)
 
 
-def _why_failed(request: QueuedResource, hint: str) -> TpuctlError:
+def _why_failed(request: QueuedResource, project: str, hint: str) -> TpuctlError:
     """It holds quota whatever the reason, so it has to go before anything else is tried."""
     subject = f"queued resource {request.name!r} FAILED"
     if not request.failure:
         return CapacityError(f"{subject}: no reason given", hint=hint)
-    about = About(
-        subject, QR, request.name, request.zone, accelerator_type=request.accelerator_type
-    )
+    about = About(subject, QR, request.name, request.zone, project, request.accelerator_type)
     found = explained(Status(request.failure_code, request.failure), about)
+    if isinstance(found, TransientError):  # nothing tries it again
+        found = CapacityError(str(found), hint=elsewhere(about))
     found.hint = f"{hint}; then {found.hint}" if found.hint else hint
     return found

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tpuctl import catalog
 from tpuctl.api.explain import QuotaError
 from tpuctl.errors import TpuctlError
-from tpuctl.models.node import LOST_STATES, Provisioning
-from tpuctl.models.queued_resource import ENDED_STATES
+from tpuctl.models.node import LOST_STATES, ListedNode, Provisioning
+from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MOST_NAMED = 4
 DEAD_STATES = LOST_STATES | ENDED_STATES
 COUNTED_IN_CHIPS = frozenset({"v5e", "v6e"})
+COUNTED_BY_SIZE = frozenset({"v2", "v3", "v5e"})
+"""Slices of one worker have a quota apart from pods."""
+PREEMPTIBLE = frozenset({Provisioning.SPOT, Provisioning.BEST_EFFORT})
 MORE = "ask for more quota (console: IAM & Admin > Quotas), or for a smaller type or another --zone"
 ADDRESSES = "IN_USE_ADDRESSES"
 _LIMIT = re.compile(r"[Ll]imit:? (\d+)")
@@ -38,10 +41,19 @@ class Wanted:
     provisioning: str
 
     @property
-    def pool(self) -> tuple[str, bool]:
-        """Slices of one generation share a quota, spot apart from the rest."""
-        kind = catalog.accelerator_type(self.accelerator_type)
-        return kind.generation, self.provisioning == Provisioning.SPOT
+    def pool(self) -> tuple[str, str, str] | None:
+        """Slices that share a quota: generation, tier and, where it counts, size.
+
+        None for what draws on none of them, or is not known.
+        """
+        try:
+            kind = catalog.accelerator_type(self.accelerator_type)
+        except catalog.UnknownError:
+            return None
+        if self.provisioning == Provisioning.RESERVED:
+            return None
+        tier = "preemptible" if self.provisioning in PREEMPTIBLE else "on-demand"
+        return kind.generation, tier, kind.size if kind.generation in COUNTED_BY_SIZE else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +98,32 @@ def holders(api: TpuApi, wanted: Wanted, *, location: str) -> list[Holder]:
     nodes, _ = api.list_nodes()
     requests, _ = api.list_queued_resources()
     shown = {(node.zone, node.name) for node in nodes}
-    found = [
-        ("node", each.name, Wanted(each.accelerator_type, each.zone, each.provisioning), each.state)
-        for each in nodes
-    ]
-    found += [
-        ("qr", each.name, Wanted(each.accelerator_type, each.zone, each.provisioning), each.state)
-        for each in requests
-        if each.state in ENDED_STATES
-        and not any((each.zone, node) in shown for node in each.node_names)
-    ]
+    found = [_holder("node", node, 1) for node in nodes]
+    for request in requests:
+        there = sum((request.zone, name) in shown for name in request.node_names)
+        never_had_any = "quota" in (request.failure or "").lower()
+        if request.state in ENDED_STATES and there < request.node_count and not never_had_any:
+            found.append(_holder("qr", request, request.node_count - there))
     held = [
-        Holder(noun, name, slices, state, _amount(slices.accelerator_type))
-        for noun, name, slices, state in found
-        if slices.zone.startswith(location) and _pool(slices) == wanted.pool
+        each
+        for each in found
+        if location in (each.slices.zone, _region(each.slices.zone))
+        and each.slices.pool == wanted.pool is not None
     ]
     return sorted(held, key=lambda each: (not each.is_dead, each.slices.zone, each.name))
+
+
+def _holder(noun: str, found: ListedNode | QueuedResource, count: int) -> Holder:
+    slices = Wanted(found.accelerator_type, found.zone, found.provisioning)
+    return Holder(noun, found.name, slices, found.state, count * _amount(found.accelerator_type))
 
 
 def _completed(error: QuotaError, found: list[Holder], wanted: Wanted) -> QuotaError:
     limit = _LIMIT.search(str(error))
     if not found:
         return QuotaError(str(error), hint=MORE if limit else error.hint)
-    unit = "chips" if wanted.pool[0] in COUNTED_IN_CHIPS else "TensorCores"
+    generation = catalog.accelerator_type(wanted.accelerator_type).generation
+    unit = "chips" if generation in COUNTED_IN_CHIPS else "TensorCores"
     usage = sum(each.amount for each in found)
     of_limit = f" of {limit.group(1)}" if limit else ""
     named = ", ".join(
@@ -123,14 +138,11 @@ def _completed(error: QuotaError, found: list[Holder], wanted: Wanted) -> QuotaE
 
 def _location(message: str, zone: str) -> str:
     """A quota of a zone says so; every other one counts in the region."""
-    return zone if "PerZone" in message else zone.rpartition("-")[0]
+    return zone if "PerZone" in message else _region(zone)
 
 
-def _pool(slices: Wanted) -> tuple[str, bool] | None:
-    try:
-        return slices.pool
-    except catalog.UnknownError:
-        return None
+def _region(zone: str) -> str:
+    return zone.rpartition("-")[0]
 
 
 def _amount(accelerator_type: str) -> int:

@@ -54,12 +54,13 @@ def recording_proxy(upstream: str, tape: Cassette, now: Callable[[], float]) -> 
 
 
 def _waited(child: subprocess.Popen[bytes]) -> int:
-    """Ctrl-C reaches the child by itself; what it then says is what counts."""
+    """Ctrl-C reaches the child by itself, SIGTERM does not; what it then says is what counts."""
     while True:
         try:
             return child.wait()
-        except KeyboardInterrupt:
-            continue
+        except KeyboardInterrupt as stop:
+            if type(stop) is not KeyboardInterrupt:
+                child.terminate()
 
 
 class _Server(ThreadingHTTPServer):
@@ -106,9 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _is_foreign(self) -> bool:
-        """A web page cannot forge Host, nor hide Origin."""
+        """A web page cannot forge Host, nor hide Origin; a body in chunks cannot be measured."""
         own = f"127.0.0.1:{self.server.server_port}"
-        return self.headers.get("Host") != own or "Origin" in self.headers
+        is_plain = self.path.startswith("/") and "Transfer-Encoding" not in self.headers
+        return not is_plain or self.headers.get("Host") != own or "Origin" in self.headers
 
     def _answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.send_response(status)

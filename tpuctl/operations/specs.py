@@ -100,7 +100,8 @@ def data_disk(said: Mapping[str, str]) -> DataDisk:
     unknown_keys = sorted(said.keys() - {"source", "mode"})
     mode = said.get("mode", "read-write")
     if unknown_keys or "source" not in said or mode not in DISK_MODES:
-        wrong = f"{unknown_keys[0]!r} is not a part" if unknown_keys else f"{dict(said)} is no disk"
+        text = ",".join(f"{key}={value}" for key, value in said.items())
+        wrong = f"{unknown_keys[0]!r} is not a part" if unknown_keys else f"{text!r} is no disk"
         raise UsageError(
             f"--data-disk: {wrong}",
             hint="write source=projects/P/zones/Z/disks/D,mode=read-write (or read-only)",
@@ -159,8 +160,10 @@ def _check_zone(type_name: str, zone: str) -> None:
         raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
     offered = catalog.zones_of(type_name)
     if zone not in offered:
+        nowhere = "no zone offers it through the Cloud TPU API; run: tpuctl catalog types"
         raise UsageError(
-            f"{type_name} is not offered in {zone}", hint=f"it is in: {', '.join(offered)}"
+            f"{type_name} is not offered in {zone}",
+            hint=f"it is in: {', '.join(offered)}" if offered else nowhere,
         )
 
 

@@ -4,10 +4,10 @@ The metadata holds a wrapper around it (`startup_script.sh`), which puts the exi
 lines into the guest attributes of each worker, under `tpuctl/`.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from itertools import count
+from pathlib import Path
 
 from tpuctl.errors import UsageError
 
@@ -21,6 +21,7 @@ LINES = 20
 BYTES = 4000
 MOST_BYTES = 256 * 1024 - 4096
 """A metadata value has 256 KiB, the wrapper included."""
+_TEMPLATE = Path(__file__).with_name("startup_script.sh")
 _MARK = "# tpuctl: runs the script below"
 _CUT_OFF = " \n\v\f\t\r"
 """What the guest agent cuts off in front, so that a script may begin with a line break."""
@@ -47,15 +48,14 @@ def wrapped(script: str) -> str:
         )
     text = script.lstrip(_CUT_OFF)
     values = {
-        "END": f"END_{hashlib.sha256(text.encode()).hexdigest()[:16]}",
+        "END": next(end for end in map("END_{}".format, count()) if end not in text),
         # Without a `#!` the guest agent's shell, bash, takes the script for one of its own.
         "RUN": "" if text.startswith("#!") else '"$(command -v bash || echo sh)" ',
         "LINES": str(LINES),
         "BYTES": str(BYTES),
         "SCRIPT": text.removesuffix("\n"),
     }
-    template = resources.files("tpuctl").joinpath("operations", "startup_script.sh")
-    wrapper = template.read_text("utf-8")
+    wrapper = _TEMPLATE.read_text("utf-8")
     for name, value in values.items():  # the script last: what it says is not looked at
         wrapper = wrapper.replace(f"@{name}@", value)
     return wrapper

@@ -1,13 +1,14 @@
 """Flex-start goes as JSON, with the retries and the errors of every other call."""
 
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from tpuctl.api import asked
 from tpuctl.api.connect import tpu_api
 from tpuctl.api.errors import translated
-from tpuctl.api.rest import Reply
+from tpuctl.api.rest import Reply, RestApi
 from tpuctl.api.tpu_rest import TpuRest
 from tpuctl.api.versions import V2ALPHA1
 from tpuctl.config import ANONYMOUS, Context
@@ -109,6 +110,29 @@ def test_a_lost_answer_leaves_the_outcome_unknown():
         create(Wire(*[ConnectionError("gone")] * 5))
 
 
+class Page(SimpleNamespace):
+    """What requests gives for a page that is not JSON."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def json(self):
+        raise ValueError
+
+
+def test_a_page_that_is_no_answer_is_none():
+    page = Page(ok=True, status_code=200)
+    session = SimpleNamespace(request=lambda *_, **__: page)
+    api = RestApi("https://tpu.example", session)
+    with pytest.raises(ConnectionError, match="not in JSON"):
+        api.request("GET", "/v2/x")
+    page.ok, page.status_code = False, 502
+    assert api.request("GET", "/v2/x") == Reply(502, {})
+
+
 @pytest.mark.parametrize(
     ("endpoints", "has_rest"),
     [
@@ -133,12 +157,14 @@ def test_flex_start_without_a_rest_endpoint_is_refused_before_any_call():
 
 def test_a_node_from_one_reservation():
     spec = NodeSpec("n1", "us-west4-a", "v5litepod-16", "v", reservation="r1")
-    fields = {"parent": PARENT, "node_id": "n1", "node": asked.node_fields(spec)}
-    wire = Wire((200, {"name": "o"}))
+    node = asked.node_fields(spec)
+    fields = {"parent": PARENT, "node_id": "n1", "request_id": "r", "node": node}
+    wire = Wire(ConnectionError("reset"), (200, {"name": "o"}))
     rest = TpuRest(wire, sleep=lambda _: None)
     assert rest.create_node(V2ALPHA1.message("CreateNodeRequest", fields), spec).name == "o"
-    ((verb, path, body),) = wire.asked
-    assert (verb, path) == ("POST", f"/v2alpha1/{PARENT}/nodes?nodeId=n1")
+    (verb, path, body), again = wire.asked
+    assert again == (verb, path, body)
+    assert (verb, path) == ("POST", f"/v2alpha1/{PARENT}/nodes?nodeId=n1&requestId=r")
     assert body["schedulingConfig"] == {
         "reserved": True,
         "reservationName": f"{PARENT}/reservations/r1",

@@ -110,10 +110,11 @@ def test_the_tier_of_a_request(version, fields, provisioning):
         ({}, None, None),
         ({"valid_after_time": {"seconds": 7}}, 7, None),
         ({"valid_until_time": {"seconds": 7}}, None, 7),
-        ({"valid_until_duration": {"seconds": 7}}, None, None),
+        ({"valid_until_duration": {"seconds": 7}}, None, 107),
         ({"valid_interval": {"start_time": {"seconds": 7}, "end_time": {"seconds": 9}}}, 7, 9),
     ],
 )
 def test_the_window_of_a_request(policy, after_s, until_s):
-    found = views.queued_resource(request(V2, queueing_policy=policy))
+    created = {"seconds": 100}
+    found = views.queued_resource(request(V2, queueing_policy=policy, create_time=created))
     assert (found.valid_after_s, found.valid_until_s) == (after_s, until_s)

@@ -75,7 +75,10 @@ def test_it_tells_that_it_runs_then_what_came_of_it(metadata, tmp_path):
 
 
 def test_the_script_runs_unchanged_with_its_own_interpreter(metadata, tmp_path):
-    script = "#!/usr/bin/env python3\nimport sys\nprint('$HOME `x` \\\\ @END@ é', sys.argv[1:])"
+    script = (
+        "#!/usr/bin/env python3\nimport sys\n'''\nEND_0\n'''\n"
+        "print('$HOME `x` \\\\ @END@ é', sys.argv[1:])"
+    )
     assert metadata.run(tmp_path, script).returncode == 0
     assert metadata.told[startup_script.OUTPUT] == "$HOME `x` \\ @END@ é []\n"
 

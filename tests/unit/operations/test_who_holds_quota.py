@@ -1,5 +1,7 @@
 """A refusal for want of quota says who holds it, and what to delete."""
 
+import re
+
 import pytest
 
 from tpuctl.api.explain import QuotaError
@@ -72,6 +74,41 @@ def test_only_what_draws_on_the_same_quota_counts():
 def test_a_request_whose_node_is_still_there_counts_once():
     api = Api([node("q1", "PREEMPTED")], [request("q1", "SUSPENDED", nodes=("q1",))])
     assert "(16 of 48 chips in use: node 'q1' (16, PREEMPTED))" in str(refused(api))
+
+
+def test_a_multislice_holds_what_its_missing_nodes_held():
+    api = Api([node("m-0", "PREEMPTED")], [request("m", "SUSPENDED", nodes=("m-0", "m-1", "m-2"))])
+    assert "(48 of 48 chips in use: qr 'm' (32, SUSPENDED), node 'm-0' (16" in str(refused(api))
+
+
+def test_a_region_is_no_prefix_of_another():
+    api = Api([node("far", zone="europe-west10-a"), node("near", zone="europe-west1-b")])
+    error = refused(api, wanted=Wanted("v5litepod-16", "europe-west1-c", "spot"))
+    assert "in use: node 'near' (16, READY))" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held"),
+    [
+        (Wanted("v5litepod-64", "us-west4-a", "best-effort"), "a spot"),
+        (Wanted("v5litepod-16", "us-west4-a", "on-demand"), "on demand"),
+        (Wanted("v5litepod-4", "us-west4-a", "on-demand"), "serving"),
+    ],
+)
+def test_every_pool_has_its_own_holders(wanted, held):
+    api = Api(
+        [
+            node("a spot"),
+            node("on demand", tier="on-demand"),
+            node("reserved", tier="reserved"),
+            node("serving", accelerator_type="v5litepod-8", tier="on-demand"),
+        ]
+    )
+    assert re.findall(r"node '([^']+)' \(", str(refused(api, wanted=wanted))) == [held]
+
+
+def test_a_type_that_the_catalog_does_not_know_leaves_the_refusal_as_it_is():
+    assert str(refused(Api([node("n")]), wanted=Wanted("v99-1", "us-west4-a", "spot"))) == REFUSAL
 
 
 def test_v5p_counts_in_tensorcores():

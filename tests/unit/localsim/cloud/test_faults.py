@@ -8,9 +8,8 @@ from requests_asked import asked, file, state
 
 from localsim.cloud.errors import CloudError, Code
 from localsim.cloud.events import BootSlice
+from localsim.cloud.fault_texts import GRAMMAR, METHODS, parse
 from localsim.cloud.faults import (
-    GRAMMAR,
-    METHODS,
     CapacityIs,
     LateKeys,
     MethodFault,
@@ -18,7 +17,6 @@ from localsim.cloud.faults import (
     QuotaIs,
     UnreachableZone,
     Verdict,
-    parse,
 )
 from localsim.cloud.scenario import ScenarioError
 
@@ -183,14 +181,14 @@ def test_capacity_and_quota_can_be_taken_away_and_given_back(rig):
 
 
 def test_workers_are_told_what_is_wrong_with_them(rigged):
-    rig = rigged(workers="none", worker_that_never_boots="a*/1")
+    rig = rigged(worker_that_never_boots="a*/1")
     rig.cloud.add_fault("worker a/3: never boots")
     rig.cloud.add_fault("worker a/9: never boots")
     rig.cloud.add_fault("keys b: late 30s")
     for node_id in ("a", "b"):
         rig.cloud.create_node(ZONE, node_id, SPOT)
     first, second = (event for event in rig.tick(1) if isinstance(event, BootSlice))
-    assert (first.never_boots, first.ssh_keys_delay_s, first.workers) == ((1, 3), 0.0, False)
+    assert (first.never_boots, first.ssh_keys_delay_s) == ((1, 3), 0.0)
     assert (second.never_boots, second.ssh_keys_delay_s) == ((), 30.0)
     assert met(rig)["worker a/3: never boots"] == 1
     rig.restart()

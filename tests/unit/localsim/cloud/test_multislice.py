@@ -82,6 +82,27 @@ def test_a_preempted_slice_is_repaired_and_the_others_restart(rig):
     assert [name for name in before if before[name] != after[name]] == ["q-1"]
 
 
+def test_what_ran_on_a_slice_that_is_made_anew_has_ended(rigged):
+    rig = rigged(update_delay_s=60)
+    file(rig, spec=asked(slices=2, **SPOT))
+    rig.live(2)
+    update = rig.cloud.update_node(f"{ZONE}/nodes/q-0", {"labels": {"a": "b"}})
+    rig.cloud.preempt(f"{ZONE}/nodes/q-0", 0)
+    rig.live(100)
+    assert (states(rig)["q-0"], rig.outcome(update)) == ("READY", "ABORTED")
+
+
+def test_what_ran_on_a_slice_has_ended_when_another_fails_them_all(rigged):
+    rig = rigged(repair_delay_s=60)
+    file(rig, spec=asked(slices=2))
+    rig.tick(2)
+    rig.cloud.slice_booted(f"{ZONE}/nodes/q-0", [WORKER] * 4)
+    maintenance = rig.cloud.simulate_maintenance_event(f"{ZONE}/nodes/q-0")
+    rig.cloud.slice_failed(f"{ZONE}/nodes/q-1", "no disk")
+    rig.live(100)
+    assert (state(rig), rig.outcome(maintenance)) == ("FAILED", "INTERNAL")
+
+
 def test_a_repair_waits_for_capacity(rigged):
     rig = rigged(capacity={"us-west4-a": {"v5litepod-16": 2}})
     file(rig, spec=asked(slices=2, **SPOT))

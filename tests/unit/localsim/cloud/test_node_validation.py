@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.errors import CloudError, Code
+from localsim.cloud.node_validation import checked_node, is_runtime_version
 from localsim.cloud.nodes import (
     AcceleratorConfig,
     BootDisk,
@@ -17,7 +18,6 @@ from localsim.cloud.nodes import (
     Scheduling,
     ServiceAccount,
 )
-from localsim.cloud.validation import checked_node, is_runtime_version
 from tpuctl import catalog
 
 POD = replace(SINGLE, accelerator_type="v5litepod-16")

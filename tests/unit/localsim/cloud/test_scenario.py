@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.distributions import DISTRIBUTIONS, drawn
-from localsim.cloud.faults import GRAMMAR
+from localsim.cloud.fault_texts import GRAMMAR
 from localsim.cloud.scenario import Scenario, ScenarioError, built_in, load
 
 UNLIMITED = float("inf")

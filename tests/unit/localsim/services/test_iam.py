@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.cloud import faults
+from localsim.cloud import fault_texts
 from localsim.services import iam
 from localsim.services.storage_permissions import permission_of
 from localsim.services.tpu_methods import all_methods
@@ -10,7 +10,7 @@ from localsim.services.tpu_methods import all_methods
 
 def test_every_method_that_is_served_asks_for_a_permission_and_can_go_wrong():
     served = {method.name for method in all_methods()}
-    assert set(iam.METHODS) == faults.METHODS == served
+    assert set(iam.METHODS) == fault_texts.METHODS == served
     assert set(iam.METHODS.values()) <= iam.permissions("admin")
 
 

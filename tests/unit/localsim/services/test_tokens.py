@@ -156,7 +156,10 @@ def test_every_changed_letter_of_a_token_is_noticed(tokens):
         assert code == Code.UNAUTHENTICATED
 
 
-@pytest.mark.parametrize("header", ["Bearer", "Bearer x", "Basic YWRtaW4=", "Bearer \x00é"])
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer", "Bearer x", "Basic YWRtaW4=", "Bearer \x00é", "Bearer ya29.l.\udcff.\udcfe"],
+)
 def test_what_is_no_token_is_refused(tokens, header):
     assert refusal(tokens, header) == (Code.UNAUTHENTICATED, "ACCESS_TOKEN_TYPE_UNSUPPORTED")
 
@@ -179,3 +182,25 @@ def test_an_account_may_sign_for_itself_as_the_client_libraries_do(tokens, monke
     assert refusal(tokens, f"Bearer {forged}")[0] == Code.UNAUTHENTICATED
     late = assertion(aud=f"https://{TPU}/", iat=NOW_S - 100, exp=NOW_S - 1)
     assert refusal(tokens, f"Bearer {late}") == (Code.UNAUTHENTICATED, "ACCESS_TOKEN_EXPIRED")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exp": NOW_S + LIFE_S + 1},
+        {"exp": float("nan")},
+        {"exp": float("inf")},
+        {"exp": "inf"},
+        {"iat": NOW_S + 3600, "exp": NOW_S + 7200},
+        {"iat": float("nan")},
+    ],
+)
+def test_what_an_account_signs_for_itself_lives_an_hour_at_most(tokens, monkeypatch, changes):
+    monkeypatch.setattr("localsim.services.tokens.time.time", lambda: NOW_S)
+    signed = f"Bearer {assertion(aud=None, **changes)}"
+    assert refusal(tokens, signed) == (Code.UNAUTHENTICATED, "ACCESS_TOKEN_TYPE_UNSUPPORTED")
+
+
+def test_an_assertion_for_the_token_endpoint_is_no_token_itself(tokens, monkeypatch):
+    monkeypatch.setattr("localsim.services.tokens.time.time", lambda: NOW_S)
+    assert refusal(tokens, f"Bearer {assertion(aud=URI)}")[0] == Code.PERMISSION_DENIED

@@ -20,7 +20,6 @@ from localsim.cloud.nodes import (
 from localsim.cloud.operations import Operation, Verb
 from localsim.cloud.queued_resources import (
     Initiator,
-    Multislice,
     QueuedResource,
     QueuedResourceSpec,
     Queueing,
@@ -204,23 +203,14 @@ def test_a_window_is_seen_as_it_was_asked_for(view, queueing, policy):
     assert seen(view, message)["queueingPolicy"] == policy
 
 
-@pytest.mark.parametrize("wire", ["grpc", "rest"])
-@pytest.mark.parametrize(
-    ("version", "field", "more"),
-    [
-        ("v2", "multisliceParams", {}),
-        ("v2alpha1", "multiNodeParams", {"workloadType": "THROUGHPUT_OPTIMIZED"}),
-    ],
-)
-def test_several_nodes_are_asked_for_in_the_words_of_the_version(wire, version, field, more):
+@pytest.mark.parametrize("wire, version", VIEWS, ids=map("-".join, VIEWS))
+def test_a_requested_node_is_shown_as_it_was_asked_for(wire, version):
     view = VIEWS[wire, version]
-    slices = Multislice(2, "s", "THROUGHPUT_OPTIMIZED")
-    wanted = RequestedNode(ZONE, "", SPEC, slices)
-    document = seen(view, view.queued_resource(request(QueuedResourceSpec(nodes=(wanted,)))))
-    (spec,) = document["tpu"]["nodeSpec"]
-    assert spec[field] == {"nodeCount": 2, "nodeIdPrefix": "s", **more}
-    assert spec["node"]["acceleratorType"] == "v5litepod-4"
-    assert ("confidentialInstanceConfig" in spec["node"]) == (wire == "rest")
+    spec = QueuedResourceSpec(nodes=(RequestedNode(ZONE, "s-0", SPEC),))
+    (wanted,) = seen(view, view.queued_resource(request(spec)))["tpu"]["nodeSpec"]
+    assert (wanted["parent"], wanted["nodeId"]) == (ZONE, "s-0")
+    assert wanted["node"]["acceleratorType"] == "v5litepod-4"
+    assert ("confidentialInstanceConfig" in wanted["node"]) == (wire == "rest")
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=map("-".join, VIEWS))

@@ -48,10 +48,15 @@ def test_a_process_is_known_by_the_marker_it_inherited():
         assert row_of(process).worker == "0123456789abcdef-2"
 
 
+def heed_the_hang_up():
+    """Whoever runs the tests may ignore it, and a shell cannot take that back."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("trap", "ignores"), [("trap '' HUP;", True), ("", False)])
 def test_whether_a_process_ignores_the_hang_up(trap: str, *, ignores: bool):
     argv = ["/bin/sh", "-c", f"{trap} echo ready; exec sleep 1000"]
-    with child(argv) as process:
+    with child(argv, preexec_fn=heed_the_hang_up) as process:
         assert row_of(process).ignores_hangup is ignores
 
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from localsim.cloud import node_fields
+from localsim.cloud import node_field_checks
 from localsim.cloud.errors import CloudError, invalid
 from localsim.cloud.names import last, zone_of
 from localsim.cloud.nodes import AcceleratorConfig, DataDisk, NodeSpec, Scheduling
@@ -31,15 +31,16 @@ def checked_node(parent: str, spec: NodeSpec) -> NodeSpec:
         scheduling=_with_flags(spec.scheduling),
         data_disks=tuple(map(_with_mode, spec.data_disks)),
     )
-    node_fields.check_scheduling(spec)
-    node_fields.check(completed, zone, kind.workers)
+    node_field_checks.check_scheduling(spec)
+    node_field_checks.check(completed, zone, kind.workers)
     return completed
 
 
 def checked_update(spec: NodeSpec, zone: str) -> NodeSpec:
     """The spec of an existing node after a change; raises CloudError."""
     completed = replace(spec, data_disks=tuple(map(_with_mode, spec.data_disks)))
-    node_fields.check(completed, zone, catalog.accelerator_type(spec.accelerator_type).workers)
+    kind = catalog.accelerator_type(spec.accelerator_type)
+    node_field_checks.check(completed, zone, kind.workers)
     return completed
 
 

@@ -1,0 +1,199 @@
+"""The one grammar that faults are written in."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localsim.cloud import scenario_checks as checks
+from localsim.cloud.errors import Code
+from localsim.cloud.faults import (
+    CapacityIs,
+    Fault,
+    LateKeys,
+    MethodFault,
+    NeverBoots,
+    QuotaIs,
+    UnreachableZone,
+    Verdict,
+)
+from localsim.cloud.scenario_checks import ANY, ScenarioError
+
+GRAMMAR = """\
+METHOD: CODE [xN] [after call M]          GetNode: UNAVAILABLE x2 after call 3
+METHOD: latency TIME [xN] [after call M]  CreateNode: latency 2s
+METHOD: reset [xN] [after call M]         ListNodes: reset x1
+worker NODE/INDEX: never boots            worker train-*/2: never boots
+keys NODE: late TIME                      keys train: late 30s
+zone ZONE: unreachable                    zone us-west4-a: unreachable
+capacity ZONE TYPE: SLICES                capacity us-west4-a v5litepod-16: 0
+quota ID [ZONE or REGION]: LIMIT          quota IN_USE_ADDRESSES us-west4: 8
+METHOD may be * for every method; ZONE and TYPE of a capacity too; NODE may hold *.
+"""
+"""What a fault may say, with an example each; as `tpuctl local fault --help` shows it."""
+
+METHODS = frozenset(
+    {
+        "ListNodes",
+        "GetNode",
+        "CreateNode",
+        "DeleteNode",
+        "StopNode",
+        "StartNode",
+        "UpdateNode",
+        "ListQueuedResources",
+        "GetQueuedResource",
+        "CreateQueuedResource",
+        "DeleteQueuedResource",
+        "ResetQueuedResource",
+        "GenerateServiceIdentity",
+        "ListAcceleratorTypes",
+        "GetAcceleratorType",
+        "ListRuntimeVersions",
+        "GetRuntimeVersion",
+        "GetGuestAttributes",
+        "PerformMaintenance",
+        "PerformMaintenanceQueuedResource",
+        "SimulateMaintenanceEvent",
+        "ListReservations",
+        "ListOperations",
+        "GetOperation",
+        "DeleteOperation",
+        "CancelOperation",
+        "ListLocations",
+        "GetLocation",
+    }
+)
+
+
+def parse(text: str) -> Fault:
+    """The fault that a text means; raises ScenarioError."""
+    try:
+        return _parse(text)
+    except ScenarioError as error:
+        raise ScenarioError(str(error).removeprefix("scenario: ")) from None
+
+
+def check(key: str, value: Any) -> None:
+    """As the other checks of a scenario; raises ScenarioError."""
+    checks.text(key, value)
+    try:
+        parse(value)
+    except ScenarioError as error:
+        raise ScenarioError(f"scenario: {key}: {error}") from None
+
+
+def _parse(text: str) -> Fault:
+    subject, colon, what = (part.strip() for part in text.partition(":"))
+    kind, *rest = subject.split() or [""]
+    if not colon:
+        raise ScenarioError(f"fault: {_quoted(text)} has no colon; as: {_example('GetNode')}")
+    if kind in _WORLD:
+        return _WORLD[kind](text, rest, what)
+    if rest:
+        known = ", ".join(_WORLD)
+        raise ScenarioError(f"fault: {_quoted(subject)} is neither a method nor one of {known}")
+    return _method_fault(text, kind, what)
+
+
+_COUNTED = re.compile(r"(?P<what>.*?)(\s+x(?P<times>\d{1,9}))?(\s+after call (?P<after>\d{1,9}))?")
+_TIME = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _method_fault(text: str, method: str, what: str) -> MethodFault:
+    if method != ANY:
+        checks.one_known("fault", "method", method, sorted(METHODS))
+    found = _COUNTED.fullmatch(what)
+    if found is None:
+        raise _wrong(text, "GetNode")
+    times = int(found["times"]) if found["times"] else None
+    return MethodFault(method, _verdict(text, found["what"]), times, int(found["after"] or 0))
+
+
+def _verdict(text: str, what: str) -> Verdict:
+    word, _, argument = what.partition(" ")
+    if word == "latency":
+        return Verdict(latency_s=_time_s(text, argument.strip()))
+    if argument:
+        raise _wrong(text, "GetNode")
+    if word == "reset":
+        return Verdict(reset=True)
+    checks.one_known("fault", "code", word, [each.name for each in Code if each is not Code.OK])
+    return Verdict(code=Code[word])
+
+
+def _never_boots(text: str, rest: list[str], what: str) -> NeverBoots:
+    if len(rest) != 1 or what != "never boots":
+        raise _wrong(text, "worker")
+    checks.worker("worker", rest[0])
+    return NeverBoots(*checks.split_worker(rest[0]))
+
+
+def _late_keys(text: str, rest: list[str], what: str) -> LateKeys:
+    word, _, argument = what.partition(" ")
+    if len(rest) != 1 or word != "late":
+        raise _wrong(text, "keys")
+    return LateKeys(rest[0], _time_s(text, argument.strip()))
+
+
+def _unreachable(text: str, rest: list[str], what: str) -> UnreachableZone:
+    if len(rest) != 1 or what != "unreachable":
+        raise _wrong(text, "zone")
+    checks.zone("fault", rest[0])
+    return UnreachableZone(rest[0])
+
+
+def _capacity(text: str, rest: list[str], what: str) -> CapacityIs:
+    if len(rest) != 2:
+        raise _wrong(text, "capacity")
+    zone, accelerator_type = rest
+    slices = _count(text, "capacity", what)
+    checks.capacity("fault", {zone: {accelerator_type: slices}})
+    return CapacityIs(zone, accelerator_type, slices)
+
+
+def _quota(text: str, rest: list[str], what: str) -> QuotaIs:
+    if len(rest) not in (1, 2):
+        raise _wrong(text, "quota")
+    limit = _count(text, "quota", what)
+    quota_id, location = (*rest, ANY)[:2]
+    checks.quota("fault", {quota_id: limit if location == ANY else {location: limit}})
+    return QuotaIs(quota_id, location, limit)
+
+
+_WORLD: Mapping[str, Callable[[str, list[str], str], Fault]] = {
+    "worker": _never_boots,
+    "keys": _late_keys,
+    "zone": _unreachable,
+    "capacity": _capacity,
+    "quota": _quota,
+}
+"""First word -> what the rest of the subject, and what is behind the colon, mean."""
+
+
+def _time_s(text: str, argument: str) -> float:
+    found = _TIME.fullmatch(argument)
+    if found is None:
+        raise ScenarioError(f"fault: {_quoted(text)} needs a time such as 2s, 500ms or 5m")
+    time_s = float(found["number"]) * _SECONDS[found["unit"]]
+    checks.seconds("the time of a fault", time_s)
+    return time_s
+
+
+def _count(text: str, kind: str, what: str) -> int:
+    if not re.fullmatch(r"\d{1,12}", what):
+        raise _wrong(text, kind)
+    return int(what)
+
+
+def _wrong(text: str, kind: str) -> ScenarioError:
+    return ScenarioError(f"fault: {_quoted(text)} is not understood; as: {_example(kind)}")
+
+
+def _example(kind: str) -> str:
+    rows = (line.rpartition("  ")[2].strip() for line in GRAMMAR.splitlines())
+    return next(row for row in rows if row.startswith(kind))
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]}…")

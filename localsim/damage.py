@@ -1,0 +1,34 @@
+"""A state directory that cannot be used, or holds what nobody can read: one line, one exit code."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from localsim.cloud.database import NewerSchemaError
+from localsim.cloud.errors import CloudError
+from localsim.cloud.journal import NotWrittenError
+from localsim.ports import RefusedToServe
+from localsim.statedir import DirectoryRefused
+
+_UNREADABLE = (CloudError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""What reading, and going on from, a document raises that nobody has written so."""
+
+
+@contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """Whatever the directory at `path` raises in the block becomes RefusedToServe."""
+    try:
+        yield
+    except DirectoryRefused as error:
+        raise RefusedToServe(str(error), error.exit_code) from error
+    except NotWrittenError as error:
+        raise RefusedToServe(error.message, 60 if error.may_pass else 62) from error
+    except (NewerSchemaError, sqlite3.DatabaseError) as error:
+        raise RefusedToServe(f"cannot open the state: {error}", 62) from error
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise RefusedToServe(f"cannot use {error.filename or path}: {cause}", 60) from error
+    except _UNREADABLE as error:
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise RefusedToServe(f"the state in {path} cannot be read: {cause}", 62) from error

@@ -1,0 +1,72 @@
+"""A real simulator as a process of its own, and the real command line as a function."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuctl.api.control import ControlApi
+from tpuctl.cli.app import main
+from tpuctl.cli.runtime import Runtime
+from tpuctl.operations import local
+
+ROOTS = Path(tempfile.gettempdir(), f"tpuctl-tests-{os.getpid()}.pem")
+"""Whom gRPC trusts in the tests; written by whoever starts a server with TLS."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> object:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A running simulator."""
+
+    home: Path
+    line: dict
+    control: ControlApi
+
+
+def serve(home: Path, *options: str) -> Iterator[Cloud]:
+    """Run a simulator as the context `local` of that home, and end it."""
+    directory = home / "local" / "local"
+    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(directory), *options]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        line = json.loads(process.stdout.readline())
+        yield Cloud(home, line, local.control(line))
+        process.send_signal(signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """The command line as a function of its arguments, in this process."""
+
+    home: Path
+    sleep: Callable[[float], None] = time.sleep
+
+    def __call__(self, *argv: str, stdin: str = "", environ: dict | None = None) -> Result:
+        out, err = io.StringIO(), io.StringIO()
+        runtime = Runtime(
+            stdin=io.StringIO(stdin),
+            out=out,
+            err=err,
+            environ={"TPUCTL_HOME": str(self.home), **(environ or {})},
+            sleep=self.sleep,
+        )
+        return Result(main(argv, runtime), out.getvalue(), err.getvalue())
