@@ -37,7 +37,7 @@ class Replay:
     """A running localsim, and what is called otherwise there than in the recording."""
 
     line: dict[str, Any]
-    token: str
+    token: str = field(repr=False)
     http: aiohttp.ClientSession
     channel: grpc.aio.Channel
     names: dict[str, str] = field(default_factory=dict)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 MOST_S = 10 * 365 * 86400.0
 """Further than any test looks, and short of where timestamps end."""
+LATEST_S = 221_845_392_000.0
+"""The year 9000. Timestamps end with the year 9999, and plans reach beyond the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,16 @@ class Clock:
         self._moved = asyncio.Event()
 
     def now(self) -> float:
-        """Simulated seconds since the epoch; never goes backwards."""
+        """Simulated seconds since the epoch; never goes backwards, and ends at LATEST_S."""
         running = 0.0 if self._manual else (time.monotonic() - self._started) * self._scale
-        return self._origin_s + running + self._advanced_s
+        return min(self._origin_s + running + self._advanced_s, LATEST_S)
 
     def advance(self, seconds: float) -> float:
         """Jump ahead, wake every sleeper, and return the new time."""
         if not 0 <= seconds <= MOST_S:  # nan is neither
             raise ValueError(f"the clock moves ahead by 0 to {MOST_S:.0f} s")
+        if self.now() + seconds > LATEST_S:
+            raise ValueError("the clock does not move beyond the year 9000")
         self._advanced_s += seconds
         self._moved.set()
         self._moved = asyncio.Event()
@@ -78,7 +82,7 @@ class Clock:
             return
         moved = self._moved
         real_s = None
-        if moment_s is not None and not self._manual:
+        if moment_s is not None and moment_s <= LATEST_S and not self._manual:
             real_s = max(0.0, (moment_s - self.now()) / self._scale)
         try:
             await asyncio.wait_for(moved.wait(), real_s)

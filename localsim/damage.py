@@ -11,7 +11,15 @@ from localsim.cloud.journal import NotWrittenError
 from localsim.ports import RefusedToServe
 from localsim.statedir import DirectoryRefused
 
-_UNREADABLE = (CloudError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+_UNREADABLE = (
+    CloudError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
 """What reading, and going on from, a document raises that nobody has written so."""
 
 

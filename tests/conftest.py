@@ -16,6 +16,12 @@ def pytest_configure() -> None:
     os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(ROOTS)
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two at a time; what measures, and what is asked for by name, runs alone."""
+    asked = config.option.markexpr not in ("", "not benchmark and not soak")
+    return 0 if asked or config.option.file_or_dir else 2
+
+
 @pytest.fixture(scope="session")
 def manual_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """One simulator for the session, whose time stands still."""

@@ -127,7 +127,9 @@ class NodeMethods(Methods):
         """Reservations of a zone, or of all; a page size of 0 has no limit."""
         where = self._project.parent(parent)
         found = reservations.listed(self._state, where, self._clock.now())
-        return page_of(found, page_size, page_token) if page_size or page_token else Page(found)
+        whole = not (page_size or page_token)
+        page = Page(found) if whole else page_of(found, page_size, page_token)
+        return self._reached(where, page)
 
     def _node(self, name: str) -> str:
         return self._project.resource(name, "nodes")

@@ -101,8 +101,8 @@ class BodyDirectory:
     def __init__(self, directory: Path) -> None:
         self._incoming = directory / "incoming"
         self._objects = directory / "objects"
-        for folder in (self._incoming, self._objects):
-            folder.mkdir(parents=True, exist_ok=True)
+        for folder in (directory, self._incoming, self._objects):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def receive(self, name: str | None = None) -> IncomingBody:
         """Begin to receive a body under a given or a random name."""
@@ -130,7 +130,7 @@ class BodyDirectory:
         target = self._path(path.name)
         with disk_errors():
             if not target.parent.is_dir():
-                target.parent.mkdir(exist_ok=True)
+                target.parent.mkdir(mode=0o700, exist_ok=True)
                 _sync_directory(self._objects)
             path.rename(target)
             _sync_directory(target.parent)

@@ -1,6 +1,7 @@
 """The figures of the emulated Cloud TPU API: `pytest -m benchmark -s tests/benchmarks`."""
 
 import asyncio
+import io
 import json
 import os
 import statistics
@@ -16,6 +17,10 @@ from google.cloud import tpu_v2
 from measure import ROUNDS, keep, resident
 
 from tpuctl.api import views
+from tpuctl.cli.node import COLUMNS
+from tpuctl.cli.options import Shared
+from tpuctl.cli.output import Output
+from tpuctl.operations.tiers import told_apart
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -206,8 +211,13 @@ def test_rows_of_1000_nodes(tmp_path):
 
 
 def our_rows(reply):
-    """What `tpuctl node list` makes of the reply."""
-    return list(views.listed_nodes(tpu_v2.ListNodesResponse.pb().FromString(reply).nodes))
+    """What `tpuctl node list` makes of the reply, to the last printed row."""
+    page = tpu_v2.ListNodesResponse.pb().FromString(reply)
+    nodes = told_apart(None, list(views.listed_nodes(page.nodes)))
+    printed = io.StringIO()
+    output = Output(Shared(), printed, io.StringIO(), time.time)
+    output.items(sorted(nodes, key=lambda node: (node.zone, node.name)), COLUMNS)
+    assert printed.getvalue().count("\n") >= len(nodes)
 
 
 def proto_plus_rows(reply):

@@ -169,6 +169,10 @@ def test_control_needs_the_token(offline):
         assert reply.code == 401
 
 
+def test_the_token_of_control_is_not_shown(cloud):
+    assert cloud.control.token not in repr(cloud)
+
+
 def test_preempt_with_a_notice_warns_first(tpuctl, cloud):
     tpuctl("node", "create", "n1", "-t", "v5litepod-4", "--spot")
     assert tpuctl("local", "preempt", "n1", "--notice", "20s").code == 0
@@ -189,7 +193,10 @@ def test_preempting_what_is_not_there(tpuctl):
 
 def test_faults_are_added_listed_and_cleared(tpuctl):
     assert tpuctl("local", "fault").out == ""
-    assert tpuctl("local", "fault", "GetNode:", "UNAVAILABLE", "x2").code == 0
+    told = tpuctl("local", "fault", "GetNode:", "UNAVAILABLE", "x2").err
+    assert told == (
+        "from now on: GetNode: UNAVAILABLE x2; end it with: tpuctl local fault --clear\n"
+    )
     assert tpuctl("local", "fault", "zone us-central1-a: unreachable").code == 0
     assert tpuctl("local", "fault").out == (
         "GetNode: UNAVAILABLE x2\t0\nzone us-central1-a: unreachable\t0\n"

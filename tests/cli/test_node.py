@@ -79,6 +79,26 @@ def test_a_deadline_leaves_the_work_going(tpuctl, at_home):
     assert tpuctl("node", "wait", "n1").code == 0
 
 
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (
+            ("node", "wait", "n1"),
+            "node 'n1' goes on at 9.71 USD/h when READY; "
+            "end it with: tpuctl node delete n1 --zone us-west4-a",
+        ),
+        (("node", "update", "n1", "--labels", "a=b"), "what was asked of node 'n1' goes on"),
+    ],
+)
+def test_ctrl_c_says_what_goes_on(tpuctl, at_home, argv, told):
+    def ctrl_c(_):
+        raise KeyboardInterrupt
+
+    tpuctl(*CREATE, *(["--no-wait"] if "wait" in argv else []))
+    result = at_home(tpuctl.home, sleep=ctrl_c)(*argv)
+    assert (result.code, result.err.splitlines()[-2:]) == (130, ["interrupted", told])
+
+
 def test_delete_asks_and_refuses_where_nobody_answers(tpuctl):
     tpuctl(*CREATE)
     result = tpuctl("node", "delete", "n1")

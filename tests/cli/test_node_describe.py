@@ -87,6 +87,14 @@ def test_describe_shows_how_the_startup_script_ended_on_every_worker(tpuctl, tmp
     ]
 
 
+def test_nothing_that_is_shown_moves_the_terminal(tpuctl):
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4", "--description", "a\x1b[2Jb\n\x07c")
+    shown = tpuctl("node", "describe", "n1").out
+    assert " a?[2Jb ?c\n" in shown
+    refused = tpuctl("node", "create", "n2", "-t", "v5litepod-4", "--network", "\x1b[2J/x/y")
+    assert "\x1b" not in refused.err
+
+
 def test_a_node_without_a_startup_script_has_none_to_show(tpuctl):
     tpuctl(*ONE_WORKER)
     assert describe(tpuctl)["startup_script"] == []

@@ -52,6 +52,16 @@ def test_flex_start_is_told_from_on_demand_wherever_a_price_is(tpuctl, options, 
     assert price in tpuctl("qr", "delete", "q1", "--force").err
 
 
+def test_where_nothing_tells_the_tier_there_is_no_price(tpuctl):
+    tpuctl(*CREATE)
+    tpuctl("local", "fault", "GetQueuedResource: PERMISSION_DENIED after call 1")
+    found = describe(tpuctl)  # over gRPC, and then in vain over REST
+    assert (found["provisioning"], found["usd_per_hour"]) == ("unknown", None)
+    tpuctl("local", "fault", "--clear", "ListQueuedResources: PERMISSION_DENIED after call 1")
+    (row,) = tpuctl("qr", "list", "-o", "json").json
+    assert (row["provisioning"], row["usd_per_hour"]) == ("unknown", None)
+
+
 def test_best_effort_is_listed_and_waited_for_as_such(tpuctl):
     tpuctl(*CREATE, "--best-effort")
     assert tpuctl("qr", "list").out.split("\t")[5] == "best-effort"
@@ -86,6 +96,45 @@ def test_ctrl_c_says_what_goes_on_and_what_ends_it(tpuctl, at_home, argv):
         "\ninterrupted\nqueued resource 'q1' goes on at 38.40 USD/h when ACTIVE; "
         "end it with: tpuctl qr delete q1 --force --zone us-west4-a\n"
     )
+
+
+def test_ctrl_c_in_a_reset_says_what_goes_on(tpuctl, at_home):
+    def ctrl_c(_):
+        raise KeyboardInterrupt
+
+    tpuctl(*CREATE)
+    tpuctl("qr", "wait", "q1")
+    result = at_home(tpuctl.home, sleep=ctrl_c)("qr", "reset", "q1", "--yes")
+    assert result.code == 130
+    assert "queued resource 'q1' goes on at 19.20 USD/h when ACTIVE; end it with: " in result.err
+
+
+def test_a_node_id_that_is_taken_is_said_to_be(tpuctl):
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4")
+    result = tpuctl(*CREATE, "--node-id", "n1")
+    assert result.code == 11
+    assert result.err.endswith("hint: choose another --node-id; run: tpuctl node list\n")
+
+
+def test_what_could_not_be_granted_in_time_is_no_capacity(tpuctl, cloud):
+    tpuctl("local", "fault", "capacity * *: 0")
+    tpuctl(*CREATE, "--valid-until-duration", "10m")
+    cloud.control.advance(601)
+    result = tpuctl("qr", "wait", "q1")
+    assert result.code == 30
+    assert "hint: run: tpuctl qr delete q1 --zone us-west4-a; then " in result.err
+
+
+def test_deleting_a_node_of_a_multislice_names_all_that_goes(tpuctl):
+    tpuctl(*CREATE, "--node-count", "2")
+    tpuctl("qr", "wait", "q1")
+    asked = tpuctl("node", "delete", "q1-0")
+    assert asked.err.startswith(
+        "error: Delete node 'q1-0' and node 'q1-1' and queued resource 'q1' "
+        "in context 'local' (38.40 USD/h)?"
+    )
+    assert tpuctl("node", "delete", "q1-0", "--yes").code == 0
+    assert tpuctl("node", "list").out == ""
 
 
 def test_deleting_a_multislice_names_and_takes_all_its_nodes(tpuctl):

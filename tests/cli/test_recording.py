@@ -90,6 +90,16 @@ def test_a_difference_is_one_line_and_exit_code_1(record, tmp_path):
     assert "line 2 ListNodes: response.unreachable: recorded [" in checked.stdout
 
 
+def test_a_difference_over_rest_names_verb_and_path(record, tmp_path):
+    _, (header, call) = record(sys.executable, "-c", GET_BY_REST)
+    call["call"], call["response"] = f"{call['call']}?alt=json", {"nodes": [{}]}
+    path = tmp_path / "doctored.jsonl"
+    path.write_text(f"{json.dumps(header)}\n{json.dumps(call)}\n")
+    assert check(path).stdout.startswith(
+        "line 2 GET /v2/projects/recorded-project/locations/us-west4-a/nodes: response.nodes: "
+    )
+
+
 def test_nothing_is_written_over(record, tmp_path, tpuctl):
     (tmp_path / "mine.jsonl").write_text("precious")
     result = tpuctl("record", "--to", str(tmp_path / "mine.jsonl"), "--", "true")

@@ -1,6 +1,7 @@
 """`python -m localsim serve` as a process: what it refuses, and how it ends when it must."""
 
 import json
+import shutil
 import socket
 import sqlite3
 import stat
@@ -11,6 +12,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
+
+from localsim.__main__ import main
 
 NODE = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
 
@@ -77,11 +80,10 @@ def free_ports(count):
     ],
 )
 def test_numbers_without_a_meaning_are_refused_before_anything_is_written(
-    tmp_path, options, message
+    tmp_path, refusal, options, message
 ):
     state_dir = tmp_path / "state"
-    done = subprocess.run(command(state_dir, *options), capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
+    assert refusal(state_dir, *options) == (2, message)
     assert not state_dir.exists()
 
 
@@ -98,49 +100,62 @@ def test_a_server_whose_time_cannot_pass_ends_and_says_why(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("table", "change"),
+    "change",
     [
-        ("tpu_nodes", "UPDATE tpu_nodes SET document = '{'"),
-        ("tpu_nodes", "UPDATE tpu_nodes SET document = '{\"x\": 1}'"),
-        ("tpu_settings", "UPDATE tpu_settings SET document = '[]'"),
-        ("tpu_agenda", "INSERT INTO tpu_agenda VALUES (999, 1, 'fly', 'x')"),
-        ("tpu_agenda", "INSERT INTO tpu_agenda VALUES (999, 1, 'remove node', 'a/b/c/d/e/f')"),
-        ("tpu_clock", "UPDATE tpu_clock SET now_s = 'x'"),
+        "UPDATE tpu_nodes SET document = '{'",
+        "UPDATE tpu_nodes SET document = '{\"x\": 1}'",
+        "UPDATE tpu_settings SET document = '[]'",
+        "INSERT INTO tpu_agenda VALUES (999, 1, 'fly', 'x')",
+        "INSERT INTO tpu_agenda VALUES (999, 1, 'remove node', 'a/b/c/d/e/f')",
+        "UPDATE tpu_clock SET now_s = 'x'",
     ],
 )
-def test_a_state_that_nobody_can_read_is_one_line(damageable, table, change):
+def test_a_state_that_nobody_can_read_is_one_line(damageable, refusal, change):
     with closing(sqlite3.connect(damageable / "state.sqlite")) as connection:
         connection.execute(change)
         connection.commit()
-    assert refusal_of(damageable) == 62, table
+    assert refusal(damageable)[0] == 62
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [("state.sqlite", b""), ("control.token", b"\xff"), ("localsim.json", b"{")],
 )
-def test_a_file_that_is_damaged_is_one_line(damageable, name, content):
+def test_a_file_that_is_damaged_is_one_line(damageable, refusal, name, content):
     (damageable / name).write_bytes(content)
-    assert refusal_of(damageable) == 62
+    assert refusal(damageable)[0] == 62
 
 
-@pytest.fixture
-def damageable(tmp_path):
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
     """The directory of a server that ended well, with a node in it."""
-    with serving(tmp_path) as (process, line):
+    state_dir = tmp_path_factory.mktemp("ended")
+    with serving(state_dir) as (process, line):
         nodes = f"{line['tpu_rest']}/v2/projects/{line['project']}/locations/{line['zone']}/nodes"
         post(f"{nodes}?nodeId=a", NODE)
         process.terminate()
         process.wait()
-    return tmp_path
+    return state_dir
 
 
-def refusal_of(state_dir):
-    """The exit code of a server that says in one line why it does not serve."""
-    done = subprocess.run(command(state_dir), capture_output=True, text=True, timeout=60)
-    assert done.stderr.startswith("error: "), done.stderr
-    assert done.stderr.count("\n") == 1
-    return done.returncode
+@pytest.fixture
+def damageable(ended, tmp_path):
+    """A copy of that directory."""
+    return shutil.copytree(ended, tmp_path / "state")
+
+
+@pytest.fixture
+def refusal(monkeypatch, capsys):
+    """Exit code and reason of a server, in this process, that says in one line why it is none."""
+
+    def refusal(state_dir, *options):
+        monkeypatch.setattr(sys, "argv", command(state_dir, *options)[2:])
+        code = main()
+        out, err = capsys.readouterr()
+        assert (out, err[:7], err.count("\n")) == ("", "error: ", 1)
+        return code, err[7:-1]
+
+    return refusal
 
 
 def test_time_goes_on_after_kill_9_and_never_back(tmp_path):
@@ -173,29 +188,27 @@ def test_what_is_written_is_for_the_owner_alone(tmp_path):
         files = [path for path in state_dir.rglob("*") if path.is_file()]
         assert {path.name for path in files} >= {"state.sqlite", "state.sqlite-wal", "admin.json"}
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+        directories = [path for path in state_dir.rglob("*") if path.is_dir()]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o700}
 
 
-def test_tls_is_there_only_where_it_is_asked_for_and_its_keys_stay(tmp_path):
-    with serving(tmp_path) as (_, line):
-        assert "google" not in line
-        assert not (tmp_path / "google").exists()
-    with serving(tmp_path, "--tls") as (_, line):
+def test_tls_is_there_only_where_it_is_asked_for_and_its_keys_stay(damageable):
+    assert not (damageable / "google").exists()
+    with serving(damageable, "--tls") as (_, line):
         first = line["google"]
-        key = (tmp_path / "google" / "admin.json").read_bytes()
-    with serving(tmp_path) as (_, line):
+        key = (damageable / "google" / "admin.json").read_bytes()
+    with serving(damageable) as (_, line):
         assert "google" not in line
-    with serving(tmp_path, "--tls") as (_, line):
+    with serving(damageable, "--tls") as (_, line):
         assert line["google"] == first
-        assert (tmp_path / "google" / "admin.json").read_bytes() == key
+        assert (damageable / "google" / "admin.json").read_bytes() == key
 
 
-def test_keys_that_cannot_be_read_are_one_line(tmp_path):
-    with serving(tmp_path, "--tls"):
-        (tmp_path / "google" / "admin.json").write_text('{"private_key": "x"}')
-    argv = command(tmp_path, "--tls")
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (62, "")
-    assert done.stderr == f"error: cannot use the keys in {tmp_path / 'google'}: ValueError\n"
+def test_keys_that_cannot_be_read_are_one_line(damageable, refusal):
+    keys = damageable / "google"
+    keys.mkdir()
+    (keys / "admin.json").write_text('{"private_key": "x"}')
+    assert refusal(damageable, "--tls") == (62, f"cannot use the keys in {keys}: ValueError")
 
 
 def test_fixed_ports_are_consecutive(tmp_path):

@@ -29,5 +29,7 @@ def test_the_guard_refuses(storage_service, head):
 
 def test_the_guard_lets_programs_in(storage_service):
     head = f"GET /storage/v1/b?project=p HTTP/1.1\r\nHost: LocalHost:{storage_service.port}\r\n"
-    reply = storage_service.raw(head.encode() + b"Sec-Fetch-Site: none\r\nConnection: close\r\n\r\n")
+    reply = storage_service.raw(
+        head.encode() + b"Sec-Fetch-Site: none\r\nConnection: close\r\n\r\n"
+    )
     assert reply.startswith(b"HTTP/1.1 200 ")

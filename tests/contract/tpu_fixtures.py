@@ -12,7 +12,7 @@ from localsim.cloud.scenario import Scenario
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory) -> Iterator[Service]:
+def served_tpu(tmp_path_factory) -> Iterator[Service]:
     """One server for the session."""
     path = tmp_path_factory.mktemp("cloud") / "state.sqlite"
     with serving(path, clock=Clock(manual_start_s=START_S), scenario=Scenario()) as found:
@@ -20,10 +20,10 @@ def served(tmp_path_factory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def service(served) -> Service:
+def service(served_tpu) -> Service:
     """An empty cloud with a manual clock and the default scenario."""
-    served.behave()
-    return served
+    served_tpu.behave()
+    return served_tpu
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def client(service) -> tpu_v2.TpuClient:
 
 
 @pytest.fixture(scope="session")
-def open_doors(served) -> Iterator[dict[str, Door]]:
+def open_doors(served_tpu) -> Iterator[dict[str, Door]]:
     """Every client of every version, on one server."""
-    ports = (served.grpc_port, served.rest_port)
+    ports = (served_tpu.grpc_port, served_tpu.rest_port)
     with doors(Endpoint(*(f"127.0.0.1:{port}" for port in ports))) as found:
         yield found
 

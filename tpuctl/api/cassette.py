@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from tpuctl.errors import ConflictError, DamagedStateError, LocalIOError
 
@@ -25,11 +26,15 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"projects/(?!\d)[^/\s'\"?]+"), f"projects/{PROJECT}"),
     (re.compile(r"\bservice-\d+@"), f"service-{PROJECT_NUMBER}@"),
     (
-        re.compile(r"(?<![\w.+-])(?!service-\d+@)[\w.+-]+@[\w-]+(\.[\w-]+)+"),
+        re.compile(r"(?<![\w.+-])(?!service-\d+@)[\w.+-]+(?:@|%40)[\w-]+(\.[\w-]+)+"),
         f"{REDACTED}@example.com",
     ),
-    (re.compile(r"([?&](?:key|access_token|oauth_token|quotaUser)=)[^&\s]+"), rf"\1{REDACTED}"),
+    (re.compile(r"\b((?:resource|in|for) project )(?!\d)[\w-]+"), rf"\1{PROJECT}"),
+    (re.compile(r"\b((?:resource|in|for) project )\d+"), rf"\g<1>{PROJECT_NUMBER}"),
+    (re.compile(r"\bya29\.[\w.-]+|\beyJ[\w-]+\.[\w-]+\.[\w-]+|\bAIza[\w-]{35}"), REDACTED),
 )
+_PARAMETER = re.compile(r"([?&]([^=&\s]+)=)[^&\s]+")
+_PRIVATE_PARAMETERS = frozenset({"key", "access_token", "oauth_token", "quotaUser"})
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 _PRIVATE = re.compile(r"10\.|127\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.")
 _PRIVATE_MAPS = frozenset({"labels", "metadata"})
@@ -113,7 +118,7 @@ def _redacted_mapping(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     if value.keys() == {"namespace", "key", "value"}:
         public = value["namespace"] in _PUBLIC_NAMESPACES
         return {**value, "value": value["value"] if public else REDACTED}
-    return {key: redacted(item, key) for key, item in value.items()}
+    return {_without_names(key): redacted(item, key) for key, item in value.items()}
 
 
 def _hidden(value: Any) -> Any:
@@ -123,7 +128,13 @@ def _hidden(value: Any) -> Any:
 def _without_names(text: str) -> str:
     for pattern, substitute in _SUBSTITUTIONS:
         text = pattern.sub(substitute, text)
+    text = _PARAMETER.sub(_parameter_hidden, text)
     return _ADDRESS.sub(_public_address_hidden, text)
+
+
+def _parameter_hidden(found: re.Match[str]) -> str:
+    is_private = unquote(found[2]).removeprefix("$") in _PRIVATE_PARAMETERS
+    return f"{found[1]}{REDACTED}" if is_private else found[0]
 
 
 def _public_address_hidden(found: re.Match[str]) -> str:

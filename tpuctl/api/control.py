@@ -3,10 +3,11 @@
 import http.client
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from tpuctl.api.explain import sentence
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
 
 TIMEOUT_S = 30.0
@@ -18,11 +19,15 @@ class ControlApi:
     """Preempt, reset, faults and the clock of one simulated cloud."""
 
     endpoint: str
-    token: str
+    token: str = field(repr=False)
 
     def preempt(self, node: str, zone: str, notice_s: float | None) -> None:
         """Take a node away after `notice_s` seconds; None draws the notice from the scenario."""
-        self._post("/preempt", {"node": node, "zone": zone, "notice_s": notice_s})
+        try:
+            self._post("/preempt", {"node": node, "zone": zone, "notice_s": notice_s})
+        except (NotFoundError, PreconditionError) as error:
+            error.hint = "run: tpuctl node list"
+            raise
 
     def advance(self, seconds: float) -> float:
         """Move the simulated clock ahead, wait for what follows, and return the new time."""
@@ -75,6 +80,6 @@ class ControlApi:
             connection.close()
         if reply.status != 200:
             kind = BY_STATUS.get(reply.status, TransientError)
-            raise kind(str(document.get("error", reply.reason)))
+            raise kind(sentence(str(document.get("error", reply.reason))))
         found: Mapping[str, Any] = document
         return found

@@ -258,6 +258,8 @@ def explained(status: Status, about: About) -> TpuctlError:
         match = _match(row, status, said)
         if match is not None:
             why = f"{row.cause}: " if row.cause else ""
+            if row.kind is StockoutError:  # the hint has the other zones
+                text = text.partition("; ")[0]
             hint = row.hint(about, match) or about.hint
             return _noted(row.kind(f"{about.subject}: {why}{text}", hint=hint), status)
     kind = BY_CODE.get(status.code, TransientError)

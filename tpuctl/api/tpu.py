@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -134,7 +134,10 @@ class TpuApi:
         return views.queued_resource(reply)
 
     def describe_queued_resource(self, zone: str, name: str) -> QueuedResource:
-        """One request with what v2 does not tell: best effort, and, told by JSON, flex-start."""
+        """One request with what v2 does not tell: best effort, and, told by JSON, flex-start.
+
+        UNKNOWN where JSON cannot be had: a request can be looked at and deleted all the same.
+        """
         path = self._path(zone, "queuedResources", name)
         request = {"name": path}
         with self._about_request(zone, name):
@@ -142,10 +145,9 @@ class TpuApi:
             found = views.queued_resource(reply)
             if found.provisioning != Provisioning.ON_DEMAND:
                 return found
-            if self.rest is None:
-                return replace(found, provisioning=Provisioning.UNKNOWN)
-            with self._json() as rest:
-                return rest.get_queued_resource(path)
+        with suppress(UsageError, grpc.RpcError), self._json() as rest:
+            return rest.get_queued_resource(path)
+        return replace(found, provisioning=Provisioning.UNKNOWN)
 
     def flex_starts(self, zone: str = ALL_ZONES) -> frozenset[tuple[str, str]] | None:
         """Zone and name of the requests that are flex-start; None where JSON cannot be asked."""

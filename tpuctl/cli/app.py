@@ -55,6 +55,8 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             raise Interrupted from stop
+        except UnicodeEncodeError as error:  # bytes of the command line, which nobody can send
+            raise UsageError(f"{error.object[:100]!r} is not UTF-8") from error
         except BrokenPipeError:
             raise Exit(0) from None  # the reader of our output has seen enough, as `head` does
 
@@ -112,9 +114,6 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
             runtime.err.write(error.format_message() + "\n")
         else:
             runtime.output.failure(_usage(error))
-        return UsageError.exit_code
-    except UnicodeEncodeError as error:  # bytes of the command line, which nobody can send
-        runtime.output.failure(UsageError(f"{error.object[:100]!r} is not UTF-8"))
         return UsageError.exit_code
     except Exit as stop:
         return stop.exit_code

@@ -36,7 +36,9 @@ def create(
     limit_s = seconds(timeout) if timeout else None
     spec = slices.spec(runtime, name)
     slices.say_price(runtime, spec)
-    ready = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
+    look = f"tpuctl node describe {name} --zone {spec.zone}"
+    with slices.asking(runtime, f"node {name!r}", look):
+        ready = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
     slices.goes_on(runtime, spec, f"tpuctl node delete {name} --zone {spec.zone}")
     if no_wait:
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from tpuctl.cli.output import Moment, Output, Usd
+from tpuctl.cli.output import Moment, Output, Usd, printable
 from tpuctl.models.node import LOST_STATES, ListedNode, Maintenance, Node, NodeState, Symptom
 from tpuctl.operations import cost
 from tpuctl.operations.startup_script import Outcome
@@ -107,4 +107,4 @@ def show(output: Output, found: Described) -> None:
             code = "" if each.exit_code is None else f" with {each.exit_code}"
             output.line(f"startup script of worker {each.worker_id}: {each.state}{code}")
             for line in each.output.splitlines():
-                output.line(f"[{each.worker_id}] {line}")
+                output.line(f"[{each.worker_id}] {printable(line)}")

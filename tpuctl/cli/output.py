@@ -33,12 +33,13 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Usd:
-    """Dollars: a number for programs, two or more digits for people."""
+    """Dollars: a number for programs; two digits for people, four when it is next to nothing."""
 
     amount: float
 
     def __str__(self) -> str:
-        return f"{self.amount:.2f}" if self.amount >= 0.1 else f"{self.amount:.4f}"
+        digits = 4 if 0 < self.amount < 0.1 else 2
+        return f"{self.amount:.{digits}f}"
 
 
 @dataclass
@@ -125,7 +126,7 @@ class Output:
 
     def failure(self, error: TpuctlError) -> None:
         """Print an error and what to do about it; in JSON on stderr too, with its reason."""
-        text = " ".join(str(error).split())
+        text = printable(" ".join(str(error).split()))
         if self.format == Format.JSON:
             found = {"error": text, "reason": error.reason, "exit_code": error.exit_code}
             self.err.write(json.dumps(found | ({"hint": error.hint} if error.hint else {})) + "\n")
@@ -192,7 +193,15 @@ def _date(day: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).strftime("%Y-%m-%d")
 
 
+def printable(text: str) -> str:
+    """The text on one line, with nothing in it that moves a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else " " if each.isspace() else "?" for each in text)
+
+
 CELLS: Mapping[type, Callable[[Any], str]] = {
+    str: printable,
     type(None): lambda _: "-",
     bool: lambda value: "yes" if value else "no",
     float: lambda value: f"{value:.4g}",

@@ -64,10 +64,12 @@ def create(ctx: typer.Context, name: Name) -> None:
     runtime = ctx.ensure_object(Runtime)
     spec = request_spec(runtime, name)
     slices.say_price(runtime, spec.node, spec.node_count or 1)
-    accepted = queued_resources.create(
-        runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
-    )
     node = spec.node
+    look = f"tpuctl qr describe {name} --zone {node.zone}"
+    with slices.asking(runtime, f"queued resource {name!r}", look):
+        accepted = queued_resources.create(
+            runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
+        )
     usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
     _goes_on(runtime, name, node.zone, None if usd is None else Usd(usd * (spec.node_count or 1)))
     runtime.output.items([accepted(Patience(sleep=runtime.sleep))], COLUMNS)
@@ -104,7 +106,7 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     _goes_on(runtime, name, request.zone, usd_per_hour(request))
     patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
     states = queued_resources.until_active(runtime.tpu, request, patience)
-    last = show_states(runtime, "queued resource", states)
+    last = show_states(runtime, "queued resource", _why_it_waits(runtime, states))
     runtime.output.items([last] if last else [], COLUMNS)
 
 
@@ -144,6 +146,19 @@ def delete(
         with working(runtime, f"deleting {name}"):
             done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+
+
+def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterator[QueuedResource]:
+    """The same states; what is waited for is told as soon as a state has been shown."""
+    for request in states:
+        yield request
+        after_s = request.valid_after_s
+        if after_s is not None and after_s > runtime.now():
+            runtime.output.note(f"it may not be granted before {Moment(after_s)}")
+        elif request.state == QueuedResourceState.WAITING_FOR_RESOURCES:
+            about = About("", QR, zone=request.zone, accelerator_type=request.accelerator_type)
+            others = f"; {found}" if (found := elsewhere(about)) else ""
+            runtime.output.note(f"no capacity yet: it waits in line, at no cost{others}")
 
 
 def _goes_on(runtime: Runtime, name: str, zone: str, usd: Usd | None) -> None:

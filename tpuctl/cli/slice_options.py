@@ -1,5 +1,7 @@
 """The options of everything that creates a slice, under gcloud's names: one table."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,7 +97,7 @@ TABLE: tuple[Row, ...] = (
         {
             "metavar": "source=DISK,mode=MODE",
             "multiple": True,
-            "help": "A disk to attach, read-write (the default) or read-only; repeatable.",
+            "help": "Attach projects/P/zones/Z/disks/D, read-write or read-only; repeatable.",
         },
     ),
     text("description", "TEXT", "What it is for."),
@@ -160,6 +162,15 @@ def say_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
         return
     usd = Usd(price.usd_per_hour * count)
     runtime.output.note(f"{what}: {usd} USD/h (list price of {price.as_of})")
+
+
+@contextmanager
+def asking(runtime: "Runtime", what: str, look: str) -> Iterator[None]:
+    """Around a call that asks for a slice: who interrupts it cannot know whether it was made."""
+    told = f"{what} may have been asked for; look: {look}"
+    runtime.goes_on.append(told)
+    yield
+    runtime.goes_on.remove(told)
 
 
 def goes_on(runtime: "Runtime", spec: NodeSpec | Node, end: str) -> None:

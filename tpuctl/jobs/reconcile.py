@@ -23,6 +23,7 @@ from tpuctl.models.job import (
     JobState,
     Outcome,
     Phase,
+    counted,
 )
 from tpuctl.models.node import NodeState
 from tpuctl.models.queued_resource import QueuedResourceState
@@ -128,7 +129,7 @@ def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
             ready_s=seen.now_s,
             worker_count=seen.worker_count,
         )
-        return _moved(record, ready, f"preparing {seen.worker_count} workers", seen)
+        return _moved(record, ready, f"preparing {counted(seen.worker_count)}", seen)
     return told(
         record, f"{record.zone}: queued resource {attempt.queued_resource} is {request}", seen.now_s
     )
@@ -149,7 +150,7 @@ def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
         return told(_replaced(record, stopping), f"stopping: {found.reason}", seen.now_s)
     if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
         running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
-        return _moved(record, running, f"running on {attempt.worker_count} workers", seen)
+        return _moved(record, running, f"running on {counted(attempt.worker_count)}", seen)
     silent = [report for report in attempt.workers if report.unreachable_s > 0]
     if silent:
         return told(record, f"worker {silent[0].worker_id} does not answer", seen.now_s)

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 from tpuctl.errors import CapacityError
 from tpuctl.jobs.observed import ABSENT, WITHDRAWN, Refusal
-from tpuctl.models.job import Attempt, AttemptState, JobRecord, Outcome, Phase, WorkerReport
+from tpuctl.models.job import (
+    Attempt,
+    AttemptState,
+    JobRecord,
+    Outcome,
+    Phase,
+    WorkerReport,
+    counted,
+)
 from tpuctl.models.node import LOST_STATES, NodeState
 from tpuctl.models.queued_resource import QueuedResourceState
 
@@ -84,7 +92,8 @@ def of_working(record: JobRecord, attempt: Attempt, now_s: float) -> Verdict | N
             return found
     done = [report for report in attempt.workers if report.closed and succeeded(report)]
     if len(done) == attempt.worker_count > 0:
-        return Verdict(Outcome.SUCCEEDED, f"all {attempt.worker_count} workers ended well")
+        every = "its worker" if len(done) == 1 else f"all {counted(len(done))}"
+        return Verdict(Outcome.SUCCEEDED, f"{every} ended well")
     return _overdue(record, attempt, now_s)
 
 

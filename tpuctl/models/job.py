@@ -241,6 +241,11 @@ class JobRecord:
         return newest.queued_resource if was_ready and keep else None
 
 
+def counted(workers: int) -> str:
+    """`1 worker`, `4 workers`."""
+    return f"{workers} worker{'s' * (workers != 1)}"
+
+
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """One line that a job's program printed."""

@@ -133,7 +133,9 @@ def _why_failed(request: QueuedResource, project: str, hint: str) -> TpuctlError
         return CapacityError(f"{subject}: no reason given", hint=hint)
     about = About(subject, QR, request.name, request.zone, project, request.accelerator_type)
     found = explained(Status(request.failure_code, request.failure), about)
-    if isinstance(found, TransientError):  # nothing tries it again
-        found = CapacityError(str(found), hint=elsewhere(about))
+    if isinstance(found, TransientError):  # but nothing tries it again
+        ran_out = request.valid_until_s is not None
+        found = CapacityError(str(found)) if ran_out else PreconditionError(str(found))
+        found.hint = elsewhere(about) if ran_out else None
     found.hint = f"{hint}; then {found.hint}" if found.hint else hint
     return found

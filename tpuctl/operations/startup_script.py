@@ -4,6 +4,7 @@ The metadata holds a wrapper around it (`startup_script.sh`), which puts the exi
 lines into the guest attributes of each worker, under `tpuctl/`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -21,6 +22,7 @@ LINES = 20
 BYTES = 4000
 MOST_BYTES = 256 * 1024 - 4096
 """A metadata value has 256 KiB, the wrapper included."""
+_CODE = re.compile(r"[0-9]{1,3}")
 _TEMPLATE = Path(__file__).with_name("startup_script.sh")
 _MARK = "# tpuctl: runs the script below"
 _CUT_OFF = " \n\v\f\t\r"
@@ -75,6 +77,6 @@ def _outcome(worker_id: int, told: Mapping[str, str]) -> Outcome:
     code = told.get(EXIT_CODE, "").strip()
     if not code:
         return Outcome(worker_id, NOT_STARTED)
-    if code.isdecimal():
+    if _CODE.fullmatch(code):
         return Outcome(worker_id, EXITED, int(code), told.get(OUTPUT, ""))
     return Outcome(worker_id, RUNNING)

@@ -37,6 +37,10 @@ def test_the_metadata_of_an_operation_is_no_map_of_secrets():
     assert cassette.redacted(operation) == operation
 
 
+def test_names_of_fields_are_hidden_too():
+    assert cassette.redacted({"ann@secret-lab.com": 1}) == {"redacted@example.com": 1}
+
+
 def test_guest_attributes_keep_host_keys_and_hide_the_rest():
     items = [
         {"namespace": "hostkeys", "key": "ssh-ed25519", "value": "AAAA"},
@@ -52,6 +56,11 @@ def test_guest_attributes_keep_host_keys_and_hide_the_rest():
         ("service-987@cloud-tpu.iam.gserviceaccount.com",) * 2,
         ("GET /v2/x?key=AIzaSECRET&alt=json", "GET /v2/x?key=redacted&alt=json"),
         ("/v2/x?pageSize=5&access_token=ya29.S", "/v2/x?pageSize=5&access_token=redacted"),
+        ("/v2/x?k%65y=S&$key=S", "/v2/x?k%65y=redacted&$key=redacted"),
+        ("/v2/x?nodeId=ann%40secret-lab.com", "/v2/x?nodeId=redacted@example.com"),
+        ("denied on resource project secret-lab.", "denied on resource project recorded-project."),
+        ("never used in project 555 before", "never used in project 987 before"),
+        ("refused: ya29.a0-S_x and eyJhbGc.eyJpc3M.c2ln", "refused: redacted and redacted"),
         ("runtime v2-alpha-tpuv5-lite", "runtime v2-alpha-tpuv5-lite"),
     ],
 )

@@ -3,7 +3,8 @@
 import pytest
 from google.auth.exceptions import RefreshError, TransportError
 
-from tpuctl.api.credentials import REFRESH_S, Tokens
+from tpuctl.api.credentials import REFRESH_S, Tokens, tokens
+from tpuctl.config import Context
 from tpuctl.errors import CredentialsError, TransientError
 
 
@@ -64,6 +65,13 @@ def test_refused_credentials_are_no_reason_to_try_again():
     with pytest.raises(CredentialsError, match="Invalid JWT Signature") as caught:
         applied(tokens)
     assert (caught.value.exit_code, caught.value.hint) == (20, "fix it")
+
+
+def test_a_key_file_that_is_not_there_is_named(tmp_path):
+    path = str(tmp_path / "key.json")
+    with pytest.raises(CredentialsError, match="No such file or directory") as caught:
+        tokens(Context("lab", "demo", "us-west4-a", "b", credentials=path))
+    assert caught.value.hint == f"check the key file {path}"
 
 
 def test_a_token_endpoint_that_is_silent_is_transient():

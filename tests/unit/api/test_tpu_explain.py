@@ -225,8 +225,8 @@ ROWS = [
         "create node 'n1': Resource",
         "look",
     ),
-    (Status(14, "connection reset"), CREATE, TransientError, "create node 'n1': conn", "look"),
-    (Status(2, ""), CREATE, TransientError, "create node 'n1': code 2", "look"),
+    (Status(14, "connection reset"), CREATE, TransientError, "create node 'n1': conn", "run it"),
+    (Status(2, ""), CREATE, TransientError, "create node 'n1': code 2", "run it again"),
 ]
 
 

@@ -59,6 +59,14 @@ def test_a_long_sleep_ends_before_timestamps_do(real):
     assert Clock(last=asleep).now() == 5000 + clocks.MOST_S
 
 
+def test_time_ends_before_timestamps_do(real):
+    clock = Clock(scale=1e308)
+    real.now += 1e10
+    assert clock.now() == clocks.LATEST_S
+    with pytest.raises(ValueError, match="beyond the year 9000"):
+        clock.advance(1)
+
+
 def test_what_the_clock_was_advanced_by_is_on_disk_at_once(tmp_path):
     async def test():
         async with world_of(tmp_path) as (world, _):

@@ -133,9 +133,11 @@ def test_a_script_that_metadata_cannot_hold_is_refused():
 def test_what_the_workers_told_as_outcomes():
     code, output = startup_script.EXIT_CODE, startup_script.OUTPUT
     told = [{code: "0", output: "done\n"}, {code: "3"}, {code: "running", output: "old"}, {}]
+    told.append({code: "9" * 5000})  # any program of a worker can PUT it
     assert outcomes(told) == [
         Outcome(0, "exited", 0, "done\n"),
         Outcome(1, "exited", 3),
         Outcome(2, "running"),
         Outcome(3, "not started"),
+        Outcome(4, "running"),
     ]

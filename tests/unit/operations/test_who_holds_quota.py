@@ -1,6 +1,7 @@
 """A refusal for want of quota says who holds it, and what to delete."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,12 @@ def test_v5p_counts_in_tensorcores():
     wanted = Wanted("v5p-8", "us-east5-a", "on-demand")
     api = Api([node("p", accelerator_type="v5p-8", zone="us-east5-a", tier="on-demand")])
     assert "(8 of 48 TensorCores in use" in str(refused(api, wanted=wanted))
+
+
+def test_a_request_that_failed_for_want_of_quota_holds_none():
+    failure = "Quota limit 'IN_USE_ADDRESSES' has been exceeded. Limit: 8 in region us-west4."
+    api = Api([node("alive")], [replace(request("refused", "FAILED"), failure=failure)])
+    assert str(refused(api)).endswith("(16 of 48 chips in use: node 'alive' (16, READY))")
 
 
 def test_without_holders_there_is_only_more_quota_to_ask_for():

@@ -86,6 +86,15 @@ def test_reserved_slices_come_from_the_reservation_alone(rigged):
     assert rig.node().spec.scheduling.reservation_name == MINE
 
 
+def test_reservations_are_listed_page_by_page_or_all_at_once(rigged):
+    rig = rigged(reservations=[{**RESERVED, "name": name} for name in "abc"])
+    first = rig.cloud.list_reservations(ZONE, 1)
+    rest = rig.cloud.list_reservations(ZONE, 0, first.next_token)
+    names = [each.name[-1] for each in (*first.items, *rest.items)]
+    assert (names, rest.next_token) == (["a", "b", "c"], "")
+    assert len(rig.cloud.list_reservations(ZONE).items) == 3
+
+
 def test_a_reservation_that_is_too_small_is_failed_precondition(rigged):
     rig = rigged(reservations=[{**RESERVED, "slices": 1}])
     assert outcome(rig, "a", Scheduling(reserved=True)) == ""

@@ -119,6 +119,7 @@ def test_lists_over_all_zones_name_those_that_do_not_answer(rigged):
         rig.cloud.list_accelerator_types,
         rig.cloud.list_runtime_versions,
         rig.cloud.list_operations,
+        rig.cloud.list_reservations,
     ):
         page = listing(everywhere)
         assert page.unreachable == (ZONE,)

@@ -1,0 +1,33 @@
+"""A worker that has not read our key yet is asked again, for a while."""
+
+import asyncio
+
+import pytest
+
+from tpuctl.api import shell
+from tpuctl.api.shell import NotAdmittedError, patient_shell
+
+
+def logging_in(monkeypatch, refusals, patience_s=60.0):
+    """Log in to a worker that refuses so often; what came of it, and the refusals left."""
+    left = list(range(refusals))
+
+    async def open_shell(worker, access, *, host_key):
+        if left:
+            left.pop()
+            raise NotAdmittedError("worker 0: Permission denied")
+        return f"shell of {worker}"
+
+    monkeypatch.setattr(shell, "open_shell", open_shell)
+    monkeypatch.setattr(shell, "KEYS_PAUSE_S", 0.0)
+    monkeypatch.setattr(shell, "KEYS_S", patience_s)
+    return asyncio.run(patient_shell("w0", None, host_key=None)), left
+
+
+def test_it_is_let_in_once_the_key_is_known(monkeypatch):
+    assert logging_in(monkeypatch, refusals=3) == ("shell of w0", [])
+
+
+def test_a_worker_that_never_knows_it_is_an_error(monkeypatch):
+    with pytest.raises(NotAdmittedError, match="Permission denied"):
+        logging_in(monkeypatch, refusals=3, patience_s=-1.0)
