@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import platformdirs
 
@@ -19,6 +20,7 @@ APPLICATION_DEFAULT = "application-default"
 GOOGLE_TPU = "tpu.googleapis.com:443"
 GOOGLE_TPU_REST = "https://tpu.googleapis.com"
 GOOGLE_STORAGE = "https://storage.googleapis.com"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
 TPU_OVERRIDE = f"{REDIRECTING_PREFIX}TPU"
@@ -165,6 +167,27 @@ def refuse_redirected(context: Context, environ: Mapping[str, str]) -> None:
                 f"{variable} is set while context {context.name!r} uses real credentials",
                 hint=f"run: unset {variable}",
             )
+
+
+def refuse_in_the_clear(context: Context) -> None:
+    """Credentials leave this machine through TLS alone. Raises RefusedError."""
+    if context.credentials == ANONYMOUS:
+        return
+    for url in (context.tpu_rest_endpoint, context.storage_endpoint):
+        try:
+            found = urlsplit(url)
+            is_safe = found.hostname and found.port != 0 and _is_private(found)
+        except ValueError:  # a port that is none
+            is_safe = False
+        if not is_safe:
+            raise RefusedError(
+                f"{url!r} is not the https:// URL of a host, and credentials would be sent to it",
+                hint=f"repair the endpoints of context {context.name!r}",
+            )
+
+
+def _is_private(found: SplitResult) -> bool:
+    return found.scheme == "https" or (found.scheme == "http" and found.hostname in LOOPBACK)
 
 
 def unrecorded(environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ nothing else. gRPC for Python does not show a handler the `:authority` that a cl
 `host` sent in its place; so what a browser cannot hide is refused instead (guard.py).
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NoReturn
 
@@ -54,6 +55,8 @@ def _calling(world: World, method: Method) -> Behaviour:
         except ConnectionDroppedError:
             # One call cannot close a connection that others share; this is what a client of gRPC
             # is told when its connection is closed.
+            return await _abort(context, grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        except asyncio.CancelledError:  # the client has gone, or this server ends
             return await _abort(context, grpc.StatusCode.UNAVAILABLE, "Socket closed")
         except Exception as error:  # noqa: BLE001 (the last resort of a call, shown on stderr)
             return await _abort(context, *grpc_error(refusal(error)))

@@ -74,10 +74,11 @@ def test_without_credentials_the_fix_is_printed(offline, no_credentials):
 
 
 def test_a_bad_key_file_is_named(offline, tmp_path):
-    (tmp_path / "key.json").write_text("{}")
-    result = offline(*CREATE, "--credentials", str(tmp_path / "key.json"))
-    assert result.code == 20
-    assert result.err.endswith(f"hint: check the key file {tmp_path / 'key.json'}\n")
+    for text in ("{}", "[" * 100_000):
+        (tmp_path / "key.json").write_text(text)
+        result = offline(*CREATE, "--credentials", str(tmp_path / "key.json"))
+        assert result.code == 20
+        assert result.err.endswith(f"hint: check the key file {tmp_path / 'key.json'}\n")
 
 
 def test_an_unknown_zone_is_named_before_anything_is_asked(offline):
@@ -96,10 +97,24 @@ def test_a_missing_bucket_is_named_with_the_line_that_makes_it(cloud, offline):
     )
 
 
+def test_what_cannot_be_a_bucket_is_refused(cloud, offline):
+    result = offline(*local_like(cloud, bucket="-x"))
+    assert result.code == 2
+    assert "'-x' cannot be a bucket: Bucket names must start" in result.err
+
+
 def test_a_project_that_is_not_ours_is_refused_with_the_line_that_enables_it(cloud, offline):
     result = offline(*local_like(cloud, project="somebody-elses"))
     assert result.code == 21
     assert "gcloud services enable tpu.googleapis.com --project=somebody-elses" in result.err
+
+
+@pytest.mark.parametrize("option", ["--tpu-rest-endpoint", "--storage-endpoint"])
+@pytest.mark.parametrize("url", ["http://evil.example", "ftp://x", "x", "https://", "http://a:b"])
+def test_credentials_are_not_sent_in_the_clear(offline, option, url):
+    result = offline(*CREATE, option, url)
+    assert result.code == 80
+    assert result.err.startswith(f"error: {url!r} is not the https:// URL of a host")
 
 
 @pytest.mark.parametrize(

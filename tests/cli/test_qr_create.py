@@ -109,6 +109,16 @@ def test_ctrl_c_in_a_reset_says_what_goes_on(tpuctl, at_home):
     assert "queued resource 'q1' goes on at 19.20 USD/h when ACTIVE; end it with: " in result.err
 
 
+def test_who_waits_is_told_what_for(tpuctl, at_home):
+    tpuctl("local", "fault", "capacity * *: 0")
+    tpuctl(*CREATE)
+    waiting = tpuctl("qr", "wait", "q1", "--timeout", "1s").err
+    assert "\nno capacity yet: it waits in line, at no cost; v5litepod-16 is also in us-" in waiting
+    tpuctl("qr", "create", "q2", "-t", "v5litepod-4", "--valid-after-time", NEXT_DECADE)
+    later = tpuctl("qr", "wait", "q2", "--timeout", "1s").err
+    assert f"it may not be granted before {NEXT_DECADE}\n" in later
+
+
 def test_a_node_id_that_is_taken_is_said_to_be(tpuctl):
     tpuctl("node", "create", "n1", "-t", "v5litepod-4")
     result = tpuctl(*CREATE, "--node-id", "n1")

@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from localsim.__main__ import main
@@ -156,6 +157,21 @@ def refusal(monkeypatch, capsys):
         return code, err[7:-1]
 
     return refusal
+
+
+def test_a_call_under_way_ends_with_the_server_which_says_nothing_about_it(tmp_path):
+    scenario = tmp_path / "slow.yaml"
+    scenario.write_text("faults: ['ListNodes: latency 1000s']\n")
+    with (
+        serving(tmp_path / "state", "--scenario", str(scenario)) as (process, line),
+        grpc.insecure_channel(line["tpu_grpc"]) as channel,
+    ):
+        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/ListNodes").future(b"", timeout=60)
+        while not get(f"{line['control']}/faults", token(line))["faults"][0]["met"]:
+            pass
+        process.terminate()
+        _, error = process.communicate(timeout=30)
+    assert (call.code(), error) == (grpc.StatusCode.UNAVAILABLE, "")
 
 
 def test_time_goes_on_after_kill_9_and_never_back(tmp_path):

@@ -11,6 +11,8 @@ from tpuctl.errors import CredentialsError, TransientError
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 LOGIN_HINT = "run: gcloud auth application-default login"
+AGAIN_HINT = "check the network, then run it again"
+UNTRUSTED_HINT = "set REQUESTS_CA_BUNDLE to the certificate of its authority"
 ON_GOOGLE = Path("/sys/class/dmi/id/product_name")
 REFRESH_S = 20.0
 REFRESH_TRIES = 3
@@ -46,7 +48,9 @@ class Tokens:
             with _persistent_session() as session:
                 self._credentials.refresh(_request(session, timeout_s))
         except TransportError as error:
-            raise TransientError(f"cannot get an access token: {first_line(error)}") from error
+            text = first_line(error)
+            hint = UNTRUSTED_HINT if "CERTIFICATE_VERIFY_FAILED" in text else AGAIN_HINT
+            raise TransientError(f"cannot get an access token: {text}", hint=hint) from error
         except GoogleAuthError as error:
             raise CredentialsError(
                 f"the credentials are refused: {first_line(error)}", hint=self._hint
@@ -76,7 +80,7 @@ def tokens(context: Context) -> Tokens | None:
             context.credentials, scopes=SCOPES
         )
         return Tokens(key, hint)
-    except (GoogleAuthError, OSError, ValueError) as error:
+    except (GoogleAuthError, OSError, ValueError, RecursionError) as error:
         raise CredentialsError(
             f"cannot use the credentials of context {context.name!r}: {first_line(error)}",
             hint=hint,

@@ -9,8 +9,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tpuctl import catalog
-from tpuctl.api.next_step import QR, About, by_state, elsewhere, grant, permission, reservations
+from tpuctl.api.next_step import (
+    QR,
+    About,
+    by_state,
+    elsewhere,
+    grant,
+    nearest_zones,
+    permission,
+    reservations,
+)
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -177,7 +185,7 @@ TABLE: tuple[Row, ...] = (
         UsageError,
         r"(?:zone|location) ['\"]?([\w-]+)['\"]? "
         r"(?:is )?(?:not supported|unknown|invalid|not valid)",
-        lambda _, match: _nearest_zones(match.group(1)),
+        lambda _, match: nearest_zones(match.group(1)),
         INVALID,
         NOT_FOUND,
     ),
@@ -239,13 +247,7 @@ TABLE: tuple[Row, ...] = (
         EXISTS,
     ),
     _row("somebody was faster", PreconditionError, r"", "run it again", ABORTED),
-    _row(
-        "",
-        PermissionDeniedError,
-        r"",
-        lambda about, match: permission(about, match.string),
-        DENIED,
-    ),
+    _row("", PermissionDeniedError, r"", lambda about, m: permission(about, m.string), DENIED),
     _row("", CredentialsError, r"", "run: gcloud auth application-default login", UNAUTHENTICATED),
 )
 
@@ -293,9 +295,3 @@ def _noted(error: TpuctlError, status: Status) -> TpuctlError:
     told = f" {status.reason} {dict(status.metadata)}" if status.reason else ""
     error.add_note(f"the API said: code {status.code}{told}: {status.message}")
     return error
-
-
-def _nearest_zones(zone: str) -> str:
-    near = catalog.nearest(zone, catalog.zones())
-    question = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{question}run: tpuctl catalog zones"

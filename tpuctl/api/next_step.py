@@ -87,7 +87,17 @@ def reservations(about: About) -> str:
     return f"run: gcloud alpha compute tpus reservations list{about.in_zone}{about.of_project}"
 
 
+def nearest_zones(zone: str) -> str:
+    """The zones that may have been meant."""
+    near = catalog.nearest(zone, catalog.zones())
+    question = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{question}run: tpuctl catalog zones"
+
+
 def by_state(about: About, state: str) -> str:
     """What ends a state that refuses a change."""
     verb = NEXT_VERB[about.noun].get(state, "wait")
-    return f"run: tpuctl {about.noun} {verb} {about.name}{about.in_zone}"
+    command = f"run: tpuctl {about.noun} {verb} {about.name}{about.in_zone}"
+    if about.noun == QR and state == "PROVISIONING":
+        return f"{command}; or give it up: tpuctl node delete NODE --node-only{about.in_zone}"
+    return command

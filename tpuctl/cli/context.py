@@ -94,6 +94,7 @@ def create(
         dialer,
     )
     config.refuse_redirected(context, config.unrecorded(runtime.environ))
+    config.refuse_in_the_clear(context)
     if context.zone not in catalog.zones():
         near = catalog.nearest(context.zone, catalog.zones())
         raise unknown(catalog.UnknownError("zone", context.zone, near))

@@ -1,10 +1,12 @@
 """`tpuctl queued-resource ...` (`qr`): slices that wait for capacity."""
 
 import uuid
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
 
+from tpuctl.api.next_step import QR, About, elsewhere
 from tpuctl.cli import slice_options as slices
 from tpuctl.cli.options import Noun
 from tpuctl.cli.output import Moment, Usd
@@ -12,7 +14,7 @@ from tpuctl.cli.progress import show_states, working
 from tpuctl.cli.request_options import RequestVerb, request_spec
 from tpuctl.cli.runtime import Runtime
 from tpuctl.models.duration import seconds
-from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource
+from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations import cost, queued_resources
 from tpuctl.operations.tiers import told_apart
 from tpuctl.operations.wait import Patience

@@ -71,6 +71,7 @@ class Runtime:
         context = self.config.contexts.get(name) or self._local(name)
         context = replace(context, **self._overrides())
         config.refuse_redirected(context, config.unrecorded(self.environ))
+        config.refuse_in_the_clear(context)
         return context
 
     @cached_property

@@ -61,8 +61,11 @@ class BucketStore:
             raise UsageError(f"{url!r} names no bucket", hint="write gs://BUCKET/PREFIX")
         self._prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
         self._url = f"gs://{name}/{self._prefix}".rstrip("/")
-        with translated(self._url):
-            self._bucket = (storage.Client() if client is None else client).bucket(name)
+        try:
+            with translated(self._url):
+                self._bucket = (storage.Client() if client is None else client).bucket(name)
+        except ValueError as error:
+            raise UsageError(f"{name!r} cannot be a bucket: {error}") from error
 
     @property
     def url(self) -> str:

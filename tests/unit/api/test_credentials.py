@@ -75,5 +75,9 @@ def test_a_key_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_token_endpoint_that_is_silent_is_transient():
-    with pytest.raises(TransientError, match="cannot get an access token: no route"):
+    with pytest.raises(TransientError, match="cannot get an access token: no route") as caught:
         applied(Tokens(Source(TransportError("no route")), "hint"))
+    assert caught.value.hint == "check the network, then run it again"
+    with pytest.raises(TransientError) as caught:
+        applied(Tokens(Source(TransportError("[SSL: CERTIFICATE_VERIFY_FAILED]")), "hint"))
+    assert "REQUESTS_CA_BUNDLE" in caught.value.hint

@@ -202,7 +202,8 @@ ROWS = [
         REQUEST,
         PreconditionError,
         "its state does not allow it",
-        "run: tpuctl qr wait q1 --zone us-west4-a",
+        "run: tpuctl qr wait q1 --zone us-west4-a; or give it up: "
+        "tpuctl node delete NODE --node-only --zone us-west4-a",
     ),
     (
         Status(9, "Stopping 'n1' is not supported: it has more than one worker."),

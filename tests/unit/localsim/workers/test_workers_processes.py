@@ -2,6 +2,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,15 +49,18 @@ def test_a_process_is_known_by_the_marker_it_inherited():
         assert row_of(process).worker == "0123456789abcdef-2"
 
 
-def heed_the_hang_up():
-    """Whoever runs the tests may ignore it, and a shell cannot take that back."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+HEEDING = (
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Whoever runs the tests may ignore the hang-up, and a shell cannot take that back."""
 
 
 @pytest.mark.parametrize(("trap", "ignores"), [("trap '' HUP;", True), ("", False)])
 def test_whether_a_process_ignores_the_hang_up(trap: str, *, ignores: bool):
-    argv = ["/bin/sh", "-c", f"{trap} echo ready; exec sleep 1000"]
-    with child(argv, preexec_fn=heed_the_hang_up) as process:
+    script = f"{trap} echo ready; exec sleep 1000"
+    argv = [sys.executable, "-c", HEEDING, "/bin/sh", "-c", script]
+    with child(argv) as process:
         assert row_of(process).ignores_hangup is ignores
 
 
