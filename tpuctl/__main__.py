@@ -5,17 +5,19 @@ import sys
 import tempfile
 import traceback
 
-from tpuctl.cli import app
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line and leave at once: tearing grpc down would cost 25 ms a command."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it tells people about goaways otherwise
-    app.install_signals()
     try:
+        from tpuctl.cli import app  # Ctrl-C may come while it loads
+
+        app.install_signals()
         code = app.main()
     except KeyboardInterrupt:
-        code = app.INTERRUPTED
+        code = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last resort: nobody above can handle it
         code = report_bug(error)
     try:

@@ -215,7 +215,10 @@ def test_a_request_that_is_provisioning_cannot_be_deleted_yet(tpuctl, cloud):
     result = tpuctl("qr", "delete", "q1", "--force", "--yes")
     assert result.code == 12
     assert "its state does not allow it: " in result.err
-    assert result.err.splitlines()[-1] == "hint: run: tpuctl qr wait q1 --zone us-west4-a"
+    assert result.err.splitlines()[-1] == (
+        "hint: run: tpuctl qr wait q1 --zone us-west4-a; or give it up: "
+        "tpuctl node delete NODE --node-only --zone us-west4-a"
+    )
 
 
 @pytest.mark.parametrize(
