@@ -120,7 +120,7 @@ def test_proxies_of_the_environment_are_not_asked(cloud, node):
 
 
 def test_a_bug_is_one_line_and_a_file():
-    code = "from tpuctl.cli import app; import tpuctl.__main__ as m; app.main = lambda: 1 / 0; m.main()"
+    code = "import tpuctl.__main__ as m, tpuctl.cli.app as a; a.main = lambda: 1 / 0; m.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     error, hint = done.stderr.splitlines()
     assert done.returncode == 1
