@@ -55,7 +55,7 @@ def test_a_preempted_request_is_suspended_and_says_so(tpuctl):
     tpuctl("local", "preempt", "q1", "--no-notice")
     result = tpuctl("qr", "wait", "q1")
     assert result.code == 31
-    assert "queued resource 'q1' is SUSPENDED" in result.err
+    assert "queued resource 'q1' is SUSPENDED: its node was taken away" in result.err
     assert tpuctl("qr", "delete", "q1", "--yes").code == 0
     assert tpuctl("node", "list").out == ""
 

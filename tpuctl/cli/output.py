@@ -213,7 +213,7 @@ CELLS: Mapping[type, Callable[[Any], str]] = {
 
 
 def _cell(value: Any) -> str:
-    return CELLS.get(type(value), str)(value)
+    return CELLS.get(type(value), str)(value) or "-"
 
 
 def _row(item: T, columns: Columns[T]) -> Any:

@@ -31,6 +31,7 @@ from tpuctl.operations.wait import Patience
 if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
 
+SUSPENDED_BY = {"SERVICE": ": its node was taken away", "USER": ": its node was deleted"}
 NEEDS_FORCE = frozenset({QueuedResourceState.ACTIVE})
 
 
@@ -121,7 +122,8 @@ def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
 def _raise_if_ended(request: QueuedResource, project: str) -> None:
     hint = f"run: tpuctl qr delete {request.name} --zone {request.zone}"
     if request.state == QueuedResourceState.SUSPENDED:
-        raise PreemptedError(f"queued resource {request.name!r} is SUSPENDED", hint=hint)
+        why = SUSPENDED_BY.get(request.initiator, "")
+        raise PreemptedError(f"queued resource {request.name!r} is SUSPENDED{why}", hint=hint)
     if request.state == QueuedResourceState.FAILED:
         raise _why_failed(request, project, hint)
 
