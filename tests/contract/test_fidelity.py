@@ -21,6 +21,7 @@ PAGE = (TESTS.parent / "docs" / "localsim.md").read_text("utf-8")
 SOURCES = ("observed: ", "documented: page ")
 NEIGHBOURS = ("compute.", "serviceusage.", "cloudresourcemanager.")
 KINDS = ("faithful", "simplified", "absent")
+EVIDENCE = ("observed", "documented", "assumed")
 
 
 class Row(NamedTuple):
@@ -60,9 +61,12 @@ STORAGE = {row.method: row for row in ROWS if row.method.startswith("storage.")}
 
 
 def test_the_first_line_counts_the_rows():
-    counts = [sum(row.kind == kind for row in ROWS) for kind in KINDS]
-    told = "{} rows: {} faithful, {} simplified, {} absent.".format(len(ROWS), *counts)
-    assert section().splitlines()[0] == told
+    kinds = [sum(row.kind == kind for row in ROWS) for kind in KINDS]
+    evidence = [sum(row.evidence.startswith(each) for row in ROWS) for each in EVIDENCE]
+    told = (
+        "{} rows: {} faithful, {} simplified, {} absent; {} observed, {} documented, {} assumed."
+    )
+    assert section().splitlines()[0] == told.format(len(ROWS), *kinds, *evidence)
 
 
 def test_no_line_of_a_table_is_overlooked():
