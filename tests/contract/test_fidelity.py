@@ -63,9 +63,7 @@ STORAGE = {row.method: row for row in ROWS if row.method.startswith("storage.")}
 def test_the_first_line_counts_the_rows():
     kinds = [sum(row.kind == kind for row in ROWS) for kind in KINDS]
     evidence = [sum(row.evidence.startswith(each) for row in ROWS) for each in EVIDENCE]
-    told = (
-        "{} rows: {} faithful, {} simplified, {} absent; {} observed, {} documented, {} assumed."
-    )
+    told = "{} rows: {} faithful, {} simplified, {} absent; {} observed, {} documented, {} assumed."
     assert section().splitlines()[0] == told.format(len(ROWS), *kinds, *evidence)
 
 
