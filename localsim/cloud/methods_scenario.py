@@ -7,10 +7,29 @@ from typing import Any
 
 from localsim.cloud import capacity, due
 from localsim.cloud.conditions import Standing
+from localsim.cloud.errors import CloudError, Code, ErrorInfo
 from localsim.cloud.events import BootSlice, Event
 from localsim.cloud.faults import Fault, LateKeys, NeverBoots, UnreachableZone, Verdict
 from localsim.cloud.methods import Methods
 from localsim.cloud.scenario import Scenario
+
+_SERVICE = "tpu.googleapis.com"
+_CONSOLE = "https://console.developers.google.com"
+_DOORS = (
+    (
+        "tpu_api",
+        "SERVICE_DISABLED",
+        "Cloud TPU API has not been used in project {number} before or it is disabled. Enable it "
+        f"by visiting {_CONSOLE}/apis/api/{_SERVICE}/overview?project={{number}} then retry.",
+    ),
+    (
+        "billing",
+        "BILLING_DISABLED",
+        "This API method requires billing to be enabled. Please enable billing on project "
+        f"#{{number}} by visiting {_CONSOLE}/billing/enable?project={{number}} then retry.",
+    ),
+)
+"""What a project needs, in the order in which it is asked: setting, reason, Google's sentence."""
 
 
 class ScenarioMethods(Methods):
@@ -49,6 +68,21 @@ class ScenarioMethods(Methods):
         with self._state.change():
             self._state.conditions.clear_faults()
             self._follow_scenario()
+
+    def require_open(self) -> None:
+        """Raises CloudError while the project may not use Cloud TPU at all."""
+        for setting, reason, sentence in _DOORS:
+            if getattr(self.scenario, setting) != "enabled":
+                consumer = f"projects/{self._project.number}"
+                about = {"consumer": consumer, "service": _SERVICE}
+                info = ErrorInfo(reason, "googleapis.com", about)
+                message = sentence.format(number=self._project.number)
+                raise CloudError(Code.PERMISSION_DENIED, message, info)
+
+    def enable_api(self) -> None:
+        """Enable Cloud TPU for the project."""
+        if self.scenario.tpu_api != "enabled":
+            self.change_scenario({"tpu_api": "enabled"})
 
     def meet_fault(self, method: str) -> Verdict | None:
         """Count a call of the method (`GetNode`); what goes wrong with it on purpose, or None."""

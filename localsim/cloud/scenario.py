@@ -56,6 +56,10 @@ class Scenario:
     """Zones whose control plane does not answer."""
     closed_zones: Sequence[str] = ()
     """Zones that are not open to the project."""
+    tpu_api: str = "enabled"
+    """`disabled` until somebody enables the service for the project."""
+    billing: str = "enabled"
+    """`disabled` refuses everything, whatever the quota."""
     faults: Sequence[str] = ()
     """Texts as `tpuctl local fault` takes them."""
 
@@ -184,6 +188,8 @@ _CHECKS: Mapping[str, checks.Check] = {
     "spot_lifetime_s": checks.amount,
     "expired_requests": checks.one_of("fail", "wait"),
     "workers": checks.one_of("process", "none"),
+    "tpu_api": checks.one_of("enabled", "disabled"),
+    "billing": checks.one_of("enabled", "disabled"),
     "ssh_keys_delay_s": checks.seconds,
     "worker_that_never_boots": checks.worker,
     "capacity": checks.capacity,

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from localsim.cloud.errors import CloudError, Code
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.errors import CloudError, Code, with_eid
 from localsim.services.tpu_methods import Method
 from localsim.services.world import World
 
@@ -27,6 +28,9 @@ _TEXTS = {
 }
 """What Google's front end says of a code when the service says nothing."""
 
+_REFUSED_CREATION = with_eid("Cloud TPU was unable to complete the operation.")
+"""What Cloud TPU itself says of a creation that it refuses without a reason."""
+
 
 class ConnectionDroppedError(Exception):
     """The client shall lose its connection without a word."""
@@ -41,6 +45,16 @@ async def answered(world: World, method: Method, request: Callable[[], Any]) -> 
     if verdict is not None and verdict.reset:
         raise ConnectionDroppedError
     if verdict is not None and verdict.code is not None:
-        raise CloudError(verdict.code, _TEXTS[verdict.code])
+        raise CloudError(verdict.code, _text(verdict.code, method))
     message = request()
-    return await world.run(lambda cloud: method.run(cloud, message))
+
+    def answer(cloud: Cloud) -> bytes:
+        cloud.require_open()
+        return method.run(cloud, message)
+
+    return await world.run(answer)
+
+
+def _text(code: Code, method: Method) -> str:
+    is_creation = code == Code.INVALID_ARGUMENT and method.name.startswith("Create")
+    return _REFUSED_CREATION if is_creation else _TEXTS[code]

@@ -18,7 +18,7 @@ TITLES: Mapping[str, str] = {
     "serviceusage.googleapis.com": "Service Usage API",
     "storage.googleapis.com": "Cloud Storage API",
 }
-"""Every service there is; all of them are enabled, always."""
+"""Every service there is; all of them are enabled but Cloud TPU where the scenario says so."""
 DONE = "noop.DONE_OPERATION"
 OF_TPU = "ForTPUAPI"
 UNLIMITED = -1
@@ -29,25 +29,29 @@ _GET, _LIST, _ENABLE = (f"serviceusage.services.{verb}" for verb in ("get", "lis
 _QUOTA = "serviceusage.quotas.get"
 
 
-def _get(call: Call) -> dict[str, Any]:
-    return _service(call, _known([call.names["service"]])[0])
+async def _get(call: Call) -> dict[str, Any]:
+    return _service(call, _known([call.names["service"]])[0], await _closed(call))
 
 
-def _list(call: Call) -> dict[str, Any]:
-    is_other = call.query.get("filter", "state:ENABLED") != "state:ENABLED"
-    return {} if is_other else {"services": [_service(call, name) for name in TITLES]}
+async def _list(call: Call) -> dict[str, Any]:
+    closed, wanted = await _closed(call), call.query.get("filter", "")
+    services = [_service(call, name, closed) for name in TITLES]
+    return {"services": [one for one in services if wanted in ("", f"state:{one['state']}")]}
 
 
-def _enable(call: Call) -> dict[str, Any]:
+async def _enable(call: Call) -> dict[str, Any]:
     (name,) = _known([call.names["service"]])
+    await _open(call, [name])
     return _done("EnableServiceResponse", {"service": _service(call, name)})
 
 
-def _batch_enable(call: Call) -> dict[str, Any]:
+async def _batch_enable(call: Call) -> dict[str, Any]:
     asked = call.body.get("serviceIds", [])
     if not isinstance(asked, list) or not 0 < len(asked) <= MOST_SERVICES:
         raise CloudError(Code.INVALID_ARGUMENT, "serviceIds must name 1 to 20 services.")
-    services = [_service(call, name) for name in _known(map(str, asked))]
+    names = _known(map(str, asked))
+    await _open(call, names)
+    services = [_service(call, name) for name in names]
     return _done("BatchEnableServicesResponse", {"services": services})
 
 
@@ -99,13 +103,24 @@ def _bucket(row: Any) -> dict[str, Any]:
     }
 
 
-def _service(call: Call, name: str) -> dict[str, Any]:
+async def _closed(call: Call) -> frozenset[str]:
+    """The services that are not enabled."""
+    setting = await call.project.world.run(lambda cloud: cloud.scenario.tpu_api)
+    return frozenset() if setting == "enabled" else frozenset({TPU})
+
+
+async def _open(call: Call, names: Sequence[str]) -> None:
+    if TPU in names:
+        await call.project.world.run(lambda cloud: cloud.enable_api())
+
+
+def _service(call: Call, name: str, closed: frozenset[str] = frozenset()) -> dict[str, Any]:
     parent = f"projects/{call.project.number}"
     return {
         "name": f"{parent}/services/{name}",
         "parent": parent,
         "config": {"name": name, "title": TITLES[name]},
-        "state": "ENABLED",
+        "state": "DISABLED" if name in closed else "ENABLED",
     }
 
 

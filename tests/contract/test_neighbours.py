@@ -113,6 +113,17 @@ def test_the_service_is_enabled_and_enabling_it_again_changes_nothing(send):
     assert send("GET", f"/v1/{operation['name']}")[1]["done"]
 
 
+def test_what_is_not_enabled_is_refused_until_it_is(send, tpuctl, cloud):
+    cloud.control._send("PATCH", "/scenario", json.dumps({"tpu_api": "disabled"}).encode())
+    refused = tpuctl("node", "list")
+    assert refused.code == 21
+    assert "the Cloud TPU API is not enabled" in refused.err
+    assert "hint: run: gcloud services enable tpu.googleapis.com" in refused.err
+    assert send("GET", TPU)[1]["state"] == "DISABLED"
+    assert send("POST", f"{TPU}:enable", {})[1]["response"]["service"]["state"] == "ENABLED"
+    assert tpuctl("node", "list").code == 0
+
+
 def test_a_service_that_nobody_knows_is_denied(send):
     status, document = send("GET", f"/v1/projects/{PROJECT}/services/x.googleapis.com")
     assert (status, document["error"]["status"]) == (403, "PERMISSION_DENIED")

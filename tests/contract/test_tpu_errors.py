@@ -73,6 +73,27 @@ AT_ONCE = {
         r"Permission denied on 'locations/us-east5-b' \(or it may not exist\)",
         scenario={"closed_zones": ["us-east5-b"]},
     ),
+    "a project without billing": Refusal(
+        "ListNodes",
+        {"parent": ZONE},
+        "PERMISSION_DENIED",
+        r"requires billing to be enabled",
+        scenario={"billing": "disabled"},
+    ),
+    "a service that is not enabled": Refusal(
+        "CreateNode",
+        node_request(),
+        "PERMISSION_DENIED",
+        r"Cloud TPU API has not been used in project \d+ before or it is disabled",
+        scenario={"tpu_api": "disabled"},
+    ),
+    "a creation, without a reason": Refusal(
+        "CreateNode",
+        node_request(),
+        "INVALID_ARGUMENT",
+        rf"unable to complete the operation\. {EID}",
+        scenario={"faults": ["CreateNode: INVALID_ARGUMENT"]},
+    ),
     "get what there is not": Refusal("GetNode", {"name": NODE}, "NOT_FOUND", NODE),
     "get a request that there is not": Refusal(
         "GetQueuedResource", {"name": REQUEST}, "NOT_FOUND", REQUEST
@@ -153,6 +174,19 @@ def test_a_zone_that_is_closed_says_why_in_an_error_info(door, service):
         door.call("ListNodes", {"parent": CLOSED})
     assert refused.value.reason == "LOCATION_POLICY_VIOLATED"
     assert refused.value.metadata["location"] == "us-east5-b"
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"), [("billing", "BILLING_DISABLED"), ("tpu_api", "SERVICE_DISABLED")]
+)
+def test_a_project_that_may_not_use_the_api_says_why_in_an_error_info(
+    door, service, setting, reason
+):
+    service.behave(**{setting: "disabled"})
+    with pytest.raises(Forbidden) as refused:
+        door.call("ListNodes", {"parent": ZONE})
+    assert refused.value.reason == reason
+    assert refused.value.metadata["service"] == "tpu.googleapis.com"
 
 
 IN_THE_OPERATION = {
