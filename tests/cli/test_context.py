@@ -103,6 +103,22 @@ def test_what_cannot_be_a_bucket_is_refused(cloud, offline):
     assert "'-x' cannot be a bucket: Bucket names must start" in result.err
 
 
+@pytest.mark.parametrize("project", ["é", "a b", "a/b", "-" * 64])
+def test_what_cannot_be_a_project_is_refused(cloud, offline, project):
+    result = offline(*local_like(cloud, project=project))
+    assert result.code == 2
+    assert result.err.startswith(f"error: {project!r} cannot be a project\n")
+
+
+@pytest.mark.parametrize("dialer", ["nonsense", "socks5://", "socks5://h:x", "http://h:1"])
+def test_a_dialer_that_nobody_knows_is_refused(offline, dialer):
+    result = offline(*CREATE, "--dialer", dialer)
+    assert result.code == 2
+    assert result.err == (
+        f"error: unknown dialer {dialer!r}\nhint: use direct, internal or socks5://HOST:PORT\n"
+    )
+
+
 def test_a_project_that_is_not_ours_is_refused_with_the_line_that_enables_it(cloud, offline):
     result = offline(*local_like(cloud, project="somebody-elses"))
     assert result.code == 21

@@ -11,6 +11,7 @@ from tpuctl.models.node import Worker
 
 SSH_PORT = 22
 CONNECT_S = 10.0
+NO_PROXY = ("direct", "internal")
 _REFUSALS = {
     1: "general failure",
     2: "not allowed",
@@ -27,17 +28,27 @@ async def dial(dialer: str, worker: Worker, port: int = SSH_PORT) -> socket.sock
         address = worker.external_ip or worker.ip_address
     try:
         async with asyncio.timeout(CONNECT_S):
-            if dialer in ("direct", "internal"):
+            proxy = proxy_of(dialer)
+            if proxy is None:
                 return await _connect(address, port)
-            proxy = urlsplit(dialer)
-            if proxy.scheme != "socks5" or not proxy.hostname or not proxy.port:
-                raise UsageError(
-                    f"unknown dialer {dialer!r}", hint="use direct, internal or socks5://HOST:PORT"
-                )
-            return await _through_socks5(proxy.hostname, proxy.port, address, port)
+            return await _through_socks5(*proxy, address, port)
     except (OSError, TimeoutError) as error:
         reason = str(error) or f"no answer within {CONNECT_S:.0f} s"
         raise TransientError(f"cannot reach {address}:{port}: {reason}") from error
+
+
+def proxy_of(dialer: str) -> tuple[str, int] | None:
+    """Host and port of its SOCKS5 proxy, None where it needs none; raises UsageError."""
+    if dialer in NO_PROXY:
+        return None
+    try:
+        proxy = urlsplit(dialer)
+        if proxy.scheme == "socks5" and proxy.hostname and proxy.port:
+            return proxy.hostname, proxy.port
+    except ValueError:  # a port that is none
+        pass
+    hint = "use direct, internal or socks5://HOST:PORT"
+    raise UsageError(f"unknown dialer {dialer!r}", hint=hint)
 
 
 async def _connect(host: str, port: int) -> socket.socket:

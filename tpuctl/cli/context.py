@@ -1,5 +1,6 @@
 """`tpuctl context ...`: where commands go."""
 
+import re
 from dataclasses import asdict, fields
 from typing import Annotated
 
@@ -28,6 +29,9 @@ SHOWN = {
     "value": lambda row: row[1],
     "source": lambda row: row[2],
 }
+
+PROJECT = re.compile(r"([a-z0-9.-]{1,63}:)?[a-z0-9-]{1,63}")
+"""An id, a number, or an id in the domain of an organization."""
 
 
 @app.verb("list")
@@ -93,11 +97,9 @@ def create(
         credentials,
         dialer,
     )
+    _require_sound(context)
     config.refuse_redirected(context, config.unrecorded(runtime.environ))
     config.refuse_in_the_clear(context)
-    if context.zone not in catalog.zones():
-        near = catalog.nearest(context.zone, catalog.zones())
-        raise unknown(catalog.UnknownError("zone", context.zone, near))
     _require_working(runtime, context)
     contexts = {**runtime.config.contexts, name: context}
     config.save(runtime.home, Config(runtime.config.current, contexts))
@@ -151,6 +153,19 @@ def _override_sources(runtime: Runtime) -> dict[str, str]:
 
 def _home_source(runtime: Runtime) -> str:
     return "environment TPUCTL_HOME" if runtime.environ.get("TPUCTL_HOME") else "default"
+
+
+def _require_sound(context: Context) -> None:
+    """What cannot be right on any cloud; raises UsageError."""
+    from tpuctl.api.dialers import proxy_of
+
+    if not PROJECT.fullmatch(context.project):
+        hint = "run: gcloud projects list"
+        raise UsageError(f"{context.project[:100]!r} cannot be a project", hint=hint)
+    if context.zone not in catalog.zones():
+        near = catalog.nearest(context.zone, catalog.zones())
+        raise unknown(catalog.UnknownError("zone", context.zone, near))
+    proxy_of(context.dialer)
 
 
 def _require_working(runtime: Runtime, context: Context) -> None:
