@@ -17,5 +17,6 @@ def follow(
     try:
         return table[state][event]
     except KeyError:
-        sentence = f"'{event}' of '{name}' is not supported while in state {state}."
+        verb = event.partition(" with ")[0]  # how hard it was asked for is no part of it
+        sentence = f"'{verb}' of '{name}' is not supported while in state {state}."
         raise precondition(sentence) from None

@@ -162,6 +162,10 @@ def a_node_of_alpha_is_stopped_and_maintained(gcloud):
     gcloud.service.advance(24 * 3600)
     assert gcloud.alpha("tpu-vm", "stop", "tired").code == 0
     assert gcloud.alpha("tpu-vm", "start", "tired").json["response"]["state"] == "READY"
+    assert gcloud.alpha("tpu-vm", "create", "due", *ONE).code == 0
+    assert gcloud.alpha("tpu-vm", "describe", "due").json["upcomingMaintenance"]["canReschedule"]
+    maintained = gcloud.alpha("tpu-vm", "perform-maintenance", "due")
+    assert maintained.code == 0, maintained.err
 
 
 def a_queued_resource_of_alpha(gcloud):

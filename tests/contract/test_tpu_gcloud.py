@@ -17,7 +17,12 @@ from localsim.cloud.scenario import Scenario
 
 pytestmark = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
 
-PROMPT = {"acceptance_delay_s": 0, "provisioning_delay_s": 0, "deletion_delay_s": 0}
+PROMPT = {
+    "acceptance_delay_s": 0,
+    "provisioning_delay_s": 0,
+    "deletion_delay_s": 0,
+    "maintenance": [{"nodes": "due", "after_s": 0, "notice_s": 3_000_000}],
+}
 AT_A_TIME = 3
 """gcloud waits two seconds before it asks for an operation a second time."""
 
