@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -16,6 +16,7 @@ from localsim.services.storage_buckets import (
     insert_bucket,
     list_buckets,
 )
+from localsim.services.storage_commits import Commits
 from localsim.services.storage_downloads import UnsatisfiableRangeError, download
 from localsim.services.storage_requests import (
     MAX_JSON_BYTES,
@@ -28,23 +29,22 @@ from localsim.services.storage_requests import (
 )
 from localsim.services.storage_resources import listing_resource, object_resource
 from localsim.services.storage_resumable import (
-    TURNS,
     cancel_resumable,
     continue_resumable,
     start_resumable,
 )
+from localsim.services.storage_service import Handler, Service
 from localsim.services.storage_turns import Turns
 from localsim.services.storage_uploads import insert_media, insert_multipart
-
-Handler = Callable[[ObjectStore, Call], Awaitable[web.StreamResponse]]
 
 
 def application(objects: ObjectStore, middlewares: Sequence[Middleware] = ()) -> web.Application:
     """The service as an aiohttp application; serve it on the thread that made the store."""
+    service = Service(objects, Commits(), Turns())
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
         try:
-            return await _answer(objects, request)
+            return await _answer(service, request)
         except StorageError as error:
             return _error_response(error)
         except ConnectionError:  # the client has gone, nobody reads this
@@ -56,18 +56,18 @@ def application(objects: ObjectStore, middlewares: Sequence[Middleware] = ()) ->
 
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=middlewares, client_max_size=MAX_JSON_BYTES)
-    app[TURNS] = Turns()
     app.router.add_route("*", "/{path:.*}", dispatch)
     return app
 
 
-async def _answer(objects: ObjectStore, request: web.Request) -> web.StreamResponse:
+async def _answer(service: Service, request: web.Request) -> web.StreamResponse:
     path, _, query = request.raw_path.partition("?")
     for route in _ROUTES:
         match = route.pattern.fullmatch(path)
         if match is not None and route.method == request.method:
             names = {name: decoded(text) for name, text in match.groupdict().items()}
-            return await route.handler(objects, Call(request, names, query_of(query)))
+            call = Call(request, route.name, names, query_of(query))
+            return await route.handler(service, call)
     raise not_implemented(f"{request.method} {path}")
 
 
@@ -81,33 +81,37 @@ def _error_response(error: StorageError) -> web.Response:
     return web.json_response(body, status=error.code, headers=headers)
 
 
-async def _get_object(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def _get_object(service: Service, call: Call) -> web.StreamResponse:
     if call.query.get("alt") == "media":
-        return await download(objects, call)
-    stored = objects.get(call.key, call.preconditions, reading=True)
+        return await download(service, call)
+    stored = service.objects.get(call.key, call.preconditions, reading=True)
     return web.json_response(object_resource(stored, call.origin))
 
 
-async def _list_objects(objects: ObjectStore, call: Call) -> web.StreamResponse:
-    listing = objects.list(call.bucket, list_query(call.query))
+async def _list_objects(service: Service, call: Call) -> web.StreamResponse:
+    listing = service.objects.list(call.bucket, list_query(call.query))
     token = page_token(listing.next_start)
     return web.json_response(listing_resource(listing, call.origin, token))
 
 
-async def _patch_object(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def _patch_object(service: Service, call: Call) -> web.StreamResponse:
     change = writable_properties(await json_body(call.request))
-    stored = objects.patch(call.key, change, call.preconditions)
+    stored = await service.commits.run(
+        lambda: service.objects.patch(call.key, change, call.preconditions)
+    )
     return web.json_response(object_resource(stored, call.origin))
 
 
-async def _update_object(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def _update_object(service: Service, call: Call) -> web.StreamResponse:
     properties = writable_properties(await json_body(call.request))
-    stored = objects.update(call.key, properties, call.preconditions)
+    stored = await service.commits.run(
+        lambda: service.objects.update(call.key, properties, call.preconditions)
+    )
     return web.json_response(object_resource(stored, call.origin))
 
 
-async def _delete_object(objects: ObjectStore, call: Call) -> web.StreamResponse:
-    objects.delete(call.key, call.preconditions)
+async def _delete_object(service: Service, call: Call) -> web.StreamResponse:
+    await service.commits.run(lambda: service.objects.delete(call.key, call.preconditions))
     return web.Response(status=204)
 
 
@@ -118,32 +122,35 @@ _INSERTS: dict[str, Handler] = {
 }
 
 
-async def _insert_object(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def _insert_object(service: Service, call: Call) -> web.StreamResponse:
     if "X-Goog-Encryption-Algorithm" in call.request.headers:
         raise not_implemented("Customer-supplied encryption")
     insert = _INSERTS.get(call.query.get("uploadType", ""))
     if insert is None:
         raise invalid("Upload requests must include an uploadType URL parameter.")
-    objects.buckets.get(call.bucket)
-    return await insert(objects, call)
+    service.objects.buckets.get(call.bucket)
+    return await insert(service, call)
 
 
 @dataclass(frozen=True, slots=True)
 class _Route:
+    name: str
     method: str
     pattern: re.Pattern[str]
     handler: Handler
 
 
-def _route(method: str, template: str, handler: Handler) -> _Route:
-    return _Route(method, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template)), handler)
+def _route(name: str, method: str, template: str, handler: Handler) -> _Route:
+    return _Route(
+        name, method, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template)), handler
+    )
 
 
-def _absent(method: str, template: str, name: str) -> _Route:
-    async def refuse(_objects: ObjectStore, _call: Call) -> web.StreamResponse:
+def _absent(name: str, method: str, template: str) -> _Route:
+    async def refuse(_service: Service, _call: Call) -> web.StreamResponse:
         raise not_implemented(name)
 
-    return _route(method, template, refuse)
+    return _route(name, method, template, refuse)
 
 
 _BUCKETS = "/storage/v1/b"
@@ -153,27 +160,27 @@ _OBJECT = f"{_OBJECTS}/{{object}}"
 _UPLOADS = "(?:/resumable)?/upload/storage/v1/b/{bucket}/o"
 
 _ROUTES = (
-    _route("GET", _BUCKETS, list_buckets),
-    _route("POST", _BUCKETS, insert_bucket),
-    _route("GET", _BUCKET, get_bucket),
-    _route("DELETE", _BUCKET, delete_bucket),
-    _route("GET", _OBJECTS, _list_objects),
-    _route("GET", _OBJECT, _get_object),
-    _route("GET", f"/download{_OBJECT}", download),
-    _route("PATCH", _OBJECT, _patch_object),
-    _route("PUT", _OBJECT, _update_object),
-    _route("DELETE", _OBJECT, _delete_object),
-    _route("POST", _UPLOADS, _insert_object),
-    _route("PUT", _UPLOADS, continue_resumable),
-    _route("DELETE", _UPLOADS, cancel_resumable),
-    _absent("PATCH", _BUCKET, "storage.buckets.patch"),
-    _absent("PUT", _BUCKET, "storage.buckets.update"),
-    _absent("POST", f"{_OBJECT}/compose", "storage.objects.compose"),
+    _route("storage.buckets.list", "GET", _BUCKETS, list_buckets),
+    _route("storage.buckets.insert", "POST", _BUCKETS, insert_bucket),
+    _route("storage.buckets.get", "GET", _BUCKET, get_bucket),
+    _route("storage.buckets.delete", "DELETE", _BUCKET, delete_bucket),
+    _route("storage.objects.list", "GET", _OBJECTS, _list_objects),
+    _route("storage.objects.get", "GET", _OBJECT, _get_object),
+    _route("storage.objects.get", "GET", f"/download{_OBJECT}", download),
+    _route("storage.objects.patch", "PATCH", _OBJECT, _patch_object),
+    _route("storage.objects.update", "PUT", _OBJECT, _update_object),
+    _route("storage.objects.delete", "DELETE", _OBJECT, _delete_object),
+    _route("storage.objects.insert", "POST", _UPLOADS, _insert_object),
+    _route("storage.objects.insert", "PUT", _UPLOADS, continue_resumable),
+    _route("storage.objects.insert", "DELETE", _UPLOADS, cancel_resumable),
+    _absent("storage.buckets.patch", "PATCH", _BUCKET),
+    _absent("storage.buckets.update", "PUT", _BUCKET),
+    _absent("storage.objects.compose", "POST", f"{_OBJECT}/compose"),
     _absent(
-        "POST", f"{_OBJECT}/rewriteTo/b/{{to_bucket}}/o/{{to_object}}", "storage.objects.rewrite"
+        "storage.objects.rewrite", "POST", f"{_OBJECT}/rewriteTo/b/{{to_bucket}}/o/{{to_object}}"
     ),
-    _absent("POST", f"{_OBJECT}/copyTo/b/{{to_bucket}}/o/{{to_object}}", "storage.objects.copy"),
-    _absent("POST", f"{_OBJECT}/moveTo/o/{{to_object}}", "storage.objects.move"),
-    _absent("POST", f"{_OBJECT}/restore", "storage.objects.restore"),
-    _absent("POST", "/batch/storage/v1", "storage.batch"),
+    _absent("storage.objects.copy", "POST", f"{_OBJECT}/copyTo/b/{{to_bucket}}/o/{{to_object}}"),
+    _absent("storage.objects.move", "POST", f"{_OBJECT}/moveTo/o/{{to_object}}"),
+    _absent("storage.objects.restore", "POST", f"{_OBJECT}/restore"),
+    _absent("storage.batch", "POST", "/batch/storage/v1"),
 )

@@ -4,7 +4,6 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects import ObjectStore
 from localsim.cloud.objects_model import invalid, not_implemented
 from localsim.services.storage_requests import (
     Call,
@@ -15,32 +14,36 @@ from localsim.services.storage_requests import (
     required,
 )
 from localsim.services.storage_resources import bucket_resource
+from localsim.services.storage_service import Service
 
 # Kept and shown, with no effect here: there is one place, one class and one user.
 _STORED_FIELDS = ("iamConfiguration", "labels", "location", "storageClass")
 _READ_ONLY_FIELDS = ("kind", "name", "id", "etag")
 
 
-async def insert_bucket(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def insert_bucket(service: Service, call: Call) -> web.StreamResponse:
     """Create a bucket; a property it would not honour is refused."""
     resource = await json_body(call.request)
     name = resource.get("name")
     if not isinstance(name, str):
         raise invalid("Required parameter: name")
-    bucket = objects.buckets.create(required(call.query, "project"), name, _properties(resource))
+    project, properties = required(call.query, "project"), _properties(resource)
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.create(project, name, properties)
+    )
     return web.json_response(bucket_resource(bucket, call.origin))
 
 
-async def get_bucket(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def get_bucket(service: Service, call: Call) -> web.StreamResponse:
     """Describe a bucket."""
-    bucket = objects.buckets.get(call.bucket, call.preconditions, reading=True)
+    bucket = service.objects.buckets.get(call.bucket, call.preconditions, reading=True)
     return web.json_response(bucket_resource(bucket, call.origin))
 
 
-async def list_buckets(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def list_buckets(service: Service, call: Call) -> web.StreamResponse:
     """One page of a project's buckets."""
     limit = page_limit(call.query)
-    buckets = objects.buckets.list(
+    buckets = service.objects.buckets.list(
         required(call.query, "project"),
         prefix=call.query.get("prefix", ""),
         start=page_start(call.query),
@@ -54,9 +57,11 @@ async def list_buckets(objects: ObjectStore, call: Call) -> web.StreamResponse:
     return web.json_response(page)
 
 
-async def delete_bucket(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def delete_bucket(service: Service, call: Call) -> web.StreamResponse:
     """Delete an empty bucket."""
-    objects.buckets.delete(call.bucket, call.preconditions)
+    await service.commits.run(
+        lambda: service.objects.buckets.delete(call.bucket, call.preconditions)
+    )
     return web.Response(status=204)
 
 

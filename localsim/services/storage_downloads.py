@@ -8,10 +8,10 @@ from typing import BinaryIO
 
 from aiohttp import web
 
-from localsim.cloud.objects import ObjectStore
 from localsim.cloud.objects_model import StorageError, StoredObject
 from localsim.services.storage_requests import Call
 from localsim.services.storage_resources import media_headers
+from localsim.services.storage_service import Service
 
 _RANGE = re.compile(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
 
@@ -49,11 +49,11 @@ def requested_span(header: str | None, size_bytes: int) -> Span | None:
     return Span(start, end)
 
 
-async def download(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def download(service: Service, call: Call) -> web.StreamResponse:
     """Send the object's bytes, or the range of them that was asked for."""
-    stored = objects.get(call.key, call.preconditions, reading=True)
+    stored = service.objects.get(call.key, call.preconditions, reading=True)
     span = requested_span(call.request.headers.get("Range"), stored.size_bytes)
-    with objects.open_body(stored) as body:
+    with service.objects.open_body(stored) as body:
         response = _response(stored, span)
         await response.prepare(call.request)
         await _send(call.request, response, body, span or Span(0, stored.size_bytes))

@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -33,9 +33,11 @@ _INT64 = re.compile(r"-?[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, its path segments and query decoded strictly."""
+    """One request: its method, its path segments and query decoded strictly."""
 
     request: web.Request
+    method: str
+    """As the discovery document names it, `storage.objects.insert`."""
     names: Mapping[str, str]
     query: Query
 
@@ -48,6 +50,10 @@ class Call:
     def key(self) -> ObjectKey:
         """The object named in the path, and its generation where the query gives one."""
         return ObjectKey(self.bucket, self.names["object"], integer(self.query, "generation"))
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body, piece by piece as it arrives."""
+        return self.request.content.iter_any()
 
     @property
     def origin(self) -> str:

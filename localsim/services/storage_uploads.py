@@ -6,7 +6,6 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects import ObjectStore
 from localsim.cloud.objects_bodies import Body, IncomingBody
 from localsim.cloud.objects_model import (
     Hashes,
@@ -19,36 +18,39 @@ from localsim.cloud.objects_model import (
 from localsim.services.storage_multipart import RelatedParser, boundary_of
 from localsim.services.storage_requests import Call, expected_hashes, json_object, required
 from localsim.services.storage_resources import object_resource
+from localsim.services.storage_service import Service
 
 SYNC_EVERY_BYTES = 32 * 1024 * 1024
 _DEFAULT_TYPE = "application/octet-stream"
 
 
-async def insert_media(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def insert_media(service: Service, call: Call) -> web.StreamResponse:
     """The body is the object, the query its name."""
     headers = call.request.headers
     resource = {"name": required(call.query, "name")}
     new = new_object(call, resource, headers.get("Content-Type"))
-    incoming = objects.bodies.receive()
+    incoming = service.objects.bodies.receive()
     try:
-        async for data in call.request.content.iter_any():
+        async for data in call.chunks():
             await receive(incoming, data)
-        stored = objects.publish(new, await sealed(objects, incoming, new.expected))
+        body = await sealed(service, incoming, new.expected)
+        stored = await service.commits.run(lambda: service.objects.publish(new, body))
     finally:
         incoming.discard()
     return created(call, stored)
 
 
-async def insert_multipart(objects: ObjectStore, call: Call) -> web.StreamResponse:
+async def insert_multipart(service: Service, call: Call) -> web.StreamResponse:
     """The first part of the body is the resource, the second the object."""
     parser = RelatedParser(boundary_of(call.request.headers.get("Content-Type", "")))
-    incoming = objects.bodies.receive()
+    incoming = service.objects.bodies.receive()
     try:
-        async for data in call.request.content.iter_any():
+        async for data in call.chunks():
             await receive(incoming, parser.feed(data))
         parser.check_end()
         new = new_object(call, json_object(parser.metadata or b""), parser.media_type)
-        stored = objects.publish(new, await sealed(objects, incoming, new.expected))
+        body = await sealed(service, incoming, new.expected)
+        stored = await service.commits.run(lambda: service.objects.publish(new, body))
     finally:
         incoming.discard()
     return created(call, stored)
@@ -80,11 +82,11 @@ async def receive(incoming: IncomingBody, data: bytes) -> None:
         await asyncio.to_thread(incoming.sync)
 
 
-async def sealed(objects: ObjectStore, incoming: IncomingBody, expected: Hashes) -> Body:
+async def sealed(service: Service, incoming: IncomingBody, expected: Hashes) -> Body:
     """Check the body and make it durable, in a thread when that blocks."""
     if incoming.is_on_disk:
-        return await asyncio.to_thread(objects.bodies.seal, incoming, expected)
-    return objects.bodies.seal(incoming, expected)
+        return await asyncio.to_thread(service.objects.bodies.seal, incoming, expected)
+    return service.objects.bodies.seal(incoming, expected)
 
 
 def created(call: Call, stored: StoredObject) -> web.Response:
