@@ -88,3 +88,9 @@ class Clock:
             await asyncio.wait_for(moved.wait(), real_s)
         except TimeoutError:
             return
+
+    async def pause(self, seconds: float) -> None:
+        """Return when so many simulated seconds have passed."""
+        until_s = self.now() + seconds
+        while self.now() < until_s:
+            await self.sleep_until(until_s)

@@ -8,8 +8,10 @@ from pathlib import Path
 from localsim.cloud.database import NewerSchemaError
 from localsim.cloud.errors import CloudError
 from localsim.cloud.journal import NotWrittenError
+from localsim.cloud.objects import has_no_objects
+from localsim.cloud.objects_model import StorageError
 from localsim.ports import RefusedToServe
-from localsim.statedir import DirectoryRefused
+from localsim.statedir import DirectoryRefused, StateDirectory
 
 _UNREADABLE = (
     CloudError,
@@ -23,6 +25,14 @@ _UNREADABLE = (
 """What reading, and going on from, a document raises that nobody has written so."""
 
 
+def check_kept(state: StateDirectory, connection: sqlite3.Connection) -> None:
+    """Raises DirectoryRefused where something was served before, and its state is gone."""
+    tables = connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+    state.require_kept("state.sqlite", is_empty=not tables)
+    lacks_objects = has_no_objects(state.path / "storage", connection)
+    state.require_kept("storage/objects.sqlite", is_empty=lacks_objects)
+
+
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
     """Whatever the directory at `path` raises in the block becomes RefusedToServe."""
@@ -32,6 +42,8 @@ def refused(path: Path) -> Iterator[None]:
         raise RefusedToServe(str(error), error.exit_code) from error
     except NotWrittenError as error:
         raise RefusedToServe(error.message, 60 if error.may_pass else 62) from error
+    except StorageError as error:
+        raise RefusedToServe(error.message, 60) from error
     except (NewerSchemaError, sqlite3.DatabaseError) as error:
         raise RefusedToServe(f"cannot open the state: {error}", 62) from error
     except OSError as error:

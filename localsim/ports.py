@@ -94,9 +94,15 @@ async def serve_http(
     app: web.Application,
     stack: AsyncExitStack,
     *ports: tuple[int, ssl.SSLContext | None],
+    unpacks: bool = True,
 ) -> None:
-    """One application on several ports, with TLS where there is a context."""
-    runner = web.AppRunner(app, access_log=None, logger=HTTP_LOG, shutdown_timeout=0.1)
+    """One application on several ports, with TLS where there is a context.
+
+    Bodies with a Content-Encoding come in unpacked, unless the service says what that means.
+    """
+    runner = web.AppRunner(
+        app, access_log=None, logger=HTTP_LOG, shutdown_timeout=0.1, auto_decompress=unpacks
+    )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     for port, tls in ports:

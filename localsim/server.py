@@ -17,7 +17,6 @@ from localsim.cloud.cloud import Cloud
 from localsim.cloud.database import open_database
 from localsim.cloud.errors import CloudError
 from localsim.cloud.objects import ObjectStore
-from localsim.cloud.objects_model import StorageError
 from localsim.cloud.project_metadata import ProjectMetadata
 from localsim.cloud.scenario import Scenario, ScenarioError
 from localsim.cloud.scenario import load as load_scenario
@@ -29,6 +28,7 @@ from localsim.services.metadata import open_metadata
 from localsim.services.neighbour_calls import Project
 from localsim.services.socks import serve_socks
 from localsim.services.ssh import open_door
+from localsim.services.storage_faults import Faults
 from localsim.statedir import DirectoryRefused, StateDirectory
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
@@ -46,6 +46,7 @@ PROJECT = "local-project"
 PROJECT_NUMBER = 424242424242
 ZONE = "us-west4-a"
 BUCKET = "local-bucket"
+BUCKET_PROPERTIES = {"location": "US-WEST4"}
 PORT_TRIES = 3
 """Free ports can be taken by others before they are opened; then others are chosen."""
 MANUAL_START_S = 1_800_000_000.0
@@ -120,8 +121,9 @@ async def _start(
 ) -> asyncio.Task[None]:
     """Everything until the stack closes; what it returns ends when time cannot pass any more."""
     stack.callback((connection := open_database(state.private("state.sqlite"))).close)
-    state.require_kept(is_empty=not connection.execute("SELECT 1 FROM sqlite_master").fetchall())
+    damage.check_kept(state, connection)
     parts = _parts(settings, scenario, state, connection)
+    stack.callback(parts.objects.close)
     stack.push_async_callback(parts.slices.close)
     await _open(parts, state, stack)
     living = asyncio.ensure_future(parts.world.live())
@@ -178,8 +180,8 @@ def _parts(
     cloud = Cloud(
         connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=scenario
     )
-    objects = ObjectStore(connection, state.path / "storage", clock)
-    _ensure_bucket(objects)
+    objects = ObjectStore(state.path / "storage", clock, earlier=connection)
+    objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
     storage_url = f"http://{LOOPBACK}:{chosen['storage']}"
     slices = Slices(
         state.path,
@@ -228,13 +230,16 @@ async def _open(parts: Parts, state: StateDirectory, stack: AsyncExitStack) -> N
         )
     served = {
         "tpu_rest": rest.application(world, rest_guards),
-        "storage": storage.application(parts.objects, storage_guards),
+        "storage": storage.application(
+            parts.objects, storage_guards, Faults(world.cloud.storage_faults, world.clock.pause)
+        ),
         "neighbours": neighbours.application(parts.project, granted, guards, authorize),
         "control": control.application(_controls(parts), state.token(), guards),
     }
     await ports.serve_grpc(tpu.handlers(world), chosen["tpu_grpc"], stack)
     for name, app in served.items():
-        await ports.serve_http(app, stack, *_doors(name, chosen, branch))
+        doors = _doors(name, chosen, branch)
+        await ports.serve_http(app, stack, *doors, unpacks=name != "storage")
     vpc = chosen["vpc"]
     socks = await ports.or_refuse(serve_socks(parts.slices.door, port=vpc), vpc)
     stack.push_async_callback(socks.close)
@@ -275,19 +280,12 @@ def _controls(parts: Parts) -> control.Controls:
         await world.reset()
         parts.project.metadata.clear()
         objects.clear()
-        _ensure_bucket(objects)
+        objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
 
     def status() -> dict[str, Any]:
         return {**world.cloud.counts(), "objects": objects.count()}
 
     return control.Controls(preempt, advance, world.clock.now, reset, status, world.run)
-
-
-def _ensure_bucket(objects: ObjectStore) -> None:
-    try:
-        objects.buckets.get(BUCKET)
-    except StorageError:
-        objects.buckets.create(PROJECT, BUCKET, {"location": "US-WEST4"})
 
 
 def _arguments(settings: Settings) -> list[str]:

@@ -59,10 +59,10 @@ class StateDirectory:
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return {}
 
-    def require_kept(self, *, is_empty: bool) -> None:
-        """Raises DirectoryRefused where something was served before, and its state is gone."""
+    def require_kept(self, name: str, *, is_empty: bool) -> None:
+        """Raises DirectoryRefused where something was served before, and that file is empty now."""
         if is_empty and (self.path / "ports.json").exists():
-            raise DirectoryRefused(f"the state in {self.path} is lost: state.sqlite is empty", 62)
+            raise DirectoryRefused(f"the state in {self.path} is lost: {name} is empty", 62)
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Replace a small JSON file at once."""

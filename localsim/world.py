@@ -62,9 +62,7 @@ class World:
         """What goes wrong with this call on purpose; its latency has passed already."""
         verdict = self.cloud.meet_fault(method)
         if verdict is not None and verdict.latency_s:
-            until_s = self.clock.now() + verdict.latency_s
-            while self.clock.now() < until_s:
-                await self.clock.sleep_until(until_s)
+            await self.clock.pause(verdict.latency_s)
         return verdict
 
     async def tell(

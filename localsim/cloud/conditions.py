@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from localsim.cloud.faults import (
 from localsim.cloud.journal import Journal
 from localsim.cloud.scenario import Scenario
 from localsim.cloud.scenario_checks import ANY, split_worker
+from localsim.cloud.storage_faults import StorageFault
 
 Kind = TypeVar("Kind")
 
@@ -127,6 +128,31 @@ class Conditions:
             for each in self.standing
         )
 
+    def storage_faults(self, method: str) -> dict[int, StorageFault]:
+        """What waits for calls of a method of Cloud Storage, by its place among all that stand."""
+        return {
+            place: each.fault
+            for place, each in enumerate(self.standing)
+            if isinstance(each.fault, StorageFault)
+            and each.fault.concerns(method)
+            and not each.fault.is_over(each.met)
+        }
+
+    def meet_storage(self, found: Mapping[int, StorageFault]) -> dict[int, StorageFault]:
+        """Count a call; which of these faults do not spare it. Only within a change."""
+        spared = {place for place in found if self.standing[place].calls < found[place].after}
+        if spared:  # of what is past its beginning nobody counts the calls
+            self._count(spared, calls=1)
+        return {place: fault for place, fault in found.items() if place not in spared}
+
+    def strike_storage(self, place: int, fault: StorageFault) -> bool:
+        """Count that it happens; False where it must not any more. Only within a change."""
+        stands = place < len(self.standing) and self.standing[place].fault == fault
+        if not stands or fault.is_over(self.standing[place].met):
+            return False
+        self._count({place}, met=1)
+        return True
+
     def capacity(self, zone: str, accelerator_type: str, now_s: float) -> float:
         """How many slices of a type the zone has; what the last fault says, else the scenario."""
         for fault in self._last(CapacityIs):
@@ -188,6 +214,13 @@ class Conditions:
         before = self._now
         self._journal.note(self, "conditions", lambda: setattr(self, "_now", before))
         self._now = following
+
+    def _count(self, places: Set[int], *, calls: int = 0, met: int = 0) -> None:
+        standing = [
+            replace(each, calls=each.calls + calls, met=each.met + met) if place in places else each
+            for place, each in enumerate(self.standing)
+        ]
+        self._put(replace(self._now, standing=tuple(standing)))
 
     def _last(self, kind: type[Kind]) -> Iterator[Kind]:
         """The faults of a kind, the last one first: it overrules the others."""

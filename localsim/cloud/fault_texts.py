@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from localsim.cloud import scenario_checks as checks
+from localsim.cloud import storage_fault_texts as storage
 from localsim.cloud.errors import Code
 from localsim.cloud.faults import (
     CapacityIs,
@@ -17,6 +18,7 @@ from localsim.cloud.faults import (
     Verdict,
 )
 from localsim.cloud.scenario_checks import ANY, ScenarioError
+from localsim.cloud.storage_faults import StorageFault
 
 GRAMMAR = """\
 METHOD: CODE [xN] [after call M]          GetNode: UNAVAILABLE x2 after call 3
@@ -28,6 +30,18 @@ zone ZONE: unreachable                    zone us-west4-a: unreachable
 capacity ZONE TYPE: SLICES                capacity us-west4-a v5litepod-16: 0
 quota ID [ZONE or REGION]: LIMIT          quota IN_USE_ADDRESSES us-west4: 8
 METHOD may be * for every method; ZONE and TYPE of a capacity too; NODE may hold *.
+
+S: return-N [retry-after TIME]            storage.objects.insert: return-429 retry-after 2s x3
+S: return-N-after-XK [retry-after TIME]   storage.objects.insert: return-503-after-256K x1
+S: return-reset-connection                storage.objects.*: return-reset-connection x1
+S: return-broken-stream-after-XK          storage.objects.get: return-broken-stream-after-256K x1
+S: stall-for-Ts-after-XK                  storage.objects.get: stall-for-30s-after-256K x1
+S: latency TIME                           storage.*: latency 200ms
+S: bandwidth SIZE/s                       storage.objects.get: bandwidth 5MiB/s
+S: corrupt bytes                          storage.objects.get: corrupt bytes x1 after call 2
+S: disk full [after SIZE]                 storage.objects.insert: disk full after 1MiB
+S is a method of Cloud Storage, or storage.*, storage.objects.*, storage.buckets.*; each of these
+takes [xN] [after call M]. Any instruction that Google's storage test bench takes over HTTP will do.
 """
 """What a fault may say, with an example each; as `tpuctl local fault --help` shows it."""
 
@@ -89,6 +103,8 @@ def _parse(text: str) -> Fault:
         raise ScenarioError(f"fault: {_quoted(text)} has no colon; as: {_example('GetNode')}")
     if kind in _WORLD:
         return _WORLD[kind](text, rest, what)
+    if storage.is_storage(subject):
+        return _storage_fault(text, subject, what)
     if rest:
         known = ", ".join(_WORLD)
         raise ScenarioError(f"fault: {_quoted(subject)} is neither a method nor one of {known}")
@@ -103,11 +119,26 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 def _method_fault(text: str, method: str, what: str) -> MethodFault:
     if method != ANY:
         checks.one_known("fault", "method", method, sorted(METHODS))
+    said, times, after = _counted(text, "GetNode", what)
+    return MethodFault(method, _verdict(text, said), times, after)
+
+
+def _storage_fault(text: str, method: str, what: str) -> StorageFault:
+    storage.check_method(method)
+    said, times, after = _counted(text, "storage.objects.insert", what)
+    effect = storage.effect(said, lambda argument: _time_s(text, argument))
+    if effect is None:
+        raise _wrong(text, "storage.objects.insert")
+    return StorageFault(method, effect, times, after)
+
+
+def _counted(text: str, kind: str, what: str) -> tuple[str, int | None, int]:
+    """What happens, how often, after how many calls."""
     found = _COUNTED.fullmatch(what)
     if found is None:
-        raise _wrong(text, "GetNode")
+        raise _wrong(text, kind)
     times = int(found["times"]) if found["times"] else None
-    return MethodFault(method, _verdict(text, found["what"]), times, int(found["after"] or 0))
+    return found["what"], times, int(found["after"] or 0)
 
 
 def _verdict(text: str, what: str) -> Verdict:

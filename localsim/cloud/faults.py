@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from localsim.cloud.errors import Code
+from localsim.cloud.storage_faults import StorageFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +83,4 @@ class QuotaIs:
     limit: int
 
 
-Fault = MethodFault | NeverBoots | LateKeys | UnreachableZone | CapacityIs | QuotaIs
+Fault = MethodFault | NeverBoots | LateKeys | UnreachableZone | CapacityIs | QuotaIs | StorageFault

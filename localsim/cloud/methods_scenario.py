@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from localsim.cloud import capacity, due
@@ -12,6 +13,7 @@ from localsim.cloud.events import BootSlice, Event
 from localsim.cloud.faults import Fault, LateKeys, NeverBoots, UnreachableZone, Verdict
 from localsim.cloud.methods import Methods
 from localsim.cloud.scenario import Scenario
+from localsim.cloud.storage_faults import Armed, StorageFault
 
 _SERVICE = "tpu.googleapis.com"
 _CONSOLE = "https://console.developers.google.com"
@@ -91,6 +93,18 @@ class ScenarioMethods(Methods):
         with self._state.change():
             return self._state.conditions.meet(method)
 
+    def storage_faults(self, method: str) -> tuple[Armed, ...]:
+        """What a call of a method of Cloud Storage may meet; nothing is written where none is."""
+        found = self._state.conditions.storage_faults(method)
+        if not found:
+            return ()
+        with self._state.change():
+            met = self._state.conditions.meet_storage(found)
+        return tuple(
+            Armed(fault.effect, partial(self._strike_storage, place, fault))
+            for place, fault in met.items()
+        )
+
     def under_conditions(self, event: Event) -> Event:
         """The event with what the scenario and the faults do to the workers it boots."""
         if not isinstance(event, BootSlice):
@@ -108,6 +122,10 @@ class ScenarioMethods(Methods):
             never_boots=conditions.never_boots(node_id, len(event.node.addresses)),
             ssh_keys_delay_s=conditions.ssh_keys_delay_s(node_id),
         )
+
+    def _strike_storage(self, place: int, fault: StorageFault) -> bool:
+        with self._state.change():
+            return self._state.conditions.strike_storage(place, fault)
 
     def _is_closed(self, zone: str) -> bool:
         return zone in self._state.scenario.closed_zones

@@ -1,60 +1,95 @@
 """Cloud Storage's rules for objects: what is there, what may change it, and what is refused.
 
-A body is durable before one transaction checks the preconditions and publishes it, so a reader sees
-the old object or the new one, and a killed server forgets nothing that it acknowledged. Everything
-here runs on one thread, except `bodies.seal` and `IncomingBody.sync`, which block on the disk.
+A body is durable before the transaction that checks the preconditions and publishes it, so a reader
+sees the old object or the new one, and a killed server forgets nothing that it acknowledged.
+Everything here runs on one thread, except `bodies.seal` and `IncomingBody.sync`, which block on the
+disk. A change made alone blocks as well; several share a transaction by `database.batch`.
 """
 
 import dataclasses
-import io
-import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from localsim.clock import Clock
-from localsim.cloud.database import transaction
-from localsim.cloud.objects_bodies import Body, BodyDirectory
+from localsim.cloud.objects_bodies import BodyDirectory
 from localsim.cloud.objects_buckets import Buckets
+from localsim.cloud.objects_copies import ObjectCopies
+from localsim.cloud.objects_database import ObjectDatabase
+from localsim.cloud.objects_incoming import Body
 from localsim.cloud.objects_listing import Listing, ListQuery, list_page
+from localsim.cloud.objects_migration import holds_objects
 from localsim.cloud.objects_model import (
     NO_PRECONDITIONS,
     NewObject,
+    ObjectKey,
     Preconditions,
     Properties,
     StorageError,
     StoredObject,
     check_object_name,
-    merged,
-    without_cleared,
 )
-from localsim.cloud.objects_tables import TABLES, create_tables, next_generation, object_of_row
+from localsim.cloud.objects_parts import MultipartUploads
+from localsim.cloud.objects_properties import changed
+from localsim.cloud.objects_reading import OpenObject
+from localsim.cloud.objects_retention import (
+    check_not_kept,
+    has_versions,
+    new_properties,
+    with_expiration,
+)
+from localsim.cloud.objects_rewrites import ObjectRewrites
+from localsim.cloud.objects_rows import ObjectRows
+from localsim.cloud.objects_tables import TABLES
 from localsim.cloud.objects_uploads import UploadSessions
 
-_FIXED_AFTER_WRITE = ("storageClass",)
+__all__ = ["ObjectKey", "ObjectStore", "has_no_objects"]
+
+_OPENING_TRIES = 5
+"""An object can be replaced between the look at its row and the opening of its file."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ObjectKey:
-    """Which object is meant; a generation selects that one or nothing."""
+_DATABASE = "objects.sqlite"
 
-    bucket: str
-    name: str
-    generation: int | None = None
+
+def has_no_objects(directory: Path, earlier: sqlite3.Connection) -> bool:
+    """Whether there is no store yet, neither in the directory nor in `earlier`."""
+    path = directory / _DATABASE
+    return not holds_objects(earlier) and not (path.exists() and path.stat().st_size)
 
 
 class ObjectStore:
-    """The objects of a simulated cloud, kept in its database and in a directory."""
+    """The objects of a simulated cloud, kept in a directory."""
 
-    def __init__(self, connection: sqlite3.Connection, directory: Path, clock: Clock) -> None:
-        """Open the store and sweep what a killed predecessor had not acknowledged."""
-        create_tables(connection)
-        self._connection = connection
+    def __init__(
+        self, directory: Path, clock: Clock, *, earlier: sqlite3.Connection | None = None
+    ) -> None:
+        """Open the store and sweep what a killed predecessor had not acknowledged.
+
+        `earlier` is a database that may still hold the rows of an older localsim: they are taken
+        over. Raises NewerSchemaError, sqlite3.Error or OSError.
+        """
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
-        self.bodies = BodyDirectory(directory)
-        self.buckets = Buckets(connection, clock)
-        self.uploads = UploadSessions(connection, self.bodies, clock)
-        self.bodies.sweep(kept=self._body_files(), unfinished=self.uploads.drop_expired())
+        self.database = ObjectDatabase(directory / _DATABASE, earlier)
+        self.bodies = BodyDirectory(directory, self.database)
+        self.rows = ObjectRows(self.database, self.bodies, clock)
+        self.parts = MultipartUploads(self.database, self.bodies, clock, self.place)
+        self.buckets = Buckets(self.database, clock, also_delete=self.parts.drop_all)
+        self.uploads = UploadSessions(self.database, self.bodies, clock)
+        self.copies = ObjectCopies(self)
+        self.rewrites = ObjectRewrites(self, self.copies, clock)
+        self.uploads.drop_expired()
+        self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
+
+    def ensure_bucket(self, project: str, name: str, properties: Properties) -> None:
+        """Create a bucket, unless there is one of that name."""
+        with self.database.change():
+            try:
+                self.buckets.get(name)
+            except StorageError:
+                self.buckets.create(project, name, properties)
 
     def get(
         self,
@@ -63,45 +98,49 @@ class ObjectStore:
         *,
         reading: bool = False,
     ) -> StoredObject:
-        """Find an object, or 404."""
-        self.buckets.get(key.bucket)
-        found = self._find(key.bucket, key.name)
-        if found is None or key.generation not in (None, found.generation):
-            raise StorageError(404, "notFound", f"No such object: {key.bucket}/{key.name}")
-        preconditions.check(found, reading=reading)
-        return found
+        """Find an object, or the noncurrent generation that the key names, or 404."""
+        with self.database.snapshot():
+            found = self.find(key, preconditions, reading=reading)
+            return with_expiration(self.buckets.get(key.bucket), found)
 
-    def open_body(self, stored: StoredObject) -> BinaryIO:
-        """Open the object's bytes; they can be read on after it is replaced or deleted."""
-        if stored.body_file is not None:
-            return self.bodies.open(stored.body_file)
-        ((data,),) = self._connection.execute(
-            "SELECT data FROM storage_bodies WHERE generation = ?", (stored.generation,)
-        ).fetchall()
-        return io.BytesIO(data)
+    @contextmanager
+    def open(
+        self,
+        key: ObjectKey,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        reading: bool = True,
+    ) -> Iterator[OpenObject]:
+        """The object for the block, in which its bytes stay even if it is replaced or deleted."""
+        for _ in range(_OPENING_TRIES):
+            with self.database.snapshot():
+                stored = self.get(key, preconditions, reading=reading)
+                data = b"" if stored.body_files else self.rows.data(stored)
+            try:
+                held = self.bodies.hold(stored.body_files)
+            except FileNotFoundError:
+                continue
+            with held:
+                yield OpenObject(stored, data, self.bodies)
+            return
+        raise StorageError(503, "backendError", f"The bytes of {key.name!r} are gone.")
 
     def list(self, bucket: str, query: ListQuery) -> Listing:
         """One page of the bucket's objects in name order."""
-        self.buckets.get(bucket)
-        return list_page(self._connection, bucket, query)
+        with self.database.snapshot():
+            found = self.buckets.get(bucket)
+            page = list_page(self.database.connection, bucket, query)
+        if "retentionPolicy" in found.properties:
+            page.items = [with_expiration(found, stored) for stored in page.items]
+        return page
 
     def publish(self, new: NewObject, body: Body, *, upload_id: str | None = None) -> StoredObject:
         """Make the sealed body the live object, if the preconditions hold at this moment."""
-        check_object_name(new.name)
-        try:
-            with transaction(self._connection):
-                self.buckets.get(new.bucket)
-                replaced = self._find(new.bucket, new.name)
-                new.preconditions.check(replaced)
-                self.bodies.require(body)
-                stored = self._insert(new, body)
-                self._forget_data(replaced)
-                if upload_id is not None:
-                    self.uploads.finish(upload_id, stored)
-        except BaseException:
-            self.bodies.remove(body.file)
-            raise
-        self._forget_file(replaced)
+        with self.database.change():
+            self.bodies.keep(body)
+            stored = self.place(new, body)
+            if upload_id is not None:
+                self.uploads.finish(upload_id, stored)
         return stored
 
     def patch(
@@ -117,93 +156,73 @@ class ObjectStore:
         return self._rewrite(key, properties, preconditions, keep=False)
 
     def delete(self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
-        """Delete the live object."""
-        with transaction(self._connection):
-            found = self.get(key, preconditions)
-            self._connection.execute(
-                "DELETE FROM storage_objects WHERE bucket = ? AND name = ?", (key.bucket, key.name)
-            )
-            self._forget_data(found)
-        self._forget_file(found)
+        """Delete the live object, which may leave a noncurrent one, or the named generation."""
+        with self.database.change():
+            found = self.find(key, preconditions)
+            bucket = self.buckets.get(key.bucket)
+            check_not_kept(bucket, found, self._clock.now())
+            if key.generation is None:
+                self.rows.retire(found, keep=has_versions(bucket))
+            else:
+                self.rows.drop(found)
 
     def count(self) -> int:
         """How many live objects there are in all buckets."""
-        ((number,),) = self._connection.execute("SELECT count(*) FROM storage_objects").fetchall()
-        return int(number)
+        return self.rows.count()
 
     def clear(self) -> None:
         """Delete every object, upload and bucket at once."""
-        with transaction(self._connection):
+        with self.database.change():
             for table in TABLES:
-                self._connection.execute(f"DELETE FROM {table}")
+                self.database.connection.execute(f"DELETE FROM {table}")
         self.bodies.sweep(kept=frozenset(), unfinished=frozenset())
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
 
     def _rewrite(
         self, key: ObjectKey, change: Properties, preconditions: Preconditions, *, keep: bool
     ) -> StoredObject:
-        with transaction(self._connection):
-            found = self.get(key, preconditions)
-            fixed = {name: found.properties.get(name) for name in _FIXED_AFTER_WRITE}
-            base = found.properties if keep else {}
-            changed = dataclasses.replace(
+        with self.database.change():
+            found = self.find(key, preconditions)
+            now_s = self._clock.now()
+            result = dataclasses.replace(
                 found,
-                properties=merged(base, {**change, **fixed}),
+                properties=changed(found.properties, change, keeping=keep, now_s=now_s),
                 metageneration=found.metageneration + 1,
-                updated_s=self._clock.now(),
+                updated_s=now_s,
             )
-            self._write(changed)
-        return changed
+            self.rows.rewrite(result)
+            return with_expiration(self.buckets.get(key.bucket), result)
 
-    def _insert(self, new: NewObject, body: Body) -> StoredObject:
-        generation = next_generation(self._connection, self._clock)
-        now_s = self._clock.now()
-        stored = StoredObject(
-            bucket=new.bucket,
-            name=new.name,
-            generation=generation,
-            metageneration=1,
-            size_bytes=body.size_bytes,
-            crc32c=body.crc32c,
-            md5=body.md5,
-            properties=without_cleared(new.properties),
-            created_s=now_s,
-            updated_s=now_s,
-            body_file=body.file,
+    def find(
+        self,
+        key: ObjectKey,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        reading: bool = False,
+    ) -> StoredObject:
+        """An object as its row says, without what depends on its bucket."""
+        self.buckets.get(key.bucket)
+        found = self.rows.find(key)
+        if found is None:
+            raise StorageError(404, "notFound", f"No such object: {key.bucket}/{key.name}")
+        preconditions.check(found, reading=reading)
+        return found
+
+    def place(self, new: NewObject, body: Body, components: int | None = None) -> StoredObject:
+        """Within a change: make a kept body the live object, by the rules of its bucket."""
+        check_object_name(new.name)
+        bucket = self.buckets.get(new.bucket)
+        replaced = self.rows.live(new.bucket, new.name)
+        new.preconditions.check(replaced)
+        check_not_kept(bucket, replaced, self._clock.now())
+        stored = self.rows.replace(
+            replaced,
+            dataclasses.replace(new, properties=new_properties(bucket, new.properties)),
+            body,
+            keep_replaced=has_versions(bucket),
+            component_count=components,
         )
-        self._write(stored)
-        if body.file is None:
-            self._connection.execute(
-                "INSERT INTO storage_bodies VALUES (?, ?)", (generation, body.data)
-            )
-        return stored
-
-    def _write(self, stored: StoredObject) -> None:
-        row = {
-            column.name: getattr(stored, column.name) for column in dataclasses.fields(stored)
-        } | {"properties": json.dumps(dict(stored.properties))}
-        marks = ", ".join("?" * len(row))
-        self._connection.execute(
-            f"INSERT OR REPLACE INTO storage_objects VALUES ({marks})", tuple(row.values())
-        )
-
-    def _find(self, bucket: str, name: str) -> StoredObject | None:
-        row = self._connection.execute(
-            "SELECT * FROM storage_objects WHERE bucket = ? AND name = ?", (bucket, name)
-        ).fetchone()
-        return None if row is None else object_of_row(row)
-
-    def _forget_data(self, gone: StoredObject | None) -> None:
-        if gone is not None and gone.body_file is None:
-            self._connection.execute(
-                "DELETE FROM storage_bodies WHERE generation = ?", (gone.generation,)
-            )
-
-    def _forget_file(self, gone: StoredObject | None) -> None:
-        if gone is not None:
-            self.bodies.remove(gone.body_file)
-
-    def _body_files(self) -> set[str]:
-        rows = self._connection.execute(
-            "SELECT body_file FROM storage_objects WHERE body_file IS NOT NULL"
-        )
-        return {file for (file,) in rows}
+        return with_expiration(bucket, stored)

@@ -1,153 +1,137 @@
-"""Where the bytes of objects lie: received in `incoming`, kept in `objects` under random names."""
+"""Where the bytes of objects lie: received in `incoming`, kept in `objects` under random names.
 
-import errno
-import io
+A kept file never changes, so bodies that have bytes in common link the same file under names of
+their own. Everything here runs on the thread of the store, except `seal`, which blocks on the disk,
+and `remove`, which any thread may call.
+"""
+
 import os
 import secrets
-from collections.abc import Iterator, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from localsim.cloud.objects_model import (
-    Hashes,
-    StorageError,
-    encode_crc32c,
-    encode_md5,
-    extend_crc32c,
-    invalid,
+from localsim.cloud.objects_checksums import joined_crc32c
+from localsim.cloud.objects_database import ObjectDatabase
+from localsim.cloud.objects_disk import create_private, disk_errors, synchronize, write_all
+from localsim.cloud.objects_incoming import (
+    FLUSHES,
+    INLINE_BYTES,
+    Body,
+    IncomingBody,
+    checked_hashes,
 )
+from localsim.cloud.objects_model import Hashes, StorageError
 
-INLINE_BYTES = 128 * 1024
-MD5_BYTES = 8 * 1024 * 1024  # what google-cloud-storage sends in one request; MD5 halves the speed
-
-_synchronize = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """Received, checked bytes: small ones as `data`, others durable in the file named `file`."""
-
-    size_bytes: int
-    crc32c: str
-    md5: str | None
-    data: bytes | None = None
-    file: str | None = None
-
-
-class IncomingBody:
-    """Bytes on their way in, summed as they come: in memory while small, then in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.size_bytes = 0
-        self.crc32c = 0
-        self.memory = bytearray()
-        self._file: BinaryIO | None = None
-
-    @property
-    def is_on_disk(self) -> bool:
-        """Whether sealing it will block on the disk."""
-        return self._file is not None
-
-    def create(self) -> None:
-        """Start the file now: what is received so far moves into it."""
-        with disk_errors():
-            self._file = self.path.open("xb", buffering=0)
-            _write_all(self._file, self.memory)
-            self.memory = bytearray()
-
-    def resume(self, size_bytes: int, crc32c: int) -> None:
-        """Continue a file whose first `size_bytes` are known to be good."""
-        with disk_errors():
-            self._file = self.path.open("r+b", buffering=0)
-            self._file.truncate(size_bytes)
-            self._file.seek(size_bytes)
-        self.size_bytes, self.crc32c = size_bytes, crc32c
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes."""
-        if self._file is None and self.size_bytes + len(data) > INLINE_BYTES:
-            self.create()
-        if self._file is None:
-            self.memory += data
-        else:
-            with disk_errors():
-                _write_all(self._file, data)
-        self.crc32c = extend_crc32c(self.crc32c, data)
-        self.size_bytes += len(data)
-
-    def sync(self) -> None:
-        """Make what was written durable; blocks."""
-        if self._file is not None:
-            with disk_errors():
-                _synchronize(self._file.fileno())
-
-    def close(self) -> None:
-        """Let go of the file, which stays."""
-        if self._file is not None:
-            self._file.close()
-
-    def discard(self) -> None:
-        """Let go of the file and remove it, unless it has been sealed."""
-        self.close()
-        self.path.unlink(missing_ok=True)
+__all__ = ["INLINE_BYTES", "Body", "BodyDirectory", "IncomingBody"]
 
 
 class BodyDirectory:
     """The files of one store; no name in it was ever chosen by a client."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, database: ObjectDatabase) -> None:
+        self._database = database
         self._incoming = directory / "incoming"
         self._objects = directory / "objects"
-        for folder in (directory, self._incoming, self._objects):
+        self._flusher = ThreadPoolExecutor(FLUSHES, "storage-flushes")
+        self._lock = threading.Lock()
+        self._held: Counter[str] = Counter()
+        self._doomed: set[str] = set()
+        for folder in (self._incoming, self._objects):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def receive(self, name: str | None = None) -> IncomingBody:
         """Begin to receive a body under a given or a random name."""
-        return IncomingBody(self._incoming / (name or secrets.token_hex(16)))
+        return IncomingBody(self._incoming / (name or secrets.token_hex(16)), self._flusher)
 
     def create(self, name: str) -> None:
-        """Make an empty incoming body that is still there after a crash."""
+        """Within a change: make an empty incoming body that is still there after a crash."""
         body = self.receive(name)
+        self._database.if_undone(body.discard)
         body.create()
         body.close()
-        with disk_errors():
-            _sync_directory(self._incoming)
+        self._database.synchronize_first(self._incoming)
+
+    def forget(self, name: str) -> None:
+        """Remove an incoming body of a given name, if there is one."""
+        (self._incoming / name).unlink(missing_ok=True)
 
     def seal(self, incoming: IncomingBody, expected: Hashes) -> Body:
-        """Check the hashes and make the body durable under its final name; blocks when on disk."""
-        crc32c, md5 = _checked_hashes(incoming, expected)
+        """Check the hashes and give the durable bytes their final name; blocks when on disk."""
+        crc32c, md5 = checked_hashes(incoming, expected)
         if not incoming.is_on_disk:
             return Body(incoming.size_bytes, crc32c, md5, data=bytes(incoming.memory))
         incoming.sync()
         incoming.close()
-        self._rename(incoming.path)
-        return Body(incoming.size_bytes, crc32c, md5, file=incoming.path.name)
-
-    def _rename(self, path: Path) -> None:
-        target = self._path(path.name)
+        name = incoming.path.name
         with disk_errors():
-            if not target.parent.is_dir():
-                target.parent.mkdir(mode=0o700, exist_ok=True)
-                _sync_directory(self._objects)
-            path.rename(target)
-            _sync_directory(target.parent)
+            incoming.path.rename(self._place(name))
+        return Body(incoming.size_bytes, crc32c, md5, files=(name,))
 
-    def require(self, body: Body) -> None:
-        """Refuse to publish a body whose file a reset has swept away in the meantime."""
-        if body.file is not None and not self._path(body.file).exists():
-            raise StorageError(503, "backendError", "localsim was reset during this upload.")
+    def keep(self, body: Body) -> None:
+        """Within a change: the sealed body is durable with it, and gone without it.
+
+        Raises 503 when a reset has swept it away in the meantime.
+        """
+        self._database.if_undone(lambda: self.remove(body.files))
+        for file in body.files:
+            if not self._path(file).exists():
+                raise StorageError(503, "backendError", "localsim was reset during this upload.")
+            self._database.synchronize_first(self._path(file).parent)
+
+    def link(self, files: Iterable[str]) -> tuple[str, ...]:
+        """Within a change: other names for the bytes of kept files, in their order."""
+        shard = secrets.token_hex(1)
+        return tuple(self._link(file, shard) for file in files)
+
+    def joined(self, bodies: Sequence[Body]) -> Body:
+        """Within a change: one body of several kept ones, which stay; of one, the same again.
+
+        Files are linked; only small bodies among them are written again. Several have no MD5.
+        """
+        size_bytes = sum(body.size_bytes for body in bodies)
+        crc32c = _joined_crc32c(bodies)
+        md5 = bodies[0].md5 if len(bodies) == 1 else None
+        if size_bytes <= INLINE_BYTES and not any(body.files for body in bodies):
+            return Body(size_bytes, crc32c, md5, data=_data(bodies))
+        files: list[str] = []
+        for is_in_files, run in groupby(bodies, key=lambda body: bool(body.files)):
+            if is_in_files:
+                files += self.link(file for body in run for file in body.files)
+            elif data := _data(run):
+                files.append(self._write(data))
+        return Body(size_bytes, crc32c, md5, files=tuple(files))
 
     def open(self, file: str) -> BinaryIO:
-        """Open a kept body; it can be read on after `remove`."""
+        """Open a kept file; raises OSError."""
         return self._path(file).open("rb")
 
-    def remove(self, file: str | None) -> None:
-        """Remove a kept body, if there is one."""
-        if file is not None:
-            self._path(file).unlink(missing_ok=True)
+    def hold(self, files: Sequence[str]) -> ExitStack:
+        """Keep files on disk until the context ends, whatever is removed.
+
+        Raises FileNotFoundError when one is gone already.
+        """
+        with self._lock:
+            if not self._doomed.isdisjoint(files):
+                raise FileNotFoundError
+            self._held.update(files)
+        with ExitStack() as stack:
+            stack.callback(self._release, files)
+            for file in files:
+                self._path(file).stat()
+            return stack.pop_all()
+
+    def remove(self, files: Sequence[str]) -> None:
+        """Remove kept files, those that are held as soon as nobody holds them."""
+        with self._lock:
+            self._doomed.update(files)
+            free = [file for file in files if not self._held[file]]
+        self._unlink(free)
 
     def sweep(self, *, kept: Set[str], unfinished: Set[str]) -> None:
         """Remove what a killed server left; bytes of an `unfinished` upload go back to incoming."""
@@ -155,57 +139,64 @@ class BodyDirectory:
             if path.name in unfinished:
                 path.rename(self._incoming / path.name)
             elif path.name not in kept:
-                path.unlink()
+                path.unlink(missing_ok=True)
         for path in self._incoming.iterdir():
             if path.name not in unfinished:
-                path.unlink()
+                path.unlink(missing_ok=True)
+
+    def _release(self, files: Sequence[str]) -> None:
+        with self._lock:
+            self._held.subtract(files)
+            free = [file for file in files if not self._held[file]]
+            for file in free:
+                del self._held[file]
+            doomed = [file for file in free if file in self._doomed]
+        self._unlink(doomed)
+
+    def _unlink(self, files: Sequence[str]) -> None:
+        for file in files:
+            self._path(file).unlink(missing_ok=True)
+        with self._lock:
+            self._doomed.difference_update(files)
+
+    def _link(self, file: str, shard: str) -> str:
+        name = shard + secrets.token_hex(15)
+        with disk_errors():
+            place = self._place(name)
+            self._database.if_undone(lambda: place.unlink(missing_ok=True))
+            os.link(self._path(file), place)
+        self._database.synchronize_first(place.parent)
+        return name
+
+    def _write(self, data: bytes) -> str:
+        name = secrets.token_hex(16)
+        with disk_errors():
+            place = self._place(name)
+            self._database.if_undone(lambda: place.unlink(missing_ok=True))
+            with create_private(place) as file:
+                write_all(file, data)
+        self._database.synchronize_first(place)
+        self._database.synchronize_first(place.parent)
+        return name
+
+    def _place(self, name: str) -> Path:
+        """Where a new file belongs, in a folder that is there."""
+        path = self._path(name)
+        if not path.parent.is_dir():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            synchronize(self._objects)
+        return path
 
     def _path(self, file: str) -> Path:
         return self._objects / file[:2] / file
 
 
-def _checked_hashes(incoming: IncomingBody, expected: Hashes) -> tuple[str, str | None]:
-    crc32c = encode_crc32c(incoming.crc32c)
-    if expected.crc32c not in (None, crc32c):
-        raise _mismatch("CRC32C", str(expected.crc32c), crc32c)
-    if incoming.size_bytes > MD5_BYTES and expected.md5 is None:
-        return crc32c, None
-    md5 = _md5(incoming)
-    if expected.md5 not in (None, md5):
-        raise _mismatch("MD5 hash", str(expected.md5), md5)
-    return crc32c, md5
+def _data(bodies: Iterable[Body]) -> bytes:
+    return b"".join(body.data or b"" for body in bodies)
 
 
-def _md5(incoming: IncomingBody) -> str:
-    if not incoming.is_on_disk:
-        return encode_md5(io.BytesIO(incoming.memory))
-    with incoming.path.open("rb") as file:
-        return encode_md5(file)
-
-
-def _mismatch(kind: str, given: str, calculated: str) -> StorageError:
-    return invalid(f'Provided {kind} "{given}" doesn\'t match calculated {kind} "{calculated}".')
-
-
-def _write_all(file: BinaryIO, data: bytes | bytearray) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def disk_errors() -> Iterator[None]:
-    """A full or failing disk is the service's failure, told to the client as such."""
-    try:
-        yield
-    except OSError as error:
-        what = errno.errorcode.get(error.errno or 0, "I/O error")
-        raise StorageError(507, "insufficientStorage", f"localsim cannot write: {what}") from error
+def _joined_crc32c(bodies: Sequence[Body]) -> str:
+    crc32c = bodies[0].crc32c
+    for body in bodies[1:]:
+        crc32c = joined_crc32c(crc32c, body.crc32c, body.size_bytes)
+    return crc32c

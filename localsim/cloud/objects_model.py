@@ -11,24 +11,7 @@ import google_crc32c
 Properties = Mapping[str, Any]
 MAX_NAME_BYTES = 1024
 _READ_BYTES = 1024 * 1024
-TEXT_FIELDS = (
-    "cacheControl",
-    "contentDisposition",
-    "contentEncoding",
-    "contentLanguage",
-    "contentType",
-    "customTime",
-    "storageClass",
-)
-UNSUPPORTED_FIELDS = (
-    "acl",
-    "contexts",
-    "customerEncryption",
-    "eventBasedHold",
-    "kmsKeyName",
-    "retention",
-    "temporaryHold",
-)
+_SEVEN_BITS = 127
 
 
 class StorageError(Exception):
@@ -82,11 +65,22 @@ class Preconditions:
     etag_not_match: str | None = None
 
     def check(self, current: Versioned | None, *, reading: bool = False) -> None:
-        """Raise 412, or 304 for a reader who already has what is there."""
+        """Raise 412, or 304 where what must not be there is there.
+
+        By number that holds for any method, cloud.google.com/storage/docs/request-preconditions;
+        by If-None-Match for readers, RFC 9110.
+        """
         if not self._matches(current):
-            raise _precondition_failed(412)
-        if not self._differs(current):
-            raise _precondition_failed(304 if reading else 412)
+            raise precondition_failed()
+        if self.etag_not_match is not None and _same_etag(self.etag_not_match, current):
+            raise precondition_failed(code=304 if reading else 412)
+        unwanted = (self.generation_not_match, self.metageneration_not_match)
+        if current is None and unwanted != (None, None):
+            raise precondition_failed()  # "If no live object exists, the precondition fails."
+        if current is not None and (
+            unwanted[0] == current.generation or unwanted[1] == current.metageneration
+        ):
+            raise precondition_failed(code=304)
 
     def _matches(self, current: Versioned | None) -> bool:
         return (
@@ -95,26 +89,31 @@ class Preconditions:
             and (self.etag_match is None or _same_etag(self.etag_match, current))
         )
 
-    def _differs(self, current: Versioned | None) -> bool:
-        if self.etag_not_match is not None and _same_etag(self.etag_not_match, current):
-            return False
-        unwanted = (self.generation_not_match, self.metageneration_not_match)
-        if current is None:
-            return unwanted == (None, None)
-        return unwanted[0] != current.generation and unwanted[1] != current.metageneration
-
 
 def _same_etag(header: str, current: Versioned | None) -> bool:
     wanted = {etag.strip().strip('"') for etag in header.split(",")}
     return current is not None and not wanted.isdisjoint({"*", current.etag})
 
 
-def _precondition_failed(code: int) -> StorageError:
-    message = "At least one of the pre-conditions you specified did not hold."
+def precondition_failed(
+    message: str = "At least one of the pre-conditions you specified did not hold.",
+    *,
+    code: int = 412,
+) -> StorageError:
+    """What the request demands of the state is not so (412, or 304)."""
     return StorageError(code, "conditionNotMet", message)
 
 
 NO_PRECONDITIONS = Preconditions()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKey:
+    """Which object is meant; a generation selects that one or nothing."""
+
+    bucket: str
+    name: str
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,8 @@ class Hashes:
 
     crc32c: str | None = None
     md5: str | None = None
+    wants_md5: bool = True
+    """Whether the reply will show an MD5, though the client brings none to check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,8 @@ class NewObject:
     properties: Properties
     preconditions: Preconditions = NO_PRECONDITIONS
     expected: Hashes = field(default_factory=Hashes)
+    declared_bytes: int | None = None
+    """How many bytes the client said that it would send in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +153,13 @@ class Bucket:
 
     @property
     def etag(self) -> str:
-        """Changes with every change of the bucket."""
-        return _etag(self)
+        """Changes with every change of the bucket, IAM's included."""
+        return _etag(self.metageneration)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """The live generation of an object; `body_file` is None for a body kept in the database."""
+    """A generation of an object; one without `body_files` has its body in the database."""
 
     bucket: str
     name: str
@@ -168,16 +171,29 @@ class StoredObject:
     properties: Properties
     created_s: float
     updated_s: float
-    body_file: str | None
+    body_files: tuple[str, ...] = ()
+    component_count: int | None = None
+    """Of how many uploads it is composed; None for one that was uploaded."""
+    deleted_s: float | None = None
+    """Since when it is noncurrent; None for the live generation."""
 
     @property
     def etag(self) -> str:
         """Changes with every change of the content or the metadata."""
-        return _etag(self)
+        return _etag(self.generation, self.metageneration)
 
 
-def _etag(version: Versioned) -> str:
-    return base64.b64encode(f"{version.generation}/{version.metageneration}".encode()).decode()
+def _etag(*numbers: int) -> str:
+    """The numbers as the first fields of a protocol buffer, as in the etags of Google."""
+    data = bytearray()
+    for field_number, number in enumerate(numbers, 1):
+        data.append(8 * field_number)
+        rest = number
+        while rest > _SEVEN_BITS:
+            data.append(rest & _SEVEN_BITS | 128)
+            rest >>= 7
+        data.append(rest)
+    return base64.b64encode(data).decode()
 
 
 def encode_crc32c(value: int) -> str:
@@ -209,56 +225,4 @@ def check_object_name(name: str) -> None:
     if name in (".", "..") or name.startswith(".well-known/acme-challenge/"):
         raise invalid(f"Invalid object name: {name!r}")
     if "\r" in name or "\n" in name:
-        raise invalid("Object names must not contain a carriage return or line feed.")
-
-
-def writable_properties(resource: Properties) -> dict[str, Any]:
-    """Keep the fields a client may set, checked; None stands for one to clear."""
-    for name in UNSUPPORTED_FIELDS:
-        if resource.get(name):
-            raise not_implemented(f"The object field {name!r}")
-    properties: dict[str, Any] = {}
-    for name in TEXT_FIELDS:
-        if name in resource:
-            properties[name] = _checked_text(name, resource[name])
-    if "metadata" in resource:
-        properties["metadata"] = _checked_metadata(resource["metadata"])
-    return properties
-
-
-def _checked_text(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise invalid(f"{name} must be a string.")
-    if not value.isprintable():  # it comes back as a response header
-        raise invalid(f"{name} must not contain unprintable characters.")
-    return value
-
-
-def _checked_metadata(value: Any) -> dict[str, str | None] | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        raise invalid("metadata must be a map of strings.")
-    if not all(isinstance(item, str | None) for item in value.values()):
-        raise invalid("metadata values must be strings.")
-    return dict(value)
-
-
-def merged(properties: Properties, change: Properties) -> dict[str, Any]:
-    """Apply a patch: a None clears its field, `metadata` is merged key by key."""
-    result = {**properties, **change}
-    if change.get("metadata") is not None:
-        result["metadata"] = {**(properties.get("metadata") or {}), **change["metadata"]}
-    return without_cleared(result)
-
-
-def without_cleared(properties: Properties) -> dict[str, Any]:
-    """Drop what is None, in `metadata` too."""
-    kept = {name: value for name, value in properties.items() if value is not None}
-    if "metadata" in kept:
-        metadata = {key: value for key, value in kept["metadata"].items() if value is not None}
-        kept.pop("metadata")
-        return {**kept, "metadata": metadata} if metadata else kept
-    return kept
+        raise invalid("Disallowed unicode characters present in object name")

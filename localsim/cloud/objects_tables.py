@@ -8,19 +8,9 @@ from typing import Any
 from localsim.clock import Clock
 from localsim.cloud.objects_model import Bucket, StoredObject
 
-# A small body is a row of its own, keyed by its generation: appended, never moved by a patch.
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS storage_generation (last INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS storage_buckets (
-    name TEXT PRIMARY KEY,
-    project TEXT NOT NULL,
-    generation INTEGER NOT NULL,
-    metageneration INTEGER NOT NULL,
-    properties TEXT NOT NULL,
-    created_s REAL NOT NULL,
-    updated_s REAL NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS storage_objects (
+SCHEMA_VERSION = 1
+
+_GENERATION = """
     bucket TEXT NOT NULL,
     name TEXT NOT NULL,
     generation INTEGER NOT NULL,
@@ -31,31 +21,91 @@ CREATE TABLE IF NOT EXISTS storage_objects (
     properties TEXT NOT NULL,
     created_s REAL NOT NULL,
     updated_s REAL NOT NULL,
-    body_file TEXT,
-    PRIMARY KEY (bucket, name)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS storage_bodies (generation INTEGER PRIMARY KEY, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS storage_uploads (
+    body_files TEXT NOT NULL,
+    component_count INTEGER,
+    deleted_s REAL,
+"""
+"""The fields of StoredObject; the properties and the names of the files are JSON."""
+
+# A small body is a row of its own, keyed by its generation: appended, never moved by a patch.
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS storage_generation (last INTEGER NOT NULL)",
+    "INSERT INTO storage_generation SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM storage_generation)",
+    """CREATE TABLE IF NOT EXISTS storage_buckets (
+    name TEXT PRIMARY KEY,
+    project TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    metageneration INTEGER NOT NULL,
+    properties TEXT NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_policies (
+    bucket TEXT PRIMARY KEY,
+    bindings TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_rewrites (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    created_s REAL NOT NULL
+    ) WITHOUT ROWID""",
+    f"CREATE TABLE IF NOT EXISTS storage_objects ({_GENERATION}"
+    " PRIMARY KEY (bucket, name)) WITHOUT ROWID",
+    f"CREATE TABLE IF NOT EXISTS storage_noncurrent ({_GENERATION}"
+    " PRIMARY KEY (bucket, name, generation)) WITHOUT ROWID",
+    """CREATE TABLE IF NOT EXISTS storage_bodies (
+    generation INTEGER PRIMARY KEY,
+    data BLOB NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS storage_uploads (
     id TEXT PRIMARY KEY,
     new_object TEXT NOT NULL,
     received_bytes INTEGER NOT NULL,
     crc32c INTEGER NOT NULL,
     created_s REAL NOT NULL,
     result TEXT
-) WITHOUT ROWID;
-INSERT INTO storage_generation SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM storage_generation);
-"""
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS storage_uploads_by_age ON storage_uploads (created_s)",
+    """CREATE TABLE IF NOT EXISTS storage_multiparts (
+    id TEXT PRIMARY KEY,
+    bucket TEXT NOT NULL,
+    name TEXT NOT NULL,
+    new_object TEXT NOT NULL,
+    created_s REAL NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_parts (
+    upload_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    crc32c TEXT NOT NULL,
+    md5 TEXT,
+    data BLOB,
+    body_files TEXT NOT NULL,
+    updated_s REAL NOT NULL,
+    PRIMARY KEY (upload_id, number)
+    )""",
+)
 
-TABLES = ("storage_objects", "storage_bodies", "storage_uploads", "storage_buckets")
+TABLES = (
+    "storage_objects",
+    "storage_noncurrent",
+    "storage_bodies",
+    "storage_uploads",
+    "storage_multiparts",
+    "storage_parts",
+    "storage_policies",
+    "storage_rewrites",
+    "storage_buckets",
+)
 """Everything but the generations, which never come again."""
+
+TABLES_WITH_FILES = ("storage_objects", "storage_noncurrent", "storage_parts")
+"""Those with a column `body_files`."""
 
 _BUCKET_COLUMNS = tuple(field.name for field in dataclasses.fields(Bucket))
 _OBJECT_COLUMNS = tuple(field.name for field in dataclasses.fields(StoredObject))
-
-
-def create_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables where they are not there yet."""
-    connection.executescript(_SCHEMA)
+_decode = json.JSONDecoder().raw_decode
+OBJECT_MARKS = ", ".join("?" * len(_OBJECT_COLUMNS))
 
 
 def next_generation(connection: sqlite3.Connection, clock: Clock) -> int:
@@ -72,6 +122,30 @@ def bucket_of_row(row: tuple[Any, ...]) -> Bucket:
 
 
 def object_of_row(row: tuple[Any, ...]) -> StoredObject:
-    """Read one row of `SELECT * FROM storage_objects`."""
-    values = dict(zip(_OBJECT_COLUMNS, row, strict=True))
-    return StoredObject(**values | {"properties": json.loads(values["properties"])})
+    """Read one row of `SELECT * FROM storage_objects`, or of `storage_noncurrent`."""
+    # Written out, with the bare decoder: a page of a listing is a thousand of these.
+    bucket, name, generation, metageneration, size_bytes, crc32c, md5, *others = row
+    properties, created_s, updated_s, files, component_count, deleted_s = others
+    return StoredObject(
+        bucket,
+        name,
+        generation,
+        metageneration,
+        size_bytes,
+        crc32c,
+        md5,
+        _decode(properties)[0],
+        created_s,
+        updated_s,
+        tuple(_decode(files)[0]),
+        component_count,
+        deleted_s,
+    )
+
+
+def row_of_object(stored: StoredObject) -> tuple[Any, ...]:
+    """What `object_of_row` reads."""
+    values = {name: getattr(stored, name) for name in _OBJECT_COLUMNS}
+    values["properties"] = json.dumps(dict(stored.properties))
+    values["body_files"] = json.dumps(stored.body_files)
+    return tuple(values.values())

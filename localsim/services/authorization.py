@@ -12,7 +12,8 @@ from localsim.cloud.errors import CloudError, absent
 from localsim.services import discovery, iam, rest
 from localsim.services.neighbour_calls import Row
 from localsim.services.neighbours import Authorize
-from localsim.services.storage_permissions import denied, permission_of, refusal
+from localsim.services.storage_permissions import denied, is_batch, permissions_of, refusal
+from localsim.services.storage_requests import ACCOUNT
 from localsim.services.tokens import Tokens
 from localsim.services.wire_errors import grpc_error, http_error
 
@@ -21,6 +22,7 @@ ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Refuse = Callable[[web.Request, CloudError], web.Response]
 
 
 class GrpcAuthorization(_Interceptor):
@@ -65,17 +67,23 @@ def rest_authorization(tokens: Tokens) -> Middleware:
         method = f"{route.method.service}.{route.method.name}"
         _require(tokens, header, method, resource)
 
-    return _over_tls(check, http_error)
+    return _over_tls(check, _in_json(http_error))
 
 
 def storage_authorization(tokens: Tokens) -> Middleware:
-    """The same for Cloud Storage's JSON API."""
+    """The same for Cloud Storage; every call of a batch is asked for itself."""
 
     def check(request: web.Request) -> None:
-        permission = permission_of(request.method, request.raw_path.partition("?")[0])
-        account = tokens.caller(request.headers.get("Authorization"), STORAGE, permission)
-        if not iam.granted(account, [permission]):
-            raise denied(tokens.email(account), permission)
+        if is_batch(request.raw_path):
+            return
+        asked = permissions_of(request.method, request.raw_path)
+        method = asked[0] if asked else request.method
+        account = tokens.caller(request.headers.get("Authorization"), STORAGE, method)
+        held = iam.granted(account, asked)
+        for permission in asked:
+            if permission not in held:
+                raise denied(tokens.email(account), permission)
+        request[ACCOUNT] = account
 
     return _over_tls(check, refusal)
 
@@ -109,19 +117,25 @@ def _require(tokens: Tokens, authorization: Any, method: str, resource: str) -> 
         raise iam.denied(permission, resource)
 
 
-def _over_tls(
-    check: Callable[[web.Request], None],
-    worded: Callable[[CloudError], tuple[int, Mapping[str, Any]]],
-) -> Middleware:
+def _in_json(worded: Callable[[CloudError], tuple[int, Mapping[str, Any]]]) -> _Refuse:
+    def refuse(_request: web.Request, error: CloudError) -> web.Response:
+        status, document = worded(error)
+        return web.json_response(document, status=status)
+
+    return refuse
+
+
+def _over_tls(check: Callable[[web.Request], None], refuse: _Refuse) -> Middleware:
     @web.middleware
     async def authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
         if request.secure:
             try:
                 check(request)
             except CloudError as error:
-                status, document = worded(error)
-                headers = {"WWW-Authenticate": REALM} if status == 401 else {}  # noqa: PLR2004
-                return web.json_response(document, status=status, headers=headers)
+                response = refuse(request, error)
+                if response.status == 401:  # noqa: PLR2004
+                    response.headers["WWW-Authenticate"] = REALM
+                return response
         return await handler(request)
 
     return authorized

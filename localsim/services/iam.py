@@ -33,7 +33,16 @@ _STORAGE = frozenset(
     f"storage.{kind}.{verb}"
     for kind in ("buckets", "objects")
     for verb in ("create", "delete", "get", "list", "update")
-)
+) | {
+    "storage.buckets.getIamPolicy",
+    "storage.buckets.setIamPolicy",
+    "storage.managedFolders.list",
+    "storage.multipartUploads.abort",
+    "storage.multipartUploads.create",
+    "storage.multipartUploads.list",
+    "storage.multipartUploads.listParts",
+    "storage.objects.move",
+}
 
 ROLES: Mapping[str, frozenset[str]] = {
     "roles/tpu.admin": _PROJECT_READ | _TPU_READ | _TPU_CHANGE,

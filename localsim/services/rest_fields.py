@@ -22,7 +22,7 @@ _MOST_DEEP = 50
 def parsed_mask(text: str, response: Descriptor) -> Mask:
     """The mask that a `fields` parameter means for a response; raises MalformedRequestError."""
     tokens = ["/" if token == "." else token for token in _TOKEN.findall(text)]
-    mask = _selection(tokens, 0)
+    mask = selection(tokens)
     if tokens or not mask:
         raise _refused(text)
     return _checked(mask, response, "")
@@ -42,7 +42,7 @@ def masked(document: Any, mask: Mask) -> Any:
     }
 
 
-def _selection(tokens: list[str], depth: int) -> dict[str, Any]:
+def selection(tokens: list[str], depth: int = 0) -> dict[str, Any]:
     """`a,b/c,d(e,f)`: eats what it understands of the tokens, and leaves the rest."""
     mask: dict[str, Any] = {}
     while tokens and tokens[0] not in ",/()" and depth < _MOST_DEEP:
@@ -64,7 +64,7 @@ def _put(mask: dict[str, Any], tokens: list[str], depth: int) -> None:
         _put(below, tokens, depth + 1)
     elif tokens[:1] == ["("]:
         opening = tokens.pop(0)
-        below = _selection(tokens, depth + 1)
+        below = selection(tokens, depth + 1)
         if not below or tokens[:1] != [")"]:
             tokens.insert(0, opening)  # left over too
         else:

@@ -4,7 +4,8 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects_model import invalid, not_implemented
+from localsim.cloud.objects_model import Bucket
+from localsim.services.storage_errors import missing
 from localsim.services.storage_requests import (
     Call,
     json_body,
@@ -13,31 +14,27 @@ from localsim.services.storage_requests import (
     page_token,
     required,
 )
-from localsim.services.storage_resources import bucket_resource
+from localsim.services.storage_resources import bucket_resource, reply
 from localsim.services.storage_service import Service
-
-# Kept and shown, with no effect here: there is one place, one class and one user.
-_STORED_FIELDS = ("iamConfiguration", "labels", "location", "storageClass")
-_READ_ONLY_FIELDS = ("kind", "name", "id", "etag")
 
 
 async def insert_bucket(service: Service, call: Call) -> web.StreamResponse:
-    """Create a bucket; a property it would not honour is refused."""
+    """Create a bucket; a setting it would not honour is refused."""
     resource = await json_body(call.request)
     name = resource.get("name")
     if not isinstance(name, str):
-        raise invalid("Required parameter: name")
-    project, properties = required(call.query, "project"), _properties(resource)
+        raise missing("name")
+    project = required(call.query, "project")
     bucket = await service.commits.run(
-        lambda: service.objects.buckets.create(project, name, properties)
+        lambda: service.objects.buckets.create(project, name, resource)
     )
-    return web.json_response(bucket_resource(bucket, call.origin))
+    return _bucket_reply(call, bucket)
 
 
 async def get_bucket(service: Service, call: Call) -> web.StreamResponse:
     """Describe a bucket."""
     bucket = service.objects.buckets.get(call.bucket, call.preconditions, reading=True)
-    return web.json_response(bucket_resource(bucket, call.origin))
+    return _bucket_reply(call, bucket)
 
 
 async def list_buckets(service: Service, call: Call) -> web.StreamResponse:
@@ -46,7 +43,7 @@ async def list_buckets(service: Service, call: Call) -> web.StreamResponse:
     buckets = service.objects.buckets.list(
         required(call.query, "project"),
         prefix=call.query.get("prefix", ""),
-        start=page_start(call.query),
+        start=page_start(call.query)[0],
         limit=limit + 1,
     )
     page: dict[str, Any] = {"kind": "storage#buckets"}
@@ -54,7 +51,7 @@ async def list_buckets(service: Service, call: Call) -> web.StreamResponse:
         page["nextPageToken"] = page_token(buckets[limit].name)
     if buckets:
         page["items"] = [bucket_resource(bucket, call.origin) for bucket in buckets[:limit]]
-    return web.json_response(page)
+    return reply(call, page)
 
 
 async def delete_bucket(service: Service, call: Call) -> web.StreamResponse:
@@ -65,8 +62,32 @@ async def delete_bucket(service: Service, call: Call) -> web.StreamResponse:
     return web.Response(status=204)
 
 
-def _properties(resource: dict[str, Any]) -> dict[str, Any]:
-    for name, value in resource.items():
-        if value and name not in (*_STORED_FIELDS, *_READ_ONLY_FIELDS):
-            raise not_implemented(f"The bucket field {name!r}")
-    return {name: resource[name] for name in _STORED_FIELDS if resource.get(name)}
+async def patch_bucket(service: Service, call: Call) -> web.StreamResponse:
+    """Change some of a bucket's fields."""
+    change = await json_body(call.request)
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.patch(call.bucket, change, call.preconditions)
+    )
+    return _bucket_reply(call, bucket)
+
+
+async def update_bucket(service: Service, call: Call) -> web.StreamResponse:
+    """Replace what is stored of a bucket's fields."""
+    settings = await json_body(call.request)
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.update(call.bucket, settings, call.preconditions)
+    )
+    return _bucket_reply(call, bucket)
+
+
+async def lock_retention_policy(service: Service, call: Call) -> web.StreamResponse:
+    """Lock the retention policy for ever; the metageneration must be given."""
+    required(call.query, "ifMetagenerationMatch")
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.lock_retention_policy(call.bucket, call.preconditions)
+    )
+    return _bucket_reply(call, bucket)
+
+
+def _bucket_reply(call: Call, bucket: Bucket) -> web.Response:
+    return reply(call, bucket_resource(bucket, call.origin), {"ETag": bucket.etag})

@@ -1,67 +1,50 @@
-"""Media downloads: whole objects and ranges of them, streamed."""
+"""Media downloads: whole objects and ranges of them, streamed, and unpacked where Google does."""
 
 import asyncio
-import io
-import re
-from dataclasses import dataclass
-from typing import BinaryIO
+from collections.abc import AsyncIterator, Callable, Mapping
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
-from localsim.cloud.objects_model import StorageError, StoredObject
+from localsim.cloud.objects_model import StoredObject
+from localsim.cloud.objects_reading import OpenObject, Piece
+from localsim.services.storage_gunzip import MAGIC, gunzipped
+from localsim.services.storage_ranges import Span, requested_span
 from localsim.services.storage_requests import Call
 from localsim.services.storage_resources import media_headers
 from localsim.services.storage_service import Service
 
-_RANGE = re.compile(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
+_BLOCK_BYTES = 256 * 1024
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The bytes from `start` up to, not including, `end`."""
-
-    start: int
-    end: int
-
-
-class UnsatisfiableRangeError(StorageError):
-    """The range begins behind the object's last byte."""
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(416, "requestedRangeNotSatisfiable", "Request range not satisfiable")
-        self.headers = {"Content-Range": f"bytes */{size_bytes}"}
-
-
-def requested_span(header: str | None, size_bytes: int) -> Span | None:
-    """The one range a header asks for; None, the whole object, for any header that is not one."""
-    match = _RANGE.fullmatch(header or "")
-    if match is None or match.groups() == ("", ""):
-        return None
-    first, last = match.groups()
-    if not first:
-        start, end = max(0, size_bytes - int(last)), size_bytes
-    else:
-        start, end = int(first), min(int(last or size_bytes), size_bytes - 1) + 1
-        if last and int(last) < start:
-            return None
-    if start >= size_bytes:
-        raise UnsatisfiableRangeError(size_bytes)
-    return Span(start, end)
+Describe = Callable[[StoredObject], dict[str, str]]
+"""The headers that say which object it is."""
 
 
 async def download(service: Service, call: Call) -> web.StreamResponse:
     """Send the object's bytes, or the range of them that was asked for."""
-    stored = service.objects.get(call.key, call.preconditions, reading=True)
+    with service.objects.open(call.key, call.preconditions) as body:
+        return await send_media(call, body)
+
+
+async def send_media(
+    call: Call, body: OpenObject, describe: Describe = media_headers
+) -> web.StreamResponse:
+    """The one place that sends objects; raises ConnectionError once the client has gone."""
+    if _is_to_be_unpacked(call.request, body):
+        return await _send_unpacked(call, body, describe(body.stored))
+    stored = body.stored
     span = requested_span(call.request.headers.get("Range"), stored.size_bytes)
-    with service.objects.open_body(stored) as body:
-        response = _response(stored, span)
-        await response.prepare(call.request)
-        await _send(call.request, response, body, span or Span(0, stored.size_bytes))
+    response = _response(stored, span, describe(stored))
+    await response.prepare(call.request)
+    if call.request.method != "HEAD":
+        whole = span or Span(0, stored.size_bytes)
+        await _send(call, response, body, whole)
+    await response.write_eof()
     return response
 
 
-def _response(stored: StoredObject, span: Span | None) -> web.StreamResponse:
-    headers = media_headers(stored)
+def _response(
+    stored: StoredObject, span: Span | None, headers: dict[str, str]
+) -> web.StreamResponse:
     if span is None:
         headers["Content-Length"] = str(stored.size_bytes)
         return web.StreamResponse(headers=headers)
@@ -70,16 +53,95 @@ def _response(stored: StoredObject, span: Span | None) -> web.StreamResponse:
     return web.StreamResponse(status=206, headers=headers)
 
 
-async def _send(
-    request: web.Request, response: web.StreamResponse, body: BinaryIO, span: Span
-) -> None:
-    size_bytes = span.end - span.start
+async def _send(call: Call, response: web.StreamResponse, body: OpenObject, span: Span) -> None:
+    if call.effects is not None:
+        await call.effects.send(response, _blocks(body, span))
+        return
+    if call.request.secure:  # asyncio's sendfile never ends over TLS once it had to wait
+        async for block in _blocks(body, span):
+            await response.write(block)
+        return
+    for piece in body.pieces(span.start, span.end):
+        await _send_piece(call.request, response, piece)
+
+
+async def _send_piece(request: web.Request, response: web.StreamResponse, piece: Piece) -> None:
+    if piece.file is None:
+        await response.write(piece.data[piece.start : piece.start + piece.size_bytes])
+        return
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client has gone")
-    if isinstance(body, io.BufferedReader):  # a file: the kernel sends it
-        await asyncio.get_running_loop().sendfile(transport, body, span.start, size_bytes)
+    # The kernel sends it.
+    loop = asyncio.get_running_loop()
+    await loop.sendfile(transport, piece.file, piece.start, piece.size_bytes)
+
+
+async def _blocks(body: OpenObject, span: Span) -> AsyncIterator[bytes]:
+    """The same bytes for whoever has to see them."""
+    for piece in body.pieces(span.start, span.end):
+        for start in range(piece.start, piece.start + piece.size_bytes, _BLOCK_BYTES):
+            size_bytes = min(_BLOCK_BYTES, piece.start + piece.size_bytes - start)
+            if piece.file is None:
+                yield piece.data[start : start + size_bytes]
+            else:
+                piece.file.seek(start)
+                yield piece.file.read(size_bytes)
+
+
+def _is_to_be_unpacked(request: web.Request, body: OpenObject) -> bool:
+    """Decompressive transcoding: cloud.google.com/storage/docs/transcoding."""
+    properties = body.stored.properties
+    if properties.get("contentEncoding", "").lower() != "gzip" or _takes_gzip(request):
+        return False
+    if "no-transform" in properties.get("cacheControl", ""):
+        return False
+    return body.read(0, min(len(MAGIC), body.stored.size_bytes)) == MAGIC
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    """Whether the client says that it unpacks gzip itself."""
+    for coding in request.headers.get("Accept-Encoding", "").lower().split(","):
+        name, _, weight = coding.partition(";")
+        if name.strip() == "gzip":
+            return weight.replace(" ", "") not in ("q=0", "q=0.0")
+    return False
+
+
+async def _send_unpacked(
+    call: Call, body: OpenObject, described: Mapping[str, str]
+) -> web.StreamResponse:
+    """Of unknown length, so that ranges mean nothing."""
+    headers = {
+        **described,
+        "Accept-Ranges": "none",
+        "Vary": "Accept-Encoding",
+        "Warning": "214 UploadServer gunzipped",
+        "X-GUploader-Response-Body-Transformations": "gunzipped",
+    }
+    del headers["Content-Encoding"]
+    response = web.StreamResponse(headers=headers)
+    if call.request.version >= HttpVersion11:
+        response.enable_chunked_encoding()
     else:
-        body.seek(span.start)
-        await response.write(body.read(size_bytes))
+        response.force_close()
+    await response.prepare(call.request)
+    if call.request.method != "HEAD":
+        plain = gunzipped(_blocks(body, Span(0, body.stored.size_bytes)))
+        await _write(call, response, plain)
     await response.write_eof()
+    return response
+
+
+async def _write(call: Call, response: web.StreamResponse, blocks: AsyncIterator[bytes]) -> None:
+    """All of the blocks, or an end of the connection that tells the client."""
+    try:
+        if call.effects is not None:
+            await call.effects.send(response, blocks)
+            return
+        async for block in blocks:
+            await response.write(block)
+    except Exception as error:  # the reply has begun: there is no place for an error in it
+        if call.request.transport is not None:
+            call.request.transport.abort()
+        raise ConnectionResetError("the reply broke off") from error

@@ -1,12 +1,14 @@
 """What every method of the storage service works with."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 
 from localsim.cloud.objects import ObjectStore
 from localsim.services.storage_commits import Commits
+from localsim.services.storage_faults import Faults
+from localsim.services.storage_md5 import Md5s
 from localsim.services.storage_requests import Call
 from localsim.services.storage_turns import Turns
 
@@ -18,6 +20,20 @@ class Service:
     objects: ObjectStore
     commits: Commits
     turns: Turns
+    faults: Faults = field(default_factory=Faults)
+    md5s: Md5s = field(default_factory=Md5s)
 
 
 Handler = Callable[[Service, Call], Awaitable[web.StreamResponse]]
+
+
+async def answered(service: Service, call: Call, handler: Handler) -> web.StreamResponse:
+    """What the method answers, or what goes wrong on purpose instead, before, meanwhile or after.
+
+    Raises StorageError, and ConnectionError where the client has lost its connection.
+    """
+    effects = service.faults.of(call.method, call.request)
+    if effects is None:
+        return await handler(service, call)
+    await effects.before()
+    return await effects.after(await handler(service, replace(call, effects=effects)))

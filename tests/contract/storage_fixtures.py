@@ -3,11 +3,14 @@
 import asyncio
 import gc
 import http.client
+import itertools
+import json
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,10 +22,11 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
 from localsim.clock import Clock
-from localsim.cloud.database import open_database
 from localsim.cloud.objects import ObjectStore
 from localsim.services.guard import guard
 from localsim.services.storage import application
+
+_NUMBERS = itertools.count(1)
 
 
 @dataclass
@@ -31,11 +35,32 @@ class Reply:
     headers: http.client.HTTPMessage
     body: bytes
 
+    @property
+    def json(self) -> dict:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict:
+        """What is in the error envelope of the JSON API."""
+        assert self.headers["Content-Type"] == "application/json; charset=UTF-8"
+        error = json.loads(self.body)["error"]
+        assert error["code"] == self.status
+        (detail,) = error["errors"]
+        assert {"reason", "domain", "message"} <= detail.keys()
+        assert detail["message"] == error["message"]
+        return error
+
+    @property
+    def reason(self) -> str:
+        return self.error["errors"][0]["reason"]
+
 
 @dataclass
 class Service:
     port: int
+    directory: Path | None = None
     clients: list = field(default_factory=list)
+    loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def url(self) -> str:
@@ -67,19 +92,71 @@ class Service:
         finally:
             connection.close()
 
+    def on_loop(self, action) -> None:
+        """Do something on the thread of the server, and wait until it is done."""
+        done = threading.Event()
+        self.loop.call_soon_threadsafe(lambda: (action(), done.set()))
+        assert done.wait(20)
+
     def raw(self, data: bytes) -> bytes:
         """Bytes out, everything until the server closes back."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
             connection.sendall(data)
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
+    def raw_until_broken(self, data: bytes) -> bytes:
+        """The same, where the server may also reset the connection."""
+        got = b""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+            connection.sendall(data)
+            try:
+                while data := connection.recv(65536):
+                    got += data
+            except ConnectionResetError:
+                pass
+        return got
 
-async def serve(directory: Path, ready, stopped: asyncio.Event) -> None:
-    connection = open_database(directory / "state.db")
-    app = application(ObjectStore(connection, directory / "storage", Clock()))
+
+@dataclass
+class Box:
+    """A bucket of its own on a server that tests share, spoken to byte by byte."""
+
+    service: Service
+    name: str
+
+    @property
+    def bucket_path(self) -> str:
+        return f"/storage/v1/b/{self.name}"
+
+    @property
+    def objects(self) -> str:
+        return f"{self.bucket_path}/o"
+
+    @property
+    def uploads(self) -> str:
+        return f"/upload{self.objects}"
+
+    @property
+    def incoming(self) -> list[Path]:
+        return list((self.service.directory / "storage" / "incoming").iterdir())
+
+    def request(self, method, path, body=b"", **headers) -> Reply:
+        return self.service.request(method, path, body, **headers)
+
+    def upload(self, name, data, query="", **headers) -> Reply:
+        path = f"{self.uploads}?uploadType=media&name={name}{query}"
+        return self.request("POST", path, data, **headers)
+
+    def media(self, name) -> bytes:
+        return self.request("GET", f"{self.objects}/{name}?alt=media").body
+
+
+async def serve(directory: Path, ready, stopped: asyncio.Event, clock: Clock | None = None) -> None:
+    objects = ObjectStore(directory / "storage", clock or Clock())
+    app = application(objects)
     hosts: set[str] = set()
     app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -90,12 +167,12 @@ async def serve(directory: Path, ready, stopped: asyncio.Event) -> None:
         await stopped.wait()
     finally:
         await runner.cleanup()
-        connection.close()
+        objects.close()
         await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[Service]:
+def running(directory: Path, clock: Clock | None = None) -> Iterator[Service]:
     ports: list[int] = []
     started = threading.Event()
     stop: list = []
@@ -103,12 +180,12 @@ def running(directory: Path) -> Iterator[Service]:
     async def main() -> None:
         stopped = asyncio.Event()
         stop.append((asyncio.get_running_loop(), stopped))
-        await serve(directory, lambda port: (ports.append(port), started.set()), stopped)
+        await serve(directory, lambda port: (ports.append(port), started.set()), stopped, clock)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
     assert started.wait(20)
-    service = Service(ports[0])
+    service = Service(ports[0], directory, loop=stop[0][0])
     try:
         yield service
     finally:
@@ -152,8 +229,45 @@ class Killable:
 @pytest.fixture
 def storage_service(tmp_path) -> Iterator[Service]:
     with running(tmp_path) as found:
-        found.directory = tmp_path
         yield found
+
+
+@pytest.fixture(scope="module")
+def module_storage(tmp_path_factory) -> Iterator[Service]:
+    with running(tmp_path_factory.mktemp("module_storage")) as found:
+        yield found
+
+
+@pytest.fixture
+def box(module_storage) -> Box:
+    """A bucket that no other test has."""
+    name = f"box-{next(_NUMBERS)}"
+    reply = module_storage.request(
+        "POST", "/storage/v1/b?project=p", json.dumps({"name": name}).encode()
+    )
+    assert reply.status == 200
+    return Box(module_storage, name)
+
+
+@pytest.fixture
+def until():
+    """Wait for what another thread is about to do."""
+
+    def wait(condition) -> None:
+        deadline_s = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < deadline_s
+            threading.Event().wait(0.005)
+
+    return wait
+
+
+@pytest.fixture
+def own_bucket(module_storage, box) -> storage.Bucket:
+    """The same for Google's client."""
+    if not module_storage.clients:
+        module_storage.client()
+    return module_storage.clients[0].bucket(box.name)
 
 
 @pytest.fixture

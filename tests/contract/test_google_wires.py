@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -141,6 +142,66 @@ def test_storage_asks_for_a_token_in_its_own_words(cloud):
     reply = rest(cloud, "GET", "/storage/v1/b/local-bucket/o", nobody, base="storage")
     assert reply.status_code == 403
     assert "Permission 'storage.objects.list' denied on resource" in reply.text
+
+
+def test_a_batch_is_no_way_around_the_permissions(cloud):
+    path = "/storage/v1/b/local-bucket/o"
+    own = f"Authorization: Bearer {token(cloud)}"
+    lines = ["--B", "Content-Type: application/http", "", f"GET {path} HTTP/1.1", "", ""]
+    lines += ["--B", "Content-Type: application/http", "", f"GET {path} HTTP/1.1", own, "", ""]
+    headers = {"Content-Type": "multipart/mixed; boundary=B"}
+    url = cloud.line["google"]["storage"] + "/batch/storage/v1"
+    for account, status in (("nobody", "403"), (None, "401")):
+        if account:
+            headers["Authorization"] = f"Bearer {token(cloud, account)}"
+        else:
+            del headers["Authorization"]
+        reply = requests.post(url, "\r\n".join([*lines, "--B--"]), headers=headers, timeout=10)
+        assert re.findall(r"^HTTP/1\.1 (\d+) ", reply.text, re.MULTILINE) == [status, "200"]
+
+
+def test_a_caller_is_told_what_it_may(cloud):
+    path = "/storage/v1/b/local-bucket/iam/testPermissions?permissions=storage.objects.get"
+    for account, held in (("admin", ["storage.objects.get"]), ("nobody", None)):
+        reply = rest(cloud, "GET", path, f"Bearer {token(cloud, account)}", base="storage")
+        assert reply.json().get("permissions") == held
+    assert rest(cloud, "GET", path, None, base="storage").status_code == 401
+
+
+def test_behind_tls_no_client_sets_up_failures(cloud):
+    admin = f"Bearer {token(cloud)}"
+    asked = {"instructions": {"storage.objects.list": ["return-503"]}}
+    path = "/storage/v1/b/local-bucket/o"
+    assert rest(cloud, "POST", "/retry_test", admin, asked, base="storage").status_code == 404
+    plain = requests.post(f"{cloud.line['storage']}/retry_test", json=asked, timeout=10).json()
+    url = cloud.line["google"]["storage"] + path
+    headers = {"Authorization": admin, "x-retry-test-id": plain["id"]}
+    assert requests.get(url, headers=headers, timeout=10).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "permission"),
+    [
+        ("GET", "/", "storage.buckets.list"),
+        ("GET", "/local-bucket", "storage.objects.list"),
+        ("GET", "/local-bucket?uploads", "storage.multipartUploads.list"),
+        ("PUT", "/local-bucket/x", "storage.objects.create"),
+        ("DELETE", "/local-bucket/x", "storage.objects.delete"),
+        ("POST", "/local-bucket/x?uploads", "storage.multipartUploads.create"),
+        ("PUT", "/local-bucket/x?uploadId=1&partNumber=1", "storage.multipartUploads.create"),
+        ("GET", "/local-bucket/x?uploadId=1", "storage.multipartUploads.listParts"),
+        ("DELETE", "/local-bucket/x?uploadId=1", "storage.multipartUploads.abort"),
+    ],
+)
+def test_the_xml_api_asks_for_permissions_in_its_own_words(cloud, verb, path, permission):
+    reply = rest(cloud, verb, path, None, base="storage")
+    assert (reply.status_code, reply.headers["WWW-Authenticate"][:6]) == (401, "Bearer")
+    assert "<Error><Code>AuthenticationRequired</Code>" in reply.text
+    nobody = f"Bearer {token(cloud, 'nobody')}"
+    reply = rest(cloud, verb, path, nobody, base="storage")
+    assert reply.status_code == 403
+    assert "<Error><Code>AccessDenied</Code>" in reply.text
+    assert f"does not have {permission} access" in reply.text
 
 
 def test_what_an_account_may_do_can_be_asked(cloud):

@@ -118,9 +118,22 @@ def test_a_state_that_nobody_can_read_is_one_line(damageable, refusal, change):
     assert refusal(damageable)[0] == 62
 
 
+def test_objects_of_a_newer_localsim_are_refused(damageable, refusal):
+    with closing(sqlite3.connect(damageable / "storage" / "objects.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    code, message = refusal(damageable)
+    assert (code, "has schema 99" in message) == (62, True)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("state.sqlite", b""), ("control.token", b"\xff"), ("localsim.json", b"{")],
+    [
+        ("state.sqlite", b""),
+        ("storage/objects.sqlite", b""),
+        ("storage/objects.sqlite", b"x" * 5000),
+        ("control.token", b"\xff"),
+        ("localsim.json", b"{"),
+    ],
 )
 def test_a_file_that_is_damaged_is_one_line(damageable, refusal, name, content):
     (damageable / name).write_bytes(content)

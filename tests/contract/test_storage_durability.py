@@ -2,16 +2,20 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import threading
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
-import pytest
 import requests
 from google.api_core import exceptions
 
 pytest_plugins = ("storage_fixtures",)
 
 SIZES = (0, 1000, 128 * 1024, 400_000, 2_000_000)
+KILLS = 2
+LIMIT_BYTES = 600_000
+LEFTOVERS = ("incoming/cafe", "objects/ca/cafe")
 
 
 def upload(client, number, acknowledged):
@@ -37,10 +41,15 @@ def check(client, acknowledged):
         assert len(data) == blob.size
 
 
-def test_four_writers_and_three_kills(killable):
+def test_four_writers_and_two_kills(killable):
     acknowledged = {}
+    leftovers = [killable.directory / "storage" / name for name in LEFTOVERS]
+    for path in leftovers:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"half")
     killable.start().client().create_bucket("box")
-    for _ in range(3):
+    assert not any(path.exists() for path in leftovers)
+    for _ in range(KILLS):
         client = killable.services[-1].client()
         before = len(acknowledged)
         writers = [
@@ -84,29 +93,64 @@ def test_a_resumable_upload_goes_on_after_a_kill(killable):
     blob = service.client().bucket("box").get_blob("x")
     assert (blob.download_as_bytes(), blob.metadata) == (data, {"run": "7"})
     killable.kill()
-    again = killable.start().request("PUT", session, Content_Range="bytes */1000000")
-    assert again.status == 200
-    assert b'"size": "1000000"' in again.body
+    service = killable.start()
+    again = service.request("PUT", session, Content_Range="bytes */1000000")
+    assert (again.status, json.loads(again.body)["size"]) == (200, "1000000")
+    later = service.client().bucket("box").blob("x")
+    later.upload_from_string(b"x")
+    assert later.generation > blob.generation
 
 
-def test_generations_go_on_growing(killable):
-    client = killable.start().client()
-    blob = client.create_bucket("box").blob("x")
-    seen = []
-    for _ in range(3):
-        blob.upload_from_string(b"x")
-        seen.append(blob.generation)
-    killable.kill()
-    blob = killable.start().client().bucket("box").blob("x")
-    blob.upload_from_string(b"x")
-    seen.append(blob.generation)
-    assert seen == sorted(set(seen))
+def test_one_of_sixteen_connections_creates_an_object(storage_service, bucket):
+    created, refused = [], []
+
+    def create(number):
+        path = "/upload/storage/v1/b/box/o?uploadType=media&name=a&ifGenerationMatch=0"
+        data = bytes([number]) * SIZES[number % len(SIZES)]
+        ready.wait()
+        status = storage_service.request("POST", path, data).status
+        (created if status == 200 else refused).append((status, data))
+
+    ready = threading.Barrier(16)
+    creators = [threading.Thread(target=create, args=(number,)) for number in range(16)]
+    for creator in creators:
+        creator.start()
+    for creator in creators:
+        creator.join()
+    ((_, data),) = created
+    assert [status for status, _ in refused] == [412] * 15
+    assert bucket.blob("a").download_as_bytes() == data
+    kept = list((storage_service.directory / "storage").glob("objects/*/*"))
+    assert len(kept) == (len(data) > SIZES[2])
 
 
-@pytest.mark.parametrize("leftover", ["incoming/cafe", "objects/ca/cafe"])
-def test_leftovers_are_swept(killable, leftover):
-    path = killable.directory / "storage" / leftover
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"half")
-    killable.start()
-    assert not path.exists()
+@contextlib.contextmanager
+def full_disk():
+    """No file of this process, which serves too, grows beyond a limit."""
+    soft, hard = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (LIMIT_BYTES, hard))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_is_full_is_told_and_keeps_nothing(storage_service, bucket):
+    path = "/upload/storage/v1/b/box/o?uploadType={}&name=a"
+    data = bytes(LIMIT_BYTES + 1)
+    start = storage_service.request("POST", path.format("resumable"), b"{}")
+    session = start.headers["Location"].removeprefix(storage_service.url)
+    with full_disk():
+        refused = storage_service.request("POST", path.format("media"), data)
+        assert (refused.status, reason(refused)) == (507, "insufficientStorage")
+        assert reason(storage_service.request("PUT", session, data)) == "insufficientStorage"
+    assert list(bucket.list_blobs()) == []
+    kept = storage_service.directory / "storage"
+    assert [file.name for file in (kept / "incoming").iterdir()] == [session.rpartition("=")[2]]
+    assert list(kept.glob("objects/*/*")) == []
+    assert storage_service.request("PUT", session, data).status == 200
+    assert bucket.blob("a").download_as_bytes() == data
+
+
+def reason(reply):
+    return json.loads(reply.body)["error"]["errors"][0]["reason"]

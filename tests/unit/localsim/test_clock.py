@@ -94,3 +94,24 @@ def test_an_acknowledged_call_is_never_later_than_the_next_start(tmp_path):
 
     created_s = asyncio.run(test())
     assert Clock(manual_start_s=0.0, last=reading_in(tmp_path)).now() >= created_s
+
+
+def test_a_pause_ends_when_all_of_it_has_passed():
+    async def test():
+        clock = Clock(manual_start_s=100.0)
+        pause = asyncio.ensure_future(clock.pause(5))
+        ended = []
+        for seconds in (3, 1, 1):
+            await _turns()
+            clock.advance(seconds)
+            await _turns()
+            ended.append(pause.done())
+        return ended
+
+    assert asyncio.run(test()) == [False, False, True]
+
+
+async def _turns():
+    """Let whoever can go on do so."""
+    for _ in range(10):
+        await asyncio.sleep(0)

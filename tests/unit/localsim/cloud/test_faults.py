@@ -19,6 +19,7 @@ from localsim.cloud.faults import (
     Verdict,
 )
 from localsim.cloud.scenario import ScenarioError
+from localsim.cloud.storage_faults import StorageFault
 
 pytest_plugins = ("cloud_fixtures",)
 
@@ -51,11 +52,13 @@ def test_what_can_be_written(text, fault):
 
 
 def test_every_example_of_the_grammar_is_one():
-    rows = GRAMMAR.splitlines()[:-1]
-    assert len(rows) == 8
+    tpu, storage = (part.splitlines() for part in GRAMMAR.split("\n\n"))
+    rows, storage_rows = tpu[:-1], storage[:-2]
+    assert (len(rows), len(storage_rows)) == (8, 9)
     assert {type(parse(row[42:])) for row in rows} == {
         *(MethodFault, NeverBoots, LateKeys, UnreachableZone, CapacityIs, QuotaIs)
     }
+    assert {type(parse(row[42:])) for row in storage_rows} == {StorageFault}
 
 
 @pytest.mark.parametrize(

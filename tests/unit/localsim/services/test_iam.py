@@ -1,10 +1,13 @@
 """Permissions: one table for every wire, and nobody who may something by accident."""
 
+import re
+
 import pytest
 
 from localsim.cloud import fault_texts
 from localsim.services import iam
-from localsim.services.storage_permissions import permission_of
+from localsim.services.storage_permissions import permissions_of
+from localsim.services.storage_routes import ROUTES
 from localsim.services.tpu_methods import all_methods
 
 
@@ -26,21 +29,44 @@ def test_nobody_may_nothing():
 
 
 @pytest.mark.parametrize(
-    ("verb", "path", "permission"),
+    ("verb", "path", "permissions"),
     [
-        ("GET", "/storage/v1/b", "storage.buckets.list"),
-        ("POST", "/storage/v1/b", "storage.buckets.create"),
-        ("GET", "/storage/v1/b/x", "storage.buckets.get"),
-        ("DELETE", "/storage/v1/b/upload", "storage.buckets.delete"),
-        ("GET", "/storage/v1/b/upload/o", "storage.objects.list"),
-        ("GET", "/storage/v1/b/x/o/a", "storage.objects.get"),
-        ("GET", "/download/storage/v1/b/x/o/b%2Fo", "storage.objects.get"),
-        ("PATCH", "/storage/v1/b/x/o/a", "storage.objects.update"),
-        ("DELETE", "/storage/v1/b/x/o/a", "storage.objects.delete"),
-        ("POST", "/upload/storage/v1/b/x/o", "storage.objects.create"),
-        ("PUT", "/resumable/upload/storage/v1/b/x/o", "storage.objects.create"),
-        ("PUT", "/upload/storage/v1/b/x/o", "storage.objects.create"),
+        ("GET", "/storage/v1/b", ("storage.buckets.list",)),
+        ("POST", "/storage/v1/b", ("storage.buckets.create",)),
+        ("GET", "/storage/v1/b/x", ("storage.buckets.get",)),
+        ("PATCH", "/storage/v1/b/x", ("storage.buckets.update",)),
+        ("DELETE", "/storage/v1/b/upload", ("storage.buckets.delete",)),
+        ("GET", "/storage/v1/b/x/iam", ("storage.buckets.getIamPolicy",)),
+        ("PUT", "/storage/v1/b/x/iam", ("storage.buckets.setIamPolicy",)),
+        ("GET", "/storage/v1/b/x/iam/testPermissions", ()),
+        ("GET", "/storage/v1/b/upload/o", ("storage.objects.list",)),
+        ("GET", "/storage/v1/b/x/o/a", ("storage.objects.get",)),
+        ("HEAD", "/storage/v1/b/x/o/a", ("storage.objects.get",)),
+        ("GET", "/download/storage/v1/b/x/o/b%2Fo", ("storage.objects.get",)),
+        ("PATCH", "/storage/v1/b/x/o/a", ("storage.objects.update",)),
+        ("DELETE", "/storage/v1/b/x/o/a", ("storage.objects.delete",)),
+        ("POST", "/storage/v1/b/x/o/a/compose", ("storage.objects.get", "storage.objects.create")),
+        ("POST", "/upload/storage/v1/b/x/o", ("storage.objects.create",)),
+        ("PUT", "/resumable/upload/storage/v1/b/x/o", ("storage.objects.create",)),
+        ("PUT", "/upload/storage/v1/b/x/o", ("storage.objects.create",)),
+        ("GET", "/storage/v1/nothing/of/ours", ()),
     ],
 )
-def test_what_storage_asks_for_follows_from_the_path(verb, path, permission):
-    assert permission_of(verb, path) == permission
+def test_what_storage_asks_for_is_what_the_method_asks_for(verb, path, permissions):
+    assert tuple(permissions_of(verb, path)) == permissions
+
+
+def test_who_administers_storage_may_all_that_any_method_asks_for():
+    asked = {
+        permission
+        for route in ROUTES
+        for permission in permissions_of(route.method, _path_of(route))
+        if route.handler.__name__ != "refuse"
+    }
+    assert asked - {"storage.batch"} <= iam.permissions("admin")
+
+
+def _path_of(route):
+    """A path that the route's pattern takes."""
+    path = re.sub(r"\(\?P<\w+>[^)]*\)", "x", route.pattern.pattern)
+    return path.replace("(?:/resumable)?", "").replace("(?:/.*)?", "")
