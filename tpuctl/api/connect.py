@@ -7,6 +7,7 @@ import grpc
 
 from tpuctl.api.credentials import Tokens, tokens
 from tpuctl.api.rest import RestApi
+from tpuctl.api.storage import session_of
 from tpuctl.api.tpu import TpuApi
 from tpuctl.config import GOOGLE_TPU, GOOGLE_TPU_REST, Context
 
@@ -23,7 +24,7 @@ def tpu_api(context: Context) -> TpuApi:
     return TpuApi(
         channel,
         context.project,
-        rest=(lambda: RestApi(context.tpu_rest_endpoint, _session(found)))
+        rest=(lambda: RestApi(context.tpu_rest_endpoint, session_of(found)))
         if _belong_together(context)
         else None,
     )
@@ -34,23 +35,6 @@ def _belong_together(context: Context) -> bool:
     return (context.tpu_endpoint == GOOGLE_TPU) == (context.tpu_rest_endpoint == GOOGLE_TPU_REST)
 
 
-def storage_client(context: Context) -> Any:
-    """google.cloud.storage.Client for the context's endpoint; raises CredentialsError."""
-    session = _session(tokens(context))
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import storage
-
-    client = storage.Client(
-        project=context.project,
-        credentials=AnonymousCredentials(),  # the session carries the tokens
-        client_options={"api_endpoint": context.storage_endpoint},
-        _http=session,
-    )
-    # It looks buckets up in background threads, for traces that we do not write.
-    vars(client).pop("_bucket_metadata_cache", None)
-    return client
-
-
 def _channel(endpoint: str, found: Tokens | None) -> grpc.Channel:
     if found is None:
         direct = (*CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0))
@@ -58,23 +42,6 @@ def _channel(endpoint: str, found: Tokens | None) -> grpc.Channel:
     credentials = grpc.ssl_channel_credentials()
     secure = grpc.secure_channel(endpoint, credentials, options=CHANNEL_OPTIONS)
     return grpc.intercept_channel(secure, _Authorizing(found))
-
-
-def _session(found: Tokens | None) -> Any:
-    """A requests.Session whose every request carries a token."""
-    import requests
-
-    session = requests.Session()
-    if found is None:
-        session.trust_env = False  # no proxy stands between us and an endpoint without accounts
-        return session
-
-    def authorized(request: Any) -> Any:
-        found.apply(request.headers)
-        return request
-
-    session.auth = authorized
-    return session
 
 
 class _CallDetails(NamedTuple):

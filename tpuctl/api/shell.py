@@ -1,6 +1,7 @@
 """Commands on a worker, over SSH to the worker's own address and port 22."""
 
 import asyncio
+import contextlib
 import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -100,6 +101,31 @@ class Shell:
                     done = await process.wait()
                 finally:
                     here.cancel()
+            return _status(done)
+
+    async def converse(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: AsyncIterator[bytes],
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+    ) -> int:
+        """Run argv, which reads what `stdin` yields, and pass on what it prints; its exit status.
+
+        It must end by itself when its standard input does: that is how it learns of our end.
+        """
+        async with _lost_is_transient(self.worker_id):
+            process = await self._connection.create_process(shlex.join(argv), encoding=None)
+            async with process:
+                giving = asyncio.create_task(_give(stdin, process))
+                try:
+                    await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
+                    done = await process.wait()
+                finally:
+                    giving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await giving
             return _status(done)
 
     async def login(
@@ -213,6 +239,19 @@ async def _say_that_we_are_here(process: asyncssh.SSHClientProcess[bytes]) -> No
     while True:
         process.stdin.write(b".")
         await asyncio.sleep(HERE_S)
+
+
+async def _give(stdin: AsyncIterator[bytes], process: asyncssh.SSHClientProcess[bytes]) -> None:
+    """Whoever ends before it has read everything says why by its exit status."""
+    try:
+        async for block in stdin:
+            process.stdin.write(block)
+            await process.stdin.drain()
+    except (BrokenPipeError, ConnectionResetError, asyncssh.Error):
+        return
+    finally:
+        with contextlib.suppress(OSError, asyncssh.Error):
+            process.stdin.write_eof()
 
 
 async def _feed(stdin: asyncio.StreamReader, process: asyncssh.SSHClientProcess[bytes]) -> None:

@@ -1,70 +1,157 @@
 """`tpuctl data ...`: copies that are verified at both ends."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import itertools
 from typing import Annotated
 
 import typer
 
+from tpuctl.cli import data_outcome
+from tpuctl.cli.data_outcome import RECEIVED, SENT, Consent
 from tpuctl.cli.options import Noun
 from tpuctl.cli.output import Moment
-from tpuctl.cli.progress import byte_bar
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import NotFoundError, PartialFailureError, RefusedError
-from tpuctl.models.transfer import Plan, Sent
-from tpuctl.operations import stage
+from tpuctl.errors import NotFoundError
+from tpuctl.models.transfer import Scope
+from tpuctl.operations.stage_endpoints import are_disk_and_bucket
+from tpuctl.operations.stage_names import split_url
 
 app = Noun("Copy data to and from Cloud Storage.")
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, send nothing.")]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Only these files (repeatable; as in .gitignore)."),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB", help="Not these (repeatable; as in .gitignore, after .tpuctlignore)."
+    ),
+]
+Delete = Annotated[
+    bool, typer.Option("--delete", help="Remove at the target what the source does not have.")
+]
+MaxDelete = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Refuse, when --delete would remove more.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --delete.")]
+Shard = Annotated[
+    bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")
+]
 COLUMNS = {
     "key": lambda entry: entry.key,
     "size_bytes": lambda entry: entry.size_bytes,
     "updated": lambda entry: Moment(entry.updated_s),
-    "crc32c": lambda entry: entry.crc32c,
+    "crc32c": lambda entry: entry.checksum,
     "generation": lambda entry: str(entry.generation),
-}
-PLANNED = {
-    "key": lambda one: one.key,
-    "path": lambda one: str(one.path),
-    "size_bytes": lambda one: one.size_bytes,
-    "action": lambda one: "skip" if one.is_current else "send",
-}
-SUMMARY = {
-    "objects_sent": lambda row: row["objects_sent"],
-    "bytes_sent": lambda row: row["bytes_sent"],
-    "objects_skipped": lambda row: row["objects_skipped"],
 }
 
 
 @app.verb("push")
 def push(
     ctx: typer.Context,
-    source: Annotated[Path, typer.Argument(metavar="PATH")],
-    target: Annotated[str, typer.Argument(metavar="gs://BUCKET/NAME")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or -.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
+    ],
     dry_run: DryRun = False,
+    include: Include = None,
+    exclude: Exclude = None,
+    delete: Delete = False,
+    max_delete: MaxDelete = 1000,
+    yes: Yes = False,
+    shard: Shard = False,
 ) -> None:
-    """Copy a file or directory into a bucket; a second run sends nothing."""
+    """Copy a file or directory into a bucket, or to the workers of a slice through one.
+
+    A second run sends nothing.
+
+    Symbolic links to files of the same directory are sent as those files; others are refused.
+    """
+    from tpuctl.cli.data_region import warn_of_distance
+    from tpuctl.operations.stage_delete import delete_objects
+    from tpuctl.operations.stage_plan import plan_push
+    from tpuctl.operations.stage_push import push as send
+
     runtime = ctx.ensure_object(Runtime)
-    bucket, prefix = stage.split_url(target)
-    store = runtime.store(f"gs://{bucket}")
-    plan = stage.plan_push(source, store, prefix)
-    _carry_out(runtime, plan, lambda: stage.push(plan, store), dry_run=dry_run)
+    scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)
+    if shard or not are_disk_and_bucket(source, target):
+        from tpuctl.cli import data_endpoints
+
+        asked = data_endpoints.Asked(scope, dry_run, shard)
+        data_endpoints.push(runtime, source, target, asked)
+        return
+    bucket, prefix = split_url(target)
+    bulk = runtime.bulk(bucket)
+    plan = plan_push(source, bulk, prefix, runtime.checksums, scope)
+    warn_of_distance(runtime, bulk, bucket, plan.size_bytes)
+    data_outcome.carry_out(
+        runtime, plan, Consent(dry_run, yes, max_delete), SENT,
+        copy=lambda: send(plan, bulk),
+        remove=(lambda: delete_objects(plan, bulk)) if delete else None,
+    )  # fmt: skip
 
 
 @app.verb("pull")
 def pull(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="gs://BUCKET/NAME")],
-    target: Annotated[Path, typer.Argument(metavar="PATH")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="PATH or -.")],
     dry_run: DryRun = False,
+    include: Include = None,
+    exclude: Exclude = None,
+    delete: Delete = False,
+    max_delete: MaxDelete = 1000,
+    yes: Yes = False,
 ) -> None:
     """Copy an object, or all under a prefix, to this machine; a second run fetches nothing."""
+    from tpuctl.cli.data_region import warn_of_distance
+    from tpuctl.operations.stage_delete import delete_files
+    from tpuctl.operations.stage_plan_pull import plan_pull
+    from tpuctl.operations.stage_pull import pull as fetch
+
     runtime = ctx.ensure_object(Runtime)
-    bucket, prefix = stage.split_url(source)
-    store = runtime.store(f"gs://{bucket}")
-    plan = stage.plan_pull(store, prefix, target)
-    _carry_out(runtime, plan, lambda: stage.pull(plan, store), dry_run=dry_run)
+    scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)
+    if not are_disk_and_bucket(target, source):
+        from tpuctl.cli import data_endpoints
+
+        asked = data_endpoints.Asked(scope, dry_run)
+        data_endpoints.pull(runtime, source, target, asked)
+        return
+    bucket, prefix = split_url(source)
+    bulk = runtime.bulk(bucket)
+    plan = plan_pull(bulk, prefix, target, runtime.checksums, scope)
+    warn_of_distance(runtime, bulk, bucket, plan.size_bytes)
+    data_outcome.carry_out(
+        runtime, plan, Consent(dry_run, yes, max_delete), RECEIVED,
+        copy=lambda: fetch(plan, bulk),
+        remove=(lambda: delete_files(plan)) if delete else None,
+    )  # fmt: skip
+
+
+@app.verb("verify")
+def verify(
+    ctx: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or worker:NODE[/ID]:PATH."),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="TARGET", help="As SOURCE; without it gs:// is read again."),
+    ] = None,
+    shard: Shard = False,
+) -> None:
+    """Compare two ends by size and checksum, or read a bucket again; nothing is written.
+
+    One of the two is gs://. With that alone every object is fetched and compared with its checksum.
+    """
+    from tpuctl.cli import data_verify
+
+    runtime = ctx.ensure_object(Runtime)
+    data_verify.verify(runtime, source, target, is_sharded=shard)
 
 
 @app.verb("list")
@@ -79,46 +166,12 @@ def list_objects(
     if url is None and runtime.nothing_local_yet():
         runtime.output.items([], COLUMNS)
         return
-    bucket, prefix = stage.split_url(url or f"gs://{runtime.context.bucket}")
-    entries = list(runtime.store(f"gs://{bucket}").list(prefix))
-    if not entries and prefix:
+    bucket, prefix = split_url(url or f"gs://{runtime.context.bucket}")
+    entries = runtime.bulk(bucket).list(prefix)
+    first = next(entries, None)
+    if first is None and prefix:
         raise NotFoundError(
             f"nothing is under gs://{bucket}/{prefix}", hint="run: tpuctl data list"
         )
-    runtime.output.items(entries, COLUMNS, title=f"objects of gs://{bucket}")
-
-
-def _carry_out(
-    runtime: Runtime, plan: Plan, copy: Callable[[], Iterator[Sent]], *, dry_run: bool
-) -> None:
-    if dry_run:
-        runtime.output.items(plan.transfers, PLANNED)
-    else:
-        runtime.goes_on.append("what was sent stays; run the same command again to send the rest")
-        _copy(runtime, plan, copy)
-    for refusal in plan.refusals:
-        runtime.output.warn(f"{refusal.name}: not copied: {refusal.why}")
-    if plan.refusals:
-        kind = PartialFailureError if plan.transfers else RefusedError
-        raise kind(f"{len(plan.refusals)} names were refused")
-
-
-def _copy(runtime: Runtime, plan: Plan, copy: Callable[[], Iterator[Sent]]) -> None:
-    failed = []
-    with byte_bar(runtime, plan.size_bytes) as advance:
-        for sent in copy():
-            advance(sent.transfer.size_bytes)
-            if sent.error:
-                failed.append(sent)
-                runtime.output.warn(f"{sent.transfer.key}: {sent.error}")
-    if failed:
-        raise PartialFailureError(
-            f"{len(failed)} of {len(plan.to_send)} objects failed",
-            hint="run the same command again: what is there is not sent twice",
-        )
-    row = {
-        "objects_sent": len(plan.to_send),
-        "bytes_sent": plan.size_bytes,
-        "objects_skipped": len(plan.transfers) - len(plan.to_send),
-    }
-    runtime.output.item(row, SUMMARY)
+    found = itertools.chain([first], entries) if first else ()
+    runtime.output.stream(found, COLUMNS, title=f"objects of gs://{bucket}")

@@ -155,6 +155,15 @@ def fault(
         zone ZONE: unreachable
         capacity us-west4-a v5litepod-16: 0
         quota IN_USE_ADDRESSES us-west4: 8
+        storage.objects.insert: return-503 x2   the next two uploads are refused
+        storage.objects.insert: return-429 retry-after 2s x3
+        storage.objects.insert: return-503-after-256K x1
+        storage.objects.get: return-broken-stream-after-256K x1
+        storage.objects.get: stall-for-30s-after-256K x1
+        storage.objects.get: bandwidth 5MiB/s
+        storage.objects.get: corrupt bytes x1
+        storage.objects.insert: disk full
+        storage.*: latency 200ms
     """
     runtime = ctx.ensure_object(Runtime)
     control = local.control(_line(runtime, name))

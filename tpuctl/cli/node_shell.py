@@ -1,12 +1,12 @@
 """`tpuctl node ssh` and `tpuctl node exec`: always attached."""
 
 import asyncio
-import codecs
 from collections.abc import Callable
 from typing import Annotated, TextIO
 
 import typer
 
+from tpuctl.cli.byte_streams import bytes_to
 from tpuctl.cli.options import Format
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TransientError, UsageError
@@ -33,7 +33,7 @@ def ssh(
 ) -> None:
     """Log in to a worker of a node."""
     runtime = ctx.ensure_object(Runtime)
-    node = _reachable(runtime, name)
+    node = reachable(runtime, name)
     chosen = fanout.chosen(node, worker)
     if len(chosen) != 1:
         raise UsageError("ssh goes to one worker", hint=f"run: tpuctl node exec {name} -- COMMAND")
@@ -53,7 +53,7 @@ def execute(
     It gets no input, and ends with this command, whatever ends this one.
     """
     runtime = ctx.ensure_object(Runtime)
-    node = _reachable(runtime, name)
+    node = reachable(runtime, name)
     chosen = fanout.chosen(node, worker)
     done = asyncio.run(_on_all(runtime, node, chosen, argv))
     if runtime.shared.output in (Format.JSON, Format.YAML):
@@ -75,7 +75,8 @@ def _exit_as(done: Completed) -> None:
     raise typer.Exit(done.exit_status)
 
 
-def _reachable(runtime: Runtime, name: str) -> Node:
+def reachable(runtime: Runtime, name: str) -> Node:
+    """A node that commands can run on, and that lets our key in."""
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     lifecycle.require_ready(node)
     lifecycle.admit(runtime.tpu, node, runtime.access, Patience(60, runtime.sleep))
@@ -108,7 +109,7 @@ async def _on_all(
 
 def _writer(stream: TextIO, label: str) -> tuple[Callable[[bytes], None], Callable[[], None]]:
     """Whole lines with a label, so that workers never share one; else bytes as they come."""
-    emit = _bytes_to(stream)
+    emit = bytes_to(stream)
     pending = bytearray()
 
     def write(data: bytes) -> None:
@@ -126,21 +127,6 @@ def _writer(stream: TextIO, label: str) -> tuple[Callable[[bytes], None], Callab
             pending.clear()
 
     return write, flush
-
-
-def _bytes_to(stream: TextIO) -> Callable[[bytes], None]:
-    """Bytes reach a file or a pipe unchanged; a stream of text gets them decoded."""
-    buffer = getattr(stream, "buffer", None)
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def emit(data: bytes) -> None:
-        if buffer is None:
-            stream.write(decoder.decode(data))
-        else:
-            buffer.write(data)
-            buffer.flush()
-
-    return emit
 
 
 async def _login(runtime: Runtime, node: Node, worker: Worker) -> int:

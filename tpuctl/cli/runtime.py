@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
     from tpuctl.cli.slice_options import SliceFlags
     from tpuctl.jobs.ports import Outside
+    from tpuctl.operations.stage_checksums import Checksums
     from tpuctl.store import Store
+    from tpuctl.store.bulk import Bulk
 
 
 @dataclass
@@ -97,17 +99,42 @@ class Runtime:
         return access(self.home, self.context.dialer)
 
     @cached_property
+    def storage_session(self) -> Any:
+        """The connections to Cloud Storage."""
+        from tpuctl.api.storage import storage_session
+
+        return storage_session(self.context)
+
+    @cached_property
     def storage(self) -> Any:
         """The client of Cloud Storage."""
-        from tpuctl.api.connect import storage_client
+        from tpuctl.api.storage import storage_client
 
-        return storage_client(self.context)
+        return storage_client(self.context, self.storage_session)
 
     def store(self, url: str | None = None) -> "Store":
         """A bucket or a part of one, or a directory; the context's bucket when not told."""
         from tpuctl.store import open_store
 
         return open_store(url or f"gs://{self.context.bucket}", client=self.storage)
+
+    def bulk(self, bucket: str) -> "Bulk":
+        """A bucket to copy from and to."""
+        from tpuctl.store.bulk import Bulk
+
+        return Bulk(
+            bucket,
+            session=self.storage_session,
+            endpoint=self.context.storage_endpoint,
+            client=lambda: self.storage,
+        )
+
+    @cached_property
+    def checksums(self) -> "Checksums":
+        """What is known of files that were read before."""
+        from tpuctl.operations.stage_checksums import Checksums
+
+        return Checksums(self.home / "cache")
 
     @cached_property
     def outside(self) -> "Outside":
@@ -146,7 +173,7 @@ class Runtime:
 
     def close(self) -> None:
         """Give connections back."""
-        for name in ("tpu", "storage"):
+        for name in ("tpu", "storage", "storage_session", "checksums"):
             if name in self.__dict__:
                 getattr(self, name).close()
 

@@ -1,50 +1,111 @@
-"""Copies between this machine and Cloud Storage: planned first, then done."""
+"""Copies between this machine and Cloud Storage: planned first, then done, told as events."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
+from typing import NamedTuple
+
+from tpuctl.errors import TpuctlError
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """One object and one file; `generation` is what the plan saw in the bucket (0: nothing)."""
+class Identity(NamedTuple):
+    """By what a file system tells one version of a file from another."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "Identity":
+        """The identity in what stat says."""
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def holds_what(self, other: "Identity") -> bool:
+        """Whether both are the same bytes; new links and modes do not count."""
+        return self[:4] == other[:4]
+
+
+class Transfer(NamedTuple):
+    """One object and one file."""
 
     key: str
-    path: Path
+    name: str
+    """The file, below the plan's root, with / between its parts."""
     size_bytes: int
     generation: int
+    """Pull: the one to fetch. Push: the one to replace, 0 when there is nothing."""
     is_current: bool
     """Both sides hold the same bytes already: nothing is sent."""
+    crc32c: int | None = None
+    """Of the bytes to copy; None when the plan did not need to know."""
+    identity: Identity | None = None
+    """Push: the file as the plan saw it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Scope:
+    """What takes part: patterns as in .gitignore, and whether the target's own is removed."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    delete: bool = False
+
+
+class Deletion(NamedTuple):
+    """What only the target has; removed when it is still the one that was seen."""
+
+    key: str
+    name: str
+    size_bytes: int
+    generation: int = 0
+    identity: Identity | None = None
+
+
+class Refusal(NamedTuple):
     """An object or file that is not copied, and why."""
 
     name: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
-    """What a copy is going to do."""
+    """What a copy is going to do. `root` is the local directory, absolute."""
 
-    transfers: tuple[Transfer, ...]
-    refusals: tuple[Refusal, ...] = ()
+    root: str
+    transfers: Sequence[Transfer]
+    refusals: Sequence[Refusal] = ()
+    deletions: Sequence[Deletion] = ()
 
-    @property
-    def to_send(self) -> tuple[Transfer, ...]:
+    @cached_property
+    def to_send(self) -> Sequence[Transfer]:
         """What is not there yet."""
-        return tuple(one for one in self.transfers if not one.is_current)
+        return [one for one in self.transfers if not one.is_current]
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         """Bytes to send."""
         return sum(one.size_bytes for one in self.to_send)
 
+    def path(self, name: str) -> str:
+        """Where a file of the plan lies."""
+        return os.path.join(self.root, name)
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One transfer is over; `error` says why it failed, when it did."""
 
-    transfer: Transfer
-    error: str | None = None
+class Progress(NamedTuple):
+    """So many more bytes are there; fewer, when they must be sent again."""
+
+    size_bytes: int
+
+
+class Finished(NamedTuple):
+    """A transfer or a deletion is over; `error` says why it failed, when it did."""
+
+    subject: Transfer | Deletion
+    error: TpuctlError | None = None
+
+
+Event = Progress | Finished

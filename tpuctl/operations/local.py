@@ -141,6 +141,17 @@ def environment(line: Mapping[str, Any]) -> dict[str, str]:
     """What points other programs at the simulator."""
     return {
         "STORAGE_EMULATOR_HOST": line["storage"],
+        # TensorStore's; without a token it looks for credentials of the machine.
+        "TENSORSTORE_GCS_HTTP_URL": line["storage"],
+        "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none",
+        # gcsfs would ask over gRPC what kind of bucket it has, for a minute.
+        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        # rclone's remote `local:`.
+        "RCLONE_CONFIG_LOCAL_TYPE": "google cloud storage",
+        "RCLONE_CONFIG_LOCAL_ENDPOINT": f"{line['storage']}/storage/v1/",
+        "RCLONE_CONFIG_LOCAL_ANONYMOUS": "true",
+        "RCLONE_CONFIG_LOCAL_BUCKET_POLICY_ONLY": "true",
+        "RCLONE_CONFIG_LOCAL_PROJECT_NUMBER": line["project"],
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{line['tpu_rest']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{line['storage']}/storage/v1/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{line['compute']}/compute/v1/",

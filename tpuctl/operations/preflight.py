@@ -99,7 +99,7 @@ def _asked(context: Context, *, all_zones: bool) -> None:
 
 
 def _bucket(context: Context) -> None:
-    from tpuctl.api.connect import storage_client
+    from tpuctl.api.storage import storage_client
     from tpuctl.store import open_store
 
     store = open_store(f"gs://{context.bucket}", client=storage_client(context))

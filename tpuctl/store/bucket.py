@@ -10,12 +10,9 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from google.api_core.retry import Retry
 from google.cloud import storage
-from google.cloud.storage.retry import DEFAULT_RETRY
 
 from tpuctl.errors import (
     NotFoundError,
@@ -24,26 +21,12 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.store.entry import Entry, Source, measured
+from tpuctl.store.entry import WRITE_NAME, Entry, Source, measured
 from tpuctl.store.google_errors import RangeError, translated
+from tpuctl.store.retrying import Policy
 
-WRITE_NAME = "tpuctl-write"
 _FIELDS = "items(name,size,generation,crc32c,updated),nextPageToken"
-_CONNECT_S = 10.0
 _DELETE_TRIES = 5
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How long a call may be silent, and for how long it is tried again."""
-
-    silence_s: float
-    deadline_s: float
-
-    def arguments(self) -> dict[str, Any]:
-        """As google-cloud-storage takes them."""
-        retry: Retry = DEFAULT_RETRY.with_delay(0.25, 8.0, 2.0).with_timeout(self.deadline_s)
-        return {"timeout": (_CONNECT_S, self.silence_s), "retry": retry}
 
 
 _READ = Policy(silence_s=30.0, deadline_s=120.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
@@ -15,6 +16,8 @@ Source = bytes | BinaryIO
 """What can be put: bytes, or a seekable file, from its beginning to its end."""
 
 BLOCK_BYTES = 1024 * 1024
+WRITE_NAME = "tpuctl-write"
+"""In an object's metadata: which write it comes from, for who did not hear the answer."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,11 @@ def crc32c(data: bytes) -> str:
 def encoded(value: int) -> str:
     """A checksum as Cloud Storage spells it."""
     return base64.b64encode(value.to_bytes(4, "big")).decode("ascii")
+
+
+def decoded(text: str | None) -> int | None:
+    """A checksum that Cloud Storage spelled; None when it said none."""
+    return None if text is None else int.from_bytes(binascii.a2b_base64(text), "big")
 
 
 def blocks(source: Source) -> Iterator[bytes]:

@@ -1,0 +1,168 @@
+"""The figures of the storage service: `pytest -m benchmark -s tests/benchmarks`."""
+
+import os
+import statistics
+import time
+from contextlib import ExitStack
+
+import grpc
+import pytest
+import storage_servers
+from google.cloud import tpu_v2
+from measure import ROUNDS, keep
+from raw_storage import (
+    BLOCK_BYTES,
+    Uploading,
+    download_head,
+    download_large,
+    many,
+    upload_head,
+    upload_large,
+)
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
+
+LARGE_BLOCKS = 256
+SMALL_BYTES = 64 * 1024
+SMALL_COUNT = 1000
+CONNECTIONS = 16
+CALLS = 1000
+
+
+@pytest.fixture
+def block():
+    return os.urandom(BLOCK_BYTES)
+
+
+@pytest.fixture
+def small():
+    return os.urandom(SMALL_BYTES)
+
+
+def compare(servers, measure, rounds=ROUNDS):
+    """Seconds of each server, in turns; once to warm up."""
+    times = {name: [] for name in servers}
+    for number in range(rounds + 1):
+        for name, url in servers.items():
+            took_s = measure(url, number)
+            if number:
+                times[name].append(took_s)
+    return times
+
+
+def serving(stack, directory, *names):
+    """The servers of these names, each with a directory of its own."""
+    return {
+        name: stack.enter_context(getattr(storage_servers, name)(directory / name))
+        for name in names
+    }
+
+
+def speed_ratio(times, peer):
+    """How fast we are in units of the peer."""
+    return round(statistics.median(times[peer]) / statistics.median(times["ours"]), 2)
+
+
+@pytest.mark.parametrize(("peer", "target"), [("bare", 0.9), ("fake_gcs_server", 3)])
+def test_a_large_durable_upload(peer, target, block, tmp_path):
+    with ExitStack() as stack:
+        servers = serving(stack, tmp_path, "ours", peer)
+        times = compare(servers, lambda url, _: upload_large(url, "large", block, LARGE_BLOCKS))
+    keep(
+        f"256 MiB durable upload beside {peer}",
+        f"at least {target} x its speed",
+        ours_s=times["ours"],
+        peer_s=times[peer],
+        ratio=speed_ratio(times, peer),
+    )
+
+
+def test_many_small_durable_uploads(small, tmp_path):
+    def upload(url, number):
+        names = (f"small-{number}-{each}" for each in range(SMALL_COUNT))
+        requests = ((upload_head(url, name, len(small)), small) for name in names)
+        return many(url, requests, CONNECTIONS)
+
+    with ExitStack() as stack:
+        times = compare(serving(stack, tmp_path, "ours", "bare"), upload)
+    keep(
+        f"{SMALL_COUNT} x 64 KiB durable uploads, {CONNECTIONS} connections",
+        "at least 0.8 x a bare server",
+        ours_s=times["ours"],
+        peer_s=times["bare"],
+        ratio=speed_ratio(times, "bare"),
+    )
+
+
+def test_a_large_download(block, tmp_path):
+    with ExitStack() as stack:
+        servers = serving(stack, tmp_path, "ours", "bare")
+        for url in servers.values():
+            upload_large(url, "large", block, LARGE_BLOCKS)
+        times = compare(servers, lambda url, _: download_large(url, "large")[0])
+    keep(
+        "256 MiB download",
+        "at least 0.8 x a bare server",
+        ours_s=times["ours"],
+        peer_s=times["bare"],
+        ratio=speed_ratio(times, "bare"),
+    )
+
+
+def test_many_small_downloads(small, tmp_path):
+    names = [f"small-{each}" for each in range(SMALL_COUNT)]
+
+    def download(url, _):
+        return many(url, ((download_head(url, name), b"") for name in names), CONNECTIONS)
+
+    with ExitStack() as stack:
+        servers = serving(stack, tmp_path, "ours", "bare")
+        for url in servers.values():
+            many(url, ((upload_head(url, name, len(small)), small) for name in names), CONNECTIONS)
+        times = compare(servers, download)
+    keep(
+        f"{SMALL_COUNT} x 64 KiB downloads, {CONNECTIONS} connections",
+        "at least 0.8 x a bare server",
+        ours_s=times["ours"],
+        peer_s=times["bare"],
+        ratio=speed_ratio(times, "bare"),
+    )
+
+
+def test_calls_of_the_tpu_api_while_a_large_upload_runs(block, tmp_path):
+    quiet_s, busy_s, uploads = [], [], 0
+    with (
+        storage_servers.localsim(tmp_path / "ours") as (_, line),
+        grpc.insecure_channel(line["tpu_grpc"]) as channel,
+    ):
+        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/ListNodes")
+        for number in range(ROUNDS + 1):
+            idle_s = p99_s(call)
+            uploading = Uploading(line["storage"], block, LARGE_BLOCKS)
+            uploading.start()
+            loaded_s = p99_s(call)
+            uploading.end()
+            if number:
+                quiet_s.append(idle_s)
+                busy_s.append(loaded_s)
+                uploads += uploading.uploads
+    keep(
+        "ListNodes p99 over gRPC while 256 MiB uploads run",
+        "at most 3 x its idle p99",
+        ours_s=busy_s,
+        idle_s=quiet_s,
+        uploads=uploads,
+        ratio=round(statistics.median(busy_s) / statistics.median(quiet_s), 2),
+    )
+
+
+def p99_s(call):
+    """The 99th of a hundred, of a thousand calls one after the other."""
+    parent = "projects/local-project/locations/us-west4-a"
+    body = tpu_v2.ListNodesRequest.pb()(parent=parent).SerializeToString()
+    times = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        call(body)
+        times.append(time.perf_counter() - began)
+    return statistics.quantiles(times, n=100)[98]

@@ -1,0 +1,192 @@
+"""A bucket for copies in bulk, on a real socket whose answers the test can lose or cut."""
+
+import google_crc32c
+import pytest
+import requests
+
+from tpuctl.errors import (
+    IntegrityError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    TransientError,
+    UsageError,
+)
+from tpuctl.store import bulk
+from tpuctl.store.retrying import Policy
+
+pytest_plugins = ("served_bucket",)
+
+
+class Lossy(requests.adapters.HTTPAdapter):
+    """Passes requests on, and does to the answers what the test says."""
+
+    def __init__(self):
+        super().__init__()
+        self.sent = []
+        self.reply = lambda request, response: response
+
+    def send(self, request, **arguments):
+        self.sent.append(request)
+        return self.reply(request, super().send(request, **arguments))
+
+
+@pytest.fixture
+def lossy():
+    return Lossy()
+
+
+@pytest.fixture
+def box(served, new_bucket, lossy, monkeypatch):
+    """A new bucket, its deadlines short."""
+    for name in ("_READ", "_WRITE", "_METADATA"):
+        monkeypatch.setattr(bulk, name, Policy(silence_s=5.0, deadline_s=0.6))
+    name, client = new_bucket()
+    session = requests.Session()
+    session.mount("http://", lossy)
+    yield bulk.Bulk(name, session=session, endpoint=served.url, client=lambda: client)
+    session.close()
+
+
+def put(box, key, data, generation=0):
+    value = google_crc32c.value(data)
+    return box.upload(key, lambda: [data], len(data), value, generation=generation)
+
+
+def get(box, key, generation, start, end):
+    pieces = []
+    box.download(key, generation, start, end, pieces.append)
+    return b"".join(pieces)
+
+
+def lost(response):
+    response.close()
+    raise requests.ConnectionError("reset by peer")
+
+
+@pytest.mark.parametrize("data", [b"", b"1", bytes(range(256)) * 1000])
+def test_what_is_sent_is_there(box, data):
+    generation = put(box, "a b/\u00e9?#%", data)
+    (found,) = box.list()
+    assert found == box.head("a b/\u00e9?#%")
+    assert (found.generation, found.size_bytes) == (generation, len(data))
+    assert found.crc32c == google_crc32c.value(data)
+    assert get(box, "a b/\u00e9?#%", generation, 0, len(data)) == data
+
+
+def test_a_write_names_what_it_replaces(box):
+    first = put(box, "a", b"1")
+    with pytest.raises(PreconditionError):
+        put(box, "a", b"2")
+    second = put(box, "a", b"2", first)
+    assert get(box, "a", second, 0, 1) == b"2"
+
+
+def test_bytes_that_are_not_what_was_announced_are_refused(box):
+    with pytest.raises(UsageError):
+        box.upload("a", lambda: [b"other"], 5, google_crc32c.value(b"these"), generation=0)
+    assert box.head("a") is None
+
+
+def test_a_write_whose_answer_was_lost_is_known_to_have_succeeded(box, lossy):
+    answers = iter([lost])
+    lossy.reply = lambda request, response: next(answers, lambda found: found)(response)
+    generation = put(box, "a", b"1")
+    assert box.head("a").generation == generation
+    assert [request.method for request in lossy.sent][:3] == ["POST", "POST", "GET"]
+
+
+def test_a_download_goes_on_where_it_was_cut_off(box, lossy):
+    data = bytes(range(256)) * 40_000
+    generation = put(box, "a", data)
+
+    def cut(request, response):
+        if len([one for one in lossy.sent if one.method == "GET"]) == 1:
+            whole = response.raw.read
+            pieces = iter([whole(3_000_000)])
+            response.raw.read = lambda _: next(pieces, b"")
+        return response
+
+    lossy.reply = cut
+    assert get(box, "a", generation, 100, len(data)) == data[100:]
+    ranges = [one.headers["Range"] for one in lossy.sent if one.method == "GET"]
+    assert ranges == ["bytes=100-10239999", "bytes=3000100-10239999"]
+
+
+def test_a_generation_that_is_gone_is_not_found(box):
+    first = put(box, "a", b"1")
+    put(box, "a", b"2", first)
+    with pytest.raises(NotFoundError):
+        get(box, "a", first, 0, 1)
+
+
+def test_objects_are_joined(box):
+    for number in range(3):
+        put(box, f"part/{number}", bytes([number]) * 10)
+    parts = list(box.list("part/"))
+    whole = b"".join(bytes([number]) * 10 for number in range(3))
+    generation = box.compose("whole", parts, google_crc32c.value(whole), generation=0)
+    assert get(box, "whole", generation, 0, 30) == whole
+    with pytest.raises(PreconditionError):
+        box.compose("whole", parts, google_crc32c.value(whole), generation=0)
+    box.delete("part/1", parts[1].generation)
+    with pytest.raises((NotFoundError, PreconditionError)):
+        box.compose("again", parts, google_crc32c.value(whole), generation=0)
+
+
+def test_a_deletion_names_its_generation(box):
+    first = put(box, "a", b"1")
+    put(box, "a", b"2", first)
+    with pytest.raises(PreconditionError):
+        box.delete("a", first)
+    assert box.delete("a", box.head("a").generation) is True
+    assert box.delete("a", first) is False
+
+
+def test_pages_are_followed_to_the_end(box, lossy):
+    for number in range(5):
+        put(box, f"{number}", b"")
+    lossy.sent.clear()
+    send = box._session.request
+    box._session.request = lambda *words, params=None, **more: send(
+        *words, params=params and params | {"maxResults": "2"}, **more
+    )
+    assert [found.key for found in box.list()] == ["0", "1", "2", "3", "4"]
+    assert len(lossy.sent) == 3
+
+
+def test_a_list_that_goes_back_is_not_believed(box, monkeypatch):
+    put(box, "a", b"")
+    (found,) = box.list()
+    monkeypatch.setattr(box, "_pages", lambda _: iter([[found], [found]]))
+    with pytest.raises(IntegrityError, match="not in order"):
+        list(box.list())
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "attempts"),
+    [(403, PermissionDeniedError, 1), (412, PreconditionError, 1), (503, TransientError, 2)],
+)
+def test_only_what_may_pass_is_tried_again(box, lossy, status, kind, attempts):
+    def refused(request, response):
+        response.status_code = status
+        return response
+
+    lossy.reply = refused
+    with pytest.raises(kind):
+        list(box.list())
+    assert len(lossy.sent) >= attempts
+    assert (len(lossy.sent) == 1) is (attempts == 1)
+
+
+def test_a_bucket_that_is_not_there_is_not_an_object_that_is_not_there(served, lossy):
+    session = requests.Session()
+    nowhere = bulk.Bulk("nowhere", session=session, endpoint=served.url, client=lambda: None)
+    with pytest.raises(NotFoundError):
+        nowhere.head("a")
+    session.close()
+
+
+def test_the_facts_of_a_bucket(box):
+    facts = box.facts()
+    assert (facts.storage_class, facts.deletes_are_free) == ("STANDARD", True)

@@ -1,0 +1,89 @@
+"""How what is shipped to a worker tells how it goes: JSON lines on standard output.
+
+Standard library only, Python 3.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+REPORT_S = 0.25
+SAYING = threading.Lock()
+
+
+def say(**event: Any) -> None:
+    """One line."""
+    with SAYING:
+        sys.stdout.write(json.dumps(event) + "\n")
+        sys.stdout.flush()
+
+
+class Report:
+    """JSON lines on standard output: failures as they come, bytes now and then."""
+
+    def __init__(self) -> None:
+        self.fetched = self.fetched_bytes = self.received_bytes = self.skipped = self.failed = 0
+        self.lock = threading.Lock()
+        self.over = threading.Event()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Say how far it is, again and again."""
+        teller = threading.Thread(target=self.tell, daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            self.over.set()
+            teller.join()
+
+    def tell(self) -> None:
+        """Bytes and objects that are there so far, when that has changed."""
+        told = 0, 0
+        while not self.over.wait(REPORT_S):
+            if self.far() != told:
+                told = self.far()
+                say(received_bytes=told[0], objects=told[1])
+
+    def far(self) -> tuple[int, int]:
+        """How far it is."""
+        return self.received_bytes, self.fetched + self.skipped + self.failed
+
+    def received(self, size_bytes: int) -> None:
+        """Count bytes as they come."""
+        with self.lock:
+            self.received_bytes += size_bytes
+
+    def done(self, size_bytes: int, *, is_current: bool) -> None:
+        """Count one object that is there now."""
+        with self.lock:
+            self.skipped += is_current
+            self.fetched += not is_current
+            self.fetched_bytes += 0 if is_current else size_bytes
+            self.received_bytes += size_bytes if is_current else 0
+
+    def refuse(self, path: str, why: str) -> None:
+        """Name an object that is not there."""
+        with self.lock:
+            self.failed += 1
+        say(failed=path, why=why)
+
+    def end(self) -> None:
+        """The last line."""
+        received_bytes, objects = self.far()
+        say(
+            received_bytes=received_bytes,
+            objects=objects,
+            fetched=self.fetched,
+            fetched_bytes=self.fetched_bytes,
+            skipped=self.skipped,
+            failures=self.failed,
+        )

@@ -1,0 +1,99 @@
+"""A copy as it goes: a bar on a terminal; elsewhere a line now and then, for logs are read."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tpuctl.cli.runtime import Runtime
+
+_LINE_EVERY_S = 5.0
+
+
+@dataclass
+class Watch:
+    """How far a copy is; `show` is called when that changed."""
+
+    objects: int
+    total_bytes: int
+    show: Callable[["Watch"], None]
+    done_objects: int = 0
+    done_bytes: int = 0
+
+    def advance(self, size_bytes: int) -> None:
+        """So many more bytes are there."""
+        self.done_bytes += size_bytes
+        self.show(self)
+
+    def finished(self) -> None:
+        """One object more is done with."""
+        self.done_objects += 1
+        self.show(self)
+
+
+@contextmanager
+def watching(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
+    """Show a copy of so many objects."""
+    if runtime.shared.quiet or not objects:
+        yield Watch(objects, total_bytes, lambda _: None)
+    elif runtime.err.isatty():
+        yield from _bar(runtime, objects, total_bytes)
+    else:
+        yield Watch(objects, total_bytes, _lines(runtime))
+
+
+def _lines(runtime: Runtime) -> Callable[[Watch], None]:
+    started_s = last_s = time.monotonic()
+
+    def show(watch: Watch) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        if now_s - last_s < _LINE_EVERY_S:
+            return
+        last_s = now_s
+        rate = watch.done_bytes / (now_s - started_s)
+        left_s = (watch.total_bytes - watch.done_bytes) / rate if rate > 0 else 0
+        runtime.output.note(
+            f"{sized(watch.done_bytes)} of {sized(watch.total_bytes)}, "
+            f"{watch.done_objects} of {watch.objects} objects, {sized(rate)}/s, {left_s:.0f} s left"
+        )
+
+    return show
+
+
+def sized(size_bytes: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size_bytes) < 1024:
+            return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} TiB"
+
+
+def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TextColumn("{task.fields[objects]}"),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(file=runtime.err)) as progress:
+        task = progress.add_task("", total=total_bytes or None, objects=f"0/{objects}")
+
+        def show(watch: Watch) -> None:
+            progress.update(
+                task, completed=watch.done_bytes, objects=f"{watch.done_objects}/{objects}"
+            )
+
+        yield Watch(objects, total_bytes, show)

@@ -1,0 +1,122 @@
+"""Where data comes from and goes to: a path, a bucket, workers of a node, a stream."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuctl.errors import UsageError
+
+ALL = "all"
+GRAMMAR = "write PATH, gs://BUCKET/NAME, worker:NODE[/ID]:PATH or -"
+_WORKER = re.compile(r"worker:(?P<node>[^/:]+)(/(?P<workers>[^/:]+))?:(?P<path>.+)", re.DOTALL)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A file or directory of this machine."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class InBucket:
+    """An object, or all below a prefix."""
+
+    bucket: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnWorkers:
+    """A path on workers of a node; `workers` as `--worker` takes them: all, 0, 1,4,6, 1-3."""
+
+    node: str
+    workers: str
+    path: str
+
+    @property
+    def is_one(self) -> bool:
+        """One worker was named."""
+        return self.workers.isdecimal()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Standard input or output."""
+
+
+Endpoint = OnDisk | InBucket | OnWorkers | Stream
+_NAMES: dict[type[Endpoint], str] = {
+    OnDisk: "a path",
+    InBucket: "gs://",
+    OnWorkers: "worker:",
+    Stream: "-",
+}
+PUSHES = {
+    *((source, InBucket) for source in (OnDisk, Stream)),
+    *((source, OnWorkers) for source in (OnDisk, Stream, InBucket)),
+}
+PULLS = {(source, target) for source in (InBucket, OnWorkers) for target in (OnDisk, Stream)}
+_INSTEAD = {
+    (InBucket, InBucket): "gcloud storage cp copies between buckets without fetching anything",
+    (OnWorkers, OnWorkers): "push it from the worker's own copy in a bucket, or pull it here first",
+    (OnWorkers, InBucket): "pull it here first; or run on the worker: gcloud storage cp",
+    (OnDisk, OnDisk): "one side is gs://BUCKET/NAME or worker:NODE:PATH",
+}
+
+
+def parse(text: str) -> Endpoint:
+    """What an argument of `data` names; `./` before it makes anything a path. UsageError."""
+    if text == "-":
+        return Stream()
+    if text.startswith("gs://"):
+        bucket, _, name = text.removeprefix("gs://").partition("/")
+        if not bucket:
+            raise UsageError(f"{text!r} names no bucket", hint="write gs://BUCKET/NAME")
+        return InBucket(bucket, name)
+    if text.startswith("worker:"):
+        found = _WORKER.fullmatch(text)
+        if found is None:
+            raise UsageError(
+                f"{text!r} is not a place on workers",
+                hint="write worker:NODE:PATH (every worker) or worker:NODE/ID:PATH",
+            )
+        return OnWorkers(found["node"], found["workers"] or ALL, found["path"])
+    if _SCHEME.match(text):
+        raise UsageError(f"{text!r} is not a gs:// address", hint=GRAMMAR)
+    if not text:
+        raise UsageError("an empty argument names no place", hint=GRAMMAR)
+    return OnDisk(Path(text))
+
+
+def are_disk_and_bucket(path: str, url: str) -> bool:
+    """Whether they name a path of this machine and a bucket. UsageError when nothing at all."""
+    return (type(parse(path)), type(parse(url))) == (OnDisk, InBucket)
+
+
+def check_push(source: Endpoint, target: Endpoint) -> None:
+    """Refuse what push does not do, with what to do instead. UsageError."""
+    if (type(source), type(target)) not in PUSHES:
+        is_turned = (type(source), type(target)) in PULLS
+        raise _refusal("push", source, target, "run: tpuctl data pull" if is_turned else None)
+
+
+def check_pull(source: Endpoint, target: Endpoint) -> None:
+    """Refuse what pull does not do, with what to do instead. UsageError."""
+    if (type(source), type(target)) not in PULLS:
+        is_turned = (type(source), type(target)) in PUSHES
+        raise _refusal("pull", source, target, "run: tpuctl data push" if is_turned else None)
+    if isinstance(source, OnWorkers) and isinstance(target, Stream) and not source.is_one:
+        raise UsageError(
+            "the files of several workers cannot share one stream",
+            hint=f"name one: worker:{source.node}/0:{source.path}",
+        )
+
+
+def _refusal(verb: str, source: Endpoint, target: Endpoint, turned: str | None) -> UsageError:
+    instead = _INSTEAD.get((type(source), type(target)), GRAMMAR)
+    return UsageError(
+        f"data {verb} does not copy from {_NAMES[type(source)]} to {_NAMES[type(target)]}",
+        hint=turned or instead,
+    )

@@ -1,0 +1,101 @@
+"""Units of work on a few threads, told as events; who stops listening stops the work."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from queue import SimpleQueue
+
+from tpuctl.errors import LocalIOError, TpuctlError
+from tpuctl.models.transfer import Deletion, Event, Finished, Progress, Transfer
+
+AT_ONCE = 8
+_GOODBYE_S = 2.0
+
+
+class Stopped(Exception):
+    """Nobody waits for this any more."""
+
+
+class Report:
+    """What the threads tell."""
+
+    def __init__(self) -> None:
+        self.events: SimpleQueue[Event | BaseException | None] = SimpleQueue()
+        self.stopped = threading.Event()
+
+    def progress(self, size_bytes: int) -> None:
+        """So many bytes are there; raises Stopped when the work is to end."""
+        if self.stopped.is_set():
+            raise Stopped
+        self.events.put(Progress(size_bytes))
+
+    def finished(self, subject: Transfer | Deletion, error: TpuctlError | None = None) -> None:
+        """A transfer or deletion is over."""
+        self.events.put(Finished(subject, error))
+
+    @contextlib.contextmanager
+    def about(self, subject: Transfer | Deletion) -> Iterator[None]:
+        """What fails in here is the end of this one, and of no other."""
+        try:
+            yield
+        except (TpuctlError, OSError) as error:
+            self.finished(subject, as_ours(error))
+
+
+Unit = Callable[[Report], None]
+
+
+def carry_out(units: Iterable[Unit], *, at_once: int = AT_ONCE) -> Generator[Event, None, None]:
+    """Run every unit, in order, some at a time; the events as they come.
+
+    Closing the iterator stops what runs within a block of bytes; what does not heed that within two
+    seconds (a connection that is silent) is left behind, and ends with the process.
+    """
+    report = Report()
+    source = iter(units)
+    turn = threading.Lock()
+    threads = [
+        threading.Thread(target=_work, args=(source, turn, report), daemon=True)
+        for _ in range(at_once)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        working = len(threads)
+        while working:
+            event = report.events.get()
+            if isinstance(event, BaseException):
+                raise event
+            if event is None:
+                working -= 1
+            else:
+                yield event
+    finally:
+        report.stopped.set()
+        deadline_s = time.monotonic() + _GOODBYE_S
+        for thread in threads:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+
+
+def _work(source: Iterator[Unit], turn: threading.Lock, report: Report) -> None:
+    try:
+        while not report.stopped.is_set():
+            with turn:
+                unit = next(source, None)
+            if unit is None:
+                break
+            unit(report)
+    except Stopped:
+        pass
+    except BaseException as error:  # noqa: BLE001 (raised again by who listens)
+        report.events.put(error)
+    finally:
+        report.events.put(None)
+
+
+def as_ours(error: TpuctlError | OSError) -> TpuctlError:
+    """An error of this machine in our words: what the system said comes first."""
+    if isinstance(error, TpuctlError):
+        return error
+    return LocalIOError(f"{error.filename or 'this machine'}: {error.strerror or error}")

@@ -1,0 +1,71 @@
+"""Send what a plan says: small files in one request each, large ones in parts."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import google_crc32c
+
+from tpuctl.errors import PermissionDeniedError, PreconditionError
+from tpuctl.models.transfer import Event, Plan, Transfer
+from tpuctl.operations.stage_checksums import blocks, check_unchanged, opened
+from tpuctl.operations.stage_large_push import LargePush, check_generation, push_streamed, tidy
+from tpuctl.operations.stage_names import PARTS
+from tpuctl.operations.stage_parts import WHOLE_BYTES, parts_prefix
+from tpuctl.operations.stage_pool import Report, Unit, carry_out
+from tpuctl.store.bulk import Bulk
+
+
+def push(plan: Plan, bulk: Bulk) -> Iterator[Event]:
+    """Send; an object or a file that changed since the plan is an error of that transfer."""
+    return carry_out(_units(plan, bulk))
+
+
+def _units(plan: Plan, bulk: Bulk) -> Iterator[Unit]:
+    in_parts: bool | None = None
+    for one in plan.to_send:
+        if one.size_bytes <= WHOLE_BYTES:
+            yield partial(_push_whole, plan, one, bulk)
+            continue
+        if in_parts is None:
+            in_parts = _can_go_in_parts(bulk)
+        if in_parts:
+            yield from LargePush(plan.path(one.name), one, bulk).units()
+        else:
+            yield partial(push_streamed, plan, one, bulk)
+    yield from _leftovers(plan, bulk)
+
+
+def _leftovers(plan: Plan, bulk: Bulk) -> Iterator[Unit]:
+    """Parts that an interrupted push left of an object that is whole now."""
+    there = {one.key.rpartition("/")[0] + "/" for one in bulk.list(PARTS)}
+    if there:
+        for one in plan.transfers:
+            if parts_prefix(one.key) in there:
+                yield lambda _, key=one.key: tidy(bulk, key)  # type: ignore[misc]
+
+
+def _push_whole(plan: Plan, one: Transfer, bulk: Bulk, report: Report) -> None:
+    with report.about(one):
+        path = plan.path(one.name)
+        assert one.identity is not None
+        with opened(path, one.identity) as descriptor:
+            data = b"".join(blocks(descriptor, 0, one.size_bytes + 1))
+            check_unchanged(descriptor, one.identity, path)
+        try:
+            bulk.upload(
+                one.key, lambda: (data,), len(data), google_crc32c.value(data),
+                generation=one.generation,
+            )  # fmt: skip
+        except PreconditionError as error:
+            check_generation(bulk, one, error)
+            raise
+        report.progress(one.size_bytes)
+        report.finished(one)
+
+
+def _can_go_in_parts(bulk: Bulk) -> bool:
+    """Whether parts can be deleted again at no cost; not, when nobody may tell us."""
+    try:
+        return bulk.facts().deletes_are_free
+    except PermissionDeniedError:
+        return False

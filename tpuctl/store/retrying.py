@@ -1,0 +1,115 @@
+"""What is sent again, when, and for how long: transient answers to requests that may be repeated.
+
+A request may be repeated when it names a generation or changes nothing. Repeated are lost
+connections, 408, 429 and 5xx; never 400, 401, 403, 404, 412 and 501.
+https://cloud.google.com/storage/docs/retry-strategy
+"""
+
+from __future__ import annotations
+
+import email.utils
+import itertools
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import requests
+import urllib3.exceptions
+
+T = TypeVar("T")
+
+_CONNECT_S = 10.0
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 8.0
+_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+_LOST = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    urllib3.exceptions.ProtocolError,
+    urllib3.exceptions.TimeoutError,
+    ConnectionError,
+    TimeoutError,
+)
+"""The connection went, or was silent for too long."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How long a call may be silent, and for how long it is tried again."""
+
+    silence_s: float
+    deadline_s: float
+
+    @property
+    def timeout(self) -> tuple[float, float]:
+        """For one request: to connect, and between two of its bytes."""
+        return _CONNECT_S, self.silence_s
+
+    def arguments(self) -> dict[str, Any]:
+        """As google-cloud-storage takes them."""
+        from google.cloud.storage.retry import DEFAULT_RETRY  # whoever calls has imported it
+
+        retry = DEFAULT_RETRY.with_delay(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, 2.0)
+        return {"timeout": self.timeout, "retry": retry.with_timeout(self.deadline_s)}
+
+    def run(self, call: Callable[[], T]) -> T:
+        """The call's result; it is tried again while its errors are transient."""
+        attempts = Attempts(self)
+        while True:
+            try:
+                return call()
+            except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
+                attempts.wait(error)
+
+
+class Attempts:
+    """The pauses between the attempts of one call: jittered, growing, none past its deadline."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._policy = policy
+        self._sleep = sleep
+        self._now = now
+        self.advanced()
+
+    def advanced(self) -> None:
+        """Something arrived: patience begins anew."""
+        self._numbers = itertools.count()
+        self._deadline_s = self._now() + self._policy.deadline_s
+
+    def wait(self, error: Exception) -> None:
+        """Pause before the next attempt; raises the error when there must not be one."""
+        if not is_transient(error):
+            raise error
+        longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** next(self._numbers))
+        # Jitter, so that those who failed together do not come back together (no secret is drawn).
+        pause_s = _asked_pause_s(error) + random.uniform(0, longest_s)
+        if self._now() + pause_s > self._deadline_s:
+            raise error
+        self._sleep(pause_s)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed a moment later."""
+    return getattr(error, "code", None) in _STATUSES or isinstance(error, _LOST)
+
+
+def _asked_pause_s(error: Exception) -> float:
+    """What a Retry-After header asks for, in seconds or as a date; 0 without one."""
+    response = getattr(error, "response", None)
+    text = getattr(response, "headers", {}).get("Retry-After", "")
+    if text.isdigit():
+        return float(text)
+    try:
+        date = email.utils.parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return 0.0
+    return max(0.0, date.timestamp() - time.time())
