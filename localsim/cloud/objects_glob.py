@@ -18,7 +18,10 @@ _MAX_REMEMBERED = 200_000  # states; a hostile mix of names must not fill the me
 
 
 class Glob:
-    """A compiled pattern; `literal` is what every matching name begins with."""
+    """A compiled pattern; `literal` is what every matching name begins with.
+
+    `effort` counts the states that were ever worked out: what a mix of names has cost so far.
+    """
 
     def __init__(self, pattern: str) -> None:
         """Compile; raises StorageError 400 in Google's words."""
@@ -30,6 +33,7 @@ class Glob:
         self._start = self._closure([start])
         self._remembered: dict[tuple[_States, str], _States] = {}
         self._remembered_states = 0
+        self.effort = 0
 
     def matches(self, name: str) -> bool:
         """Whether the whole name is accepted."""
@@ -45,6 +49,7 @@ class Glob:
         reached = self._closure(
             target for state in states for accepts, target in self._steps[state] if accepts(char)
         )
+        self.effort += len(reached) + 1
         self._remembered_states += len(reached) + 1
         if self._remembered_states > _MAX_REMEMBERED:
             self._remembered.clear()

@@ -1,8 +1,8 @@
 """Listing objects in name order, page by page, folding what lies behind a delimiter.
 
-A page reads no more rows than it shows, except those that a glob rejects: a folded prefix is
-skipped by seeking behind it, and a page begins where the one before it ended, whatever was
-deleted in the meantime.
+A page reads no more rows than it shows, and a limited number that a glob rejects: it may be short,
+or empty, and not the last. A folded prefix is skipped by seeking behind it, and a page begins where
+the one before it ended, whatever was deleted in the meantime.
 """
 
 import sqlite3
@@ -15,6 +15,10 @@ from localsim.cloud.objects_model import StoredObject, invalid
 from localsim.cloud.objects_tables import object_of_row
 
 MAX_PAGE = 1000
+MOST_REJECTED = 5000
+"""So many names that its glob does not match a page passes over: meanwhile everybody waits."""
+MOST_EFFORT = 200_000
+"""So much of the glob's own effort a page may cost beyond that, in states: about 0.1 s."""
 _LAST_GENERATION = 2**63 - 1  # behind every generation of a name: its prefix comes next
 _NAME, _GENERATION = 1, 2  # columns of a row
 
@@ -79,6 +83,8 @@ class _Walk:
         self._query = query
         self._glob: Glob | None = compiled(query.match_glob) if query.match_glob else None
         self._literal = "" if self._glob is None else self._glob.literal
+        self._most_effort = MOST_EFFORT + (0 if self._glob is None else self._glob.effort)
+        self._rejected = 0
         self._page = Listing()
 
     def page(self) -> Listing:
@@ -97,6 +103,12 @@ class _Walk:
     def _is_full(self) -> bool:
         return len(self._page) >= self._query.limit
 
+    @property
+    def _is_tired(self) -> bool:
+        """Whether it is for another page to go on looking for what matches."""
+        effort = 0 if self._glob is None or not self._rejected else self._glob.effort
+        return self._rejected >= MOST_REJECTED or effort > self._most_effort
+
     def _is_prefix(self, position: _Position) -> bool:
         """Whether every object of this name is listed, and only its prefix is missing."""
         name, generation = position
@@ -110,13 +122,15 @@ class _Walk:
             if trailing not in (None, name):
                 break
             hidden_behind = self._hiding_prefix(name)
-            if self._is_rejected(hidden_behind or name):
+            is_rejected = self._is_rejected(hidden_behind or name)
+            if self._is_tired if is_rejected else self._is_full:
+                self._end_before((name, row[_GENERATION]))
+                return None
+            if is_rejected:
+                self._rejected += 1
                 if hidden_behind is None:
                     continue
                 return _behind(hidden_behind)
-            if self._is_full:
-                self._end_before((name, row[_GENERATION]))
-                return None
             if hidden_behind is not None:
                 return self._fold((hidden_behind, row[_GENERATION]))
             self._page.items.append(object_of_row(row))

@@ -219,3 +219,30 @@ def test_what_the_rows_say_comes_back():
     names.connection.execute("UPDATE storage_objects SET properties = ?", (properties,))
     (stored,) = names.page().items
     assert stored.properties == {"contentType": "text/plain", "metadata": {"k": "v"}}
+
+
+def all_pages(names, **query):
+    found, sizes, page = [], [], names.page(**query)
+    while True:
+        found += [stored.name for stored in page.items] + page.prefixes
+        sizes.append(len(page))
+        if page.next_start is None:
+            return found, sizes
+        page = names.page(**query, start=page.next_start, start_generation=page.next_generation)
+
+
+@pytest.mark.parametrize("delimiter", ["", "/"])
+def test_a_page_does_not_look_for_ever_for_what_a_glob_matches(monkeypatch, delimiter):
+    monkeypatch.setattr("localsim.cloud.objects_listing.MOST_REJECTED", 10)
+    names = listed_of(*(f"{number:02}/x" for number in range(35)), "a/b", "a/c")
+    glob = "[!0-9]**"
+    found, sizes = all_pages(names, match_glob=glob, delimiter=delimiter)
+    assert found == (["a/"] if delimiter else ["a/b", "a/c"])
+    assert sizes == [0, 0, 0, len(found)]
+
+
+def test_a_page_ends_where_a_glob_has_cost_too_much(monkeypatch):
+    monkeypatch.setattr("localsim.cloud.objects_listing.MOST_EFFORT", 10)
+    names = listed_of("aaaa", "bbbb", "cccc", "dddQ")
+    found, sizes = all_pages(names, match_glob="**????Q,dddQ".join("{}"))
+    assert (found, sizes) == (["dddQ"], [0, 0, 0, 1])
