@@ -135,9 +135,12 @@ class ObjectStore:
         return page
 
     def publish(self, new: NewObject, body: Body, *, upload_id: str | None = None) -> StoredObject:
-        """Make the sealed body the live object, if the preconditions hold at this moment."""
+        """Make the sealed body the live object, if the preconditions hold at this moment.
+
+        That of an upload session is incoming again if they do not, or the disk does not take it.
+        """
         with self.database.change():
-            self.bodies.keep(body)
+            self.bodies.keep(body, returning=upload_id is not None)
             stored = self.place(new, body)
             if upload_id is not None:
                 self.uploads.finish(upload_id, stored)

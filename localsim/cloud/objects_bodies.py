@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
@@ -28,7 +29,7 @@ from localsim.cloud.objects_incoming import (
 )
 from localsim.cloud.objects_model import Hashes, StorageError
 
-__all__ = ["INLINE_BYTES", "Body", "BodyDirectory", "IncomingBody"]
+__all__ = ["INLINE_BYTES", "Body", "BodyDirectory", "IncomingBody", "crc32c_of"]
 
 
 class BodyDirectory:
@@ -44,10 +45,13 @@ class BodyDirectory:
         self._doomed: set[str] = set()
         for folder in (self._incoming, self._objects):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (directory.parent, directory, self._objects):
+            synchronize(folder)
+        self._folders = {folder.name for folder in self._objects.iterdir()}
 
     def receive(self, name: str | None = None) -> IncomingBody:
         """Begin to receive a body under a given or a random name."""
-        return IncomingBody(self._incoming / (name or secrets.token_hex(16)), self._flusher)
+        return IncomingBody(self._incoming, name, self._flusher)
 
     def create(self, name: str) -> None:
         """Within a change: make an empty incoming body that is still there after a crash."""
@@ -65,7 +69,7 @@ class BodyDirectory:
         """Check the hashes and give the durable bytes their final name; blocks when on disk."""
         crc32c, md5 = checked_hashes(incoming, expected)
         if not incoming.is_on_disk:
-            return Body(incoming.size_bytes, crc32c, md5, data=bytes(incoming.memory))
+            return Body(incoming.size_bytes, crc32c, md5, data=incoming.memory)
         incoming.sync()
         incoming.close()
         name = incoming.path.name
@@ -73,12 +77,14 @@ class BodyDirectory:
             incoming.path.rename(self._place(name))
         return Body(incoming.size_bytes, crc32c, md5, files=(name,))
 
-    def keep(self, body: Body) -> None:
+    def keep(self, body: Body, *, returning: bool = False) -> None:
         """Within a change: the sealed body is durable with it, and gone without it.
 
+        With `returning` it is incoming again without it, to be sealed another time.
         Raises 503 when a reset has swept it away in the meantime.
         """
-        self._database.if_undone(lambda: self.remove(body.files))
+        undo = self._unseal if returning else self.remove
+        self._database.if_undone(lambda: undo(body.files))
         for file in body.files:
             if not self._path(file).exists():
                 raise StorageError(503, "backendError", "localsim was reset during this upload.")
@@ -86,8 +92,10 @@ class BodyDirectory:
 
     def link(self, files: Iterable[str]) -> tuple[str, ...]:
         """Within a change: other names for the bytes of kept files, in their order."""
-        shard = secrets.token_hex(1)
-        return tuple(self._link(file, shard) for file in files)
+        with disk_errors():
+            folder = self._place(secrets.token_hex(1)).parent
+        self._database.synchronize_first(folder)
+        return tuple(self._link(file, folder) for file in files)
 
     def joined(self, bodies: Sequence[Body]) -> Body:
         """Within a change: one body of several kept ones, which stay; of one, the same again.
@@ -95,7 +103,7 @@ class BodyDirectory:
         Files are linked; only small bodies among them are written again. Several have no MD5.
         """
         size_bytes = sum(body.size_bytes for body in bodies)
-        crc32c = _joined_crc32c(bodies)
+        crc32c = crc32c_of(bodies)
         md5 = bodies[0].md5 if len(bodies) == 1 else None
         if size_bytes <= INLINE_BYTES and not any(body.files for body in bodies):
             return Body(size_bytes, crc32c, md5, data=_data(bodies))
@@ -106,6 +114,10 @@ class BodyDirectory:
             elif data := _data(run):
                 files.append(self._write(data))
         return Body(size_bytes, crc32c, md5, files=tuple(files))
+
+    def size_bytes(self, file: str) -> int:
+        """How much is in a kept file; raises OSError."""
+        return self._path(file).stat().st_size
 
     def open(self, file: str) -> BinaryIO:
         """Open a kept file; raises OSError."""
@@ -144,6 +156,10 @@ class BodyDirectory:
             if path.name not in unfinished:
                 path.unlink(missing_ok=True)
 
+    def _unseal(self, files: Sequence[str]) -> None:
+        for file in files:
+            self._path(file).rename(self._incoming / file)
+
     def _release(self, files: Sequence[str]) -> None:
         with self._lock:
             self._held.subtract(files)
@@ -159,13 +175,12 @@ class BodyDirectory:
         with self._lock:
             self._doomed.difference_update(files)
 
-    def _link(self, file: str, shard: str) -> str:
-        name = shard + secrets.token_hex(15)
+    def _link(self, file: str, folder: Path) -> str:
+        name = folder.name + secrets.token_hex(15)
+        place = f"{folder}/{name}"  # an object may have thousands of files: no Path for each
+        self._database.if_undone(partial(os.unlink, place))
         with disk_errors():
-            place = self._place(name)
-            self._database.if_undone(lambda: place.unlink(missing_ok=True))
-            os.link(self._path(file), place)
-        self._database.synchronize_first(place.parent)
+            os.link(f"{self._objects}/{file[:2]}/{file}", place)
         return name
 
     def _write(self, data: bytes) -> str:
@@ -182,9 +197,10 @@ class BodyDirectory:
     def _place(self, name: str) -> Path:
         """Where a new file belongs, in a folder that is there."""
         path = self._path(name)
-        if not path.parent.is_dir():
+        if path.parent.name not in self._folders:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             synchronize(self._objects)
+            self._folders.add(path.parent.name)  # no sooner: others may rely on it
         return path
 
     def _path(self, file: str) -> Path:
@@ -195,7 +211,8 @@ def _data(bodies: Iterable[Body]) -> bytes:
     return b"".join(body.data or b"" for body in bodies)
 
 
-def _joined_crc32c(bodies: Sequence[Body]) -> str:
+def crc32c_of(bodies: Sequence[Body]) -> str:
+    """The checksum of bodies one after the other, of which there is at least one."""
     crc32c = bodies[0].crc32c
     for body in bodies[1:]:
         crc32c = joined_crc32c(crc32c, body.crc32c, body.size_bytes)

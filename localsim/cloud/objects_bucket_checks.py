@@ -138,7 +138,7 @@ def _lifecycle(value: Any, _: Change) -> Any:
 def _iam_configuration(value: Any, change: Change) -> Any:
     given = {} if value is None else _object("iamConfiguration", value)
     prevention = given.get("publicAccessPrevention", "inherited")
-    if prevention not in _PREVENTIONS:
+    if not isinstance(prevention, str) or prevention not in _PREVENTIONS:
         raise invalid(f"Invalid value for: {prevention} is not a valid value")
     access = _object("uniformBucketLevelAccess", given.get("uniformBucketLevelAccess") or {})
     uniform: dict[str, Any] = {"enabled": _boolean(access.get("enabled", False))}

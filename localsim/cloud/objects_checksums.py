@@ -1,7 +1,7 @@
 """CRC32C of bytes that are joined, from the checksums of the pieces: nothing is read again."""
 
 import base64
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from localsim.cloud.objects_model import encode_crc32c
 
@@ -37,10 +37,17 @@ def _product(first: int, second: int) -> int:
 
 @lru_cache(64)  # parts mostly have one size
 def _power_of_x(exponent: int) -> int:
-    result, square = _ONE, _ONE >> 1
-    while exponent:
-        if exponent & 1:
-            result = _product(square, result)
-        square = _product(square, square)
-        exponent >>= 1
+    result = _ONE
+    for bit in range(exponent.bit_length()):
+        if exponent >> bit & 1:
+            result = _product(result, _square_of_x(bit))
     return result
+
+
+@cache
+def _square_of_x(times: int) -> int:
+    """x squared so many times."""
+    if not times:
+        return _ONE >> 1
+    root = _square_of_x(times - 1)
+    return _product(root, root)

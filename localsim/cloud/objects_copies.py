@@ -25,6 +25,7 @@ from localsim.cloud.objects_retention import inherited_properties, new_propertie
 from localsim.cloud.objects_rows import ObjectRows
 
 MAX_SOURCES = 32
+MAX_OBJECT_BYTES = 5 * 1024**4
 
 
 class Store(Protocol):
@@ -70,6 +71,7 @@ class ObjectCopies:
         _check_number(len(sources))
         with self._store.database.change():
             found = [self._source(new.bucket, source) for source in sources]
+            _check_size(sum(stored.size_bytes for stored in found))
             whole = self._store.bodies.joined([self._store.rows.body(stored) for stored in found])
             components = sum(stored.component_count or 1 for stored in found)
             result = self._store.place(new, dataclasses.replace(whole, md5=None), components)
@@ -150,4 +152,12 @@ def _check_number(sources: int) -> None:
         raise invalid(
             f"The number of source components provided ({sources}) exceeds the maximum"
             f" ({MAX_SOURCES})"
+        )
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_OBJECT_BYTES:
+        raise invalid(
+            f"The sources have {size_bytes} bytes, which exceeds the maximum of an object"
+            f" ({MAX_OBJECT_BYTES})"
         )

@@ -36,6 +36,7 @@ class ObjectDatabase:
         self._reader.execute("PRAGMA query_only = ON")
         self._lock = threading.Lock()
         self._is_open = False
+        self._changes_before = 0
         self._unsynchronized: set[Path] = set()
         self._undo: list[Callable[[], object]] = []
         self._then: list[Callable[[], object]] = []
@@ -88,6 +89,7 @@ class ObjectDatabase:
         try:
             with _database_errors():
                 self._writer.execute("BEGIN IMMEDIATE")
+            self._changes_before = self._writer.total_changes
             self._is_open = True
             yield
             self._check_whole()
@@ -106,9 +108,10 @@ class ObjectDatabase:
         Raises StorageError 507, with nothing done.
         """
         try:
-            with disk_errors():
-                for path in self._unsynchronized:
-                    synchronize(path)
+            if self.has_changed:  # else no row names what has been prepared
+                with disk_errors():
+                    for path in self._unsynchronized:
+                        synchronize(path)
             with _database_errors():
                 self._writer.execute("COMMIT")
         except BaseException:
@@ -121,9 +124,9 @@ class ObjectDatabase:
             self._lock.release()
 
     @property
-    def changes(self) -> int:
-        """How many rows have ever been changed."""
-        return self._writer.total_changes
+    def has_changed(self) -> bool:
+        """Whether the batch has changed any row: if not, its commit does not block."""
+        return self._writer.total_changes != self._changes_before
 
     def synchronize_first(self, path: Path) -> None:
         """Within a change: make the file or directory durable before the rows that name it."""

@@ -18,7 +18,7 @@ def create_private(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "wb", buffering=0)
 
 
-def write_all(file: BinaryIO, data: bytes | bytearray) -> None:
+def write_all(file: BinaryIO, data: bytes) -> None:
     """Write to an unbuffered file until nothing is left."""
     view = memoryview(data)
     while view:

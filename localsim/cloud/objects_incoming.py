@@ -2,9 +2,11 @@
 
 import io
 import os
+import secrets
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from errno import EIO
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,15 +42,30 @@ class Body:
 class IncomingBody:
     """Bytes on their way in, summed as they come: in memory while small, then in a file."""
 
-    def __init__(self, path: Path, flusher: Executor) -> None:
-        """`flusher` runs what blocks on the disk while bytes go on to come."""
-        self.path = path
+    def __init__(self, folder: Path, name: str | None, flusher: Executor) -> None:
+        """Its file, if it comes to one, has the name or a random one.
+
+        `flusher` runs what blocks on the disk while bytes go on to come.
+        """
+        self._folder = folder
+        self._name = name
         self.size_bytes = 0
         self.crc32c = 0
-        self.memory = bytearray()
+        self._received: list[bytes] = []
         self._file: BinaryIO | None = None
         self._flusher = flusher
         self._flush: Future[None] | None = None
+        self._is_lost = False
+
+    @cached_property
+    def path(self) -> Path:
+        """Where its file is, or would be."""
+        return self._folder / (self._name or secrets.token_hex(16))
+
+    @property
+    def memory(self) -> bytes:
+        """What has been received and is in no file."""
+        return b"".join(self._received)
 
     @property
     def is_on_disk(self) -> bool:
@@ -60,7 +77,7 @@ class IncomingBody:
         with disk_errors():
             self._file = create_private(self.path)
             write_all(self._file, self.memory)
-            self.memory = bytearray()
+            self._received.clear()
 
     def resume(self, size_bytes: int, crc32c: int) -> None:
         """Continue a file whose first `size_bytes` are known to be good."""
@@ -77,11 +94,13 @@ class IncomingBody:
 
         Every 32 MiB a flush of the disk begins, which may take until the next one begins.
         """
+        if not data:
+            return None
         before = self.size_bytes // FLUSH_BYTES
         if self._file is None and self.size_bytes + len(data) > INLINE_BYTES:
             self.create()
         if self._file is None:
-            self.memory += data
+            self._received.append(data)  # most small bodies come in one piece
         else:
             with disk_errors():
                 write_all(self._file, data)
@@ -93,9 +112,9 @@ class IncomingBody:
         return previous
 
     def sync(self) -> None:
-        """Make what was written durable; blocks."""
+        """Make what was written durable; blocks. Raises 507 if any flush has ever failed."""
         if self._flush is not None:
-            self._flush.result()  # the disk tells of an error once only
+            self._flush.result()
         self._synchronize()
 
     def close(self) -> None:
@@ -114,7 +133,13 @@ class IncomingBody:
     def _synchronize(self) -> None:
         if self._file is not None and not self._file.closed:
             with disk_errors():
-                synchronize_file(self._file.fileno())
+                if self._is_lost:
+                    raise OSError(EIO, "an earlier flush has failed")
+                try:
+                    synchronize_file(self._file.fileno())
+                except OSError:  # the disk tells of it once, and has dropped the bytes
+                    self._is_lost = True
+                    raise
 
 
 def checked_hashes(incoming: IncomingBody, expected: Hashes) -> tuple[str, str | None]:

@@ -13,8 +13,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from localsim.clock import Clock
-from localsim.cloud.objects_bodies import BodyDirectory
-from localsim.cloud.objects_checksums import joined_crc32c
+from localsim.cloud.objects_bodies import BodyDirectory, crc32c_of
 from localsim.cloud.objects_database import ObjectDatabase
 from localsim.cloud.objects_incoming import Body
 from localsim.cloud.objects_model import (
@@ -261,11 +260,8 @@ def md5_digits(md5: str) -> str:
 
 def _joined(bodies: Sequence[Body]) -> Body:
     """The same files as one body, which has no MD5."""
-    crc32c = bodies[0].crc32c
-    for body in bodies[1:]:
-        crc32c = joined_crc32c(crc32c, body.crc32c, body.size_bytes)
     files = tuple(file for body in bodies for file in body.files)
-    return Body(sum(body.size_bytes for body in bodies), crc32c, None, files=files)
+    return Body(sum(body.size_bytes for body in bodies), crc32c_of(bodies), None, files=files)
 
 
 def _check_order(claims: Sequence[ClaimedPart]) -> None:

@@ -16,6 +16,7 @@ STORAGE_CLASSES = (
     "DURABLE_REDUCED_AVAILABILITY",
 )
 DEFAULT_CLASS = "STANDARD"
+MAX_METADATA_BYTES = 8 * 1024
 HOLD_FIELDS = ("temporaryHold", "eventBasedHold")
 RETENTION_START = "retentionStart"
 """Not a field of the API: when, in seconds, an event-based hold was last released."""
@@ -69,6 +70,7 @@ def changed(
     before, after = (_moment(state.get("customTime")) for state in (properties, result))
     if before is not None and (after is None or after < before):
         raise invalid("The customTime of an object can neither be removed nor be set back.")
+    _check_size(result.get("metadata") or {})
     if properties.get("eventBasedHold") and not result.get("eventBasedHold"):
         return {**result, RETENTION_START: now_s}
     if RETENTION_START in properties:
@@ -130,4 +132,12 @@ def _checked_metadata(value: Any) -> dict[str, str | None] | None:
         raise invalid("metadata must be a map of strings.")
     if not all(isinstance(item, str | None) for item in value.values()):
         raise invalid("metadata values must be strings.")
+    _check_size(value)
     return dict(value)
+
+
+def _check_size(metadata: Mapping[str, str | None]) -> None:
+    """Refuse more custom metadata than Cloud Storage keeps: storage/quotas#objects."""
+    texts = [text for item in metadata.items() for text in item if text is not None]
+    if sum(len(text.encode(errors="replace")) for text in texts) > MAX_METADATA_BYTES:
+        raise invalid(f"Custom metadata has at most {MAX_METADATA_BYTES} bytes in all.")

@@ -37,10 +37,10 @@ class OpenObject:
         for name in self.stored.body_files:
             if offset >= end:
                 return
-            with self._bodies.open(name) as file:
-                size_bytes = file.seek(0, 2)
-                first, last = max(start - offset, 0), min(end - offset, size_bytes)
-                if first < last:
+            size_bytes = self._bodies.size_bytes(name)
+            first, last = max(start - offset, 0), min(end - offset, size_bytes)
+            if first < last:
+                with self._bodies.open(name) as file:
                     yield Piece(file, b"", first, last - first)
             offset += size_bytes
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sqlite3
+from functools import lru_cache
 from typing import Any
 
 from localsim.clock import Clock
@@ -103,9 +104,9 @@ TABLES_WITH_FILES = ("storage_objects", "storage_noncurrent", "storage_parts")
 """Those with a column `body_files`."""
 
 _BUCKET_COLUMNS = tuple(field.name for field in dataclasses.fields(Bucket))
-_OBJECT_COLUMNS = tuple(field.name for field in dataclasses.fields(StoredObject))
 _decode = json.JSONDecoder().raw_decode
-OBJECT_MARKS = ", ".join("?" * len(_OBJECT_COLUMNS))
+_encode = json.JSONEncoder().encode
+OBJECT_MARKS = ", ".join("?" * len(dataclasses.fields(StoredObject)))
 
 
 def next_generation(connection: sqlite3.Connection, clock: Clock) -> int:
@@ -115,6 +116,7 @@ def next_generation(connection: sqlite3.Connection, clock: Clock) -> int:
     return int(generation)
 
 
+@lru_cache(64)  # every call looks at its bucket, which hardly ever changes
 def bucket_of_row(row: tuple[Any, ...]) -> Bucket:
     """Read one row of `SELECT * FROM storage_buckets`."""
     values = dict(zip(_BUCKET_COLUMNS, row, strict=True))
@@ -145,7 +147,18 @@ def object_of_row(row: tuple[Any, ...]) -> StoredObject:
 
 def row_of_object(stored: StoredObject) -> tuple[Any, ...]:
     """What `object_of_row` reads."""
-    values = {name: getattr(stored, name) for name in _OBJECT_COLUMNS}
-    values["properties"] = json.dumps(dict(stored.properties))
-    values["body_files"] = json.dumps(stored.body_files)
-    return tuple(values.values())
+    return (
+        stored.bucket,
+        stored.name,
+        stored.generation,
+        stored.metageneration,
+        stored.size_bytes,
+        stored.crc32c,
+        stored.md5,
+        _encode(dict(stored.properties)),
+        stored.created_s,
+        stored.updated_s,
+        _encode(stored.body_files),
+        stored.component_count,
+        stored.deleted_s,
+    )

@@ -4,12 +4,15 @@ Every call goes in by the door that it would have come in by alone, so that guar
 faults see it. Framing: cloud.google.com/storage/docs/batch.
 """
 
+import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -17,7 +20,7 @@ from multidict import CIMultiDict
 from localsim.cloud.objects_model import StorageError, invalid, not_implemented
 from localsim.services import storage_xml
 from localsim.services.storage_errors import error_response
-from localsim.services.storage_inner_requests import inner_request
+from localsim.services.storage_inner_requests import OVERRIDE, inner_request
 from localsim.services.storage_multipart import boundary_of
 from localsim.services.storage_requests import Call
 from localsim.services.storage_service import Service
@@ -28,7 +31,7 @@ PATH = "/batch/storage/v1"
 
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (?:https?://[^/ ]+)?(/[^ ]*)(?: HTTP/1\.[01])?")
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
-_OF_MEDIA = re.compile(r"/(?:resumable/)?(?:upload|download|batch)/|.*[?&]alt=media(?:&|$)")
+_OF_MEDIA = re.compile(r"/(?:resumable/)?(?:upload|download|batch)/")
 _Door = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -47,10 +50,11 @@ async def batch(_service: Service, call: Call) -> web.StreamResponse:
     """Answer the calls in their order; raises StorageError when they cannot be told apart."""
     boundary = boundary_of(call.request.headers.get("Content-Type", ""))
     parts = list(parts_of(await _body(call), boundary))
-    if len(parts) > MOST_CALLS:
-        raise invalid(f"The batch has {len(parts)} calls; {MOST_CALLS} are allowed.")
     door = _door(call.request)
-    answers = [_written(part, await _answer(call.request, part, door)) for part in parts]
+    answers = []
+    for part in parts:
+        answers.append(_written(part, await _answer(call.request, part, door)))
+        await asyncio.sleep(0)  # a reader never waits: a hundred would keep everybody else waiting
     mark = f"batch_{secrets.token_urlsafe(24)}"
     lines = [f"--{mark}\r\n".encode() + answer for answer in answers]
     body = b"".join([*lines, f"--{mark}--\r\n".encode()])
@@ -60,7 +64,9 @@ async def batch(_service: Service, call: Call) -> web.StreamResponse:
 def parts_of(body: bytes, boundary: bytes) -> Iterator[Part]:
     """The calls in a multipart body with CRLF or LF line ends; raises StorageError 400."""
     delimiter = re.compile(rb"(?:^|\r?\n)--" + re.escape(boundary) + rb"(--)?[ \t]*(?=\r?\n|$)")
-    marks = list(delimiter.finditer(body))
+    marks = list(islice(delimiter.finditer(body), MOST_CALLS + 2))
+    if len(marks) > MOST_CALLS + 1:
+        raise invalid(f"The batch has more than {MOST_CALLS} calls.")
     if len(marks) < 2 or not marks[-1][1]:  # noqa: PLR2004 (an opening one and the closing one)
         raise invalid("Failed to parse batch request: its boundaries are missing.")
     for here, following in zip(marks, marks[1:], strict=False):
@@ -119,12 +125,19 @@ def _door(request: web.Request) -> _Door:
 
 
 async def _answer(outer: web.Request, part: Part, door: _Door) -> web.Response:
-    if _OF_MEDIA.match(part.path) or storage_xml.serves(part.path.partition("?")[0]):
+    if _is_of_media(part.path):
         return error_response(not_implemented("Sending or receiving media in a batch"))
     response = await door(_request(outer, part))
     if isinstance(response, web.Response):
         return response
     raise ConnectionResetError("the reply of a part has been sent")
+
+
+def _is_of_media(raw_path: str) -> bool:
+    """Whether it would send or receive media: its answer would go past the batch's."""
+    path, _, query = raw_path.partition("?")
+    asked = dict(parse_qsl(query, keep_blank_values=True)).get("alt")
+    return asked == "media" or bool(_OF_MEDIA.match(path)) or storage_xml.serves(path)
 
 
 def _request(outer: web.Request, part: Part) -> web.Request:
@@ -135,6 +148,7 @@ def _request(outer: web.Request, part: Part) -> web.Request:
         if not name.lower().startswith("content-") and name not in part.headers
     )
     headers.extend(part.headers)
+    headers.popall(OVERRIDE, None)  # it might ask for media in a body that nobody has looked at
     return inner_request(outer, part.method, part.path, headers, part.body)
 
 

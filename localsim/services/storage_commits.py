@@ -102,17 +102,16 @@ class Commits:
 
     async def _do(self, batch: list[_Asked]) -> Exception | None:
         """Do all of them and flush; the error is what happened to the disk instead."""
-        before = self._database.changes
         try:
             with self._database.batch():
                 for asked in batch:
                     asked.do()
-            if self._database.changes == before:
-                self._database.commit()
-            else:
+            if self._database.has_changed:
                 loop = asyncio.get_running_loop()
                 flush = loop.run_in_executor(self._flusher, self._database.commit)
                 await asyncio.shield(flush)  # it ends, whoever stops waiting
+            else:
+                self._database.commit()
         except sqlite3.Error as error:
             return _not_written(error)
         except Exception as error:  # noqa: BLE001 (everybody is told)

@@ -99,6 +99,7 @@ def _compose_source(resource: Mapping[str, Any]) -> ComposeSource:
     name = resource.get("name")
     if not isinstance(name, str) or not name:
         raise missing("sourceObjects.name")
+    check_object_name(name)
     preconditions = _mapping(resource.get("objectPreconditions") or {}, "objectPreconditions")
     return ComposeSource(
         name,

@@ -5,6 +5,7 @@ Unlike in newer Google APIs a dot is a part of a name: keys of custom metadata h
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from localsim.services.rest_fields import Mask, selection
@@ -65,6 +66,7 @@ _REPLIES: Mapping[str, Known] = {
 }
 
 
+@lru_cache(256)  # programs ask for the same fields again and again
 def reply_fields(text: str, method: str) -> Mask:
     """What a `fields` parameter selects of a method's reply; raises ParameterError."""
     tokens = _TOKEN.findall(text)

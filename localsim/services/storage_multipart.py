@@ -6,6 +6,7 @@ from localsim.cloud.objects_model import StorageError, invalid
 
 _MAX_HEAD_BYTES = 1024 * 1024
 _BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^\s;]+))""", re.IGNORECASE)
+_LINE_END = re.compile(rb"[ \t]*\r?\n")
 _CONTENT_TYPE = re.compile(rb"^content-type:[ \t]*(.*?)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -74,13 +75,13 @@ class RelatedParser:
     def _read_media(self) -> bytes:
         at = self._held.find(self._delimiter)
         while at >= 0:
-            follows = self._held[at + len(self._delimiter) :]
-            if len(follows) < 2:
+            behind = at + len(self._delimiter)
+            if len(self._held) < behind + 2:
                 return self._release(at)
-            if follows.startswith(b"--"):
+            if self._held.startswith(b"--", behind):
                 self.is_complete = True
                 return self._release(at)
-            if follows.lstrip(b" \t").startswith((b"\r\n", b"\n")):
+            if _LINE_END.match(self._held, behind):
                 raise _malformed("it has more than two parts")
             at = self._held.find(self._delimiter, at + 1)
         # The delimiter may have begun in the last bytes.

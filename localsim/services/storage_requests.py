@@ -225,7 +225,7 @@ async def json_body(request: web.Request) -> dict[str, Any]:
 def json_object(data: bytes) -> dict[str, Any]:
     """Parse a JSON object."""
     try:
-        resource = json.loads(data or b"{}")
+        resource = json.loads(data or b"{}", parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise StorageError(400, "parseError", "Parse Error") from None
     if resource is None:  # Google's client for Go spells an absent body so
@@ -233,6 +233,11 @@ def json_object(data: bytes) -> dict[str, Any]:
     if not isinstance(resource, dict):
         raise invalid("The body must be a JSON object.")
     return resource
+
+
+def _refuse_constant(name: str) -> None:
+    """JSON has no NaN and no infinities, and what is kept is shown as JSON again."""
+    raise ValueError(name)
 
 
 def expected_hashes(resource: Mapping[str, Any], call: Call) -> Hashes:

@@ -139,8 +139,8 @@ def object_reply(
     call: Call, stored: StoredObject, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """An object as the answer to a call."""
-    resource = object_resource(stored, call.origin)
-    return reply(call, resource, {"ETag": stored.etag, **(headers or {})})
+    (resource,) = _chosen([stored], call.origin, call.fields)
+    return json_reply(resource, {"ETag": stored.etag, **(headers or {})})
 
 
 def listing_reply(call: Call, listing: Listing, next_page_token: str | None) -> web.Response:

@@ -146,11 +146,21 @@ async def _append(service: Service, call: Call, upload_id: str, chunk: Chunk) ->
             await service.turns.receive(upload_id, work)
     finally:
         try:
-            await asyncio.to_thread(upload.body.sync)
-        finally:
-            upload.body.close()
-        await service.commits.run(lambda: service.objects.uploads.checkpoint(upload))
+            await _record(service, upload)
+        except StorageError:
+            # What is not on record is dropped: the disk may be full of it, and nobody come again.
+            service.objects.uploads.open(upload_id).body.close()
+            raise
     return upload.body.size_bytes
+
+
+async def _record(service: Service, upload: Upload) -> None:
+    """Make what has come durable, and what is known of it."""
+    try:
+        await asyncio.to_thread(upload.body.sync)
+    finally:
+        upload.body.close()
+    await service.commits.run(lambda: service.objects.uploads.checkpoint(upload))
 
 
 def _check_total(upload: Upload, chunk: Chunk) -> None:
@@ -190,7 +200,7 @@ async def _receive_chunk(call: Call, body: IncomingBody, chunk: Chunk) -> None:
 
 
 async def _finish(service: Service, call: Call, upload_id: str) -> StoredObject:
-    """Publish the object; a refused one ends its session."""
+    """Publish the object; a refused one ends its session, a failure of the service does not."""
     upload = service.objects.uploads.open(upload_id)
     try:
         if upload.new.declared_bytes not in (None, upload.body.size_bytes):
@@ -206,8 +216,9 @@ async def _finish(service: Service, call: Call, upload_id: str) -> StoredObject:
         return await service.commits.run(
             lambda: service.objects.publish(upload.new, body, upload_id=upload_id)
         )
-    except StorageError:
-        await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
+    except StorageError as error:
+        if error.code < 500:  # noqa: PLR2004
+            await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
         raise
     finally:
         upload.body.close()

@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from localsim.cloud.objects_bodies import Body, IncomingBody
+from localsim.cloud.objects_copies import MAX_OBJECT_BYTES
 from localsim.cloud.objects_model import (
     Hashes,
     NewObject,
@@ -23,7 +24,6 @@ from localsim.services.storage_requests import Call, expected_hashes, json_objec
 from localsim.services.storage_resources import hash_header, object_reply
 from localsim.services.storage_service import Service
 
-MAX_OBJECT_BYTES = 5 * 1024**4
 _DEFAULT_TYPE = "application/octet-stream"
 
 

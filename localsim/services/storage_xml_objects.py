@@ -116,9 +116,10 @@ def written_headers(stored: StoredObject) -> dict[str, str]:
 
 
 def _publish(service: Service, call: Call, new: NewObject, body: Body) -> StoredObject:
-    service.objects.bodies.keep(body)  # it goes if what follows refuses
-    check_validators(call, _live(service, call.key), reading=False)
-    return service.objects.publish(new, body)
+    with service.objects.database.change():
+        service.objects.bodies.keep(body)  # it goes if what follows refuses
+        check_validators(call, _live(service, call.key), reading=False)
+        return service.objects.publish(new, body)
 
 
 def _live(service: Service, key: ObjectKey) -> StoredObject | None:

@@ -4,14 +4,9 @@ Two things are refused that Google's documentation says it does not do: conditio
 object replaces, and more than 10,000 parts.
 """
 
-import asyncio
-import dataclasses
-import io
-
 from aiohttp import web
 
-from localsim.cloud.objects_bodies import Body
-from localsim.cloud.objects_model import NO_PRECONDITIONS, encode_md5, invalid
+from localsim.cloud.objects_model import NO_PRECONDITIONS, invalid
 from localsim.cloud.objects_parts import MAX_PARTS, MultipartUpload, Part, UploadsQuery
 from localsim.services.storage_requests import MAX_JSON_BYTES, Call, expected_hashes, required
 from localsim.services.storage_resources import timestamp
@@ -50,7 +45,6 @@ async def put_part(service: Service, call: Call) -> web.StreamResponse:
     try:
         expected = expected_hashes({}, call)
         body = await received(service, call, incoming, expected)
-        body = await _with_md5(service, body)
         part = await service.commits.run(
             lambda: service.objects.parts.put(call.key, upload_id, part_number, body)
         )
@@ -147,17 +141,6 @@ def _check_unconditional(call: Call) -> None:
     about_etags = {"If-Match", "If-None-Match"} & call.request.headers.keys()
     if call.preconditions != NO_PRECONDITIONS or about_etags:
         raise invalid("Multipart uploads take no preconditions.")
-
-
-async def _with_md5(service: Service, body: Body) -> Body:
-    """A part is named by its MD5, however large it is."""
-    if body.md5 is not None:
-        return body
-    if body.data is not None:
-        return dataclasses.replace(body, md5=encode_md5(io.BytesIO(body.data)))
-    (file,) = body.files
-    with service.objects.bodies.open(file) as whole:
-        return dataclasses.replace(body, md5=await asyncio.to_thread(encode_md5, whole))
 
 
 async def _body(call: Call) -> bytes:

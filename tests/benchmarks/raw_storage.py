@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
-import threading
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from storage_servers import BUCKET
@@ -78,23 +80,16 @@ async def _many(url, requests, connections):
     return took_s
 
 
-class Uploading(threading.Thread):
-    """One large upload after the other, until told to stop."""
-
-    def __init__(self, url, block, blocks):
-        super().__init__()
-        self._arguments = (url, "meanwhile", block, blocks)
-        self._ending = threading.Event()
-        self.uploads = 0
-
-    def run(self):
-        while not self._ending.is_set():
-            upload_large(*self._arguments)
-            self.uploads += 1
-
-    def end(self):
-        self._ending.set()
-        self.join()
+@contextmanager
+def uploading(url, blocks):
+    """Another process uploads one large object after the other, until the context ends."""
+    argv = [sys.executable, __file__, url, str(blocks)]
+    with subprocess.Popen(argv) as process:
+        try:
+            yield
+            assert process.poll() is None, "the uploads ended"
+        finally:
+            process.kill()
 
 
 def _connected(url):
@@ -125,3 +120,8 @@ def _content_length(head):
         if line.startswith(b"content-length:"):
             return int(line.partition(b":")[2])
     return 0
+
+
+if __name__ == "__main__":
+    while True:
+        upload_large(sys.argv[1], "meanwhile", bytes(BLOCK_BYTES), int(sys.argv[2]))

@@ -19,7 +19,8 @@ NO_WORKERS = "workers: none\nprovisioning_delay_s: 0\n"
 @contextmanager
 def running(argv):
     """A process, and the first line that it prints."""
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(argv, **quiet) as process:
         try:
             yield process, process.stdout.readline().strip()
         finally:

@@ -17,7 +17,7 @@ from tpuctl.operations import local
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 
 TPUCTL = str(Path(sys.executable).with_name("tpuctl"))
-ROUNDS = 1
+ROUNDS = 7
 MANY_FILES = 100_000
 
 

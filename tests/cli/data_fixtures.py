@@ -91,7 +91,7 @@ class Between:
 def between(cloud) -> Iterator[Between]:
     """A context `between` whose requests the test sees and can refuse."""
     found = Between(cloud.line["storage"])
-    thread = threading.Thread(target=found.server.serve_forever)
+    thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     context = Context(
         "between", "p", "us-west4-a", "local-bucket", credentials=ANONYMOUS,

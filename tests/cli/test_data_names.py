@@ -1,5 +1,6 @@
 """Names that cannot be files, or not these files: each is said, the others arrive (row S2)."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -53,11 +54,43 @@ def test_sixty_names(tpuctl, local_bucket, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["canary", "in"]
 
 
+def test_what_stands_for_a_folder_is_passed_over(tpuctl, local_bucket, tmp_path):
+    for name in ("set/", "set/deep/", "set/deep/a"):
+        local_bucket.blob(name).upload_from_string("alpha" if name.endswith("a") else "")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "old").touch()
+    argv = ("data", "pull", f"{BUCKET}/set", str(tmp_path / "in"), "--delete", "--yes")
+    result = tpuctl(*argv, "-o", "json")
+    assert (result.code, result.json["objects_received"], result.json["objects_deleted"]) == (
+        0,
+        1,
+        1,
+    )
+    assert tpuctl("data", "verify", f"{BUCKET}/set", str(tmp_path / "in")).code == 0
+
+
+def test_a_source_that_may_not_be_looked_at_is_local_io(tpuctl, tmp_path, monkeypatch):
+    source = str(tmp_path / "closed" / "x")
+
+    def denied(path, *arguments, stat=os.stat, **options):
+        if path == source:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", denied)
+    result = tpuctl("data", "push", source, f"{BUCKET}/x")
+    assert result.code == 60
+    assert result.err.splitlines()[0].endswith("closed/x: Permission denied")
+
+
 def test_when_every_name_is_refused_so_is_the_command(tpuctl, local_bucket, tmp_path):
     local_bucket.blob("set/../x").upload_from_string(b"x")
     result = tpuctl("data", "pull", f"{BUCKET}/set", str(tmp_path / "in"))
     assert result.code == 80
-    assert result.err.splitlines()[-1] == "error: 1 names were refused"
+    assert result.err.splitlines()[-2:] == [
+        "error: 1 name was refused",
+        "hint: put right what the warnings name, or leave it out with --exclude",
+    ]
 
 
 def test_names_that_a_file_system_cannot_tell_apart(tpuctl, local_bucket, tmp_path, monkeypatch):

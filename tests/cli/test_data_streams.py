@@ -9,6 +9,7 @@ import pytest
 
 from tpuctl.cli.app import main
 from tpuctl.cli.runtime import Runtime
+from tpuctl.errors import TransientError
 from tpuctl.operations import stage_streams
 from tpuctl.store.bulk import Bulk
 
@@ -63,6 +64,19 @@ def test_a_stream_of_any_length_becomes_one_object(tpuctl, small_pieces, size):
     assert result.json == {"objects_sent": 1, "bytes_sent": size, "objects_skipped": 0}
     assert keys(tpuctl) == ["text"]  # and no part of it is left
     assert tpuctl("data", "pull", f"{BUCKET}/text", "-").out == text
+
+
+def test_parts_that_cannot_be_removed_now_are_no_failure(tpuctl, small_pieces, monkeypatch):
+    def not_now(bulk, prefix=""):
+        if prefix.startswith("tpuctl/parts/"):
+            raise TransientError("not now")
+        return list_objects(bulk, prefix)
+
+    list_objects = Bulk.list
+    monkeypatch.setattr(Bulk, "list", not_now)
+    assert tpuctl("data", "push", "-", f"{BUCKET}/text", stdin="x" * 5000).code == 0
+    monkeypatch.undo()
+    assert tpuctl("data", "pull", f"{BUCKET}/text", "-").out == "x" * 5000
 
 
 def test_an_object_that_is_there_is_replaced(tpuctl, small_pieces):

@@ -17,14 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from contract import storage_process
+from contract.storage_process import serve
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
 from localsim.clock import Clock
-from localsim.cloud.objects import ObjectStore
-from localsim.services.guard import guard
-from localsim.services.storage import application
 
 _NUMBERS = itertools.count(1)
 
@@ -151,26 +149,6 @@ class Box:
         return self.request("GET", f"{self.objects}/{name}?alt=media").body
 
 
-async def serve(directory: Path, ready, stopped: asyncio.Event, clock: Clock | None = None) -> None:
-    objects = ObjectStore(directory / "storage", clock or Clock())
-    app = application(objects)
-    hosts: set[str] = set()
-    app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
-    runner = web.AppRunner(app, access_log=None, auto_decompress=False)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    hosts |= {f"127.0.0.1:{port}", f"localhost:{port}"}
-    try:
-        ready(port)
-        await stopped.wait()
-    finally:
-        await runner.cleanup()
-        objects.close()
-        await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
-
-
 @contextmanager
 def running(directory: Path, clock: Clock | None = None) -> Iterator[Service]:
     ports: list[int] = []
@@ -205,7 +183,7 @@ class Killable:
         self.services: list[Service] = []
 
     def start(self) -> Service:
-        command = [sys.executable, __file__, str(self.directory)]
+        command = [sys.executable, storage_process.__file__, str(self.directory)]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         service = Service(int(self.process.stdout.readline()))
@@ -280,18 +258,3 @@ def killable(tmp_path) -> Iterator[Killable]:
     killable = Killable(tmp_path)
     yield killable
     killable.close()
-
-
-def main() -> None:
-    def announce(port: int) -> None:
-        sys.stdout.write(f"{port}\n")
-        sys.stdout.flush()
-
-    async def forever() -> None:
-        await serve(Path(sys.argv[1]), announce, asyncio.Event())
-
-    asyncio.run(forever())
-
-
-if __name__ == "__main__":
-    main()

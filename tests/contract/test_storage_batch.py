@@ -86,6 +86,8 @@ def test_media_and_batches_are_no_calls_of_a_batch(box):
     box.upload("a", b"abc")
     paths = (
         f"{box.objects}/a?alt=media",
+        f"{box.objects}/a?alt=%6dedia",
+        f"{box.objects}/a?%61lt=media",
         f"/download{box.objects}/a",
         f"{box.uploads}?uploadType=media&name=b",
         PATH,
@@ -93,6 +95,17 @@ def test_media_and_batches_are_no_calls_of_a_batch(box):
     for answer in answers(send(box, [call("POST", path, "x") for path in paths])):
         assert answer[1] == 501
     assert answers(send(box, [call("GET", paths[0])]))[0][1] == 501
+
+
+def test_a_call_of_a_batch_cannot_turn_into_a_download_by_another_method(box):
+    box.upload("a", b"abc")
+    headers = [
+        "X-HTTP-Method-Override: GET",
+        "Content-Type: application/x-www-form-urlencoded",
+    ]
+    reply = send(box, [call("POST", f"{box.objects}/a", "alt=media", headers=headers)])
+    ((_, status, _, _),) = answers(reply)
+    assert status == 501
 
 
 def test_a_hundred_calls_and_no_more(box):

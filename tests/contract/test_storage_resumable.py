@@ -3,10 +3,14 @@
 import json
 import os
 import socket
+from errno import ENOSPC
+from unittest.mock import Mock
 
 import pytest
 
 from localsim.clock import Clock
+from localsim.cloud.objects_model import StorageError
+from localsim.cloud.objects_uploads import UploadSessions
 
 pytest_plugins = ("storage_fixtures",)
 
@@ -159,6 +163,34 @@ def test_the_preconditions_of_the_start_hold_at_the_end(box):
     reply = put(box, session, b"abc", "bytes 0-2/3")
     assert (reply.status, reply.reason) == (412, "conditionNotMet")
     assert box.media("big") == b"somebody else's"
+
+
+def no_space(*_args):
+    raise OSError(ENOSPC, "full")
+
+
+def test_a_full_disk_at_the_end_does_not_end_the_upload(box, monkeypatch):
+    session = start(box)
+    assert put(box, session, b"x" * UNIT, f"bytes 0-{UNIT - 1}/*").status == 308
+    with monkeypatch.context() as patch:
+        patch.setattr("localsim.cloud.objects_database.synchronize", no_space)
+        refused = put(box, session, b"y", f"bytes {UNIT}-{UNIT}/{UNIT + 1}")
+    assert (refused.status, refused.reason) == (507, "insufficientStorage")
+    assert box.request("GET", f"{box.objects}/big").status == 404
+    assert put(box, session, b"", "bytes */*").headers["Range"] == f"bytes=0-{UNIT}"
+    assert put(box, session, b"", f"bytes */{UNIT + 1}").status == 200
+    assert box.media("big") == b"x" * UNIT + b"y"
+
+
+def test_bytes_that_cannot_be_put_on_record_do_not_fill_the_disk(box, monkeypatch):
+    session = start(box)
+    (upload,) = (path for path in box.incoming if path.name == session.rpartition("=")[2])
+    with monkeypatch.context() as patch:
+        full = StorageError(507, "insufficientStorage", "full")
+        patch.setattr(UploadSessions, "checkpoint", Mock(side_effect=full))
+        assert put(box, session, b"x" * UNIT, f"bytes 0-{UNIT - 1}/*").status == 507
+    assert upload.stat().st_size == 0
+    assert put(box, session, b"whole", "bytes 0-4/5").status == 200
 
 
 def test_a_session_nobody_knows_and_one_that_is_too_old(tmp_path):

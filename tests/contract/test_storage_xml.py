@@ -8,7 +8,7 @@ import urllib.parse
 from xml.etree import ElementTree
 
 import pytest
-from xml_wire import code, put_object, texts
+from xml_wire import code, kept_files, put_object, texts
 
 pytest_plugins = ("storage_fixtures", "xml_fixtures")
 
@@ -140,6 +140,14 @@ def test_conditions_on_etags_and_dates(xml):
     assert xml.request("GET", "/box/seen").body == b"abc"
     put_object(xml, "/box/seen", b"2", If_Match=etag)
     put_object(xml, "/box/unseen", b"2", If_None_Match="*")
+
+
+def test_a_refused_put_leaves_no_bytes_behind(xml):
+    put_object(xml, "/box/taken")
+    before = kept_files(xml)
+    for refused in ({"If_None_Match": "*"}, {"x_goog_if_generation_match": "0"}):
+        assert xml.request("PUT", "/box/taken", bytes(200_000), **refused).status == 412
+    assert kept_files(xml) == before
 
 
 def test_a_composed_object_says_of_how_many_it_is(xml):

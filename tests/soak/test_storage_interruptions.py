@@ -108,7 +108,8 @@ def interruption(kind, kib):
     """What happens to an upload after so many KiB."""
     return {
         "reset": f"return-broken-stream-after-{kib}K",
-        "stall": f"stall-for-100000s-after-{kib}K",
+        # Longer than the soak: what arrived of a request that was given up is committed after it.
+        "stall": f"stall-for-100000000s-after-{kib}K",
         "503": f"return-503-after-{kib}K",
         "429": f"return-429-after-{kib}K retry-after 1s",
     }[kind]

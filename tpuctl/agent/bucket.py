@@ -53,7 +53,8 @@ class Token:
                 found = metadata("instance/service-accounts/default/token")
                 grant = json.loads(found) if found else {}
                 token = grant.get("access_token")
-                self.header = {"Authorization": f"Bearer {token}"} if token else {}
+                if token:  # else the last one is good for a tenth of its time yet
+                    self.header = {"Authorization": f"Bearer {token}"}
                 self.until_s = time.monotonic() + float(grant.get("expires_in", 60)) * 0.9
             return self.header
 

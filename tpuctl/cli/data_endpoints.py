@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from tpuctl.cli import data_workers
 from tpuctl.cli.byte_streams import bytes_from, bytes_to
+from tpuctl.cli.data_outcome import AGAIN
 from tpuctl.cli.data_progress import watching
 from tpuctl.cli.data_workers import Options
 from tpuctl.cli.progress import byte_bar
@@ -170,7 +171,7 @@ def _stage(runtime: Runtime, source: Path, place: OnWorkers, reached: Reach, ask
     if failed or len(objects) < len(planned):
         raise PartialFailureError(
             f"{len(plan.transfers) - len(objects)} of {len(plan.transfers)} objects failed",
-            hint=data_workers.AGAIN,
+            hint=AGAIN,
         )
 
 

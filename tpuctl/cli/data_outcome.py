@@ -1,5 +1,6 @@
 """From a plan to its end: shown, confirmed, carried out, and what came of it as an exit code."""
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,10 +27,20 @@ PLANNED = {
     "size_bytes": lambda row: row[1].size_bytes,
     "action": lambda row: _action(row[1]),
 }
+PUT_RIGHT = "put right what the warnings name, or leave it out with --exclude"
 SENT = "sent"
 RECEIVED = "received"
-_GENERAL = (LocalIOError, PermissionDeniedError, CredentialsError, TransientError)
-"""What is not the matter of one object: when nothing was copied for it, it is the outcome."""
+AGAIN = "run the same command again: what is there is not sent twice"
+_GENERAL: dict[type[TpuctlError], str] = {
+    LocalIOError: "see that there is room and permission, then run the same command again",
+    PermissionDeniedError: "whoever owns the bucket grants it: roles/storage.objectUser",
+    CredentialsError: "run: gcloud auth application-default login",
+    TransientError: AGAIN,
+}
+"""What is not the matter of one object, and what to do: the outcome when nothing was copied."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_IN_A_ROW = 8
+"""After so many objects without room, and none with, no other is fetched to be refused too."""
 
 Steps = Callable[[], Iterator[Event]]
 
@@ -94,7 +105,8 @@ def _confirm(runtime: Runtime, plan: Plan, consent: Consent) -> None:
 
 
 def _copied(runtime: Runtime, plan: Plan, copy: Steps, counts: Counter[str]) -> list[TpuctlError]:
-    errors = []
+    errors: list[TpuctlError] = []
+    without_room = 0
     with watching(runtime, len(plan.to_send), plan.size_bytes) as watch:
         for event in copy():
             if isinstance(event, Progress):
@@ -104,8 +116,12 @@ def _copied(runtime: Runtime, plan: Plan, copy: Steps, counts: Counter[str]) -> 
             if event.error is None:
                 counts["objects"] += 1
                 counts["bytes"] += event.subject.size_bytes
-            else:
-                errors.append(_warned(runtime, event))
+                without_room = 0
+                continue
+            errors.append(_warned(runtime, event))
+            without_room = without_room + 1 if _is_full(event.error) else 0
+            if without_room == _FULL_IN_A_ROW:
+                break
     return errors
 
 
@@ -123,30 +139,44 @@ def _removed(runtime: Runtime, remove: Steps, counts: Counter[str]) -> list[Tpuc
 
 def _warned(runtime: Runtime, event: Finished) -> TpuctlError:
     assert event.error is not None
-    runtime.output.warn(printable(f"{event.subject.key}: {event.error}"))
+    key, text = event.subject.key, str(event.error)
+    runtime.output.warn(text if key in text else f"{key}: {text}")
     return event.error
 
 
 def _failed(plan: Plan, errors: list[TpuctlError], counts: Counter[str]) -> None:
     if not errors:
         return
+    if not counts["deleted"] and counts["objects"] + len(errors) < len(plan.to_send):
+        hint = "make room, then run the same command again to copy the rest"
+        raise LocalIOError(str(errors[-1]), hint=hint)
     kinds = {type(error) for error in errors}
     kind = kinds.pop()
     if not counts["objects"] and not kinds and kind in _GENERAL and not plan.refusals:
-        raise kind(str(errors[0]), hint=errors[0].hint)
+        raise kind(str(errors[0]), hint=errors[0].hint or _GENERAL[kind])
     total = len(plan.to_send) if not counts["deleted"] else len(plan.deletions)
     raise PartialFailureError(
         f"{len(errors)} of {total} objects failed",
-        hint="run the same command again: what is there is not sent twice",
+        hint=AGAIN,
     )
+
+
+def _is_full(error: TpuctlError) -> bool:
+    cause = error.__cause__
+    return isinstance(error, LocalIOError) and isinstance(cause, OSError) and cause.errno in _FULL
 
 
 def _refused(runtime: Runtime, plan: Plan) -> None:
     for refusal in plan.refusals:
-        runtime.output.warn(printable(f"{refusal.name}: not copied: {refusal.why}"))
+        runtime.output.warn(f"{refusal.name}: not copied: {refusal.why}")
     if plan.refusals:
         kind = PartialFailureError if plan.transfers else RefusedError
-        raise kind(f"{len(plan.refusals)} names were refused")
+        raise kind(names_refused(len(plan.refusals)), hint=PUT_RIGHT)
+
+
+def names_refused(count: int) -> str:
+    """The error after the rest was copied."""
+    return "1 name was refused" if count == 1 else f"{count} names were refused"
 
 
 def _action(one: Any) -> str:

@@ -4,8 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO, cast
 
 from tpuctl.cli.runtime import Runtime
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _LINE_EVERY_S = 5.0
 
@@ -78,22 +82,37 @@ def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
         Progress,
         TextColumn,
         TimeRemainingColumn,
-        TransferSpeedColumn,
     )
 
     columns = (
         BarColumn(),
         DownloadColumn(binary_units=True),
         TextColumn("{task.fields[objects]}"),
-        TransferSpeedColumn(),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(file=runtime.err)) as progress:
-        task = progress.add_task("", total=total_bytes or None, objects=f"0/{objects}")
+    console = Console(file=runtime.err)
+    with Progress(*columns, console=console) as progress, _above_the_bar(runtime, console):
+        total = total_bytes or None
+        task = progress.add_task("", total=total, objects=f"0/{objects}", rate="")
 
         def show(watch: Watch) -> None:
-            progress.update(
-                task, completed=watch.done_bytes, objects=f"{watch.done_objects}/{objects}"
-            )
+            done, speed = f"{watch.done_objects}/{objects}", progress.tasks[0].speed
+            rate = f"{sized(speed)}/s" if speed else ""
+            progress.update(task, completed=watch.done_bytes, objects=done, rate=rate)
 
         yield Watch(objects, total_bytes, show)
+
+
+@contextmanager
+def _above_the_bar(runtime: Runtime, console: "Console") -> Iterator[None]:
+    """What is told meanwhile goes above the bar: written straight away it would end up inside."""
+    from rich.file_proxy import FileProxy
+
+    output = runtime.output
+    err = output.err
+    output.err = cast("TextIO", FileProxy(console, err))
+    try:
+        yield
+    finally:
+        output.err = err

@@ -6,11 +6,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from tpuctl.cli.data_outcome import AGAIN, PUT_RIGHT, names_refused
 from tpuctl.cli.data_progress import watching
 from tpuctl.cli.data_region import warn_of_distance
 from tpuctl.cli.node_shell import reachable
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import (
+    LocalIOError,
     NotFoundError,
     PartialFailureError,
     PreemptedError,
@@ -49,7 +51,6 @@ PLANNED = {
     "path": lambda row: row[1],
     "size_bytes": lambda row: row[2],
 }
-AGAIN = "run the same command again: what is there is not sent twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +188,10 @@ def conclude(
     failed = [one for one in done if one.state != DeliveryState.DONE]
     if not failed:
         return
-    if any(one.state == DeliveryState.LOST for one in failed):
-        _raise_preempted(runtime, reached)
-        if len(done) == 1:
-            raise TransientError(done[0].error or "lost", hint=AGAIN)
+    # Also when none is lost: a slice that is taken away with a warning ends its processes first.
+    _raise_preempted(runtime, reached)
+    if len(done) == 1 and done[0].state == DeliveryState.LOST:
+        raise TransientError(done[0].error or "lost", hint=AGAIN)
     names = ", ".join(str(one.worker_id) for one in failed)
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=AGAIN)
 
@@ -204,7 +205,7 @@ def name_refused(runtime: Runtime, refusals: Sequence[Refusal]) -> None:
 def raise_refused(refusals: Sequence[Refusal]) -> None:
     """After the rest was copied. Raises PartialFailureError."""
     if refusals:
-        raise PartialFailureError(f"{len(refusals)} names were refused")
+        raise PartialFailureError(names_refused(len(refusals)), hint=PUT_RIGHT)
 
 
 def _raise_preempted(runtime: Runtime, reached: Reach) -> None:
@@ -221,10 +222,14 @@ def _raise_preempted(runtime: Runtime, reached: Reach) -> None:
 def _outgoing(
     source: Path, target: str, options: Options
 ) -> tuple[str, list[stage_ssh.Outgoing], list[Refusal]]:
-    if source.is_file():
-        root, name = single_target(target, source.name)
-        return root, [stage_ssh.outgoing(name, source)], []
-    if not source.is_dir():
+    try:
+        if source.is_file():
+            root, name = single_target(target, source.name)
+            return root, [stage_ssh.outgoing(name, source)], []
+        is_directory = source.is_dir()
+    except OSError as error:
+        raise LocalIOError(f"cannot read {source}: {error.strerror}") from error
+    if not is_directory:
         raise NotFoundError(f"there is no file or directory {source}", hint="check the path")
     found, refusals = [], []
     for one in files(str(source), options.selection):

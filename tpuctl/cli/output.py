@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _AT_ONCE = 1000
+_PROSE = ("why", "error")
+"""Columns that are broken into lines rather than cut, so that the others keep their width."""
 _TWO = tuple(f"{number:02}" for number in range(60))
 Columns = Mapping[str, Callable[[T], Any]]
 
@@ -142,8 +144,8 @@ class Output:
             self.err.flush()
 
     def warn(self, text: str) -> None:
-        """Tell the person something that must not be missed."""
-        self.err.write(f"warning: {text}\n")
+        """Tell the person something that must not be missed, in one line."""
+        self.err.write(f"warning: {printable(text)}\n")
         self.err.flush()
 
     def failure(self, error: TpuctlError) -> None:
@@ -173,7 +175,7 @@ class Output:
             found.add_column(
                 key.replace("_", " ").upper(),
                 justify="right" if numeric else "left",
-                no_wrap=key != "why",
+                no_wrap=key not in _PROSE,
                 overflow="fold",
             )
         for row in rows:

@@ -20,6 +20,8 @@ from tpuctl.store.files import make_durable
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _JOURNAL = ".ranges"
+_JOURNAL_BYTES = 4 * 1024 * 1024
+"""More than there is to note of 5 TiB."""
 
 
 class Target:
@@ -100,7 +102,9 @@ class Unfinished:
 
     def close(self) -> None:
         """Let go of it; it stays for the next attempt."""
-        os.close(self.descriptor)
+        # A thread that was left behind must not write to whatever gets the number next.
+        descriptor, self.descriptor = self.descriptor, -1
+        os.close(descriptor)
 
     def write_at(self, data: bytes, offset: int) -> None:
         """Write all of it at an offset."""
@@ -131,7 +135,7 @@ class Unfinished:
     def journal(self) -> list[str]:
         """The lines that were noted of it."""
         with contextlib.suppress(FileNotFoundError), self._journal_file(os.O_RDONLY) as journal:
-            return os.pread(journal, 1 << 20, 0).decode("ascii", "replace").splitlines()
+            return os.pread(journal, _JOURNAL_BYTES, 0).decode("ascii", "replace").splitlines()
         return []
 
     def note(self, line: str) -> None:

@@ -23,11 +23,6 @@ class Selection:
         self._include = _spec(include)
         self._exclude = _spec(exclude)
 
-    @property
-    def takes_everything(self) -> bool:
-        """Whether nothing is left out."""
-        return self._include is None and self._exclude is None
-
     def takes(self, name: str) -> bool:
         """Whether a file takes part."""
         if self._include is not None and not self._include.match_file(name):

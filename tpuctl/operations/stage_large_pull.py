@@ -7,7 +7,13 @@ from functools import partial
 
 import google_crc32c
 
-from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, TpuctlError
+from tpuctl.errors import (
+    IntegrityError,
+    LocalIOError,
+    NotFoundError,
+    PreconditionError,
+    TpuctlError,
+)
 from tpuctl.models.transfer import Transfer
 from tpuctl.operations.stage_checksums import checksum
 from tpuctl.operations.stage_files import Target, Unfinished
@@ -68,8 +74,14 @@ class LargePull:
             if self._file is None:
                 file = Unfinished(self._target, self._one.name, str(self._one.generation))
                 self._noted = dict(_parsed(file.journal()))
+                try:
+                    file.reserve(self._one.size_bytes)
+                except LocalIOError:
+                    if not self._noted:
+                        file.discard()  # else it would hold what little space there is
+                    file.close()
+                    raise
                 self._file = file
-                file.reserve(self._one.size_bytes)
             return self._file
 
     def _fetch(self, file: Unfinished, parts: list[Range], report: Report) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from typing import BinaryIO, cast
 
@@ -38,6 +38,7 @@ class LargePush:
         self._has_failed = False
         self._there: dict[str, Listed] | None = None
         self._parts: dict[Range, Listed] = {}
+        self._mine: set[str] = set()
 
     def units(self) -> Iterator[Unit]:
         """A unit for each part."""
@@ -65,7 +66,7 @@ class LargePush:
         with opened(self._path, identity) as descriptor:
             value = checksum(descriptor, start, end)
             check_unchanged(descriptor, identity, self._path)
-            key = part_key(self._one.key, part, value)
+            key = self._key(part, value)
             found = self._earlier().get(key)
             if found is None:
                 pieces = counted(descriptor, part, self._path, report)
@@ -111,7 +112,7 @@ class LargePush:
                 for part in self._ranges:
                     report.progress(part[0] - part[1])
                     self._parts[part] = self._sent(part, report)
-        tidy(self._bulk, self._one.key)
+        tidy(self._bulk, self._one.key, self._mine)
 
     def _compose(self) -> None:
         pieces = [(part, self._parts[part]) for part in self._ranges]
@@ -127,17 +128,25 @@ class LargePush:
         part = (group[0][0][0], group[-1][0][1])
         sources = [piece for _, piece in group]
         value = _value(sources)
-        key = part_key(self._one.key, part, value)
+        key = self._key(part, value)
         write = partial(self._bulk.compose, key, sources, value, generation=0)
         return part, self._written(key, part, value, write)
 
+    def _key(self, part: Range, value: int) -> str:
+        key = part_key(self._one.key, part, value)
+        self._mine.add(key)
+        return key
 
-def tidy(bulk: Bulk, key: str) -> None:
-    """Remove the parts that are older than the object; what cannot be removed stays for later."""
+
+def tidy(bulk: Bulk, key: str, mine: Container[str] = ()) -> None:
+    """Remove parts that are older than the object, and `mine`; what cannot be stays for later.
+
+    One of `mine` is younger when a request that was given up, and sent again, arrived after all.
+    """
     with contextlib.suppress(TpuctlError):
         whole = bulk.head(key)
         for part in list(bulk.list(parts_prefix(key))):
-            if whole is not None and part.updated <= whole.updated:
+            if part.key in mine or (whole is not None and part.updated <= whole.updated):
                 with contextlib.suppress(TpuctlError):
                     bulk.delete(part.key, part.generation)
 

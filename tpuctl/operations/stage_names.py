@@ -56,12 +56,19 @@ def why_no_key(key: str) -> str | None:
     return None
 
 
+def is_data(key: str, size_bytes: int) -> bool:
+    """Neither a part of an unfinished object nor the empty one that consoles put for a folder."""
+    return not key.startswith(PARTS) and (size_bytes > 0 or not key.endswith("/"))
+
+
 def why_no_file(name: str) -> str | None:
     """Why an object's name must not become a path below a target, or None."""
     if name.endswith("/") or not name:
         return "a name that ends with / cannot be a file"
     parts = name.split("/")
-    if "\\" in name or "\0" in name or any(part in ("", ".", "..") for part in parts):
+    if "\\" in name or "\0" in name:
+        return "a name with a backslash or NUL is not a file's everywhere"
+    if any(part in ("", ".", "..") for part in parts):
         return "the name would lead out of the target"
     if len(name) * 4 > MAX_NAME_BYTES and any(
         len(os.fsencode(part)) > MAX_NAME_BYTES for part in parts

@@ -1,9 +1,11 @@
-"""A large object as parts: how it is cut, and what the parts are called in the bucket."""
+"""A large object as parts: where it may be cut, how, and what the parts are called."""
 
 import hashlib
 from collections.abc import Iterator
 
+from tpuctl.errors import PermissionDeniedError
 from tpuctl.operations.stage_names import PARTS
+from tpuctl.store.bulk import Bulk
 
 MIB = 1024 * 1024
 WHOLE_BYTES = 8 * MIB
@@ -14,6 +16,14 @@ _STREAMS = 4
 
 Range = tuple[int, int]
 """Where it starts, and where the next one does."""
+
+
+def are_free(bulk: Bulk) -> bool:
+    """Whether parts can be deleted again at no cost; not, when nobody may tell us."""
+    try:
+        return bulk.facts().deletes_are_free
+    except PermissionDeniedError:  # who may only use objects cannot know
+        return False
 
 
 def part_bytes(size_bytes: int) -> int:

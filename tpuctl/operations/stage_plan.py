@@ -1,10 +1,11 @@
 """What a push is going to do: the files of a directory against the objects under a prefix."""
 
 import os
+import stat
 from collections.abc import Iterator
 from itertools import islice
 
-from tpuctl.errors import NotFoundError, TpuctlError, UsageError
+from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError, UsageError
 from tpuctl.models.transfer import Deletion, Identity, Plan, Refusal, Scope, Transfer
 from tpuctl.operations.stage_checksums import Checksums
 from tpuctl.operations.stage_filters import Selection, selection
@@ -18,19 +19,15 @@ _AT_ONCE = 500
 def plan_push(source: str, bulk: Bulk, prefix: str, checksums: Checksums, scope: Scope) -> Plan:
     """Files under `source` against the objects under `prefix`.
 
-    Raises NotFoundError when there is no source, and when there is no bucket.
+    Raises NotFoundError when there is no source, and when there is no bucket; LocalIOError,
+    and UsageError for a pipe or a device: it has no size to plan with.
     """
     root = os.path.abspath(source)
     if os.path.isdir(root):
         return _PushPlan(root, folder(prefix), checksums, scope).made(bulk)
     if scope.delete:
         raise UsageError(f"--delete needs a directory, and {source} is none")
-    try:
-        identity = Identity.of(os.stat(root))
-    except FileNotFoundError as error:
-        raise NotFoundError(
-            f"there is no file or directory {source}", hint="check the path"
-        ) from error
+    identity = _identity(source, root)
     root = os.path.realpath(root)
     key = single_key(prefix, os.path.basename(os.path.abspath(source)))
     plan = _PushPlan(os.path.dirname(root), "", checksums, scope)
@@ -38,6 +35,21 @@ def plan_push(source: str, bulk: Bulk, prefix: str, checksums: Checksums, scope:
         return Plan(plan.root, (), (Refusal(source, why),))
     plan.add(key, (os.path.basename(root), os.path.basename(root), identity), bulk.head(key))
     return plan.plan
+
+
+def _identity(source: str, path: str) -> Identity:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(
+            f"there is no file or directory {source}", hint="check the path"
+        ) from error
+    except OSError as error:
+        raise LocalIOError(f"cannot read {source}: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        hint = f"pipe it: cat {source} | tpuctl data push - gs://BUCKET/NAME"
+        raise UsageError(f"{source} is no regular file", hint=hint)
+    return Identity.of(found)
 
 
 class _PushPlan:

@@ -34,9 +34,11 @@ def _pull_of_folder(bulk: Bulk, prefix: str, plan: "_Target") -> Plan:
     entries: dict[str, Listed] = {}
     is_empty = True
     for entry in bulk.list(prefix):
+        if not names.is_data(entry.key, entry.size_bytes):
+            continue
         is_empty = False
         name = entry.key[len(prefix) :]
-        if not entry.key.startswith(names.PARTS) and chosen.takes(name):
+        if chosen.takes(name):
             entries[name] = entry
     if is_empty:
         raise NotFoundError(f"nothing is under {bulk.url}/{prefix}", hint="run: tpuctl data list")

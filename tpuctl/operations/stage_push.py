@@ -1,18 +1,23 @@
 """Send what a plan says: small files in one request each, large ones in parts."""
 
+import contextlib
 from collections.abc import Iterator
 from functools import partial
 
 import google_crc32c
 
-from tpuctl.errors import PermissionDeniedError, PreconditionError
+from tpuctl.errors import PreconditionError, TpuctlError
 from tpuctl.models.transfer import Event, Plan, Transfer
+from tpuctl.operations import stage_parts
 from tpuctl.operations.stage_checksums import blocks, check_unchanged, opened
 from tpuctl.operations.stage_large_push import LargePush, check_generation, push_streamed, tidy
 from tpuctl.operations.stage_names import PARTS
 from tpuctl.operations.stage_parts import WHOLE_BYTES, parts_prefix
 from tpuctl.operations.stage_pool import Report, Unit, carry_out
-from tpuctl.store.bulk import Bulk
+from tpuctl.store.bulk import Bulk, Listed
+
+ABANDONED_S = 7 * 24 * 3600.0
+"""How much older than the newest part one is that nobody will compose."""
 
 
 def push(plan: Plan, bulk: Bulk) -> Iterator[Event]:
@@ -27,7 +32,7 @@ def _units(plan: Plan, bulk: Bulk) -> Iterator[Unit]:
             yield partial(_push_whole, plan, one, bulk)
             continue
         if in_parts is None:
-            in_parts = _can_go_in_parts(bulk)
+            in_parts = stage_parts.are_free(bulk)
         if in_parts:
             yield from LargePush(plan.path(one.name), one, bulk).units()
         else:
@@ -36,12 +41,23 @@ def _units(plan: Plan, bulk: Bulk) -> Iterator[Unit]:
 
 
 def _leftovers(plan: Plan, bulk: Bulk) -> Iterator[Unit]:
-    """Parts that an interrupted push left of an object that is whole now."""
-    there = {one.key.rpartition("/")[0] + "/" for one in bulk.list(PARTS)}
-    if there:
-        for one in plan.transfers:
-            if parts_prefix(one.key) in there:
-                yield lambda _, key=one.key: tidy(bulk, key)  # type: ignore[misc]
+    """What interrupted pushes left of objects that are whole now, or left long ago."""
+    parts: list[Listed] = []
+    with contextlib.suppress(TpuctlError):  # another push will look again
+        parts += bulk.list(PARTS)
+    there = {one.key.rpartition("/")[0] + "/" for one in parts}
+    for one in plan.transfers if there else ():
+        if one.is_current and parts_prefix(one.key) in there:
+            yield lambda _, key=one.key: tidy(bulk, key)  # type: ignore[misc]
+    newest_s = max((one.updated_s for one in parts), default=0.0)  # by the bucket's own clock
+    for part in parts:
+        if newest_s - part.updated_s > ABANDONED_S:
+            yield partial(_removed, bulk, part)
+
+
+def _removed(bulk: Bulk, part: Listed, _: Report) -> None:
+    with contextlib.suppress(TpuctlError):
+        bulk.delete(part.key, part.generation)
 
 
 def _push_whole(plan: Plan, one: Transfer, bulk: Bulk, report: Report) -> None:
@@ -61,11 +77,3 @@ def _push_whole(plan: Plan, one: Transfer, bulk: Bulk, report: Report) -> None:
             raise
         report.progress(one.size_bytes)
         report.finished(one)
-
-
-def _can_go_in_parts(bulk: Bulk) -> bool:
-    """Whether parts can be deleted again at no cost; not, when nobody may tell us."""
-    try:
-        return bulk.facts().deletes_are_free
-    except PermissionDeniedError:
-        return False

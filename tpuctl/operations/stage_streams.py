@@ -15,9 +15,9 @@ from tpuctl.errors import (
     IntegrityError,
     LocalIOError,
     NotFoundError,
-    PermissionDeniedError,
     TpuctlError,
 )
+from tpuctl.operations import stage_parts
 from tpuctl.operations.stage_names import PARTS
 from tpuctl.store.bulk import MAX_COMPOSED, Bulk, Listed
 from tpuctl.store.crc32c_combine import combined
@@ -39,7 +39,7 @@ def push_stream(source: BinaryIO, bulk: Bulk, key: str, advance: Callable[[int],
     if len(first) < PART_BYTES:
         _put(bulk, key, first, generation)
         advance(len(first))
-    elif _parts_are_free(bulk):
+    elif stage_parts.are_free(bulk):
         _in_parts(source, first, bulk, key, generation, advance)
     else:
         _spooled(source, first, bulk, key, generation, advance)
@@ -97,13 +97,6 @@ def stored(bulk: Bulk, key: str) -> Listed:
     return entry
 
 
-def _parts_are_free(bulk: Bulk) -> bool:
-    try:
-        return bulk.facts().deletes_are_free
-    except PermissionDeniedError:  # who may only use objects cannot know
-        return False
-
-
 def _in_parts(
     source: BinaryIO,
     first: bytes,
@@ -127,9 +120,10 @@ def _in_parts(
         made = list(written)
         _compose(bulk, key, made, generation, prefix)
     finally:
-        for one in bulk.list(prefix):
-            with suppress(TpuctlError):  # rubbish, and named so
-                bulk.delete(one.key, one.generation)
+        with suppress(TpuctlError):  # rubbish, and named so: a later push removes it
+            for one in bulk.list(prefix):
+                with suppress(TpuctlError):
+                    bulk.delete(one.key, one.generation)
 
 
 def _compose(bulk: Bulk, key: str, parts: Sequence[Listed], generation: int, prefix: str) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import google_crc32c
 
-from tpuctl.errors import NotFoundError, TpuctlError
+from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError
 from tpuctl.models.transfer import Identity, Refusal
 from tpuctl.operations.stage_checksums import Checksums
 from tpuctl.operations.stage_filters import Selection, selection
-from tpuctl.operations.stage_names import PARTS, folder
+from tpuctl.operations.stage_names import folder, is_data
 from tpuctl.operations.stage_pool import Report, Unit, carry_out
 from tpuctl.operations.stage_ssh import Remote
 from tpuctl.operations.stage_walk import files
@@ -83,10 +83,17 @@ def _verdict(here: Held | None, there: Held | None) -> tuple[str | None, str | N
 
 
 def on_disk(path: Path, checksums: Checksums) -> Side:
-    """The files below a directory that push would take, or the one file. NotFoundError."""
-    if path.is_file():
-        return {"": _held(str(path), Identity.of(path.stat()), checksums)}
-    if not path.is_dir():
+    """The files below a directory that push would take, or the one file.
+
+    Raises NotFoundError, LocalIOError.
+    """
+    try:
+        if path.is_file():
+            return {"": _held(str(path), Identity.of(path.stat()), checksums)}
+        is_directory = path.is_dir()
+    except OSError as error:
+        raise LocalIOError(f"cannot read {path}: {error.strerror}") from error
+    if not is_directory:
         raise NotFoundError(f"there is no file or directory {path}", hint="check the path")
     return dict(_walked(str(path), selection(str(path), (), ()), checksums))
 
@@ -107,15 +114,11 @@ def objects(bulk: Bulk, name: str) -> dict[str, Listed]:
     if single is not None:
         return {"": single}
     prefix = folder(name)
-    found = {one.key[len(prefix) :]: one for one in bulk.list(prefix) if _is_data(one.key)}
+    data = (one for one in bulk.list(prefix) if is_data(one.key, one.size_bytes))
+    found = {one.key[len(prefix) :]: one for one in data}
     if not found:
         raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")
     return found
-
-
-def _is_data(key: str) -> bool:
-    """No unfinished object, and no place that is held for a folder."""
-    return not (key.endswith("/") or key.startswith(PARTS))
 
 
 def read_again(

@@ -16,7 +16,7 @@ from tpuctl.models.delivery import Delivery, DeliveryState, Meter
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import Completed
 from tpuctl.operations import fanout
-from tpuctl.operations.stage_names import OWN, folder
+from tpuctl.operations.stage_names import OWN, folder, is_data
 from tpuctl.operations.stage_shipping import Lines, Shell, archive, ship
 from tpuctl.store.bulk import Bulk, Listed
 from tpuctl.store.entry import encoded
@@ -24,6 +24,7 @@ from tpuctl.store.entry import encoded
 if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
 
+_ENDED = {143: "the fetcher was ended by SIGTERM, as when a slice is about to be preempted"}
 STAGING = f"{OWN}staging/"
 """Where a bucket keeps what was pushed to a slice, for the next run and the next slice."""
 
@@ -63,7 +64,8 @@ def placed(bulk: Bulk, name: str, target: str) -> tuple[str, list[Placed]]:
         root, path = single_target(target, PurePosixPath(name).name)
         return root, [Placed(single, path)]
     prefix = folder(name)
-    entries = [Placed(each, each.key[len(prefix) :]) for each in bulk.list(prefix)]
+    data = (each for each in bulk.list(prefix) if is_data(each.key, each.size_bytes))
+    entries = [Placed(each, each.key[len(prefix) :]) for each in data]
     if not entries:
         raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")
     return target, entries
@@ -141,7 +143,7 @@ class Heard:
             name, why = self._failures[0]
             error = f"{name}: {why}"
         elif status != 0 or self._end is None:
-            error = f"the fetcher ended with exit status {status}: {complaint}"
+            error = _ENDED.get(status, f"the fetcher ended with exit status {status}: {complaint}")
         return Delivery(
             worker_id,
             state=DeliveryState.FAILED if error else DeliveryState.DONE,

@@ -21,17 +21,13 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.store.content_types import content_type
 from tpuctl.store.entry import WRITE_NAME, Entry, Source, measured
 from tpuctl.store.google_errors import RangeError, translated
-from tpuctl.store.retrying import Policy
+from tpuctl.store.retrying import METADATA, READ, WRITE
 
 _FIELDS = "items(name,size,generation,crc32c,updated),nextPageToken"
 _DELETE_TRIES = 5
-
-
-_READ = Policy(silence_s=30.0, deadline_s=120.0)
-_WRITE = Policy(silence_s=60.0, deadline_s=300.0)
-_METADATA = Policy(silence_s=15.0, deadline_s=60.0)
 
 
 class BucketStore:
@@ -65,6 +61,7 @@ class BucketStore:
         blob = self._blob(key)
         write_name = uuid.uuid4().hex
         blob.metadata = {WRITE_NAME: write_name}
+        blob.content_type = content_type(key)
         # Sent with the first request, so that the server itself refuses other bytes.
         blob.crc32c = crc32c
         try:
@@ -74,7 +71,7 @@ class BucketStore:
                     size=size_bytes,
                     if_generation_match=generation,
                     checksum="crc32c",
-                    **_WRITE.arguments(),
+                    **WRITE.arguments(),
                 )
         except (PreconditionError, TransientError) as error:
             return self._read_back(key, write_name, error)
@@ -94,7 +91,7 @@ class BucketStore:
                     end=None if end is None else end - 1,
                     raw_download=True,
                     checksum="crc32c",
-                    **_READ.arguments(),
+                    **READ.arguments(),
                 )
         except RangeError:
             return b""
@@ -109,7 +106,7 @@ class BucketStore:
         """Every object whose key starts with the prefix, in the order of keys."""
         with translated(f"{self._url}/{prefix}"):
             for blob in self._bucket.client.list_blobs(
-                self._bucket, prefix=self._prefix + prefix, fields=_FIELDS, **_METADATA.arguments()
+                self._bucket, prefix=self._prefix + prefix, fields=_FIELDS, **METADATA.arguments()
             ):
                 yield _entry(blob.name.removeprefix(self._prefix), blob)
 
@@ -130,7 +127,7 @@ class BucketStore:
     def _delete(self, key: str, generation: int) -> bool:
         try:
             with translated(f"{self._url}/{key}"):
-                self._blob(key).delete(if_generation_match=generation, **_METADATA.arguments())
+                self._blob(key).delete(if_generation_match=generation, **METADATA.arguments())
         except NotFoundError:
             return False
         return True
@@ -148,7 +145,7 @@ class BucketStore:
 
     def _found(self, key: str) -> storage.Blob | None:
         with translated(f"{self._url}/{key}"):
-            return self._bucket.get_blob(self._prefix + key, **_METADATA.arguments())
+            return self._bucket.get_blob(self._prefix + key, **METADATA.arguments())
 
     def _blob(self, key: str, generation: int | None = None) -> storage.Blob:
         return self._bucket.blob(self._prefix + key, generation=generation)

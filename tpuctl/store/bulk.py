@@ -22,10 +22,11 @@ from tpuctl.errors import (
     TransientError,
 )
 from tpuctl.store.ahead import Ahead
+from tpuctl.store.content_types import content_type
 from tpuctl.store.entry import WRITE_NAME, decoded, encoded
 from tpuctl.store.listed import ITEM_FIELDS, BucketFacts, Listed, bucket_facts, listed
 from tpuctl.store.multipart import Multipart
-from tpuctl.store.retrying import Attempts, Policy
+from tpuctl.store.retrying import METADATA, READ, WRITE, Attempts, Policy
 from tpuctl.store.wire import answer, translated
 
 __all__ = ["MAX_COMPOSED", "BucketFacts", "Bulk", "Listed"]
@@ -33,10 +34,6 @@ __all__ = ["MAX_COMPOSED", "BucketFacts", "Bulk", "Listed"]
 BLOCK_BYTES = 256 * 1024
 """What several threads pass on at once still fits into a processor's cache."""
 MAX_COMPOSED = 32
-_CONTENT_TYPE = "application/octet-stream"
-_READ = Policy(silence_s=30.0, deadline_s=120.0)
-_WRITE = Policy(silence_s=60.0, deadline_s=300.0)
-_METADATA = Policy(silence_s=15.0, deadline_s=60.0)
 
 Page = list[Listed]
 
@@ -79,7 +76,12 @@ class Bulk:
         `pieces` is called for each attempt. Raises PreconditionError when it is another one.
         """
         write_name = uuid.uuid4().hex
-        described = {"name": key, "crc32c": encoded(crc32c), "metadata": {WRITE_NAME: write_name}}
+        described = {
+            "name": key,
+            "contentType": content_type(key),
+            "crc32c": encoded(crc32c),
+            "metadata": {WRITE_NAME: write_name},
+        }
         body = Multipart(json.dumps(described).encode(), pieces, size_bytes)
         url = (
             f"{self._uploads}?uploadType=multipart&ifGenerationMatch={generation}"
@@ -88,7 +90,7 @@ class Bulk:
         headers = {"Content-Type": body.content_type}
 
         def send() -> Any:
-            return self._answer("POST", url, _WRITE, data=body, headers=headers).json()
+            return self._answer("POST", url, WRITE, data=body, headers=headers).json()
 
         return self._written(key, write_name, crc32c, send)
 
@@ -114,11 +116,11 @@ class Bulk:
             }
             for one in sources
         ]
-        whole = {"contentType": _CONTENT_TYPE, "metadata": {WRITE_NAME: write_name}}
+        whole = {"contentType": content_type(key), "metadata": {WRITE_NAME: write_name}}
         body = {"sourceObjects": seen, "destination": whole}
 
         def send() -> Any:
-            return self._answer("POST", url, _WRITE, json=body).json()
+            return self._answer("POST", url, WRITE, json=body).json()
 
         return self._written(key, write_name, crc32c, send)
 
@@ -127,13 +129,13 @@ class Bulk:
     ) -> None:
         """Hand the bytes from start up to, not including, end to `write`, in order, each once."""
         url = f"{self._media}/{quote(key, safe='')}?alt=media&generation={generation}"
-        attempts = Attempts(_READ)
+        attempts = Attempts(READ)
         with translated(f"{self.url}/{key}"):
             while start < end:
                 try:
                     # Stored bytes as they are: without this one, gzip would be unpacked on the way.
                     headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "gzip"}
-                    with self._answer("GET", url, _READ, headers=headers, stream=True) as response:
+                    with self._answer("GET", url, READ, headers=headers, stream=True) as response:
                         for block in _blocks(response, end - start):
                             write(block)
                             start += len(block)
@@ -148,7 +150,7 @@ class Bulk:
         url = f"{self._objects}/{quote(key, safe='')}?ifGenerationMatch={generation}"
         try:
             with translated(f"{self.url}/{key}"):
-                _METADATA.run(lambda: self._answer("DELETE", url, _METADATA))
+                METADATA.run(lambda: self._answer("DELETE", url, METADATA))
         except NotFoundError:
             return False
         return True
@@ -157,7 +159,7 @@ class Bulk:
         """What Google says of the bucket; PermissionDeniedError for who may only use objects."""
         with translated(self.url):
             return bucket_facts(
-                _METADATA.run(lambda: self._answer("GET", self._about, _METADATA)).json()
+                METADATA.run(lambda: self._answer("GET", self._about, METADATA)).json()
             )
 
     def _in_order(self, prefix: str, pages: Iterable[Page]) -> Iterator[Listed]:
@@ -174,11 +176,11 @@ class Bulk:
         query["fields"] = f"items({ITEM_FIELDS}),nextPageToken"
 
         def send() -> Any:
-            return self._answer("GET", self._objects, _METADATA, params=query).json()
+            return self._answer("GET", self._objects, METADATA, params=query).json()
 
         while True:
             with translated(f"{self.url}/{prefix}"):
-                page = _METADATA.run(send)
+                page = METADATA.run(send)
             yield [listed(item) for item in page.get("items", ())]
             if not page.get("nextPageToken"):
                 return
@@ -188,7 +190,7 @@ class Bulk:
         """Send; when refused or unheard, read back whether it was ours that succeeded."""
         try:
             with translated(f"{self.url}/{key}"):
-                written = _WRITE.run(send)
+                written = WRITE.run(send)
         except (PreconditionError, TransientError) as error:
             written = self._read_back(key, write_name, error)
         if decoded(written.get("crc32c")) != crc32c:
@@ -210,8 +212,8 @@ class Bulk:
         url = f"{self._objects}/{quote(key, safe='')}?fields={ITEM_FIELDS},metadata"
         try:
             with translated(f"{self.url}/{key}"):
-                found: dict[str, Any] = _METADATA.run(
-                    lambda: self._answer("GET", url, _METADATA)
+                found: dict[str, Any] = METADATA.run(
+                    lambda: self._answer("GET", url, METADATA)
                 ).json()
         except NotFoundError:
             # No such object, or no such bucket: only the list can tell.

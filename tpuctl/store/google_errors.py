@@ -24,6 +24,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.store.wire import without_url
 
 _LOGIN = "run: gcloud auth application-default login"
 
@@ -72,4 +73,4 @@ def _message(error: Exception) -> str:
     text = str(getattr(error, "message", "") or error).strip()
     if found := _SERVER_MESSAGE.search(text):
         return found[1]
-    return _REQUEST.sub("", text.splitlines()[0]) if text else type(error).__name__
+    return without_url(_REQUEST.sub("", text.splitlines()[0])) if text else type(error).__name__

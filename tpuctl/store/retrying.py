@@ -10,6 +10,7 @@ from __future__ import annotations
 import email.utils
 import itertools
 import random
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +66,11 @@ class Policy:
                 attempts.wait(error)
 
 
+READ = Policy(silence_s=30.0, deadline_s=120.0)
+WRITE = Policy(silence_s=60.0, deadline_s=300.0)
+METADATA = Policy(silence_s=15.0, deadline_s=60.0)
+
+
 class Attempts:
     """The pauses between the attempts of one call: jittered, growing, none past its deadline."""
 
@@ -99,14 +105,23 @@ class Attempts:
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed a moment later."""
+    if _is_of_certificate(error):
+        return False
     return getattr(error, "code", None) in _STATUSES or isinstance(error, _LOST)
+
+
+def _is_of_certificate(error: BaseException | None) -> bool:
+    """Whether it began with a certificate, which will be no better a moment later."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _asked_pause_s(error: Exception) -> float:
     """What a Retry-After header asks for, in seconds or as a date; 0 without one."""
     response = getattr(error, "response", None)
     text = getattr(response, "headers", {}).get("Retry-After", "")
-    if text.isdigit():
+    if text.isdecimal():
         return float(text)
     try:
         date = email.utils.parsedate_to_datetime(text)

@@ -7,6 +7,7 @@ google-cloud-storage, whose import alone takes longer than many a copy.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,10 +35,14 @@ _BY_STATUS: dict[int, type[TpuctlError]] = {
     412: PreconditionError,
     429: TransientError,
 }
+_URL = re.compile(r" with url: \S+|\?\S*upload_id=\S+")
 _HINTS: dict[type[TpuctlError], str] = {
     CredentialsError: "run: gcloud auth application-default login",
     NotFoundError: "run: tpuctl data list",
+    PermissionDeniedError: "whoever owns the bucket grants it: roles/storage.objectUser",
 }
+_NO_BUCKET = "The specified bucket does not exist."
+_MAKE_IT = "check its name, or make it: gcloud storage buckets create gs://BUCKET"
 
 
 class RefusedRequest(Exception):
@@ -65,9 +70,10 @@ def translated(subject: str) -> Iterator[None]:
         yield
     except RefusedRequest as error:
         kind = _BY_STATUS.get(error.code, UsageError if error.code < 500 else TransientError)
-        raise kind(f"{subject}: {error}", hint=_HINTS.get(kind)) from error
+        hint = _MAKE_IT if str(error) == _NO_BUCKET else _HINTS.get(kind)
+        raise kind(f"{subject}: {error}", hint=hint) from error
     except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError) as error:
-        raise TransientError(f"{subject}: {_first_line(error)}") from error
+        raise TransientError(f"{subject}: {first_line(error)}") from error
     except OSError as error:
         raise LocalIOError(f"{subject}: {error.strerror or error}") from error
 
@@ -79,5 +85,11 @@ def _message(response: requests.Response) -> str:
         return f"{response.status_code} {response.reason or 'without a reason'}"
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def first_line(error: Exception) -> str:
+    """What an error says, in one line and without a URL."""
+    return without_url((str(error).strip() or type(error).__name__).splitlines()[0])
+
+
+def without_url(text: str) -> str:
+    """A message without the URL that was asked: that of an upload that goes on is a secret."""
+    return _URL.sub("", text)

@@ -71,6 +71,15 @@ def test_it_runs_as_it_is_shipped_with_no_library_at_all(ranged, tmp_path):
     assert not path.exists()
 
 
+def test_a_token_that_cannot_be_renewed_now_is_used_on(monkeypatch):
+    answers = [json.dumps({"access_token": "first", "expires_in": 3600}), None]
+    monkeypatch.setattr(cloud, "metadata", lambda _path: answers.pop(0))
+    token = cloud.Token()
+    given = token.headers()
+    token.until_s = 0.0
+    assert (token.headers(), answers) == (given, [])
+
+
 def test_what_is_fetched_is_there_under_its_name(fetch, ranged, tmp_path):
     found = fetch({"a.txt": b"alpha", "deep/b": b"beta", "empty": b""})
     assert (found["code"], found["fetched"], found["fetched_bytes"]) == (0, 3, 9)

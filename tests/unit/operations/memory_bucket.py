@@ -1,6 +1,7 @@
 """A bucket in memory with the rules of generations, for what is tested without a wire."""
 
 import itertools
+from datetime import UTC, datetime, timedelta
 
 import google_crc32c
 
@@ -28,16 +29,22 @@ class MemoryBucket:
         self.bodies[key] = (generation, data)
         return generation
 
+    def pass_by(self, seconds):
+        """Let time pass: a generation is a second."""
+        self._numbers = itertools.count(next(self._numbers) + seconds)
+
     def body(self, key):
         return self.bodies[key][1]
 
     def list(self, prefix=""):
         self._called("list", prefix)
-        return iter([self._listed(key) for key in sorted(self.bodies) if key.startswith(prefix)])
+        there = dict(self.bodies)  # other threads go on
+        return iter([_listed(key, *there[key]) for key in sorted(there) if key.startswith(prefix)])
 
     def head(self, key):
         self._called("head", key)
-        return self._listed(key) if key in self.bodies else None
+        found = self.bodies.get(key)
+        return None if found is None else _listed(key, *found)
 
     def upload(self, key, pieces, size_bytes, crc32c, *, generation):
         self._called("upload", key)
@@ -93,7 +100,7 @@ class MemoryBucket:
         if self.bodies.get(key, (0,))[0] != generation:
             raise PreconditionError(f"{key} is another one")
 
-    def _listed(self, key):
-        generation, data = self.bodies[key]
-        value = google_crc32c.value(data)
-        return Listed(key, len(data), generation, value, f"2026-01-01T00:00:{generation:06}Z")
+
+def _listed(key, generation, data):
+    updated = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=generation)
+    return Listed(key, len(data), generation, google_crc32c.value(data), updated.isoformat())

@@ -46,7 +46,6 @@ def test_the_file_of_a_directory_comes_first_and_the_command_line_decides(tmp_pa
 
 def test_without_patterns_everything_takes_part(tmp_path):
     chosen = selection(str(tmp_path), (), ())
-    assert chosen.takes_everything
     assert chosen.takes("anything")
 
 

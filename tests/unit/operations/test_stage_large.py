@@ -1,12 +1,23 @@
 """Large objects in parts: what is there is not sent twice, and one of two wins."""
 
+import errno
+import os
+
 import pytest
 from memory_bucket import MemoryBucket
 
-from tpuctl.errors import IntegrityError, LockedError, PreconditionError, TransientError
+from tpuctl.errors import (
+    IntegrityError,
+    LocalIOError,
+    LockedError,
+    PreconditionError,
+    TransientError,
+)
 from tpuctl.models.transfer import Finished, Progress, Scope
 from tpuctl.operations import stage_parts, stage_pull, stage_push
 from tpuctl.operations.stage_checksums import Checksums
+from tpuctl.operations.stage_files import Target, Unfinished
+from tpuctl.operations.stage_names import PARTS
 from tpuctl.operations.stage_parts import part_bytes, parts_prefix, ranges
 from tpuctl.operations.stage_plan import plan_push
 from tpuctl.operations.stage_plan_pull import plan_pull
@@ -133,6 +144,40 @@ def test_leftovers_go_when_the_object_is_whole(bucket, source):
     assert sorted(bucket.bodies) == ["big", foreign]
 
 
+def test_a_part_of_a_request_that_was_given_up_and_arrives_late_is_removed(bucket, source):
+    def late(_key):  # the object has been composed, and is looked at before its parts are removed
+        if "big" in bucket.bodies:
+            part = bucket.sent()[0]
+            generation, data = bucket.bodies.pop(part)
+            bucket.put(part, data)
+
+    bucket.before["head"] = late
+    assert outcome(stage_push.push(plan(source, bucket), bucket)) == (None, len(BODY))
+    assert list(bucket.bodies) == ["big"]
+
+
+def test_parts_of_another_s_newer_push_stay_a_week(bucket, source):
+    bucket.put("big", BODY)
+    stale, stream = f"{parts_prefix('big')}0-3-00000000", f"{PARTS}stream-0123/00000000"
+    bucket.put(stale, b"old")
+    bucket.put(stream, b"old")
+    bucket.pass_by(7 * 24 * 3600 - 10)
+    fresh = f"{parts_prefix('big')}0-3-00000001"
+    bucket.put(fresh, b"new")
+    assert list(stage_push.push(plan(source, bucket), bucket)) == []
+    assert sorted(bucket.bodies) == sorted(["big", stale, stream, fresh])
+    bucket.pass_by(10)
+    bucket.put(fresh, b"new")
+    assert list(stage_push.push(plan(source, bucket), bucket)) == []
+    assert sorted(bucket.bodies) == ["big", fresh]
+
+
+def test_leftovers_that_cannot_be_listed_are_no_failure(bucket, source):
+    bucket.before["list"] = lambda prefix: prefix == PARTS and fail()
+    assert outcome(stage_push.push(plan(source, bucket), bucket)) == (None, len(BODY))
+    assert list(bucket.bodies) == ["big"]
+
+
 def test_a_file_that_changes_between_two_parts_is_not_sent(bucket, source):
     bucket.once["upload"] = lambda _: source.write_bytes(BODY + b"more")
     error, _ = outcome(stage_push.push(plan(source, bucket), bucket))
@@ -224,6 +269,27 @@ def test_what_an_older_object_left_unfinished_is_removed(bucket, tmp_path):
     bucket.put("big", BODY[::-1])
     assert outcome(stage_pull.pull(pull_plan(bucket, tmp_path / "f"), bucket))[0] is None
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_disk_that_is_too_small_is_said_at_once_and_keeps_nothing(bucket, tmp_path, monkeypatch):
+    def full(_descriptor, _start, _size_bytes):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    bucket.put("big", BODY)
+    error, _ = outcome(stage_pull.pull(pull_plan(bucket, tmp_path / "f"), bucket))
+    assert isinstance(error, LocalIOError)
+    assert (bucket.sent("download"), list(tmp_path.iterdir())) == ([], [])
+
+
+def test_a_file_that_was_let_go_of_is_not_written_to(tmp_path):
+    with Target(str(tmp_path)) as target:
+        file = Unfinished(target, "f", "1")
+        file.close()
+        with (tmp_path / "other").open("w+b") as other:  # gets the number of the first
+            with pytest.raises(LocalIOError):
+                file.write_at(b"late", 0)
+            assert other.read() == b""
 
 
 def test_two_processes_do_not_write_one_file(bucket, tmp_path):

@@ -39,7 +39,7 @@ def lossy():
 @pytest.fixture
 def box(served, new_bucket, lossy, monkeypatch):
     """A new bucket, its deadlines short."""
-    for name in ("_READ", "_WRITE", "_METADATA"):
+    for name in ("READ", "WRITE", "METADATA"):
         monkeypatch.setattr(bulk, name, Policy(silence_s=5.0, deadline_s=0.6))
     name, client = new_bucket()
     session = requests.Session()
@@ -72,6 +72,24 @@ def test_what_is_sent_is_there(box, data):
     assert (found.generation, found.size_bytes) == (generation, len(data))
     assert found.crc32c == google_crc32c.value(data)
     assert get(box, "a b/\u00e9?#%", generation, 0, len(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("runs/result.json", "application/json"),
+        ("picture.png", "image/png"),
+        ("set.tar.gz", "application/octet-stream"),
+        ("data:text/html,x", "application/octet-stream"),
+        ("shard-00001", "application/octet-stream"),
+    ],
+)
+def test_an_object_is_said_to_hold_what_its_name_says(box, key, expected):
+    bucket = box._client().bucket(box.url.removeprefix("gs://"))
+    generation = put(box, key, b"1")
+    assert bucket.get_blob(key).content_type == expected
+    box.compose(key, [box.head(key)], google_crc32c.value(b"1"), generation=generation)
+    assert bucket.get_blob(key).content_type == expected
 
 
 def test_a_write_names_what_it_replaces(box):
@@ -182,8 +200,9 @@ def test_only_what_may_pass_is_tried_again(box, lossy, status, kind, attempts):
 def test_a_bucket_that_is_not_there_is_not_an_object_that_is_not_there(served, lossy):
     session = requests.Session()
     nowhere = bulk.Bulk("nowhere", session=session, endpoint=served.url, client=lambda: None)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError) as raised:
         nowhere.head("a")
+    assert raised.value.hint.endswith("gcloud storage buckets create gs://BUCKET")
     session.close()
 
 

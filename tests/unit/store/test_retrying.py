@@ -1,5 +1,7 @@
 """What is sent again, and how long is waited: a clock in the test's hand."""
 
+import ssl
+
 import pytest
 import requests
 from google.api_core import exceptions as api
@@ -52,6 +54,17 @@ def test_final_answers_are_not(status, attempts, clock):
 )
 def test_lost_connections_are_tried_again(error):
     assert is_transient(error)
+
+
+def test_a_certificate_that_is_not_believed_is_final():
+    try:
+        try:
+            raise ssl.SSLCertVerificationError("self-signed certificate")
+        except ssl.SSLError as cause:
+            raise requests.exceptions.SSLError("no") from cause
+    except requests.ConnectionError as error:
+        assert not is_transient(error)
+    assert is_transient(requests.exceptions.SSLError("EOF in violation of protocol"))
 
 
 def test_pauses_grow_with_jitter_up_to_a_limit(attempts, clock):

@@ -19,6 +19,7 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.store import bucket, open_store
+from tpuctl.store.retrying import Policy
 
 pytest_plugins = ("served_bucket",)
 
@@ -62,8 +63,8 @@ def is_write(request):
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch):
     """Deadlines a test can wait for."""
-    monkeypatch.setattr(bucket, "_WRITE", bucket.Policy(silence_s=5.0, deadline_s=0.3))
-    monkeypatch.setattr(bucket, "_METADATA", bucket.Policy(silence_s=5.0, deadline_s=0.3))
+    for name in ("WRITE", "METADATA"):
+        monkeypatch.setattr(bucket, name, Policy(silence_s=5.0, deadline_s=0.3))
 
 
 def test_a_write_whose_reply_was_lost_is_known_to_have_succeeded(wired):
@@ -163,7 +164,7 @@ def answering():
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         endpoint = f"http://127.0.0.1:{server.server_address[1]}"
         client = storage.Client(

@@ -205,14 +205,25 @@ def test_a_session_lives_a_week(cloud):
     assert cloud.files("incoming") == []
 
 
-def test_a_session_ends_with_the_object_that_the_disk_did_not_take(cloud):
+def test_a_session_goes_on_when_the_disk_did_not_take_the_object(cloud):
     upload_id = cloud.store.uploads.start(NewObject("box", "a", {}))
     upload = cloud.store.uploads.open(upload_id)
     upload.body.write(BIG)
+    cloud.store.uploads.checkpoint(upload)
     body = cloud.store.bodies.seal(upload.body, Hashes())
     with pytest.raises(ZeroDivisionError), cloud.store.database.change():
         cloud.store.publish(upload.new, body, upload_id=upload_id)
         raise ZeroDivisionError
+    assert cloud.files("objects") == []
+    again = cloud.store.uploads.open(upload_id)
+    body = cloud.store.bodies.seal(again.body, Hashes())
+    cloud.store.publish(upload.new, body, upload_id=upload_id)
+    assert cloud.read("a") == BIG
+
+
+def test_a_session_without_its_bytes_is_none(cloud):
+    upload_id = cloud.store.uploads.start(NewObject("box", "a", {}))
+    (cloud.directory / "incoming" / upload_id).unlink()
     refused(404, cloud.store.uploads.open, upload_id)
 
 

@@ -1,16 +1,18 @@
 """The files of bodies: shared by links, held while they are read, removed when nobody has them."""
 
 import dataclasses
+import errno
 import os
 from contextlib import closing
 
 import pytest
 
+from localsim.cloud import objects_bodies, objects_incoming
 from localsim.cloud.objects_bodies import BodyDirectory
 from localsim.cloud.objects_checksums import joined_crc32c
 from localsim.cloud.objects_database import ObjectDatabase
 from localsim.cloud.objects_incoming import INLINE_BYTES, Body
-from localsim.cloud.objects_model import Hashes, encode_crc32c, extend_crc32c
+from localsim.cloud.objects_model import Hashes, StorageError, encode_crc32c, extend_crc32c
 
 BIG = os.urandom(INLINE_BYTES + 1)
 MANY = b"x" * (16 * 1024 + 1)
@@ -130,3 +132,39 @@ def test_files_are_for_the_owner_alone(bodies):
     paths = [path for path in bodies.directory.rglob("*") if path.is_file()]
     assert len(paths) == 7
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
+
+
+def test_bytes_that_one_flush_has_lost_are_not_durable_by_the_next(bodies, monkeypatch):
+    flushes = iter([OSError(errno.EIO, "the disk fails")])
+
+    def flush(_descriptor):
+        for error in flushes:
+            raise error
+
+    monkeypatch.setattr(objects_incoming, "synchronize_file", flush)
+    monkeypatch.setattr(objects_incoming, "FLUSH_BYTES", len(BIG))
+    with closing(bodies.kept.receive()) as incoming:
+        assert incoming.write(BIG) is None
+        lost = incoming.write(BIG)
+        with pytest.raises(StorageError, match="EIO"):
+            lost.result()
+        with pytest.raises(StorageError, match="EIO"):
+            incoming.sync()
+
+
+def test_nobody_relies_on_a_folder_before_it_is_durable(bodies, monkeypatch):
+    def fail(_path):
+        raise OSError(errno.EIO, "the disk fails")
+
+    first, second = (bodies.kept.receive("ab" + digit * 30) for digit in "12")
+    for incoming in (first, second):
+        incoming.write(BIG)
+    with monkeypatch.context() as failing:
+        failing.setattr(objects_bodies, "synchronize", fail)
+        with pytest.raises(StorageError, match="EIO"):
+            bodies.kept.seal(first, Hashes())
+        with pytest.raises(StorageError, match="EIO"):
+            bodies.kept.seal(second, Hashes())
+    third = bodies.kept.receive("ab" + "3" * 30)
+    third.write(BIG)
+    assert bodies.kept.seal(third, Hashes()).size_bytes == len(BIG)

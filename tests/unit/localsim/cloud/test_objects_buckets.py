@@ -144,6 +144,7 @@ def test_a_wrong_value_is_refused_in_the_words_of_google(objects, resource, mess
         {"labels": 3},
         {"lifecycle": {"rule": 7}},
         {"billing": []},
+        {"iamConfiguration": {"publicAccessPrevention": []}},
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(objects, resource):

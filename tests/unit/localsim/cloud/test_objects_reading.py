@@ -40,10 +40,14 @@ def test_every_range_is_that_of_the_whole(composed, start, end):
         assert found.read(start, end) == WHOLE[start:end]
 
 
-def test_only_files_of_the_range_are_opened(composed):
+def test_only_files_of_the_range_are_opened(composed, monkeypatch):
+    opened = []
+    open_file = composed.bodies.open
+    monkeypatch.setattr(composed.bodies, "open", lambda f: opened.append(f) or open_file(f))
     with composed.open(KEY) as found:
-        pieces = [(piece.start, piece.size_bytes) for piece in found.pieces(1, len(FIRST) + 1)]
-    assert pieces == [(1, len(FIRST) - 1), (0, 1)]
+        pieces = [(piece.start, piece.size_bytes) for piece in found.pieces(len(FIRST) + 1)]
+    assert pieces == [(1, len(SECOND) - 1), (0, len(THIRD))]
+    assert opened == list(found.stored.body_files[1:])
 
 
 def test_a_range_of_a_small_body(composed):

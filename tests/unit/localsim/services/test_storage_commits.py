@@ -7,6 +7,7 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 
 from localsim.clock import Clock
+from localsim.cloud import objects_database
 from localsim.cloud.objects import ObjectKey, ObjectStore
 from localsim.cloud.objects_incoming import INLINE_BYTES
 from localsim.cloud.objects_model import Hashes, NewObject, Preconditions, StorageError
@@ -144,7 +145,12 @@ def test_a_full_disk_refuses_everybody_and_leaves_store_and_files_as_they_were(s
     assert store.count() == 2
 
 
-def test_nothing_is_flushed_for_refusals(store):
-    found = asyncio.run(together(store, store.put("a", b"", generation_match=7)))
-    assert [error.code for error in found] == [412]
-    assert store.count() == 0
+def test_nothing_is_flushed_for_refusals(store, monkeypatch):
+    synchronized = []
+    monkeypatch.setattr(objects_database, "synchronize", synchronized.append)
+    refused = [store.put(name, BIG, generation_match=7) for name in "ab"]
+    found = asyncio.run(together(store, *refused))
+    assert [error.code for error in found] == [412] * 2
+    assert (store.count(), store.files(), synchronized) == (0, [], [])
+    asyncio.run(together(store, store.put("c", BIG)))
+    assert synchronized == [next(store.directory.glob("objects/*/*")).parent]

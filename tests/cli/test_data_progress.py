@@ -1,0 +1,37 @@
+"""The bar of a copy, as a terminal shows it."""
+
+import io
+import re
+
+from tpuctl.cli.data_progress import watching
+from tpuctl.cli.runtime import Runtime
+
+
+class Terminal(io.StringIO):
+    """Remembers what is written to it."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_warning_goes_on_a_line_of_its_own_above_the_bar():
+    runtime = Runtime(out=io.StringIO(), err=Terminal())
+    with watching(runtime, objects=2, total_bytes=2 * 2**20) as watch:
+        watch.advance(2**20)
+        runtime.output.warn("set/a: not there\nany more")
+    runtime.output.warn("afterwards")
+    lines = runtime.err.getvalue().splitlines()
+    plain = [re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", line) for line in lines]
+    assert [line for line in plain if "warning" in line] == [
+        "warning: set/a: not there any more",
+        "warning: afterwards",
+    ]
+
+
+def test_amounts_and_rates_are_in_the_same_units():
+    runtime = Runtime(out=io.StringIO(), err=Terminal())
+    with watching(runtime, objects=1, total_bytes=4 * 2**20) as watch:
+        for _ in range(4):
+            watch.advance(2**20)
+    shown = runtime.err.getvalue()
+    assert ("4.0/4.0 MiB" in shown, "iB/s" in shown, "MB/s" in shown) == (True, True, False)
