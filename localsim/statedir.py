@@ -93,7 +93,7 @@ def secret(path: Path) -> str:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a 0600 file that is there as a whole or not at all."""
+    """Write a 0600 file that is there as a whole or not at all, and stays once it is."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -102,6 +102,11 @@ def write_private(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _lock(path: Path) -> int:

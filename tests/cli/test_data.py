@@ -114,6 +114,11 @@ def test_bad_input_is_one_line_with_a_way_out(tpuctl, argv, code, message):
     assert hint.startswith("hint: ")
 
 
+def test_a_pattern_that_nothing_matches_is_said(tpuctl, three_files):
+    result = tpuctl("data", "push", str(three_files), f"{BUCKET}/x", "--include", "*.tfrecrods")
+    assert (result.code, result.err) == (0, "warning: no file takes part\n")
+
+
 def test_an_unreadable_target_is_local_io(tpuctl, three_files, tmp_path):
     tpuctl("data", "push", str(three_files / "a.txt"), f"{BUCKET}/a.txt")
     blocked = tmp_path / "file"

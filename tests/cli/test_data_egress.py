@@ -35,8 +35,8 @@ def test_a_bucket_in_another_region_is_a_warning_with_its_price(tpuctl, far_buck
     result = tpuctl("data", "push", lone_file, ELSEWHERE)
     assert (result.code, result.err) == (
         0,
-        "warning: bucket far-bucket is in us-east1, the workers are in us-west4-a: "
-        "what they read of it is egress, 0.02 USD/GiB (list price of 2025-01), "
+        "warning: bucket far-bucket is in us-east1: what workers in us-west4-a "
+        "read of it is egress, 0.02 USD/GiB (list price of 2025-01), "
         "less than 0.01 USD for these bytes\n",
     )
 

@@ -62,6 +62,8 @@ def carry_out(
     Raises PartialFailureError or RefusedError for what was refused or failed by name, after the
     rest was copied.
     """
+    if not plan.transfers and not plan.refusals:
+        runtime.output.warn("no file takes part")
     if consent.dry_run:
         rows = [(plan, one) for one in (*plan.transfers, *plan.deletions)]
         runtime.output.items(rows, PLANNED)

@@ -32,8 +32,8 @@ class Distance:
             told = f"list price of {self.rate.as_of}" if self.rate.as_of else "assumed"
             cost = f"{price:.2f} USD/GiB ({told}){_whole(price, size_bytes)}"
         return (
-            f"bucket {self.bucket} is in {self.location.lower()}, the workers are in {self.zone}: "
-            f"what they read of it is egress, {cost}"
+            f"bucket {self.bucket} is in {self.location.lower()}: what workers in {self.zone} "
+            f"read of it is egress, {cost}"
         )
 
 
