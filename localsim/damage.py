@@ -8,8 +8,8 @@ from pathlib import Path
 from localsim.cloud.database import NewerSchemaError
 from localsim.cloud.errors import CloudError
 from localsim.cloud.journal import NotWrittenError
-from localsim.cloud.objects import has_no_objects
-from localsim.cloud.objects_model import StorageError
+from localsim.cloud.objects.model import StorageError
+from localsim.cloud.objects.store import has_no_objects
 from localsim.ports import RefusedToServe
 from localsim.statedir import DirectoryRefused, StateDirectory
 

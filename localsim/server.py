@@ -16,19 +16,20 @@ from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.database import open_database
 from localsim.cloud.errors import CloudError
-from localsim.cloud.objects import ObjectStore
+from localsim.cloud.objects.store import ObjectStore
 from localsim.cloud.project_metadata import ProjectMetadata
 from localsim.cloud.scenario import Scenario, ScenarioError
 from localsim.cloud.scenario import load as load_scenario
 from localsim.cloud.timekeeping import last_reading
 from localsim.ports import LOOPBACK, RefusedToServe
-from localsim.services import control, neighbours, oauth2, rest, storage, tpu
+from localsim.services import control, neighbours, oauth2, rest, tpu
 from localsim.services.guard import guard
 from localsim.services.metadata import open_metadata
 from localsim.services.neighbour_calls import Project
 from localsim.services.socks import serve_socks
 from localsim.services.ssh import open_door
-from localsim.services.storage_faults import Faults
+from localsim.services.storage import application as storage
+from localsim.services.storage.faults import Faults
 from localsim.statedir import DirectoryRefused, StateDirectory
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices

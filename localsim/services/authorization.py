@@ -12,8 +12,8 @@ from localsim.cloud.errors import CloudError, absent
 from localsim.services import discovery, iam, rest
 from localsim.services.neighbour_calls import Row
 from localsim.services.neighbours import Authorize
-from localsim.services.storage_permissions import denied, is_batch, permissions_of, refusal
-from localsim.services.storage_requests import ACCOUNT
+from localsim.services.storage.permissions import denied, is_batch, permissions_of, refusal
+from localsim.services.storage.requests import ACCOUNT
 from localsim.services.tokens import Tokens
 from localsim.services.wire_errors import grpc_error, http_error
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from localsim.cloud.project_metadata import StaleFingerprintError
 from localsim.services.neighbour_calls import COMPUTE, Call, HttpRefusal, Row
-from localsim.services.storage_resources import timestamp
+from localsim.services.storage.resources import timestamp
 
 MOST_VALUE_BYTES = 256 * 1024
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,128}")

@@ -85,7 +85,7 @@ def test_what_is_excluded_and_what_is_tpuctls_own_stays(tpuctl, synced, local_bu
 
 
 def test_an_object_that_changed_since_the_plan_stays(tpuctl, synced, local_bucket, monkeypatch):
-    from tpuctl.operations import stage_delete
+    from tpuctl.operations.stage import delete as stage_delete
 
     def replaced(plan, bulk, delete=stage_delete.delete_objects):
         local_bucket.blob("set/old").upload_from_string(b"new")

@@ -4,7 +4,7 @@ import pytest
 from google.api_core.exceptions import Forbidden
 
 from tpuctl.catalog.egress import EgressRate
-from tpuctl.operations.stage_region import Distance
+from tpuctl.operations.stage.region import Distance
 from tpuctl.store.bulk import Bulk
 
 ELSEWHERE = "gs://far-bucket/x"

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tpuctl.operations import stage_files, stage_push
+from tpuctl.operations.stage import files
+from tpuctl.operations.stage import push as stage_push
 
 pytest_plugins = ("data_fixtures",)
 
@@ -34,7 +35,7 @@ def test_what_the_disk_says_comes_before_any_checksum(
     tpuctl("data", "push", str(three_files / "a.txt"), f"{BUCKET}/a.txt")
     good = tmp_path / "good"
     good.write_text("good")
-    monkeypatch.setattr(stage_files.os, "pwrite", refused)
+    monkeypatch.setattr(files.os, "pwrite", refused)
     result = tpuctl("data", "pull", f"{BUCKET}/a.txt", str(good))
     assert result.code == 60
     assert f"error: cannot write {good}: {words}" in result.err
@@ -51,7 +52,7 @@ def test_a_full_disk_is_one_file_s_matter_when_others_arrive(
         return write(descriptor, data, offset)
 
     tpuctl("data", "push", str(three_files), f"{BUCKET}/set")
-    monkeypatch.setattr(stage_files.os, "pwrite", full_for_large)
+    monkeypatch.setattr(files.os, "pwrite", full_for_large)
     result = tpuctl("data", "pull", f"{BUCKET}/set", str(tmp_path / "back"))
     assert result.code == 70
     assert "No space left on device" in result.err
@@ -70,7 +71,7 @@ def test_a_full_disk_ends_the_copy_before_every_object_was_fetched_for_nothing(
     for number in range(40):
         (root / f"{number:02}").write_text("x")
     tpuctl("data", "push", str(root), f"{BUCKET}/many")
-    monkeypatch.setattr(stage_files.os, "pwrite", full)
+    monkeypatch.setattr(files.os, "pwrite", full)
     result = tpuctl("data", "pull", f"{BUCKET}/many", str(tmp_path / "back"))
     assert result.code == 60
     assert result.err.count("warning: ") == 8
@@ -122,7 +123,11 @@ def test_what_a_killed_process_copied_is_not_copied_again(
 
 WATCH = """
 import os, signal, sys, threading
-from tpuctl.operations import stage_files, stage_large_push, stage_parts, stage_pull, stage_push
+from tpuctl.operations.stage import files as stage_files
+from tpuctl.operations.stage import large_push
+from tpuctl.operations.stage import parts as stage_parts
+from tpuctl.operations.stage import pull as stage_pull
+from tpuctl.operations.stage import push as stage_push
 from tpuctl.store import bulk
 for module in (stage_parts, stage_pull, stage_push):
     module.WHOLE_BYTES = 2**20  # smaller parts
@@ -135,7 +140,7 @@ def counted(made, seen):
             over(seen)
         return found
     return call
-stage_files.Unfinished.note = counted(stage_files.Unfinished.note, done)
+files.Unfinished.note = counted(files.Unfinished.note, done)
 bulk.Bulk.upload = counted(bulk.Bulk.upload, done)
 from tpuctl.cli.app import main
 """

@@ -97,7 +97,7 @@ def test_names_that_a_file_system_cannot_tell_apart(tpuctl, local_bucket, tmp_pa
     for name in ("a", "A", "other"):
         local_bucket.blob(f"set/{name}").upload_from_string(name.encode())
     # This one can: the test says that it ignores case.
-    monkeypatch.setattr("tpuctl.operations.stage_names.folding_of", lambda _: str.casefold)
+    monkeypatch.setattr("tpuctl.operations.stage.names.folding_of", lambda _: str.casefold)
     result = tpuctl("data", "pull", f"{BUCKET}/set", str(tmp_path / "in"))
     assert result.code == 70
     assert "set/A: not copied: this file system cannot tell A from a" in result.err
@@ -107,7 +107,7 @@ def test_names_that_a_file_system_cannot_tell_apart(tpuctl, local_bucket, tmp_pa
 def test_a_link_planted_between_plan_and_copy_is_not_followed(
     tpuctl, local_bucket, tmp_path, monkeypatch
 ):
-    from tpuctl.operations import stage_pull
+    from tpuctl.operations.stage import pull as stage_pull
 
     outside, target = tmp_path / "outside", tmp_path / "in"
     outside.mkdir()

@@ -10,7 +10,7 @@ import pytest
 from tpuctl.cli.app import main
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import TransientError
-from tpuctl.operations import stage_streams
+from tpuctl.operations.stage import streams
 from tpuctl.store.bulk import Bulk
 
 BUCKET = "gs://local-bucket"
@@ -18,7 +18,7 @@ BUCKET = "gs://local-bucket"
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(stage_streams, "PART_BYTES", 1000)
+    monkeypatch.setattr(streams, "PART_BYTES", 1000)
 
 
 class Pipe(io.RawIOBase):

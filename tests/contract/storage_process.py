@@ -8,9 +8,9 @@ from pathlib import Path
 from aiohttp import web
 
 from localsim.clock import Clock
-from localsim.cloud.objects import ObjectStore
+from localsim.cloud.objects.store import ObjectStore
 from localsim.services.guard import guard
-from localsim.services.storage import application
+from localsim.services.storage.application import application
 
 
 async def serve(

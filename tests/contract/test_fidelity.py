@@ -14,7 +14,8 @@ from tpu_service import START_S, serving
 
 from localsim.clock import Clock
 from localsim.cloud.scenario import Scenario
-from localsim.services import neighbours, storage_routes
+from localsim.services import neighbours
+from localsim.services.storage import routes
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "localsim.md").read_text("utf-8")
@@ -171,7 +172,7 @@ REQUESTS = {
 
 
 def test_every_method_of_cloud_storage_has_a_row():
-    assert {route.name for route in storage_routes.ROUTES} == set(STORAGE) == set(REQUESTS)
+    assert {route.name for route in routes.ROUTES} == set(STORAGE) == set(REQUESTS)
 
 
 def test_what_is_absent_of_cloud_storage_says_so(tmp_path):

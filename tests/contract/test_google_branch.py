@@ -28,7 +28,6 @@ for module in (test_node, test_queued_resource, test_data):
     for name, found in vars(module).items():
         if name.startswith("test_"):
             globals()[f"test_{noun}_{name.removeprefix('test_')}"] = found
-tree = test_data.tree
 
 
 def created(cloud, run, account):

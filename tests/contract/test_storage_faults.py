@@ -10,8 +10,8 @@ import pytest
 from storage_fixtures import Service
 
 from localsim.cloud.storage_fault_texts import METHODS
-from localsim.services import storage_xml
-from localsim.services.storage_routes import ROUTES
+from localsim.services.storage.routes import ROUTES
+from localsim.services.storage_xml import dispatch as storage_xml
 
 KIB = 1024
 DATA = os.urandom(KIB) * 512

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.cloud.objects_model import StorageError
-from localsim.services.storage_multipart import RelatedParser, boundary_of
+from localsim.cloud.objects.model import StorageError
+from localsim.services.storage.multipart import RelatedParser, boundary_of
 
 
 def body(newline, media, preamble=b""):

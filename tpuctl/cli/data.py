@@ -12,8 +12,8 @@ from tpuctl.cli.output import Moment
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import NotFoundError
 from tpuctl.models.transfer import Scope
-from tpuctl.operations.stage_endpoints import are_disk_and_bucket
-from tpuctl.operations.stage_names import split_url
+from tpuctl.operations.stage.endpoints import are_disk_and_bucket
+from tpuctl.operations.stage.names import split_url
 
 app = Noun("Copy data to and from Cloud Storage.")
 
@@ -69,9 +69,9 @@ def push(
     Symbolic links to files of the same directory are sent as those files; others are refused.
     """
     from tpuctl.cli.data_region import warn_of_distance
-    from tpuctl.operations.stage_delete import delete_objects
-    from tpuctl.operations.stage_plan import plan_push
-    from tpuctl.operations.stage_push import push as send
+    from tpuctl.operations.stage.delete import delete_objects
+    from tpuctl.operations.stage.plan import plan_push
+    from tpuctl.operations.stage.push import push as send
 
     runtime = ctx.ensure_object(Runtime)
     scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)
@@ -108,9 +108,9 @@ def pull(
 ) -> None:
     """Copy an object, or all under a prefix, to this machine; a second run fetches nothing."""
     from tpuctl.cli.data_region import warn_of_distance
-    from tpuctl.operations.stage_delete import delete_files
-    from tpuctl.operations.stage_plan_pull import plan_pull
-    from tpuctl.operations.stage_pull import pull as fetch
+    from tpuctl.operations.stage.delete import delete_files
+    from tpuctl.operations.stage.plan_pull import plan_pull
+    from tpuctl.operations.stage.pull import pull as fetch
 
     runtime = ctx.ensure_object(Runtime)
     scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)

@@ -14,7 +14,7 @@ from tpuctl.cli.progress import byte_bar
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import NotFoundError, PartialFailureError, TpuctlError, UsageError
 from tpuctl.models.transfer import Finished, Plan, Progress, Scope
-from tpuctl.operations.stage_endpoints import (
+from tpuctl.operations.stage.endpoints import (
     Endpoint,
     InBucket,
     OnDisk,
@@ -24,11 +24,11 @@ from tpuctl.operations.stage_endpoints import (
     check_push,
     parse,
 )
-from tpuctl.operations.stage_filters import Selection, selection
-from tpuctl.operations.stage_plan import plan_push
-from tpuctl.operations.stage_push import push as send
-from tpuctl.operations.stage_streams import pull_stream, push_stream, stored
-from tpuctl.operations.stage_workers import (
+from tpuctl.operations.stage.filters import Selection, selection
+from tpuctl.operations.stage.plan import plan_push
+from tpuctl.operations.stage.push import push as send
+from tpuctl.operations.stage.streams import pull_stream, push_stream, stored
+from tpuctl.operations.stage.workers import (
     STAGING,
     Placed,
     Reach,

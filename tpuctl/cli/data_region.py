@@ -1,7 +1,7 @@
 """A bucket that is far from those who read it is worth a warning."""
 
 from tpuctl.cli.runtime import Runtime
-from tpuctl.operations.stage_region import distance
+from tpuctl.operations.stage.region import distance
 from tpuctl.store.bulk import Bulk
 
 

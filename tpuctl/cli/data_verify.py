@@ -10,11 +10,12 @@ from tpuctl.cli.progress import byte_bar
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import IntegrityError, UsageError
 from tpuctl.models.node import Worker
-from tpuctl.operations import stage_ssh, stage_verify
-from tpuctl.operations.stage_endpoints import Endpoint, InBucket, OnDisk, OnWorkers, Stream, parse
-from tpuctl.operations.stage_shards import shard
-from tpuctl.operations.stage_verify import Finding, Side
-from tpuctl.operations.stage_workers import Reach
+from tpuctl.operations.stage import ssh
+from tpuctl.operations.stage import verify as stage_verify
+from tpuctl.operations.stage.endpoints import Endpoint, InBucket, OnDisk, OnWorkers, Stream, parse
+from tpuctl.operations.stage.shards import shard
+from tpuctl.operations.stage.verify import Finding, Side
+from tpuctl.operations.stage.workers import Reach
 
 FINDINGS = {
     "name": lambda one: one.name,
@@ -80,7 +81,7 @@ def _compared(
         target = _side(runtime, there)
         return list(stage_verify.compared(source, target)), len(source)
     reached = data_workers.reach(runtime, there)
-    remote = stage_ssh.listed(reached, there.path, "crc32c")
+    remote = ssh.listed(reached, there.path, "crc32c")
     findings: list[Finding] = []
     for worker in reached.workers:
         part = _part(source, worker, reached) if is_sharded else source

@@ -22,13 +22,14 @@ from tpuctl.errors import (
 from tpuctl.models.delivery import Delivery, DeliveryState
 from tpuctl.models.node import LOST_STATES, Worker
 from tpuctl.models.transfer import Refusal
-from tpuctl.operations import fanout, lifecycle, stage_ssh, stage_ssh_pull
-from tpuctl.operations.stage_endpoints import OnWorkers
-from tpuctl.operations.stage_files import Target
-from tpuctl.operations.stage_filters import Selection
-from tpuctl.operations.stage_shards import shard
-from tpuctl.operations.stage_walk import files
-from tpuctl.operations.stage_workers import (
+from tpuctl.operations import fanout, lifecycle
+from tpuctl.operations.stage import ssh, ssh_pull
+from tpuctl.operations.stage.endpoints import OnWorkers
+from tpuctl.operations.stage.files import Target
+from tpuctl.operations.stage.filters import Selection
+from tpuctl.operations.stage.shards import shard
+from tpuctl.operations.stage.walk import files
+from tpuctl.operations.stage.workers import (
     Placed,
     Reach,
     deliver,
@@ -127,7 +128,7 @@ def send_to_workers(
         runtime.output.items(rows, PLANNED)
     else:
         with watching(runtime, len(found), size_bytes) as watch:
-            done = stage_ssh.send(reached, found, root, watch)
+            done = ssh.send(reached, found, root, watch)
         conclude(runtime, reached, done)
     raise_refused(refusals)
 
@@ -142,7 +143,7 @@ def fetch_from_workers(
     is_folder: bool,
 ) -> None:
     """Files of workers to this machine; of several, each below a directory with its ID."""
-    remote = stage_ssh.listed(reached, place.path, "sha256")
+    remote = ssh.listed(reached, place.path, "sha256")
     plans, rows = {}, []
     for number, found in remote.items():
         is_file = [one.path for one in found] == [""] and not (is_folder or target.is_dir())
@@ -152,7 +153,7 @@ def fetch_from_workers(
             rows += [(number, str(root / (one.path or name)), one.size_bytes) for one in taken]
             continue
         opened = Target(str(root))
-        plans[number] = (opened, stage_ssh_pull.plan(taken, opened, name))
+        plans[number] = (opened, ssh_pull.plan(taken, opened, name))
     if options.dry_run:
         runtime.output.items(rows, PLANNED)
         return
@@ -161,16 +162,16 @@ def fetch_from_workers(
     )
     objects = sum(len(planned.to_fetch) for _, planned in plans.values())
     with watching(runtime, objects, size_bytes) as watch:
-        done = stage_ssh_pull.fetch(reached, place.path, plans, watch)
+        done = ssh_pull.fetch(reached, place.path, plans, watch)
     conclude(runtime, reached, done)
 
 
 def read_from_worker(place: OnWorkers, reached: Reach, write: Callable[[bytes], object]) -> None:
     """One file of one worker to a stream. IntegrityError at its end when it is not that file."""
-    (found,) = stage_ssh.listed(reached, place.path, "sha256").values()
+    (found,) = ssh.listed(reached, place.path, "sha256").values()
     if [one.path for one in found] != [""]:
         raise NotFoundError(f"{place.path} is no file", hint="a directory needs a path to go to")
-    stage_ssh_pull.read(reached, place.path, found[0], write)
+    ssh_pull.read(reached, place.path, found[0], write)
 
 
 def conclude(
@@ -221,11 +222,11 @@ def _raise_preempted(runtime: Runtime, reached: Reach) -> None:
 
 def _outgoing(
     source: Path, target: str, options: Options
-) -> tuple[str, list[stage_ssh.Outgoing], list[Refusal]]:
+) -> tuple[str, list[ssh.Outgoing], list[Refusal]]:
     try:
         if source.is_file():
             root, name = single_target(target, source.name)
-            return root, [stage_ssh.outgoing(name, source)], []
+            return root, [ssh.outgoing(name, source)], []
         is_directory = source.is_dir()
     except OSError as error:
         raise LocalIOError(f"cannot read {source}: {error.strerror}") from error
@@ -238,7 +239,7 @@ def _outgoing(
             continue
         name, leads_to, _ = one
         try:
-            found.append(stage_ssh.outgoing(name, source / leads_to))
+            found.append(ssh.outgoing(name, source / leads_to))
         except OSError as error:
             refusals.append(Refusal(str(source / name), str(error.strerror)))
     return target, found, refusals

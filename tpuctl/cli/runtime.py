@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
     from tpuctl.cli.slice_options import SliceFlags
     from tpuctl.jobs.ports import Outside
-    from tpuctl.operations.stage_checksums import Checksums
+    from tpuctl.operations.stage.checksums import Checksums
     from tpuctl.store import Store
     from tpuctl.store.bulk import Bulk
 
@@ -132,7 +132,7 @@ class Runtime:
     @cached_property
     def checksums(self) -> "Checksums":
         """What is known of files that were read before."""
-        from tpuctl.operations.stage_checksums import Checksums
+        from tpuctl.operations.stage.checksums import Checksums
 
         return Checksums(self.home / "cache")
 

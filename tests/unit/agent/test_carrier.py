@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tpuctl.operations.stage_shipping import archive
+from tpuctl.operations.stage.shipping import archive
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ranged_bucket import ranged_bucket
 import tpuctl
 from tpuctl.agent import bucket as cloud
 from tpuctl.agent import fetcher, tree
-from tpuctl.operations.stage_shipping import MODULES, archive
+from tpuctl.operations.stage.shipping import MODULES, archive
 from tpuctl.store.entry import encoded
 
 AGENT = Path(tpuctl.__file__).parent / "agent"

@@ -8,8 +8,8 @@ import pytest
 
 from tpuctl.errors import IntegrityError
 from tpuctl.models.transfer import Identity
-from tpuctl.operations import stage_checksums
-from tpuctl.operations.stage_checksums import SETTLED_NS, Checksums
+from tpuctl.operations.stage import checksums as stage_checksums
+from tpuctl.operations.stage.checksums import SETTLED_NS, Checksums
 
 
 @pytest.fixture

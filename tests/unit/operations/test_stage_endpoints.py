@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tpuctl.errors import UsageError
-from tpuctl.operations.stage_endpoints import (
+from tpuctl.operations.stage.endpoints import (
     PULLS,
     PUSHES,
     InBucket,

@@ -3,7 +3,7 @@
 import pytest
 
 from tpuctl.errors import LocalIOError, UsageError
-from tpuctl.operations.stage_filters import Selection, selection
+from tpuctl.operations.stage.filters import Selection, selection
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,15 @@ from tpuctl.errors import (
     TransientError,
 )
 from tpuctl.models.transfer import Finished, Progress, Scope
-from tpuctl.operations import stage_parts, stage_pull, stage_push
-from tpuctl.operations.stage_checksums import Checksums
-from tpuctl.operations.stage_files import Target, Unfinished
-from tpuctl.operations.stage_names import PARTS
-from tpuctl.operations.stage_parts import part_bytes, parts_prefix, ranges
-from tpuctl.operations.stage_plan import plan_push
-from tpuctl.operations.stage_plan_pull import plan_pull
+from tpuctl.operations.stage import parts as stage_parts
+from tpuctl.operations.stage import pull as stage_pull
+from tpuctl.operations.stage import push as stage_push
+from tpuctl.operations.stage.checksums import Checksums
+from tpuctl.operations.stage.files import Target, Unfinished
+from tpuctl.operations.stage.names import PARTS
+from tpuctl.operations.stage.parts import part_bytes, parts_prefix, ranges
+from tpuctl.operations.stage.plan import plan_push
+from tpuctl.operations.stage.plan_pull import plan_pull
 
 MIB = 2**20
 BODY = b"".join(bytes([number]) * 1000 for number in range(100))

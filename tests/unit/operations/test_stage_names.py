@@ -3,7 +3,7 @@
 import pytest
 
 from tpuctl.errors import UsageError
-from tpuctl.operations import stage_names as names
+from tpuctl.operations.stage import names
 
 
 @pytest.mark.parametrize(

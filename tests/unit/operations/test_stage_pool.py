@@ -6,7 +6,7 @@ import pytest
 
 from tpuctl.errors import IntegrityError, LocalIOError
 from tpuctl.models.transfer import Finished, Progress, Transfer
-from tpuctl.operations.stage_pool import Stopped, carry_out
+from tpuctl.operations.stage.pool import Stopped, carry_out
 
 ONE = Transfer("key", "name", 1, 0, is_current=False)
 

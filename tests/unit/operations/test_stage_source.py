@@ -7,12 +7,12 @@ from memory_bucket import MemoryBucket
 
 from tpuctl.errors import IntegrityError, LocalIOError, PreconditionError
 from tpuctl.models.transfer import Finished, Identity, Refusal, Scope
-from tpuctl.operations import stage_push
-from tpuctl.operations.stage_checksums import Checksums
-from tpuctl.operations.stage_filters import Selection
-from tpuctl.operations.stage_large_push import Unchanging
-from tpuctl.operations.stage_plan import plan_push
-from tpuctl.operations.stage_walk import files
+from tpuctl.operations.stage import push as stage_push
+from tpuctl.operations.stage.checksums import Checksums
+from tpuctl.operations.stage.filters import Selection
+from tpuctl.operations.stage.large_push import Unchanging
+from tpuctl.operations.stage.plan import plan_push
+from tpuctl.operations.stage.walk import files
 
 
 @pytest.fixture

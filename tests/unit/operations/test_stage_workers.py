@@ -4,7 +4,7 @@ import pytest
 from memory_bucket import MemoryBucket
 
 from tpuctl.errors import NotFoundError
-from tpuctl.operations.stage_workers import Heard, placed
+from tpuctl.operations.stage.workers import Heard, placed
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects import ObjectStore
-from localsim.cloud.objects_listing import ListQuery
-from localsim.cloud.objects_model import (
+from localsim.cloud.objects.listing import ListQuery
+from localsim.cloud.objects.model import (
     NO_PRECONDITIONS,
     Hashes,
     NewObject,
@@ -13,6 +12,7 @@ from localsim.cloud.objects_model import (
     Preconditions,
     StorageError,
 )
+from localsim.cloud.objects.store import ObjectStore
 
 NOW_S = 1_786_400_000.0
 

@@ -5,17 +5,17 @@ import shutil
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects import ObjectKey, ObjectStore
-from localsim.cloud.objects_bodies import INLINE_BYTES
-from localsim.cloud.objects_model import (
+from localsim.cloud.objects.bodies import INLINE_BYTES
+from localsim.cloud.objects.model import (
     Hashes,
     NewObject,
     Preconditions,
     StorageError,
     check_object_name,
 )
-from localsim.cloud.objects_properties import merged
-from localsim.cloud.objects_uploads import SESSION_LIFE_S
+from localsim.cloud.objects.properties import merged
+from localsim.cloud.objects.store import ObjectKey, ObjectStore
+from localsim.cloud.objects.uploads import SESSION_LIFE_S
 
 NOW_S = 1_786_400_000.0
 BIG = b"x" * (INLINE_BYTES + 1)

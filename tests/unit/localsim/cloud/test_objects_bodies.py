@@ -7,12 +7,13 @@ from contextlib import closing
 
 import pytest
 
-from localsim.cloud import objects_bodies, objects_incoming
-from localsim.cloud.objects_bodies import BodyDirectory
-from localsim.cloud.objects_checksums import joined_crc32c
-from localsim.cloud.objects_database import ObjectDatabase
-from localsim.cloud.objects_incoming import INLINE_BYTES, Body
-from localsim.cloud.objects_model import Hashes, StorageError, encode_crc32c, extend_crc32c
+from localsim.cloud.objects import bodies as objects_bodies
+from localsim.cloud.objects import incoming as objects_incoming
+from localsim.cloud.objects.bodies import BodyDirectory
+from localsim.cloud.objects.checksums import joined_crc32c
+from localsim.cloud.objects.database import ObjectDatabase
+from localsim.cloud.objects.incoming import INLINE_BYTES, Body
+from localsim.cloud.objects.model import Hashes, StorageError, encode_crc32c, extend_crc32c
 
 BIG = os.urandom(INLINE_BYTES + 1)
 MANY = b"x" * (16 * 1024 + 1)

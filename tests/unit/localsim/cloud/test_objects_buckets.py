@@ -3,8 +3,8 @@
 import pytest
 from object_rig import NOW_S, refusal, refusal_code
 
-from localsim.cloud.objects_buckets import check_bucket_name
-from localsim.cloud.objects_model import Preconditions, StorageError
+from localsim.cloud.objects.buckets import check_bucket_name
+from localsim.cloud.objects.model import Preconditions, StorageError
 
 pytest_plugins = ("object_fixtures",)
 

@@ -4,17 +4,17 @@ import google_crc32c
 import pytest
 from object_rig import refusal, refusal_code
 
-from localsim.cloud.objects_bodies import INLINE_BYTES
-from localsim.cloud.objects_copies import ComposeSource
-from localsim.cloud.objects_listing import ListQuery
-from localsim.cloud.objects_model import (
+from localsim.cloud.objects.bodies import INLINE_BYTES
+from localsim.cloud.objects.copies import ComposeSource
+from localsim.cloud.objects.listing import ListQuery
+from localsim.cloud.objects.model import (
     NO_PRECONDITIONS,
     NewObject,
     ObjectKey,
     Preconditions,
     encode_crc32c,
 )
-from localsim.cloud.objects_rewrites import TOKEN_LIFE_S, UNIT_BYTES, RewriteRequest
+from localsim.cloud.objects.rewrites import TOKEN_LIFE_S, UNIT_BYTES, RewriteRequest
 
 pytest_plugins = ("object_fixtures",)
 

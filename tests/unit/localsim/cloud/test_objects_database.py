@@ -7,9 +7,9 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 
 from localsim.cloud.database import NewerSchemaError
-from localsim.cloud.objects_database import ObjectDatabase
-from localsim.cloud.objects_model import StorageError
-from localsim.cloud.objects_tables import SCHEMA_VERSION
+from localsim.cloud.objects.database import ObjectDatabase
+from localsim.cloud.objects.model import StorageError
+from localsim.cloud.objects.tables import SCHEMA_VERSION
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from object_rig import refusal
 
-from localsim.cloud.objects_glob import Glob
+from localsim.cloud.objects.glob import Glob
 
 NO_CLOSING = (
     "Glob pattern character class has no closing ']' for opening '[' at index {}."

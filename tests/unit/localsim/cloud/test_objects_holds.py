@@ -3,9 +3,9 @@
 import pytest
 from object_rig import NOW_S, refusal, refusal_code
 
-from localsim.cloud.objects_copies import ComposeSource
-from localsim.cloud.objects_listing import ListQuery
-from localsim.cloud.objects_model import NO_PRECONDITIONS, NewObject, ObjectKey
+from localsim.cloud.objects.copies import ComposeSource
+from localsim.cloud.objects.listing import ListQuery
+from localsim.cloud.objects.model import NO_PRECONDITIONS, NewObject, ObjectKey
 
 pytest_plugins = ("object_fixtures",)
 

@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud import objects_database
-from localsim.cloud.objects import ObjectKey, ObjectStore, has_no_objects
-from localsim.cloud.objects_model import NewObject
+from localsim.cloud.objects import database
+from localsim.cloud.objects.model import NewObject
+from localsim.cloud.objects.store import ObjectKey, ObjectStore, has_no_objects
 
 EARLIER = """
 CREATE TABLE tpu_nodes (name TEXT PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID;
@@ -105,7 +105,7 @@ def test_everything_is_there_and_generations_go_on(earlier, tmp_path):
 
 @pytest.mark.parametrize("step", ["copy_rows", "drop_rows"])
 def test_a_crash_before_or_after_the_copy_is_harmless(earlier, tmp_path, monkeypatch, step):
-    real = getattr(objects_database, step)
+    real = getattr(database, step)
 
     def crash(*connections):
         if step == "copy_rows":
@@ -113,7 +113,7 @@ def test_a_crash_before_or_after_the_copy_is_harmless(earlier, tmp_path, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(objects_database, step, crash)
+        patch.setattr(database, step, crash)
         with pytest.raises(KeyboardInterrupt):
             ObjectStore(tmp_path, Clock(manual_start_s=NOW_S), earlier=earlier)
     with opened(tmp_path, earlier) as store:

@@ -3,7 +3,7 @@
 import pytest
 from object_rig import refusal, refusal_code
 
-from localsim.cloud.objects_policies import held_permissions
+from localsim.cloud.objects.policies import held_permissions
 
 pytest_plugins = ("object_fixtures",)
 

@@ -5,9 +5,9 @@ from contextlib import closing
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects import ObjectKey, ObjectStore
-from localsim.cloud.objects_incoming import INLINE_BYTES
-from localsim.cloud.objects_model import Hashes, NewObject
+from localsim.cloud.objects.incoming import INLINE_BYTES
+from localsim.cloud.objects.model import Hashes, NewObject
+from localsim.cloud.objects.store import ObjectKey, ObjectStore
 
 KEY = ObjectKey("box", "whole")
 FIRST, SECOND, THIRD = b"a" * (INLINE_BYTES + 1), b"bb", b"c" * (INLINE_BYTES + 3)

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from object_rig import ObjectRig, refusal, refusal_code
 
-from localsim.cloud.objects_listing import ListQuery
-from localsim.cloud.objects_model import ObjectKey, Preconditions, StorageError
+from localsim.cloud.objects.listing import ListQuery
+from localsim.cloud.objects.model import ObjectKey, Preconditions, StorageError
 
 pytest_plugins = ("object_fixtures",)
 

@@ -6,8 +6,8 @@ import pytest
 
 from localsim.cloud import fault_texts
 from localsim.services import iam
-from localsim.services.storage_permissions import permissions_of
-from localsim.services.storage_routes import ROUTES
+from localsim.services.storage.permissions import permissions_of
+from localsim.services.storage.routes import ROUTES
 from localsim.services.tpu_methods import all_methods
 
 

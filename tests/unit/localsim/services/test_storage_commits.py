@@ -7,11 +7,11 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud import objects_database
-from localsim.cloud.objects import ObjectKey, ObjectStore
-from localsim.cloud.objects_incoming import INLINE_BYTES
-from localsim.cloud.objects_model import Hashes, NewObject, Preconditions, StorageError
-from localsim.services.storage_commits import Commits
+from localsim.cloud.objects import database as objects_database
+from localsim.cloud.objects.incoming import INLINE_BYTES
+from localsim.cloud.objects.model import Hashes, NewObject, Preconditions, StorageError
+from localsim.cloud.objects.store import ObjectKey, ObjectStore
+from localsim.services.storage.commits import Commits
 
 BIG = b"x" * (INLINE_BYTES + 1)
 

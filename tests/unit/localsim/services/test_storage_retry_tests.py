@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from localsim.cloud.objects_model import StorageError
+from localsim.cloud.objects.model import StorageError
 from localsim.cloud.storage_faults import Refusal
-from localsim.services.storage_retry_tests import MOST_TESTS, RetryTests
+from localsim.services.storage.retry_tests import MOST_TESTS, RetryTests
 
 GET = "storage.objects.get"
 

@@ -1,0 +1,53 @@
+"""CRC32C of bytes that are joined, from the checksums of the pieces: nothing is read again."""
+
+import base64
+from functools import cache, lru_cache
+
+from localsim.cloud.objects.model import encode_crc32c
+
+_POLYNOMIAL = 0x82F63B78
+"""Castagnoli, reflected: RFC 3720, B.4."""
+_ONE = 1 << 31
+
+
+def joined_crc32c(first: str, second: str, second_bytes: int) -> str:
+    """The checksum of one body followed by another of `second_bytes`, all spelled as in the API.
+
+    The checksum is the remainder of the bytes as a polynomial; bytes that follow multiply it by a
+    power of x, as in zlib's crc32_combine.
+    """
+    shifted = _product(_power_of_x(8 * second_bytes), _decoded(first))
+    return encode_crc32c(shifted ^ _decoded(second))
+
+
+def _decoded(crc32c: str) -> int:
+    return int.from_bytes(base64.b64decode(crc32c), "big")
+
+
+def _product(first: int, second: int) -> int:
+    """Two polynomials multiplied modulo the CRC's, the coefficient of x^0 in the highest bit."""
+    result = 0
+    while first:
+        if first & _ONE:
+            result ^= second
+        first = (first << 1) & 0xFFFFFFFF
+        second = (second >> 1) ^ (_POLYNOMIAL if second & 1 else 0)
+    return result
+
+
+@lru_cache(64)  # parts mostly have one size
+def _power_of_x(exponent: int) -> int:
+    result = _ONE
+    for bit in range(exponent.bit_length()):
+        if exponent >> bit & 1:
+            result = _product(result, _square_of_x(bit))
+    return result
+
+
+@cache
+def _square_of_x(times: int) -> int:
+    """x squared so many times."""
+    if not times:
+        return _ONE >> 1
+    root = _square_of_x(times - 1)
+    return _product(root, root)

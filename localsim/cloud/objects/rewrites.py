@@ -1,0 +1,144 @@
+"""Rewrites: copies that take several calls where Google has to write the bytes again.
+
+cloud.google.com/storage/docs/json_api/v1/objects/rewrite: one call is enough unless the location or
+the class changes; a token is good for a week, then the answer is 410. Here no call takes long, so
+the bytes are counted from call to call, and the copy is made by the last one.
+"""
+
+import dataclasses
+import json
+import secrets
+from typing import Any
+
+from localsim.clock import Clock
+from localsim.cloud.objects.copies import ObjectCopies, Store
+from localsim.cloud.objects.model import (
+    NO_PRECONDITIONS,
+    NewObject,
+    ObjectKey,
+    Preconditions,
+    StorageError,
+    StoredObject,
+    invalid,
+)
+from localsim.cloud.objects.retention import inherited_properties
+from localsim.cloud.objects.uploads import new_object_of
+
+TOKEN_LIFE_S = 7 * 24 * 3600
+UNIT_BYTES = 1024 * 1024
+DEFAULT_CALL_BYTES = 1024 * UNIT_BYTES
+"""How much a call writes that does not say how much; Google does not say either."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RewriteRequest:
+    """What to rewrite and how; `new.properties` count unless `keeps_metadata`."""
+
+    source: ObjectKey
+    source_preconditions: Preconditions
+    new: NewObject
+    keeps_metadata: bool = False
+    call_bytes: int | None = None
+    """maxBytesRewrittenPerCall."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rewrite:
+    """How far a rewrite has come: either a `token` to go on with, or the `result`."""
+
+    written_bytes: int
+    size_bytes: int
+    token: str | None = None
+    result: StoredObject | None = None
+
+
+class ObjectRewrites:
+    """The rewrites under way: a row each, so that they outlive the server."""
+
+    def __init__(self, store: Store, copies: ObjectCopies, clock: Clock) -> None:
+        self._store = store
+        self._copies = copies
+        self._clock = clock
+
+    def rewrite(self, request: RewriteRequest, token: str | None = None) -> Rewrite:
+        """Begin a rewrite, or go on with that of the token."""
+        size = request.call_bytes
+        if size is not None and (size <= 0 or size % UNIT_BYTES):
+            raise invalid("maxBytesRewrittenPerCall must be an integral multiple of 1 MiB.")
+        with self._store.database.change():
+            return self._begin(request) if token is None else self._continue(request, token)
+
+    def _begin(self, request: RewriteRequest) -> Rewrite:
+        found = self._store.find(request.source, request.source_preconditions)
+        new = request.new
+        if request.keeps_metadata:
+            new = dataclasses.replace(new, properties=inherited_properties(found))
+        step_bytes = request.call_bytes or DEFAULT_CALL_BYTES
+        if found.size_bytes <= step_bytes or not self._copies.stores_anew(found, new):
+            return self._finished(found, new)
+        new.preconditions.check(self._store.rows.live(new.bucket, new.name))
+        state = {
+            "source": [found.bucket, found.name, found.generation],
+            "new": dataclasses.asdict(new),
+            "call_bytes": request.call_bytes,
+            "written_bytes": step_bytes,
+            "result": None,
+        }
+        token = secrets.token_urlsafe(24)
+        self._execute("DELETE FROM storage_rewrites WHERE created_s < ?", self._oldest_s(lives=2))
+        self._execute(
+            "INSERT INTO storage_rewrites VALUES (?, ?, ?)",
+            token,
+            json.dumps(state),
+            self._clock.now(),
+        )
+        return Rewrite(step_bytes, found.size_bytes, token)
+
+    def _continue(self, request: RewriteRequest, token: str) -> Rewrite:
+        state = self._state(token)
+        source, new = ObjectKey(*state["source"]), new_object_of(dict(state["new"]))
+        asked = (request.source.bucket, request.source.name, request.new.bucket, request.new.name)
+        if asked != (source.bucket, source.name, new.bucket, new.name):
+            raise _not_a_token()
+        if request.call_bytes not in (None, state["call_bytes"]):
+            raise _not_a_token()
+        if state["result"] is not None:
+            result = self._store.find(ObjectKey(new.bucket, new.name, state["result"]))
+            return Rewrite(result.size_bytes, result.size_bytes, result=result)
+        found = self._store.find(source, NO_PRECONDITIONS)
+        state["written_bytes"] += state["call_bytes"] or DEFAULT_CALL_BYTES
+        if state["written_bytes"] < found.size_bytes:
+            rewrite = Rewrite(state["written_bytes"], found.size_bytes, token)
+        else:
+            rewrite = self._finished(found, new)
+            state["result"] = rewrite.result and rewrite.result.generation
+        self._execute(
+            "UPDATE storage_rewrites SET state = ? WHERE id = ?", json.dumps(state), token
+        )
+        return rewrite
+
+    def _finished(self, found: StoredObject, new: NewObject) -> Rewrite:
+        key = ObjectKey(found.bucket, found.name, found.generation)
+        result = self._copies.copy(key, NO_PRECONDITIONS, new)
+        return Rewrite(found.size_bytes, found.size_bytes, result=result)
+
+    def _state(self, token: str) -> dict[str, Any]:
+        row = self._store.database.connection.execute(
+            "SELECT state, created_s FROM storage_rewrites WHERE id = ?", (token,)
+        ).fetchone()
+        if row is None:
+            raise _not_a_token()
+        if row[1] < self._oldest_s(lives=1):
+            raise StorageError(410, "gone", "The rewriteToken has expired.")
+        state: dict[str, Any] = json.loads(row[0])
+        return state
+
+    def _oldest_s(self, lives: int) -> float:
+        return self._clock.now() - lives * TOKEN_LIFE_S
+
+    def _execute(self, statement: str, *values: object) -> None:
+        self._store.database.connection.execute(statement, values)
+
+
+def _not_a_token() -> StorageError:
+    return invalid("The rewriteToken is invalid.")

@@ -1,0 +1,231 @@
+"""Cloud Storage's rules for objects: what is there, what may change it, and what is refused.
+
+A body is durable before the transaction that checks the preconditions and publishes it, so a reader
+sees the old object or the new one, and a killed server forgets nothing that it acknowledged.
+Everything here runs on one thread, except `bodies.seal` and `IncomingBody.sync`, which block on the
+disk. A change made alone blocks as well; several share a transaction by `database.batch`.
+"""
+
+import dataclasses
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from localsim.clock import Clock
+from localsim.cloud.objects.bodies import BodyDirectory
+from localsim.cloud.objects.buckets import Buckets
+from localsim.cloud.objects.copies import ObjectCopies
+from localsim.cloud.objects.database import ObjectDatabase
+from localsim.cloud.objects.incoming import Body
+from localsim.cloud.objects.listing import Listing, ListQuery, list_page
+from localsim.cloud.objects.migration import holds_objects
+from localsim.cloud.objects.model import (
+    NO_PRECONDITIONS,
+    NewObject,
+    ObjectKey,
+    Preconditions,
+    Properties,
+    StorageError,
+    StoredObject,
+    check_object_name,
+)
+from localsim.cloud.objects.parts import MultipartUploads
+from localsim.cloud.objects.properties import changed
+from localsim.cloud.objects.reading import OpenObject
+from localsim.cloud.objects.retention import (
+    check_not_kept,
+    has_versions,
+    new_properties,
+    with_expiration,
+)
+from localsim.cloud.objects.rewrites import ObjectRewrites
+from localsim.cloud.objects.rows import ObjectRows
+from localsim.cloud.objects.tables import TABLES
+from localsim.cloud.objects.uploads import UploadSessions
+
+__all__ = ["ObjectKey", "ObjectStore", "has_no_objects"]
+
+_OPENING_TRIES = 5
+"""An object can be replaced between the look at its row and the opening of its file."""
+
+
+_DATABASE = "objects.sqlite"
+
+
+def has_no_objects(directory: Path, earlier: sqlite3.Connection) -> bool:
+    """Whether there is no store yet, neither in the directory nor in `earlier`."""
+    path = directory / _DATABASE
+    return not holds_objects(earlier) and not (path.exists() and path.stat().st_size)
+
+
+class ObjectStore:
+    """The objects of a simulated cloud, kept in a directory."""
+
+    def __init__(
+        self, directory: Path, clock: Clock, *, earlier: sqlite3.Connection | None = None
+    ) -> None:
+        """Open the store and sweep what a killed predecessor had not acknowledged.
+
+        `earlier` is a database that may still hold the rows of an older localsim: they are taken
+        over. Raises NewerSchemaError, sqlite3.Error or OSError.
+        """
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._clock = clock
+        self.database = ObjectDatabase(directory / _DATABASE, earlier)
+        self.bodies = BodyDirectory(directory, self.database)
+        self.rows = ObjectRows(self.database, self.bodies, clock)
+        self.parts = MultipartUploads(self.database, self.bodies, clock, self.place)
+        self.buckets = Buckets(self.database, clock, also_delete=self.parts.drop_all)
+        self.uploads = UploadSessions(self.database, self.bodies, clock)
+        self.copies = ObjectCopies(self)
+        self.rewrites = ObjectRewrites(self, self.copies, clock)
+        self.uploads.drop_expired()
+        self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
+
+    def ensure_bucket(self, project: str, name: str, properties: Properties) -> None:
+        """Create a bucket, unless there is one of that name."""
+        with self.database.change():
+            try:
+                self.buckets.get(name)
+            except StorageError:
+                self.buckets.create(project, name, properties)
+
+    def get(
+        self,
+        key: ObjectKey,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        reading: bool = False,
+    ) -> StoredObject:
+        """Find an object, or the noncurrent generation that the key names, or 404."""
+        with self.database.snapshot():
+            found = self.find(key, preconditions, reading=reading)
+            return with_expiration(self.buckets.get(key.bucket), found)
+
+    @contextmanager
+    def open(
+        self,
+        key: ObjectKey,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        reading: bool = True,
+    ) -> Iterator[OpenObject]:
+        """The object for the block, in which its bytes stay even if it is replaced or deleted."""
+        for _ in range(_OPENING_TRIES):
+            with self.database.snapshot():
+                stored = self.get(key, preconditions, reading=reading)
+                data = b"" if stored.body_files else self.rows.data(stored)
+            try:
+                held = self.bodies.hold(stored.body_files)
+            except FileNotFoundError:
+                continue
+            with held:
+                yield OpenObject(stored, data, self.bodies)
+            return
+        raise StorageError(503, "backendError", f"The bytes of {key.name!r} are gone.")
+
+    def list(self, bucket: str, query: ListQuery) -> Listing:
+        """One page of the bucket's objects in name order."""
+        with self.database.snapshot():
+            found = self.buckets.get(bucket)
+            page = list_page(self.database.connection, bucket, query)
+        if "retentionPolicy" in found.properties:
+            page.items = [with_expiration(found, stored) for stored in page.items]
+        return page
+
+    def publish(self, new: NewObject, body: Body, *, upload_id: str | None = None) -> StoredObject:
+        """Make the sealed body the live object, if the preconditions hold at this moment.
+
+        That of an upload session is incoming again if they do not, or the disk does not take it.
+        """
+        with self.database.change():
+            self.bodies.keep(body, returning=upload_id is not None)
+            stored = self.place(new, body)
+            if upload_id is not None:
+                self.uploads.finish(upload_id, stored)
+        return stored
+
+    def patch(
+        self, key: ObjectKey, change: Properties, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> StoredObject:
+        """Change the given fields of the metadata."""
+        return self._rewrite(key, change, preconditions, keep=True)
+
+    def update(
+        self, key: ObjectKey, properties: Properties, preconditions: Preconditions
+    ) -> StoredObject:
+        """Replace the metadata as a whole."""
+        return self._rewrite(key, properties, preconditions, keep=False)
+
+    def delete(self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
+        """Delete the live object, which may leave a noncurrent one, or the named generation."""
+        with self.database.change():
+            found = self.find(key, preconditions)
+            bucket = self.buckets.get(key.bucket)
+            check_not_kept(bucket, found, self._clock.now())
+            if key.generation is None:
+                self.rows.retire(found, keep=has_versions(bucket))
+            else:
+                self.rows.drop(found)
+
+    def count(self) -> int:
+        """How many live objects there are in all buckets."""
+        return self.rows.count()
+
+    def clear(self) -> None:
+        """Delete every object, upload and bucket at once."""
+        with self.database.change():
+            for table in TABLES:
+                self.database.connection.execute(f"DELETE FROM {table}")
+        self.bodies.sweep(kept=frozenset(), unfinished=frozenset())
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+    def _rewrite(
+        self, key: ObjectKey, change: Properties, preconditions: Preconditions, *, keep: bool
+    ) -> StoredObject:
+        with self.database.change():
+            found = self.find(key, preconditions)
+            now_s = self._clock.now()
+            result = dataclasses.replace(
+                found,
+                properties=changed(found.properties, change, keeping=keep, now_s=now_s),
+                metageneration=found.metageneration + 1,
+                updated_s=now_s,
+            )
+            self.rows.rewrite(result)
+            return with_expiration(self.buckets.get(key.bucket), result)
+
+    def find(
+        self,
+        key: ObjectKey,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        reading: bool = False,
+    ) -> StoredObject:
+        """An object as its row says, without what depends on its bucket."""
+        self.buckets.get(key.bucket)
+        found = self.rows.find(key)
+        if found is None:
+            raise StorageError(404, "notFound", f"No such object: {key.bucket}/{key.name}")
+        preconditions.check(found, reading=reading)
+        return found
+
+    def place(self, new: NewObject, body: Body, components: int | None = None) -> StoredObject:
+        """Within a change: make a kept body the live object, by the rules of its bucket."""
+        check_object_name(new.name)
+        bucket = self.buckets.get(new.bucket)
+        replaced = self.rows.live(new.bucket, new.name)
+        new.preconditions.check(replaced)
+        check_not_kept(bucket, replaced, self._clock.now())
+        stored = self.rows.replace(
+            replaced,
+            dataclasses.replace(new, properties=new_properties(bucket, new.properties)),
+            body,
+            keep_replaced=has_versions(bucket),
+            component_count=components,
+        )
+        return with_expiration(bucket, stored)

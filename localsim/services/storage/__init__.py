@@ -1,0 +1,1 @@
+"""Cloud Storage over HTTP: the JSON API, and what both of its APIs share."""

@@ -1,0 +1,67 @@
+"""Cloud Storage over HTTP: every request finds its method, and every refusal its envelope."""
+
+from collections.abc import Sequence
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from localsim.cloud.objects.model import not_implemented
+from localsim.cloud.objects.store import ObjectStore
+from localsim.services.storage.commits import Commits
+from localsim.services.storage.errors import error_response, missing, refusal
+from localsim.services.storage.faults import Faults
+from localsim.services.storage.fields import reply_fields
+from localsim.services.storage.inner_requests import unfolded
+from localsim.services.storage.requests import MAX_JSON_BYTES, Call, decoded, query_of
+from localsim.services.storage.retry_tests import routes as retry_test_routes
+from localsim.services.storage.routes import find
+from localsim.services.storage.service import Service, answered
+from localsim.services.storage.turns import Turns
+from localsim.services.storage_xml import dispatch as storage_xml
+from localsim.services.storage_xml.errors import error_response as xml_error_response
+
+
+def application(
+    objects: ObjectStore, middlewares: Sequence[Middleware] = (), faults: Faults | None = None
+) -> web.Application:
+    """The service as an aiohttp application; serve it on the thread that made the store.
+
+    Serve it with `auto_decompress=False`: what a compressed body means depends on the method.
+    Without `faults` only that goes wrong which clients ask for through `/retry_test`.
+    """
+    faults = faults or Faults()
+    service = Service(objects, Commits(objects.database), Turns(), faults)
+
+    async def dispatch(request: web.Request) -> web.StreamResponse:
+        try:
+            return await _answer(service, request)
+        except ConnectionError:  # the client has gone, nobody reads this
+            return web.Response(status=499)
+        except Exception as error:  # noqa: BLE001 (whoever asked is told)
+            is_xml = storage_xml.serves(request.raw_path.partition("?")[0])
+            worded = xml_error_response if is_xml else error_response
+            return worded(refusal(error))
+
+    # Uploads are streamed and have no limit; this one is for JSON bodies.
+    app = web.Application(middlewares=(unfolded, *middlewares), client_max_size=MAX_JSON_BYTES)
+    app.add_routes(retry_test_routes(faults.retry_tests))
+    app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
+    return app
+
+
+async def _answer(service: Service, request: web.Request) -> web.StreamResponse:
+    path, _, query_text = request.raw_path.partition("?")
+    if storage_xml.serves(path):
+        return await storage_xml.answer(service, request)
+    found = find(request.method, path)
+    if found is None:
+        raise not_implemented(f"{request.method} {path}")
+    route, segments = found
+    names = {name: decoded(text) for name, text in segments.items()}
+    for name, text in names.items():
+        if not text:
+            raise missing(name)
+    query = query_of(query_text)
+    fields = reply_fields(query.get("fields", ""), route.name)
+    call = Call(request, route.name, names, query, fields)
+    return await answered(service, call, route.handler)

@@ -1,0 +1,175 @@
+"""Batches: many calls of the JSON API in one request, each answered for itself.
+
+Every call goes in by the door that it would have come in by alone, so that guard, permissions and
+faults see it. Framing: cloud.google.com/storage/docs/batch.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from itertools import islice
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from localsim.cloud.objects.model import StorageError, invalid, not_implemented
+from localsim.services.storage.errors import error_response
+from localsim.services.storage.inner_requests import OVERRIDE, inner_request
+from localsim.services.storage.multipart import boundary_of
+from localsim.services.storage.requests import Call
+from localsim.services.storage.service import Service
+from localsim.services.storage_xml import dispatch as storage_xml
+
+MOST_CALLS = 100
+MOST_BYTES = 10 * 1024 * 1024
+PATH = "/batch/storage/v1"
+
+_REQUEST_LINE = re.compile(rb"([A-Z]+) (?:https?://[^/ ]+)?(/[^ ]*)(?: HTTP/1\.[01])?")
+_BLANK_LINE = re.compile(rb"\r?\n\r?\n")
+_OF_MEDIA = re.compile(r"/(?:resumable/)?(?:upload|download|batch)/")
+_Door = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One call of a batch."""
+
+    content_id: str | None
+    method: str
+    path: str
+    headers: CIMultiDict[str]
+    body: bytes
+
+
+async def batch(_service: Service, call: Call) -> web.StreamResponse:
+    """Answer the calls in their order; raises StorageError when they cannot be told apart."""
+    boundary = boundary_of(call.request.headers.get("Content-Type", ""))
+    parts = list(parts_of(await _body(call), boundary))
+    door = _door(call.request)
+    answers = []
+    for part in parts:
+        answers.append(_written(part, await _answer(call.request, part, door)))
+        await asyncio.sleep(0)  # a reader never waits: a hundred would keep everybody else waiting
+    mark = f"batch_{secrets.token_urlsafe(24)}"
+    lines = [f"--{mark}\r\n".encode() + answer for answer in answers]
+    body = b"".join([*lines, f"--{mark}--\r\n".encode()])
+    return web.Response(body=body, headers={"Content-Type": f"multipart/mixed; boundary={mark}"})
+
+
+def parts_of(body: bytes, boundary: bytes) -> Iterator[Part]:
+    """The calls in a multipart body with CRLF or LF line ends; raises StorageError 400."""
+    delimiter = re.compile(rb"(?:^|\r?\n)--" + re.escape(boundary) + rb"(--)?[ \t]*(?=\r?\n|$)")
+    marks = list(islice(delimiter.finditer(body), MOST_CALLS + 2))
+    if len(marks) > MOST_CALLS + 1:
+        raise invalid(f"The batch has more than {MOST_CALLS} calls.")
+    if len(marks) < 2 or not marks[-1][1]:  # noqa: PLR2004 (an opening one and the closing one)
+        raise invalid("Failed to parse batch request: its boundaries are missing.")
+    for here, following in zip(marks, marks[1:], strict=False):
+        yield _part(body[here.end() : following.start()])
+        if following[1]:
+            return
+
+
+def _part(text: bytes) -> Part:
+    outer, blank, inner = _split(text.lstrip(b"\r\n"))
+    head, _, body = _split(inner)
+    line, _, rest = head.partition(b"\n")
+    found = _REQUEST_LINE.fullmatch(line.strip())
+    if not blank or found is None:
+        raise invalid("Failed to parse batch request: a part is not an HTTP request.")
+    headers = _headers(rest)
+    length = headers.get("Content-Length", "")
+    if length.isdecimal():
+        body = body[: int(length[:20])]
+    content_id = _headers(outer).get("Content-ID")
+    return Part(content_id, found[1].decode(), found[2].decode("latin-1"), headers, body)
+
+
+def _split(text: bytes) -> tuple[bytes, bytes, bytes]:
+    """What is before the first empty line, and behind it."""
+    found = _BLANK_LINE.search(text)
+    if found is None:
+        return text, b"", b""
+    return text[: found.start()], found[0], text[found.end() :]
+
+
+def _headers(text: bytes) -> CIMultiDict[str]:
+    headers: CIMultiDict[str] = CIMultiDict()
+    for line in text.decode("latin-1").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            headers.add(name.strip(), value.strip())
+    return headers
+
+
+async def _body(call: Call) -> bytes:
+    gathered = bytearray()
+    async for data in call.chunks():
+        gathered += data
+        if len(gathered) > MOST_BYTES:
+            raise StorageError(413, "uploadTooLarge", f"A batch has at most {MOST_BYTES} bytes.")
+    return bytes(gathered)
+
+
+def _door(request: web.Request) -> _Door:
+    """What a request meets that comes alone."""
+    door: _Door = request.match_info.handler
+    for middleware in reversed(request.app.middlewares):
+        door = partial(middleware, handler=door)
+    return door
+
+
+async def _answer(outer: web.Request, part: Part, door: _Door) -> web.Response:
+    if _is_of_media(part.path):
+        return error_response(not_implemented("Sending or receiving media in a batch"))
+    response = await door(_request(outer, part))
+    if isinstance(response, web.Response):
+        return response
+    raise ConnectionResetError("the reply of a part has been sent")
+
+
+def _is_of_media(raw_path: str) -> bool:
+    """Whether it would send or receive media: its answer would go past the batch's."""
+    path, _, query = raw_path.partition("?")
+    asked = dict(parse_qsl(query, keep_blank_values=True)).get("alt")
+    return asked == "media" or bool(_OF_MEDIA.match(path)) or storage_xml.serves(path)
+
+
+def _request(outer: web.Request, part: Part) -> web.Request:
+    """The call as a request of its own: with the outer headers, where it has none itself."""
+    headers = CIMultiDict(
+        (name, value)
+        for name, value in outer.headers.items()
+        if not name.lower().startswith("content-") and name not in part.headers
+    )
+    headers.extend(part.headers)
+    headers.popall(OVERRIDE, None)  # it might ask for media in a body that nobody has looked at
+    return inner_request(outer, part.method, part.path, headers, part.body)
+
+
+def _written(part: Part, response: web.Response) -> bytes:
+    """One part of the reply: the whole answer to one call."""
+    body = response.body if isinstance(response.body, bytes) else b""
+    lines = ["Content-Type: application/http"]
+    if part.content_id is not None:
+        lines.append(f"Content-ID: {_answering(part.content_id)}")
+    status = HTTPStatus(response.status) if response.status in _STATUSES else None
+    lines += ["", f"HTTP/1.1 {response.status} {status.phrase if status else ''}"]
+    lines += [f"{name}: {value}" for name, value in response.headers.items()]
+    if "Content-Length" not in response.headers:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body + b"\r\n"
+
+
+_STATUSES = frozenset(HTTPStatus)
+
+
+def _answering(content_id: str) -> str:
+    """`<response-X>` to `<X>`."""
+    inner = content_id.strip().removeprefix("<").removesuffix(">")
+    return f"<response-{inner}>"

@@ -1,0 +1,72 @@
+"""What Cloud Storage asks a caller to be allowed, and how it refuses one who is not.
+
+By method: cloud.google.com/storage/docs/access-control/iam-json. That an upload over an existing
+object also asks for storage.objects.delete is left out: who may create here may delete.
+"""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from localsim.cloud.errors import CloudError, Code
+from localsim.cloud.objects.model import StorageError
+from localsim.services.storage.batch import PATH as BATCH
+from localsim.services.storage.errors import error_response
+from localsim.services.storage.routes import find
+from localsim.services.storage_xml import dispatch as storage_xml
+from localsim.services.storage_xml.errors import error_response as xml_error_response
+from localsim.services.wire_errors import HTTP_STATUS
+
+REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
+
+_ASKED: Mapping[str, Sequence[str]] = {
+    "storage.buckets.insert": ("storage.buckets.create",),
+    "storage.buckets.patch": ("storage.buckets.update",),
+    "storage.buckets.lockRetentionPolicy": ("storage.buckets.update",),
+    "storage.buckets.getStorageLayout": ("storage.objects.list",),
+    "storage.buckets.testIamPermissions": (),
+    "storage.objects.insert": ("storage.objects.create",),
+    "storage.objects.patch": ("storage.objects.update",),
+    "storage.objects.compose": ("storage.objects.get", "storage.objects.create"),
+    "storage.objects.copy": ("storage.objects.get", "storage.objects.create"),
+    "storage.objects.rewrite": ("storage.objects.get", "storage.objects.create"),
+    "storage.objects.move": ("storage.objects.move", "storage.objects.create"),
+}
+"""The methods that do not simply ask for the permission of their own name."""
+
+
+def is_batch(raw_path: str) -> bool:
+    """Whether the calls within are asked one by one, each by what it brings itself."""
+    return raw_path.partition("?")[0] == BATCH
+
+
+def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
+    """`storage.objects.get` and the like; nothing for what no method is, which says so itself."""
+    path, _, query = raw_path.partition("?")
+    if storage_xml.serves(path):
+        xml = storage_xml.find(verb, path, dict(parse_qsl(query, keep_blank_values=True)))
+        return () if xml is None else (xml.permission,)
+    found = find(verb, path)
+    if found is None:
+        return ()
+    name = found[0].name
+    return _ASKED.get(name, (name,))
+
+
+def denied(email: str, permission: str) -> CloudError:
+    """PERMISSION_DENIED, as this API words it."""
+    kind = "object" if permission.startswith("storage.objects.") else "bucket"
+    return CloudError(
+        Code.PERMISSION_DENIED,
+        f"{email} does not have {permission} access to the Google Cloud Storage {kind}. "
+        f"Permission '{permission}' denied on resource (or it may not exist).",
+    )
+
+
+def refusal(request: web.Request, error: CloudError) -> web.Response:
+    """The reply, in the envelope of the API that was called."""
+    status = HTTP_STATUS[error.code]
+    refused = StorageError(status, REASONS[status], error.message)
+    is_xml = storage_xml.serves(request.raw_path.partition("?")[0])
+    return xml_error_response(refused) if is_xml else error_response(refused)

@@ -1,0 +1,1 @@
+"""Copies between this machine, buckets and workers: planned, sent, verified."""

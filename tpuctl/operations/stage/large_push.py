@@ -1,0 +1,228 @@
+"""One large file, sent as parts that become one object: a part that is there is not sent again."""
+
+import contextlib
+import io
+import threading
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
+from typing import BinaryIO, cast
+
+from tpuctl.errors import (
+    IntegrityError,
+    LocalIOError,
+    NotFoundError,
+    PreconditionError,
+    TpuctlError,
+)
+from tpuctl.models.transfer import Identity, Plan, Transfer
+from tpuctl.operations.stage.checksums import blocks, check_unchanged, checksum, opened
+from tpuctl.operations.stage.parts import Range, part_key, parts_prefix, ranges
+from tpuctl.operations.stage.pool import Report, Unit, as_ours
+from tpuctl.store.bulk import MAX_COMPOSED, Bulk, Listed
+from tpuctl.store.crc32c_combine import combined
+
+_TRIES = 3
+"""How often parts that somebody removed are sent again."""
+
+
+class LargePush:
+    """The parts of one object; whoever sends the last one joins them."""
+
+    def __init__(self, path: str, one: Transfer, bulk: Bulk) -> None:
+        self._path = path
+        self._one = one
+        self._bulk = bulk
+        self._turn = threading.Lock()
+        self._ranges = list(ranges(one.size_bytes))
+        self._left = len(self._ranges)
+        self._has_failed = False
+        self._there: dict[str, Listed] | None = None
+        self._parts: dict[Range, Listed] = {}
+        self._mine: set[str] = set()
+
+    def units(self) -> Iterator[Unit]:
+        """A unit for each part."""
+        return (partial(self._unit, part) for part in self._ranges)
+
+    def _unit(self, part: Range, report: Report) -> None:
+        try:
+            if not self._has_failed:
+                self._parts[part] = self._sent(part, report)
+            with self._turn:
+                self._left -= 1
+                is_last = self._left == 0 and not self._has_failed
+            if is_last:
+                self._join(report)
+                report.finished(self._one)
+        except (TpuctlError, OSError) as error:
+            with self._turn:
+                is_first, self._has_failed = not self._has_failed, True
+            if is_first:
+                report.finished(self._one, as_ours(error))
+
+    def _sent(self, part: Range, report: Report) -> Listed:
+        identity = _seen(self._one)
+        start, end = part
+        with opened(self._path, identity) as descriptor:
+            value = checksum(descriptor, start, end)
+            check_unchanged(descriptor, identity, self._path)
+            key = self._key(part, value)
+            found = self._earlier().get(key)
+            if found is None:
+                pieces = counted(descriptor, part, self._path, report)
+                return self._written(
+                    key, part, value,
+                    partial(self._bulk.upload, key, pieces, end - start, value, generation=0),
+                )  # fmt: skip
+        if (found.size_bytes, found.crc32c) != (end - start, value):
+            raise IntegrityError(f"{self._bulk.url}/{key} is not what its name says")
+        report.progress(end - start)
+        return found
+
+    def _written(self, key: str, part: Range, value: int, write: Callable[[], int]) -> Listed:
+        start, end = part
+        try:
+            return Listed(key, end - start, write(), value, "")
+        except PreconditionError:
+            # Another process sends the same bytes: what it wrote is as good as ours.
+            found = self._bulk.head(key)
+            if found is None or (found.size_bytes, found.crc32c) != (end - start, value):
+                raise
+            return found
+
+    def _earlier(self) -> dict[str, Listed]:
+        with self._turn:
+            if self._there is None:
+                listed = self._bulk.list(parts_prefix(self._one.key))
+                self._there = {one.key: one for one in listed}
+            return self._there
+
+    def _join(self, report: Report) -> None:
+        for attempt in range(_TRIES):
+            check_path_unchanged(self._path, _seen(self._one))
+            try:
+                self._compose()
+                break
+            except (NotFoundError, PreconditionError) as error:
+                check_generation(self._bulk, self._one, error)
+                if attempt == _TRIES - 1:
+                    raise
+                # Somebody removed parts as leftovers: what is missing is sent once more.
+                self._there = None
+                for part in self._ranges:
+                    report.progress(part[0] - part[1])
+                    self._parts[part] = self._sent(part, report)
+        tidy(self._bulk, self._one.key, self._mine)
+
+    def _compose(self) -> None:
+        pieces = [(part, self._parts[part]) for part in self._ranges]
+        while len(pieces) > MAX_COMPOSED:
+            starts = range(0, len(pieces), MAX_COMPOSED)
+            pieces = [self._level(pieces[start : start + MAX_COMPOSED]) for start in starts]
+        sources = [piece for _, piece in pieces]
+        self._bulk.compose(self._one.key, sources, _value(sources), generation=self._one.generation)
+
+    def _level(self, group: Sequence[tuple[Range, Listed]]) -> tuple[Range, Listed]:
+        if len(group) == 1:
+            return group[0]
+        part = (group[0][0][0], group[-1][0][1])
+        sources = [piece for _, piece in group]
+        value = _value(sources)
+        key = self._key(part, value)
+        write = partial(self._bulk.compose, key, sources, value, generation=0)
+        return part, self._written(key, part, value, write)
+
+    def _key(self, part: Range, value: int) -> str:
+        key = part_key(self._one.key, part, value)
+        self._mine.add(key)
+        return key
+
+
+def tidy(bulk: Bulk, key: str, mine: Container[str] = ()) -> None:
+    """Remove parts that are older than the object, and `mine`; what cannot be stays for later.
+
+    One of `mine` is younger when a request that was given up, and sent again, arrived after all.
+    """
+    with contextlib.suppress(TpuctlError):
+        whole = bulk.head(key)
+        for part in list(bulk.list(parts_prefix(key))):
+            if part.key in mine or (whole is not None and part.updated <= whole.updated):
+                with contextlib.suppress(TpuctlError):
+                    bulk.delete(part.key, part.generation)
+
+
+def push_streamed(plan: Plan, one: Transfer, bulk: Bulk, report: Report) -> None:
+    """Send a large file in one piece, where parts would cost money or cannot be removed."""
+    with report.about(one):
+        path = plan.path(one.name)
+        with opened(path, _seen(one)) as descriptor, Unchanging(descriptor, _seen(one)) as file:
+            try:
+                bulk.upload_resumable(one.key, cast("BinaryIO", file), generation=one.generation)
+            except PreconditionError as error:
+                check_generation(bulk, one, error)
+                raise
+        report.progress(one.size_bytes)
+        report.finished(one)
+
+
+def check_generation(bulk: Bulk, one: Transfer, error: TpuctlError) -> None:
+    """Raise PreconditionError when the object is not the one that the plan saw."""
+    found = bulk.head(one.key)
+    if (found.generation if found else 0) != one.generation:
+        raise PreconditionError(
+            f"{bulk.url}/{one.key} was written by somebody else meanwhile"
+        ) from error
+
+
+def check_path_unchanged(path: str, identity: Identity) -> None:
+    """Raise IntegrityError when another file has the name now, or the file has other bytes."""
+    with opened(path, identity):
+        pass
+
+
+def counted(
+    descriptor: int, part: Range, path: str, report: Report
+) -> Callable[[], Iterator[bytes]]:
+    """The bytes of a range, anew at each call; what an earlier call counted is taken back."""
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        if sent:
+            report.progress(-sent)
+        sent = 0
+        try:
+            for block in blocks(descriptor, *part):
+                yield block
+                sent += len(block)
+                report.progress(len(block))
+        except OSError as error:
+            raise LocalIOError(f"cannot read {path}: {error.strerror}") from error
+        if sent != part[1] - part[0]:
+            raise IntegrityError(f"{path} changed while it was read")
+
+    return pieces
+
+
+class Unchanging(io.FileIO):
+    """A file that refuses to be read on once it has changed: half of each is nobody's file."""
+
+    def __init__(self, descriptor: int, identity: Identity) -> None:
+        super().__init__(descriptor, closefd=False)
+        self._identity = identity
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read; raises IntegrityError before anything mixed can be sent."""
+        data = super().read(-1 if size is None else size)
+        check_unchanged(self.fileno(), self._identity, "the file")
+        return data or b""
+
+
+def _value(pieces: Sequence[Listed]) -> int:
+    return combined((piece.crc32c or 0, piece.size_bytes) for piece in pieces)
+
+
+def _seen(one: Transfer) -> Identity:
+    if one.identity is None:
+        raise ValueError(f"{one.key}: the plan did not look at its file")
+    return one.identity
