@@ -22,6 +22,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if asked or config.option.file_or_dir else 2
 
 
+LONGEST = ("test_quickstart.py", "test_training.py", "test_tpu_gcloud.py", "test_storage_g")
+"""Whole runs, and command lines that take a second a call."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: the last one runs while the other worker has nothing to do."""
+    items.sort(key=lambda item: not item.path.name.startswith(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def manual_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """One simulator for the session, whose time stands still."""

@@ -146,6 +146,21 @@ def test_a_pull_deletes_what_only_the_directory_has(tpuctl, synced, tmp_path):
     ]  # fmt: skip
 
 
+def test_a_pull_of_a_whole_bucket_is_without_what_tpuctl_keeps_there(
+    tpuctl, local_bucket, tmp_path
+):
+    for name in ("mine", "tpuctl/staging/copy"):
+        local_bucket.blob(name).upload_from_string(b"x")
+    target = tmp_path / "target"
+    (target / "tpuctl").mkdir(parents=True)
+    (target / "tpuctl" / "of-the-user").write_text("x")
+    result = tpuctl("data", "pull", BUCKET, str(target), "--delete", "--yes", "-o", "json")
+    assert (result.json["objects_received"], result.json["objects_deleted"]) == (1, 0)
+    assert (target / "tpuctl" / "of-the-user").exists()
+    own = tpuctl("data", "pull", f"{BUCKET}/tpuctl", str(tmp_path / "own"), "-o", "json")
+    assert own.json["objects_received"] == 1
+
+
 def test_an_empty_source_empties_nothing(tpuctl, synced):
     result = tpuctl("data", "pull", f"{BUCKET}/sett", str(synced), "--delete", "--yes")
     assert result.code == 10

@@ -140,7 +140,7 @@ def counted(made, seen):
             over(seen)
         return found
     return call
-files.Unfinished.note = counted(files.Unfinished.note, done)
+stage_files.Unfinished.note = counted(stage_files.Unfinished.note, done)
 bulk.Bulk.upload = counted(bulk.Bulk.upload, done)
 from tpuctl.cli.app import main
 """
@@ -163,3 +163,17 @@ print(len(done), file=sys.stderr)
 sys.exit(code)
 """
 )
+
+
+def test_a_file_that_another_process_writes_is_locked(tpuctl, three_files, tmp_path):
+    tpuctl("data", "push", str(three_files / "a.txt"), f"{BUCKET}/x")
+    (row,) = tpuctl("data", "list", f"{BUCKET}/x", "-o", "json").json
+    with files.Target(str(tmp_path / "in")) as target:
+        other = files.Unfinished(target, "x", row["generation"])
+        result = tpuctl("data", "pull", f"{BUCKET}/x", str(tmp_path / "in" / "x"))
+        other.close()
+    assert result.code == 61
+    assert result.err.splitlines()[-2:] == [
+        f"error: another process is writing {tmp_path / 'in' / 'x'}",
+        "hint: when the other one is done, run the same command again",
+    ]

@@ -150,3 +150,12 @@ def test_what_a_push_refuses_is_named_and_the_rest_is_sent(tpuctl, three_files, 
     }
     listed = tpuctl("data", "list", "-o", "name").out.split()
     assert listed == ["set/a.txt", "set/deep/b.bin", "set/empty", "set/inside"]
+
+
+def test_a_file_that_cannot_be_read_is_local_io(tpuctl, three_files, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read anything
+    result = tpuctl("data", "push", str(three_files / "a.txt"), f"{BUCKET}/x")
+    assert (result.code, result.err) == (
+        60,
+        f"error: cannot read {three_files / 'a.txt'}: Permission denied\n",
+    )

@@ -79,6 +79,16 @@ def test_parts_that_cannot_be_removed_now_are_no_failure(tpuctl, small_pieces, m
     assert tpuctl("data", "pull", f"{BUCKET}/text", "-").out == "x" * 5000
 
 
+def test_parts_that_may_not_be_removed_are_one_warning(tpuctl, small_pieces, cloud):
+    cloud.control.add_fault("storage.objects.delete: return-403")
+    try:
+        result = tpuctl("data", "push", "-", f"{BUCKET}/text", stdin="x" * 1500)
+    finally:
+        cloud.control.clear_faults()
+    assert (result.code, result.err.count("warning: ")) == (0, 1)
+    assert "2 parts of finished uploads stay in gs://local-bucket/tpuctl/parts/" in result.err
+
+
 def test_an_object_that_is_there_is_replaced(tpuctl, small_pieces):
     for text in ("first" * 500, "second" * 500):
         assert tpuctl("data", "push", "-", f"{BUCKET}/text", stdin=text).code == 0

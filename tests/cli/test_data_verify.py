@@ -86,3 +86,15 @@ def test_what_cannot_be_compared_is_one_line_with_a_way_out(tpuctl, argv, code, 
     error, hint = result.err.splitlines()
     assert message in error
     assert hint.startswith("hint: ")
+
+
+def test_a_whole_bucket_is_compared_without_what_tpuctl_keeps_there(tpuctl, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "tpuctl").mkdir(parents=True)
+    (tree / "f").write_text("f")
+    (tree / "tpuctl" / "own").write_text("own")
+    tpuctl("data", "push", str(tree), BUCKET)
+    result = tpuctl("data", "verify", str(tree), BUCKET)
+    assert (result.code, result.err) == (0, "1 names: every size and checksum is the same\n")
+    assert "reading 1 objects" in tpuctl("data", "verify", BUCKET).err
+    assert tpuctl("data", "verify", str(tree / "tpuctl"), f"{BUCKET}/tpuctl").code == 0

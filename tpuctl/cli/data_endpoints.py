@@ -13,7 +13,7 @@ from tpuctl.cli.data_workers import Options
 from tpuctl.cli.progress import byte_bar
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import NotFoundError, PartialFailureError, TpuctlError, UsageError
-from tpuctl.models.transfer import Finished, Plan, Progress, Scope
+from tpuctl.models.transfer import Finished, Notice, Plan, Progress, Scope
 from tpuctl.operations.stage.endpoints import (
     Endpoint,
     InBucket,
@@ -25,6 +25,7 @@ from tpuctl.operations.stage.endpoints import (
     parse,
 )
 from tpuctl.operations.stage.filters import Selection, selection
+from tpuctl.operations.stage.leftovers import Leftovers
 from tpuctl.operations.stage.plan import plan_push
 from tpuctl.operations.stage.push import push as send
 from tpuctl.operations.stage.streams import pull_stream, push_stream, stored
@@ -187,6 +188,8 @@ def _sent(runtime: Runtime, plan: Plan, bulk: Bulk) -> set[str]:
             match event:
                 case Progress(size_bytes):
                     watch.advance(size_bytes)
+                case Notice(text):
+                    runtime.output.warn(text)
                 case Finished(subject, error):
                     watch.finished()
                     if error is not None:
@@ -202,7 +205,11 @@ def _sent(runtime: Runtime, plan: Plan, bulk: Bulk) -> set[str]:
 
 def _stream_in(runtime: Runtime, bulk: Bulk, key: str) -> Listed:
     source = bytes_from(runtime.stdin)
-    return push_stream(source, bulk, key, lambda _count: None)
+    leftovers = Leftovers(bulk)
+    found = push_stream(source, bulk, key, leftovers, lambda _count: None)
+    for notice in leftovers.notices():
+        runtime.output.warn(notice.text)
+    return found
 
 
 def _stream_out(runtime: Runtime, bulk: Bulk, key: str) -> None:

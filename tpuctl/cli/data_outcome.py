@@ -13,13 +13,14 @@ from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import (
     CredentialsError,
     LocalIOError,
+    LockedError,
     PartialFailureError,
     PermissionDeniedError,
     RefusedError,
     TpuctlError,
     TransientError,
 )
-from tpuctl.models.transfer import Deletion, Event, Finished, Plan, Progress, Transfer
+from tpuctl.models.transfer import Deletion, Event, Finished, Notice, Plan, Progress, Transfer
 
 PLANNED = {
     "key": lambda row: row[1].key,
@@ -36,6 +37,7 @@ _GENERAL: dict[type[TpuctlError], str] = {
     PermissionDeniedError: "whoever owns the bucket grants it: roles/storage.objectUser",
     CredentialsError: "run: gcloud auth application-default login",
     TransientError: AGAIN,
+    LockedError: "when the other one is done, run the same command again",
 }
 """What is not the matter of one object, and what to do: the outcome when nothing was copied."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -82,7 +84,7 @@ def carry_out(
     row = {
         f"objects_{done}": counts["objects"],
         f"bytes_{done}": counts["bytes"],
-        "objects_skipped": len(plan.transfers) - len(plan.to_send),
+        "objects_skipped": len(plan.transfers) - len(plan.to_send) + counts["skipped"],
     }
     if remove is not None:
         row["objects_deleted"] = counts["deleted"]
@@ -114,10 +116,12 @@ def _copied(runtime: Runtime, plan: Plan, copy: Steps, counts: Counter[str]) -> 
             if isinstance(event, Progress):
                 watch.advance(event.size_bytes)
                 continue
+            if isinstance(event, Notice):
+                runtime.output.warn(event.text)
+                continue
             watch.finished()
             if event.error is None:
-                counts["objects"] += 1
-                counts["bytes"] += event.subject.size_bytes
+                _count(event, counts)
                 without_room = 0
                 continue
             errors.append(_warned(runtime, event))
@@ -125,6 +129,14 @@ def _copied(runtime: Runtime, plan: Plan, copy: Steps, counts: Counter[str]) -> 
             if without_room == _FULL_IN_A_ROW:
                 break
     return errors
+
+
+def _count(event: Finished, counts: Counter[str]) -> None:
+    if event.was_there:
+        counts["skipped"] += 1
+        return
+    counts["objects"] += 1
+    counts["bytes"] += event.subject.size_bytes
 
 
 def _removed(runtime: Runtime, remove: Steps, counts: Counter[str]) -> list[TpuctlError]:
@@ -149,12 +161,13 @@ def _warned(runtime: Runtime, event: Finished) -> TpuctlError:
 def _failed(plan: Plan, errors: list[TpuctlError], counts: Counter[str]) -> None:
     if not errors:
         return
-    if not counts["deleted"] and counts["objects"] + len(errors) < len(plan.to_send):
+    arrived = counts["objects"] + counts["skipped"]
+    if not counts["deleted"] and arrived + len(errors) < len(plan.to_send):
         hint = "make room, then run the same command again to copy the rest"
         raise LocalIOError(str(errors[-1]), hint=hint)
     kinds = {type(error) for error in errors}
     kind = kinds.pop()
-    if not counts["objects"] and not kinds and kind in _GENERAL and not plan.refusals:
+    if not arrived and not kinds and kind in _GENERAL and not plan.refusals:
         raise kind(str(errors[0]), hint=errors[0].hint or _GENERAL[kind])
     total = len(plan.to_send) if not counts["deleted"] else len(plan.deletions)
     raise PartialFailureError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from tpuctl.cli import data_workers
@@ -76,18 +77,25 @@ def _compared(
     if isinstance(here, OnWorkers):
         turned, count = _compared(runtime, there, here, is_sharded=is_sharded)
         return [_turned(one) for one in turned], count
-    source = _side(runtime, here)
+    scope = _scope(here, there)
+    source = scope(_side(runtime, here))
     if not isinstance(there, OnWorkers):
-        target = _side(runtime, there)
+        target = scope(_side(runtime, there))
         return list(stage_verify.compared(source, target)), len(source)
     reached = data_workers.reach(runtime, there)
     remote = ssh.listed(reached, there.path, "crc32c")
     findings: list[Finding] = []
     for worker in reached.workers:
         part = _part(source, worker, reached) if is_sharded else source
-        held = stage_verify.on_worker(remote[worker.worker_id])
+        held = scope(stage_verify.on_worker(remote[worker.worker_id]))
         findings += stage_verify.compared(part, held, worker_id=worker.worker_id)
     return findings, len(source)
+
+
+def _scope(*ends: Endpoint) -> Callable[[Side], Side]:
+    """What of each side takes part."""
+    is_whole_bucket = any(isinstance(end, InBucket) and not end.name for end in ends)
+    return stage_verify.without_own if is_whole_bucket else lambda side: side
 
 
 def _side(runtime: Runtime, end: Endpoint) -> Side:

@@ -106,6 +106,14 @@ class Finished(NamedTuple):
 
     subject: Transfer | Deletion
     error: TpuctlError | None = None
+    was_there: bool = False
+    """Somebody else brought the same bytes meanwhile."""
 
 
-Event = Progress | Finished
+class Notice(NamedTuple):
+    """What one should know of a copy that is all right."""
+
+    text: str
+
+
+Event = Progress | Finished | Notice

@@ -61,7 +61,7 @@ class LargePull:
                 self._left -= len(parts)
                 is_last = self._left == 0 and not self._has_failed
             if is_last:
-                self._finish()
+                self._finish(report)
                 report.finished(self._one)
         except (TpuctlError, OSError) as error:
             with self._turn:
@@ -93,23 +93,35 @@ class LargePull:
             else:
                 missing.append(part)
         for run in _runs(missing):
-            incoming = _Incoming(file, run, report)
-            fetch(self._bulk, self._one, (run[0][0], run[-1][1]), incoming.write)
-            self._values |= incoming.values
+            self._fetch_run(file, run, report)
+
+    def _fetch_run(self, file: Unfinished, run: list[Range], report: Report) -> None:
+        incoming = _Incoming(file, run, report)
+        fetch(self._bulk, self._one, (run[0][0], run[-1][1]), incoming.write)
+        self._values |= incoming.values
 
     def _is_there(self, file: Unfinished, part: Range) -> bool:
         noted = self._noted.get(part)
         return noted is not None and checksum(file.descriptor, *part) == noted
 
-    def _finish(self) -> None:
+    def _finish(self, report: Report) -> None:
         file = self._opened()
-        pieces = ((self._values[part], part[1] - part[0]) for part in self._ranges)
-        if combined(pieces) != self._one.crc32c:
-            file.discard()
-            raise not_what_is_stored(self._one)
+        # Only the whole has a checksum: which range was damaged shows when it comes as it should.
+        again = iter(streams(self._one.size_bytes))
+        while not self._is_right():
+            run = next(again, None)
+            if run is None:
+                file.discard()
+                raise not_what_is_stored(self._one)
+            report.progress(run[0][0] - run[-1][1])
+            self._fetch_run(file, run, report)
         file.cut(self._one.size_bytes)
         file.become()
         self.close()
+
+    def _is_right(self) -> bool:
+        pieces = ((self._values[part], part[1] - part[0]) for part in self._ranges)
+        return combined(pieces) == self._one.crc32c
 
 
 class _Incoming:

@@ -1,9 +1,8 @@
 """One large file, sent as parts that become one object: a part that is there is not sent again."""
 
-import contextlib
 import io
 import threading
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import BinaryIO, cast
 
@@ -16,6 +15,7 @@ from tpuctl.errors import (
 )
 from tpuctl.models.transfer import Identity, Plan, Transfer
 from tpuctl.operations.stage.checksums import blocks, check_unchanged, checksum, opened
+from tpuctl.operations.stage.leftovers import Leftovers, of_object
 from tpuctl.operations.stage.parts import Range, part_key, parts_prefix, ranges
 from tpuctl.operations.stage.pool import Report, Unit, as_ours
 from tpuctl.store.bulk import MAX_COMPOSED, Bulk, Listed
@@ -28,10 +28,11 @@ _TRIES = 3
 class LargePush:
     """The parts of one object; whoever sends the last one joins them."""
 
-    def __init__(self, path: str, one: Transfer, bulk: Bulk) -> None:
+    def __init__(self, path: str, one: Transfer, bulk: Bulk, leftovers: Leftovers) -> None:
         self._path = path
         self._one = one
         self._bulk = bulk
+        self._leftovers = leftovers
         self._turn = threading.Lock()
         self._ranges = list(ranges(one.size_bytes))
         self._left = len(self._ranges)
@@ -52,13 +53,14 @@ class LargePush:
                 self._left -= 1
                 is_last = self._left == 0 and not self._has_failed
             if is_last:
-                self._join(report)
-                report.finished(self._one)
+                was_there = self._join(report)
+                report.finished(self._one, was_there=was_there)
         except (TpuctlError, OSError) as error:
             with self._turn:
                 is_first, self._has_failed = not self._has_failed, True
             if is_first:
-                report.finished(self._one, as_ours(error))
+                told = of_object(as_ours(error), parts_prefix(self._one.key), self._one.key)
+                report.finished(self._one, told)
 
     def _sent(self, part: Range, report: Report) -> Listed:
         identity = _seen(self._one)
@@ -75,7 +77,7 @@ class LargePush:
                     partial(self._bulk.upload, key, pieces, end - start, value, generation=0),
                 )  # fmt: skip
         if (found.size_bytes, found.crc32c) != (end - start, value):
-            raise IntegrityError(f"{self._bulk.url}/{key} is not what its name says")
+            raise IntegrityError(f"{self._bulk.url}/{key}: a part is not what its name says")
         report.progress(end - start)
         return found
 
@@ -97,14 +99,18 @@ class LargePush:
                 self._there = {one.key: one for one in listed}
             return self._there
 
-    def _join(self, report: Report) -> None:
+    def _join(self, report: Report) -> bool:
+        """Make the object; whether somebody else had made the same meanwhile."""
+        was_there = False
         for attempt in range(_TRIES):
             check_path_unchanged(self._path, _seen(self._one))
             try:
                 self._compose()
                 break
             except (NotFoundError, PreconditionError) as error:
-                check_generation(self._bulk, self._one, error)
+                whole = _value([self._parts[part] for part in self._ranges])
+                if was_there := is_there(self._bulk, self._one, whole, error):
+                    break
                 if attempt == _TRIES - 1:
                     raise
                 # Somebody removed parts as leftovers: what is missing is sent once more.
@@ -112,7 +118,8 @@ class LargePush:
                 for part in self._ranges:
                     report.progress(part[0] - part[1])
                     self._parts[part] = self._sent(part, report)
-        tidy(self._bulk, self._one.key, self._mine)
+        self._leftovers.tidy(self._one.key, self._mine)
+        return was_there
 
     def _compose(self) -> None:
         pieces = [(part, self._parts[part]) for part in self._ranges]
@@ -138,40 +145,40 @@ class LargePush:
         return key
 
 
-def tidy(bulk: Bulk, key: str, mine: Container[str] = ()) -> None:
-    """Remove parts that are older than the object, and `mine`; what cannot be stays for later.
-
-    One of `mine` is younger when a request that was given up, and sent again, arrived after all.
-    """
-    with contextlib.suppress(TpuctlError):
-        whole = bulk.head(key)
-        for part in list(bulk.list(parts_prefix(key))):
-            if part.key in mine or (whole is not None and part.updated <= whole.updated):
-                with contextlib.suppress(TpuctlError):
-                    bulk.delete(part.key, part.generation)
-
-
 def push_streamed(plan: Plan, one: Transfer, bulk: Bulk, report: Report) -> None:
     """Send a large file in one piece, where parts would cost money or cannot be removed."""
     with report.about(one):
         path = plan.path(one.name)
         with opened(path, _seen(one)) as descriptor, Unchanging(descriptor, _seen(one)) as file:
+            was_there = False
             try:
                 bulk.upload_resumable(one.key, cast("BinaryIO", file), generation=one.generation)
             except PreconditionError as error:
-                check_generation(bulk, one, error)
-                raise
+                check_meanwhile(bulk, one, checksum(descriptor, 0, one.size_bytes), error)
+                was_there = True
         report.progress(one.size_bytes)
-        report.finished(one)
+        report.finished(one, was_there=was_there)
 
 
-def check_generation(bulk: Bulk, one: Transfer, error: TpuctlError) -> None:
-    """Raise PreconditionError when the object is not the one that the plan saw."""
+def check_meanwhile(bulk: Bulk, one: Transfer, value: int, error: TpuctlError) -> None:
+    """Raise the error, unless somebody else wrote what was to be written (CRC32C `value`)."""
+    if not is_there(bulk, one, value, error):
+        raise error
+
+
+def is_there(bulk: Bulk, one: Transfer, value: int, error: TpuctlError) -> bool:
+    """Whether somebody else wrote the same bytes since the plan; False when nobody wrote.
+
+    Raises PreconditionError when they wrote other bytes, or removed the object.
+    """
     found = bulk.head(one.key)
-    if (found.generation if found else 0) != one.generation:
+    if (found.generation if found else 0) == one.generation:
+        return False
+    if found is None or (found.size_bytes, found.crc32c) != (one.size_bytes, value):
         raise PreconditionError(
             f"{bulk.url}/{one.key} was written by somebody else meanwhile"
         ) from error
+    return True
 
 
 def check_path_unchanged(path: str, identity: Identity) -> None:

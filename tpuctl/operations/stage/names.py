@@ -11,7 +11,7 @@ from tpuctl.models.transfer import Refusal
 UNFINISHED = ".tpuctl-part-"
 """How the names of files begin that are not whole yet."""
 OWN = "tpuctl/"
-"""What tpuctl keeps for itself in a bucket: nothing of it is ever deleted by a sync."""
+"""What tpuctl keeps for itself in a bucket: no sync deletes it, no copy of the bucket has it."""
 PARTS = f"{OWN}parts/"
 """Objects that are not whole yet."""
 MAX_KEY_BYTES = 1024
@@ -56,9 +56,14 @@ def why_no_key(key: str) -> str | None:
     return None
 
 
-def is_data(key: str, size_bytes: int) -> bool:
-    """Neither a part of an unfinished object nor the empty one that consoles put for a folder."""
-    return not key.startswith(PARTS) and (size_bytes > 0 or not key.endswith("/"))
+def is_data(key: str, size_bytes: int, prefix: str) -> bool:
+    """Whether an object is one of those that a prefix means.
+
+    Not a part of an unfinished one, nor the empty one that consoles put for a folder; nor what
+    tpuctl keeps for itself, unless the prefix says so.
+    """
+    own = PARTS if prefix.startswith(OWN) else OWN
+    return not key.startswith(own) and (size_bytes > 0 or not key.endswith("/"))
 
 
 def why_no_file(name: str) -> str | None:

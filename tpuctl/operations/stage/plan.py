@@ -34,6 +34,8 @@ def plan_push(source: str, bulk: Bulk, prefix: str, checksums: Checksums, scope:
     if why := why_no_key(key):
         return Plan(plan.root, (), (Refusal(source, why),))
     plan.add(key, (os.path.basename(root), os.path.basename(root), identity), bulk.head(key))
+    if plan.plan.refusals:
+        raise LocalIOError(f"cannot read {source}: {plan.plan.refusals[0].why}")
     return plan.plan
 
 

@@ -34,7 +34,7 @@ def _pull_of_folder(bulk: Bulk, prefix: str, plan: "_Target") -> Plan:
     entries: dict[str, Listed] = {}
     is_empty = True
     for entry in bulk.list(prefix):
-        if not names.is_data(entry.key, entry.size_bytes):
+        if not names.is_data(entry.key, entry.size_bytes, prefix):
             continue
         is_empty = False
         name = entry.key[len(prefix) :]
@@ -44,7 +44,7 @@ def _pull_of_folder(bulk: Bulk, prefix: str, plan: "_Target") -> Plan:
         raise NotFoundError(f"nothing is under {bulk.url}/{prefix}", hint="run: tpuctl data list")
     plan.look(entries)
     if plan.scope.delete:
-        plan.delete_what_is_not_in(entries, chosen)
+        plan.delete_what_is_not_in(entries, chosen, keep="" if prefix else names.OWN)
     return plan.plan
 
 
@@ -74,8 +74,13 @@ class _Target:
             if why:
                 self._refusals.append(Refusal(entry.key, why))
 
-    def delete_what_is_not_in(self, entries: dict[str, Listed], chosen: Selection) -> None:
-        """Plan the removal of regular files that have no object; raises when one cannot look."""
+    def delete_what_is_not_in(
+        self, entries: dict[str, Listed], chosen: Selection, *, keep: str
+    ) -> None:
+        """Plan the removal of regular files that have no object; raises when one cannot look.
+
+        Files whose names begin with `keep` stay (""; none): nobody looked for their objects.
+        """
         if not os.path.isdir(self.root):
             return
         for one in files(self.root, chosen, follow=False):
@@ -83,6 +88,8 @@ class _Target:
                 continue  # no regular file: none of ours
             name, _, identity = one
             if name in entries or name == IGNORE_FILE or identity[:2] in self._met:
+                continue
+            if keep and name.startswith(keep):
                 continue
             path = os.path.join(self.root, name)
             self._deletions.append(Deletion(path, name, identity.size_bytes, identity=identity))

@@ -30,9 +30,15 @@ class Report:
             raise Stopped
         self.events.put(Progress(size_bytes))
 
-    def finished(self, subject: Transfer | Deletion, error: TpuctlError | None = None) -> None:
+    def finished(
+        self,
+        subject: Transfer | Deletion,
+        error: TpuctlError | None = None,
+        *,
+        was_there: bool = False,
+    ) -> None:
         """A transfer or deletion is over."""
-        self.events.put(Finished(subject, error))
+        self.events.put(Finished(subject, error, was_there))
 
     @contextlib.contextmanager
     def about(self, subject: Transfer | Deletion) -> Iterator[None]:

@@ -18,6 +18,7 @@ from tpuctl.errors import (
     TpuctlError,
 )
 from tpuctl.operations.stage import parts as stage_parts
+from tpuctl.operations.stage.leftovers import Leftovers, of_object
 from tpuctl.operations.stage.names import PARTS
 from tpuctl.store.bulk import MAX_COMPOSED, Bulk, Listed
 from tpuctl.store.crc32c_combine import combined
@@ -27,7 +28,13 @@ PARTS_AT_ONCE = 4
 BLOCK_BYTES = 1024 * 1024
 
 
-def push_stream(source: BinaryIO, bulk: Bulk, key: str, advance: Callable[[int], None]) -> Listed:
+def push_stream(
+    source: BinaryIO,
+    bulk: Bulk,
+    key: str,
+    leftovers: Leftovers,
+    advance: Callable[[int], None],
+) -> Listed:
     """Write all that a stream yields, as one object that appears whole or not at all.
 
     Replaces the generation that is there at the beginning. Raises PreconditionError when another
@@ -40,7 +47,7 @@ def push_stream(source: BinaryIO, bulk: Bulk, key: str, advance: Callable[[int],
         _put(bulk, key, first, generation)
         advance(len(first))
     elif stage_parts.are_free(bulk):
-        _in_parts(source, first, bulk, key, generation, advance)
+        _in_parts(source, first, leftovers, key, generation, advance)
     else:
         _spooled(source, first, bulk, key, generation, advance)
     found = bulk.head(key)
@@ -100,12 +107,13 @@ def stored(bulk: Bulk, key: str) -> Listed:
 def _in_parts(
     source: BinaryIO,
     first: bytes,
-    bulk: Bulk,
+    leftovers: Leftovers,
     key: str,
     generation: int,
     advance: Callable[[int], None],
 ) -> None:
     """Parts as they fill, a few at once; composed at the end, and deleted whatever happens."""
+    bulk = leftovers.bulk
     prefix = f"{PARTS}stream-{uuid.uuid4().hex}/"
     written: list[Listed] = []
     try:
@@ -119,11 +127,12 @@ def _in_parts(
             written += [each.result() for each in running]
         made = list(written)
         _compose(bulk, key, made, generation, prefix)
+    except TpuctlError as error:
+        raise of_object(error, prefix, key) from error.__cause__
     finally:
         with suppress(TpuctlError):  # rubbish, and named so: a later push removes it
             for one in bulk.list(prefix):
-                with suppress(TpuctlError):
-                    bulk.delete(one.key, one.generation)
+                leftovers.remove(one)
 
 
 def _compose(bulk: Bulk, key: str, parts: Sequence[Listed], generation: int, prefix: str) -> None:

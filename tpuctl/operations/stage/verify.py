@@ -14,7 +14,7 @@ from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError
 from tpuctl.models.transfer import Identity, Refusal
 from tpuctl.operations.stage.checksums import Checksums
 from tpuctl.operations.stage.filters import Selection, selection
-from tpuctl.operations.stage.names import folder, is_data
+from tpuctl.operations.stage.names import OWN, folder, is_data
 from tpuctl.operations.stage.pool import Report, Unit, carry_out
 from tpuctl.operations.stage.ssh import Remote
 from tpuctl.operations.stage.walk import files
@@ -103,6 +103,11 @@ def in_bucket(bulk: Bulk, name: str) -> Side:
     return {path: Held(one.size_bytes, one.crc32c) for path, one in objects(bulk, name).items()}
 
 
+def without_own(side: Side) -> Side:
+    """What a whole bucket is compared with: as there, nothing of tpuctl's own."""
+    return {name: held for name, held in side.items() if not name.startswith(OWN)}
+
+
 def on_worker(remote: list[Remote]) -> Side:
     """What a worker said it has, with CRC-32C."""
     return {one.path: Held(one.size_bytes, decoded(one.checksum)) for one in remote}
@@ -114,7 +119,7 @@ def objects(bulk: Bulk, name: str) -> dict[str, Listed]:
     if single is not None:
         return {"": single}
     prefix = folder(name)
-    data = (one for one in bulk.list(prefix) if is_data(one.key, one.size_bytes))
+    data = (one for one in bulk.list(prefix) if is_data(one.key, one.size_bytes, prefix))
     found = {one.key[len(prefix) :]: one for one in data}
     if not found:
         raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")

@@ -64,7 +64,7 @@ def placed(bulk: Bulk, name: str, target: str) -> tuple[str, list[Placed]]:
         root, path = single_target(target, PurePosixPath(name).name)
         return root, [Placed(single, path)]
     prefix = folder(name)
-    data = (each for each in bulk.list(prefix) if is_data(each.key, each.size_bytes))
+    data = (each for each in bulk.list(prefix) if is_data(each.key, each.size_bytes, prefix))
     entries = [Placed(each, each.key[len(prefix) :]) for each in data]
     if not entries:
         raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")
