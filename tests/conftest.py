@@ -17,9 +17,9 @@ def pytest_configure() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two at a time; what measures, and what is asked for by name, runs alone."""
+    """Three at a time, since they wait for processes; what measures, and what is asked for by name, runs alone."""
     asked = config.option.markexpr not in ("", "not benchmark and not soak")
-    return 0 if asked or config.option.file_or_dir else 2
+    return 0 if asked or config.option.file_or_dir else 3
 
 
 LONGEST = ("test_quickstart.py", "test_training.py", "test_tpu_gcloud.py", "test_storage_g")

@@ -72,5 +72,15 @@ def summary(figures: Mapping[str, object]) -> dict[str, object]:
 
 def resident(pid: int) -> float:
     """Resident MiB of a process, as Linux tells."""
+    return _of_status(pid, "VmRSS:")
+
+
+def peak_resident(pid: int) -> float:
+    """Resident MiB at most so far; 0 of a process that has ended."""
+    return _of_status(pid, "VmHWM:")
+
+
+def _of_status(pid: int, name: str) -> float:
     status = Path(f"/proc/{pid}/status").read_text("ascii")
-    return next(int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line) / 1024
+    found = (line.split()[1] for line in status.splitlines() if line.startswith(name))
+    return int(next(found, 0)) / 1024

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from measure import keep
+from measure import keep, peak_resident
 from storage_servers import BUCKET, NO_WORKERS, found
 
 from tpuctl.operations import local
@@ -43,7 +43,7 @@ class Runs:
                 (os.POSIX_SPAWN_OPEN, 2, environ["ERRORS"], os.O_WRONLY | os.O_CREAT, 0o600),
             ],
         )
-        peak_mib = peak_resident(process)
+        peak_mib = peak_until_the_end(process)
         _, status, used = os.wait4(process, 0)
         took_s = time.perf_counter() - began
         assert os.waitstatus_to_exitcode(status) == 0, (argv, Path(environ["ERRORS"]).read_text())
@@ -52,14 +52,12 @@ class Runs:
         self.peak_mib.append(peak_mib)
 
 
-def peak_resident(process):
+def peak_until_the_end(process):
     """MiB at most until the process ends; wait4 would tell of whoever started it as well."""
     peak_mib, ended = 0.0, os.pidfd_open(process)
     try:
         while not select.select([ended], [], [], LOOK_AGAIN_S)[0]:
-            status = Path(f"/proc/{process}/status").read_text("ascii")
-            found = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-            peak_mib = max([peak_mib, *(int(line.split()[1]) / 1024 for line in found)])
+            peak_mib = max(peak_mib, peak_resident(process))
     finally:
         os.close(ended)
     return peak_mib

@@ -10,7 +10,7 @@ import pytest
 import storage_servers
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage, tpu_v2
-from measure import ROUNDS, keep
+from measure import ROUNDS, keep, peak_resident
 from raw_storage import (
     BLOCK_BYTES,
     download_head,
@@ -152,6 +152,15 @@ def test_many_small_downloads(small, tmp_path):
         peer_s=times["bare"],
         ratio=speed_ratio(times, "bare"),
     )
+
+
+def test_an_object_of_5_gib_costs_little_memory(block, tmp_path):
+    with storage_servers.localsim(tmp_path / "ours") as (process, line):
+        upload_large(line["storage"], "huge", block, 5 * 1024)
+        _, size_bytes = download_large(line["storage"], "huge")
+        assert size_bytes == 5 * 1024**3
+        peak_mib = peak_resident(process.pid)
+    keep("localsim's peak, 5 GiB up and down", "under 100 MiB", ours_mib=[peak_mib])
 
 
 def test_calls_of_the_tpu_api_while_a_large_upload_runs(tmp_path):

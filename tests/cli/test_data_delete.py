@@ -1,4 +1,4 @@
-"""`--delete`: only what was seen, only after a complete list, never what is left out (row S3)."""
+"""`--delete`: only what was seen, only after a complete list, never what is left out."""
 
 import pytest
 

@@ -48,6 +48,13 @@ def test_for_workers_the_planned_bytes_have_a_price(tpuctl, far_bucket, lone_fil
     assert result.err.endswith("(list price of 2025-01), less than 0.01 USD for these bytes\n")
 
 
+def test_the_price_comes_before_anything_is_staged(tpuctl, lone_file):
+    far = ("--zone", "us-central1-a")
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4", *far)
+    plan = tpuctl("data", "push", lone_file, "worker:n1:x", "--dry-run", *far)
+    assert plan.err.startswith("warning: bucket local-bucket is in us-west4: what workers in us-c")
+
+
 def test_the_price_of_many_bytes_is_an_amount():
     rate = EgressRate(0.05, None, "assumed")
     warning = Distance("b", "EU", "us-west4-a", rate).warning(300 * 1024**3)

@@ -1,4 +1,4 @@
-"""Names that cannot be files, or not these files: each is said, the others arrive (row S2)."""
+"""Names that cannot be files, or not these files: each is said, the others arrive."""
 
 import errno
 import os

@@ -23,7 +23,7 @@ COMMANDS = {
     "node": ("node", "Create, use and delete nodes (TPU slices)."),
     "queued-resource": ("queued_resource", "Request slices that wait for capacity (alias: qr)."),
     "job": ("job", "Run programs on every worker of a slice, and bring them back."),
-    "data": ("data", "Copy data to and from Cloud Storage."),
+    "data": ("data", "Copy data to and from Cloud Storage and workers."),
     "checkpoint": ("checkpoint", "Look at checkpoints."),
     "catalog": ("catalog", "Accelerator types, zones, runtime versions and prices."),
     "context": ("context", "Projects, zones and credentials to work with."),

@@ -15,7 +15,7 @@ from tpuctl.models.transfer import Scope
 from tpuctl.operations.stage.endpoints import are_disk_and_bucket
 from tpuctl.operations.stage.names import split_url
 
-app = Noun("Copy data to and from Cloud Storage.")
+app = Noun("Copy data to and from Cloud Storage and workers.")
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, send nothing.")]
 Include = Annotated[

@@ -119,9 +119,11 @@ def _to_workers(runtime: Runtime, source: Endpoint, place: OnWorkers, asked: Ask
         case InBucket(bucket, name):
             bulk = runtime.bulk(bucket)
             root, objects = placed(bulk, name, place.path)
-            data_workers.fetch_to_workers(
-                runtime, data_workers.Staged(bulk, bucket, root, objects), reached, asked.options
-            )
+            taken = [one for one in objects if asked.options.selection.takes(one.path)]
+            sizes = {one.path: one.entry.size_bytes for one in taken}
+            data_workers.warn_of_egress(runtime, bulk, bucket, reached, sizes, asked.options)
+            staged = data_workers.Staged(bulk, bucket, root, objects)
+            data_workers.fetch_to_workers(runtime, staged, reached, asked.options)
         case Stream():
             _plain(asked)
             _refuse(asked.is_sharded, "--shard", "a stream is one object")
@@ -147,6 +149,9 @@ def _stage(runtime: Runtime, source: Path, place: OnWorkers, reached: Reach, ask
         root, single = single_target(place.path, source.name)
     place_of = partial(_path_below, prefix=prefix, single=single)
     data_workers.name_refused(runtime, plan.refusals)
+    options = Options(Selection(), is_sharded=asked.is_sharded)
+    sizes = {one.key: one.size_bytes for one in plan.transfers}
+    data_workers.warn_of_egress(runtime, bulk, bucket, reached, sizes, options)
     if asked.dry_run:
         rows = [
             (one.worker_id, str(PurePosixPath(root, place_of(each.key))), each.size_bytes)
@@ -165,7 +170,6 @@ def _stage(runtime: Runtime, source: Path, place: OnWorkers, reached: Reach, ask
         for one in bulk.list(prefix)
         if planned.get(one.key) == one.size_bytes
     ]
-    options = Options(Selection(), is_sharded=asked.is_sharded)
     staged = data_workers.Staged(bulk, bucket, root, objects)
     data_workers.fetch_to_workers(runtime, staged, reached, options)
     data_workers.raise_refused(plan.refusals)

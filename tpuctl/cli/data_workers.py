@@ -1,6 +1,6 @@
 """`tpuctl data` to and from the workers of a node."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -87,9 +87,6 @@ def fetch_to_workers(runtime: Runtime, staged: Staged, reached: Reach, options: 
         worker.worker_id: part_of(reached, worker, taken, lambda one: one.path, options)
         for worker in reached.workers
     }
-    size_bytes = sum(one.entry.size_bytes for part in parts.values() for one in part)
-    zone = reached.node.zone
-    warn_of_distance(runtime, staged.bulk, staged.bucket, size_bytes, zone=zone)
     if options.dry_run:
         rows = [
             (number, str(PurePosixPath(staged.root, one.path)), one.entry.size_bytes)
@@ -100,9 +97,21 @@ def fetch_to_workers(runtime: Runtime, staged: Staged, reached: Reach, options: 
         return
     pack = partial(fetch_orders, runtime.context.storage_endpoint, staged.bucket, staged.root)
     shared = None if options.is_sharded else pack(taken)
+    size_bytes = sum(one.entry.size_bytes for part in parts.values() for one in part)
     with watching(runtime, sum(map(len, parts.values())), size_bytes) as watch:
         done = deliver(reached, lambda one: shared or pack(parts[one.worker_id]), watch)
     conclude(runtime, reached, done)
+
+
+def warn_of_egress(
+    runtime: Runtime, bulk: Bulk, bucket: str, reached: Reach, sizes: Mapping[str, int],
+    options: Options,
+) -> None:  # fmt: skip
+    """Say what the workers pay for reading the objects of these names and sizes in bytes."""
+    names = list(sizes)
+    parts = (part_of(reached, worker, names, str, options) for worker in reached.workers)
+    size_bytes = sum(sizes[name] for part in parts for name in part)
+    warn_of_distance(runtime, bulk, bucket, size_bytes, zone=reached.node.zone)
 
 
 def part_of(
