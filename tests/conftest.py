@@ -17,7 +17,7 @@ def pytest_configure() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Three at a time, since they wait for processes; what measures, and what is asked for by name, runs alone."""
+    """Three at a time, as they wait for processes; what measures or is named runs alone."""
     asked = config.option.markexpr not in ("", "not benchmark and not soak")
     return 0 if asked or config.option.file_or_dir else 3
 
