@@ -95,6 +95,6 @@ def test_a_whole_bucket_is_compared_without_what_tpuctl_keeps_there(tpuctl, tmp_
     (tree / "tpuctl" / "own").write_text("own")
     tpuctl("data", "push", str(tree), BUCKET)
     result = tpuctl("data", "verify", str(tree), BUCKET)
-    assert (result.code, result.err) == (0, "1 names: every size and checksum is the same\n")
+    assert (result.code, result.err) == (0, "1 name: every size and checksum is the same\n")
     assert "reading 1 objects" in tpuctl("data", "verify", BUCKET).err
     assert tpuctl("data", "verify", str(tree / "tpuctl"), f"{BUCKET}/tpuctl").code == 0

@@ -47,7 +47,8 @@ def verify(runtime: Runtime, source: str, target: str | None, *, is_sharded: boo
         counts = Counter(one.verdict for one in findings)
         told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
         raise IntegrityError(f"not the same: {told}", hint="copy again what is named above")
-    runtime.output.note(f"{count} names: every size and checksum is the same")
+    names = "1 name" if count == 1 else f"{count} names"
+    runtime.output.note(f"{names}: every size and checksum is the same")
 
 
 def _check_ends(here: Endpoint, there: Endpoint, *, is_sharded: bool) -> None:
