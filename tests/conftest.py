@@ -1,5 +1,6 @@
 """A real simulator on free ports with its clock in the test's hand, and the real command line."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def manual_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """One simulator for the session, whose time stands still."""
-    yield from serve(tmp_path_factory.mktemp("home"), "--manual-clock")
+    yield from serve(tmp_path_factory.mktemp("home"), "--manual-clock", "--offline")
 
 
 @pytest.fixture
@@ -64,6 +65,29 @@ def offline(tmp_path: Path) -> Iterator[Runner]:
     for name in local.names(home):
         seat.end(home, name)
         local.down(home, name)
+
+
+@pytest.fixture(scope="session")
+def namespaces(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """For tests of workers that are hosts of their own: skipped where the kernel allows none."""
+
+    from localsim.workers.isolation.namespace import NamespaceIsolation
+
+    async def attempt() -> None:
+        await (await NamespaceIsolation.open(tmp_path_factory.mktemp("vpc"))).close()
+
+    try:
+        asyncio.run(attempt())
+    except OSError as error:
+        pytest.skip(f"no namespaces here: {error}")
+
+
+@pytest.fixture(params=["process", "namespace"])
+def isolation(request: pytest.FixtureRequest) -> str:
+    """Each way of keeping workers apart, where the kernel allows it."""
+    if request.param == "namespace":
+        request.getfixturevalue("namespaces")
+    return str(request.param)
 
 
 @pytest.fixture(autouse=True)

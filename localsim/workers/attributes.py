@@ -13,6 +13,7 @@ from tpuctl.catalog import AcceleratorType, accelerator_type, generation
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 TOKEN_LIFE_S = 3599
 METRICS_PORT = 8431
+MEGASCALE_PORT = 8081
 _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
 _RING = {"v2": 16, "v3": 32, "v5e": 16, "v6e": 16}
 """Chips along an axis at which a two-dimensional slice's links wrap around."""
@@ -75,6 +76,7 @@ def tree(spec: SliceSpec, index: int, present: Present) -> Tree:
             "zone": f"projects/{spec.project_number}/zones/{spec.zone}",
         },
         "project": {
+            "attributes": Verbatim(spec.project_metadata),
             "numeric-project-id": str(spec.project_number),
             "project-id": spec.project,
         },
@@ -92,6 +94,14 @@ def attributes(spec: SliceSpec, index: int) -> Mapping[str, str]:
         "tpu-env": tpu_env(spec, index),
         "worker-network-endpoints": ",".join(f"unknown:unknown:{ip}" for ip in spec.addresses),
     }
+
+
+def ssh_keys(spec: SliceSpec) -> str:
+    """Lines of `user:key`: the node's own, and the project's unless the node wants none of them."""
+    own = spec.metadata.get("ssh-keys", "")
+    if spec.metadata.get("block-project-ssh-keys", "").lower() in ("true", "1", "y", "yes"):
+        return own
+    return "\n".join(filter(None, (own, spec.project_metadata.get("ssh-keys", ""))))
 
 
 def instance_id(hostname: str) -> str:
@@ -130,8 +140,22 @@ def tpu_env(spec: SliceSpec, index: int) -> str:
         "WORKER_ID": index,
         "WRAP": _comma(str(wraps).lower() for wraps in _wraps(kind)),
         "ZONE": spec.zone,
+        **megascale(spec),
     }
     return "".join(f"{key}: '{value}'\n" for key, value in values.items())
+
+
+def megascale(spec: SliceSpec) -> Mapping[str, str]:
+    """What the slices of one request know of each other; a slice that is alone knows nothing."""
+    place = spec.multislice
+    if place is None:
+        return {}
+    coordinator = f"{place.coordinator}:{MEGASCALE_PORT}" if place.coordinator else ""
+    return {
+        "MEGASCALE_COORDINATOR_ADDRESS": coordinator,
+        "MEGASCALE_NUM_SLICES": str(place.num_slices),
+        "MEGASCALE_SLICE_ID": str(place.slice_id),
+    }
 
 
 def _is_maintained(spec: SliceSpec) -> bool:

@@ -1,9 +1,11 @@
 """The disks of a slice: what of its workers outlives a stop and a crash of the simulator.
 
     slices/<random id>/slice.json            whose it is, its host names, its reserved ports
-    slices/<random id>/<worker>/home, tmp    what programs on the worker write to
+    slices/<random id>/<worker>/home, tmp    what programs on the worker write to in process mode
+    slices/<random id>/<worker>/system       what they see as / in namespace mode,
+    slices/<random id>/<worker>/upper, work  and what they change below the machine's directories
     slices/<random id>/<worker>/host_key     the SSH host key
-    slices/<random id>/<worker>/startup-script, var/log/startup-script.log   of all its boots
+    slices/<random id>/<worker>/var/log/startup-script.log   of all its boots, in process mode
     slices/<random id>/<worker>/processes/   an empty file per running program: <pid>-<start time>
 
 No name of the cloud ever becomes part of a path.
@@ -21,6 +23,7 @@ import asyncssh
 
 SCHEMA = 1
 _GONE = ".gone"
+_BLOCK_BYTES = 512
 
 
 class NewerDiskError(Exception):
@@ -44,6 +47,21 @@ class WorkerDisk:
         return self.directory / "tmp"
 
     @property
+    def system(self) -> Path:
+        """What programs of a host of its own see as /."""
+        return self.directory / "system"
+
+    @property
+    def upper(self) -> Path:
+        """What they changed below directories that are the machine's own, one for each."""
+        return self.directory / "upper"
+
+    @property
+    def work(self) -> Path:
+        """What the kernel needs beside `upper`."""
+        return self.directory / "work"
+
+    @property
     def processes(self) -> Path:
         """Records of the programs that run."""
         return self.directory / "processes"
@@ -53,21 +71,12 @@ class WorkerDisk:
         """What tells the worker's processes from all others on this machine."""
         return f"{self.directory.parent.name}-{self.directory.name}"
 
-    @property
-    def startup_log(self) -> Path:
-        """What the startup script has written, boot after boot."""
-        return self.directory / "var" / "log" / "startup-script.log"
+    def used_bytes(self) -> int:
+        """What programs with a host of their own have written to it, by walking through it all.
 
-    def put_startup_script(self, script: bytes) -> Path:
-        """Write the executable file that the next boot runs; raises OSError."""
-        path = self.directory / "startup-script"
-        _write_durably(path, script, mode=0o700)
-        return path
-
-    def open_startup_log(self) -> int:
-        """A descriptor that appends to the log; raises OSError."""
-        self.startup_log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(self.startup_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        Blocks as `du` counts them; what programs closed to their own user is not counted.
+        """
+        return _used_bytes(self.system) + _used_bytes(self.upper)
 
     def host_key(self) -> asyncssh.SSHKey:
         """The SSH host key, the same for as long as the disk exists."""
@@ -168,6 +177,20 @@ def remove(directory: Path) -> None:
     except PermissionError:
         _open_up(gone)
         shutil.rmtree(gone)
+
+
+def _used_bytes(directory: Path) -> int:
+    total, waiting = 0, [str(directory)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # it went away, or is not ours to read
+    return total
 
 
 def _open_up(directory: Path) -> None:

@@ -3,22 +3,25 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
+from localsim.workers import afflictions, ports, startup_script
 from localsim.workers import disk as disks
-from localsim.workers import ports, startup_script
 from localsim.workers.disk import SliceDisk
-from localsim.workers.isolation import Host, Isolation
-from localsim.workers.spec import SliceSpec, WorkerIdentity
+from localsim.workers.doors import Door
+from localsim.workers.isolation.interface import Host, Isolation
+from localsim.workers.spec import HEALTHY, Affliction, SliceSpec, WorkerIdentity
 from localsim.workers.worker import Surroundings, Worker
-from tpuctl.catalog import accelerator_type
 
 SSH_PORT = 22
 METADATA_PORT = 80
+CHIPS_PORT = 8430
+"""Where programs tell that they hold the chips: beside the port of libtpu's metric service."""
 _IDLE_POLL_S = 0.1
+_S = TypeVar("_S", bound="Service")
 
 
 class Service(Protocol):
@@ -28,8 +31,9 @@ class Service(Protocol):
         """Cut every connection before anything else, and stop."""
 
 
-Open: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Service]]
-"""Starts a service of one worker on a listening socket."""
+OpenMetadata: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Service]]
+OpenDoor: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Door]]
+"""They start a service of one worker on a listening socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +41,19 @@ class _Running:
     disk: SliceDisk
     workers: tuple[Worker, ...]
     services: tuple[Service, ...]
-    doors: tuple[tuple[Worker, tuple[str, int]], ...]
-    """Where on loopback the SSH port of each worker that is up is served."""
+    doors: tuple[tuple[Worker, Door], ...]
+    """The SSH server of each worker that is up."""
 
     @property
     def identities(self) -> tuple[WorkerIdentity, ...]:
         return tuple(worker.identity for worker in self.workers)
 
-    def door(self, address: str) -> tuple[str, int] | None:
-        return next((door for worker, door in self.doors if address in worker.addresses), None)
+    def door(self, address: str) -> Door | None:
+        return next((door for worker, door in self.alive if address in worker.addresses), None)
+
+    @property
+    def alive(self) -> Iterator[tuple[Worker, Door]]:
+        return (each for each in self.doors if not each[0].affliction.killed)
 
 
 class Slices:
@@ -56,15 +64,17 @@ class Slices:
         state_dir: Path,
         *,
         isolation: Isolation,
-        open_door: Open,
-        open_metadata: Open,
+        open_door: OpenDoor,
+        open_metadata: OpenMetadata,
+        open_chips: OpenMetadata,
         surroundings: Surroundings,
     ) -> None:
-        """The two `open_` functions are services'."""
+        """The `open_` functions are services'."""
         self._directory = state_dir.absolute() / "slices"
         self._isolation = isolation
         self._open_door = open_door
         self._open_metadata = open_metadata
+        self._open_chips = open_chips
         self._surroundings = surroundings
         self._running: dict[str, _Running] = {}
         self._changing = asyncio.Lock()
@@ -111,17 +121,31 @@ class Slices:
                 return
             await asyncio.sleep(_IDLE_POLL_S)  # programs that left their parents have no event
 
+    def require_possible(self, affliction: Affliction) -> None:
+        """Raise NotPossibleError when workers cannot be made to suffer so in this isolation."""
+        afflictions.require_possible(self._isolation.mode, affliction)
+
+    async def afflict(self, spec: SliceSpec) -> None:
+        """Let the workers of a slice that runs suffer from `spec.afflictions`, and nothing else."""
+        async with self._changing:
+            if found := self._running.get(spec.name):
+                await _afflict(found.alive, spec)
+
     def show(self, spec: SliceSpec) -> None:
         """Let the workers of a slice know it as it is now: metadata, keys, maintenance."""
         if found := self._running.get(spec.name):
             for worker in found.workers:
                 worker.show(spec)
 
-    def door(self, address: str, port: int) -> tuple[str, int] | None:
-        """Where on loopback a worker's own address and port are served; None when nowhere."""
+    def door(self, address: str, port: int) -> Door | None:
+        """The SSH server at a worker's own address and port; None where there is none."""
         if port != SSH_PORT:
             return None
         return next(filter(None, (each.door(address) for each in self._running.values())), None)
+
+    async def dial(self, address: str, port: int) -> socket.socket:
+        """A non-blocking socket connected to a worker from the VPC; raises OSError."""
+        return await self._isolation.dial(address, port)
 
     async def sweep(self, known: Collection[str]) -> None:
         """End what a killed simulator left running; remove the disks of slices not `known`."""
@@ -143,21 +167,24 @@ class Slices:
 
     async def _boot(self, spec: SliceSpec) -> _Running:
         disk = await self._disk(spec)
-        kind = accelerator_type(spec.accelerator_type)
-        hosts = await self._isolation.boot(disk, kind)
+        hosts = await self._isolation.boot(disk, spec)
         workers = tuple(self._worker(spec, index, disk, host) for index, host in enumerate(hosts))
         up = [worker for worker in workers if worker.index not in spec.never_boots]
         services: list[Service] = []
-        doors = []
+        doors: list[tuple[Worker, Door]] = []
         try:
             for worker in up:
-                metadata = worker.host.listen(METADATA_PORT)
+                metadata = await worker.host.listen(METADATA_PORT)
                 services.append(await _open(self._open_metadata, worker, metadata))
-                door = worker.host.listen(SSH_PORT)
-                doors.append((worker, door.getsockname()))
-                services.append(await _open(self._open_door, worker, door))
+                chips = await worker.host.listen(CHIPS_PORT)
+                services.append(await _open(self._open_chips, worker, chips))
+                listening = await worker.host.listen(SSH_PORT)
+                doors.append((worker, await _open(self._open_door, worker, listening)))
+                services.append(doors[-1][1])
+            await _afflict(doors, spec)
             for worker in up:
-                await startup_script.start(worker)
+                if not worker.affliction.killed:
+                    await startup_script.start(worker)
         except BaseException:
             await asyncio.gather(*(service.close() for service in services))
             raise
@@ -199,12 +226,21 @@ class Slices:
         return [disk for disk in found if disk and disk.name == name]
 
 
-async def _open(opening: Open, worker: Worker, listening: socket.socket) -> Service:
+async def _open(
+    opening: Callable[[Worker, socket.socket], Awaitable[_S]],
+    worker: Worker,
+    listening: socket.socket,
+) -> _S:
     try:
         return await opening(worker, listening)
     except BaseException:
         listening.close()
         raise
+
+
+async def _afflict(found: Iterable[tuple[Worker, Door]], spec: SliceSpec) -> None:
+    for worker, door in found:
+        await afflictions.apply(worker, door, spec.afflictions.get(worker.index, HEALTHY))
 
 
 def _with_free_ports(disk: SliceDisk, taken: Collection[int]) -> SliceDisk:

@@ -1,8 +1,12 @@
 """What a slice is told to be, and what its workers answer: the words between the cloud and here."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from typing import TypeAlias
+
+SUBNET_PREFIX = 16
+"""Bits of the network that the workers of a zone share; its first address is the gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,38 @@ It returns when the news is durable; raises NotToldError.
 
 
 @dataclass(frozen=True, slots=True)
+class Affliction:
+    """What is wrong with one worker on purpose; nothing by default."""
+
+    hangs: bool = False
+    """Its programs and its doors stand still."""
+    killed: bool = False
+    """It has lost its power, until the next boot."""
+    cut_off: bool = False
+    """Its network cable is pulled."""
+    disk_full: bool = False
+    refuses_ssh: bool = False
+    slow: float | None = None
+    """How many times slower its programs run."""
+
+
+HEALTHY = Affliction()
+
+
+@dataclass(frozen=True, slots=True)
+class Multislice:
+    """A slice's place among the slices of one request."""
+
+    request: str
+    """The full resource name, the same for all of them."""
+    slice_id: int
+    """Stays the slice's when it is made anew."""
+    num_slices: int
+    coordinator: str
+    """The VPC address of worker 0 of slice 0; empty while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class SliceSpec:
     """One node of the cloud as its workers need to know it."""
 
@@ -66,6 +102,22 @@ class SliceSpec:
     """Workers that stay down; a slice with one never comes up."""
     ssh_keys_delay_s: float = 0.0
     """Simulated seconds until SSH keys count, after the boot and after each change."""
+
+    project_metadata: Mapping[str, str] = field(default_factory=dict)
+    """What every worker of the project is shown."""
+    multislice: Multislice | None = None
+    afflictions: Mapping[int, Affliction] = field(default_factory=dict)
+    """By worker; one that is not in it is healthy."""
+
+    @property
+    def subnet(self) -> IPv4Network:
+        """The network of the VPC that its addresses are in: 10.128.0.0/16."""
+        return IPv4Network(f"{self.addresses[0]}/{SUBNET_PREFIX}", strict=False)
+
+    @property
+    def gateway(self) -> str:
+        """The address by which its workers reach the others: 10.128.0.1."""
+        return str(self.subnet.network_address + 1)
 
     def addresses_of(self, index: int) -> tuple[str, ...]:
         """Where a worker is reached: its VPC address, then its external one if it has one."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from localsim.workers import attributes
 from localsim.workers.disk import WorkerDisk
 from localsim.workers.guest_attributes import GuestAttributes
-from localsim.workers.isolation import Command, Host, Program
-from localsim.workers.spec import SliceSpec, Tell, WorkerIdentity
+from localsim.workers.isolation.interface import Command, Host, Program
+from localsim.workers.spec import HEALTHY, Affliction, SliceSpec, Tell, WorkerIdentity
 from localsim.workers.ssh_keys import SshKeys
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -56,16 +56,20 @@ class Worker:
         self._spec = spec
         self._extra_environment = surroundings.extra_environment
         self._access_token = f"localsim.{secrets.token_urlsafe(32)}"
+        self.affliction = HEALTHY
+        """What it suffers from on purpose; `afflictions.apply` changes it."""
         self._is_preempted = False
         self._has_power = True
         self._changed = asyncio.Event()
         self._tell = surroundings.tell
+        self.variables: dict[str, str] = {}
+        """What its services let programs know."""
         told = spec.guest_attributes[index : index + 1]
         self.guest_attributes = GuestAttributes(
             told[0] if told else (), tell=self._tell_entry, announce=self._announce
         )
         self._ssh_keys = SshKeys(
-            self.attribute("ssh-keys"), delay_s=spec.ssh_keys_delay_s, now=surroundings.now
+            attributes.ssh_keys(spec), delay_s=spec.ssh_keys_delay_s, now=surroundings.now
         )
 
     @property
@@ -75,13 +79,18 @@ class Worker:
         return WorkerIdentity(self.hostname, f"{algorithm} {key}")
 
     @property
+    def accelerator_type(self) -> str:
+        """Of the slice it is in."""
+        return self._spec.accelerator_type
+
+    @property
     def addresses(self) -> tuple[str, ...]:
         """Its VPC address, then its external one if it has one."""
         return self._spec.addresses_of(self.index)
 
     def attribute(self, key: str) -> str:
-        """One value of the user's metadata, empty when there is none."""
-        return self._spec.metadata.get(key, "")
+        """One value of the user's metadata, else of the project's; empty when there is none."""
+        return self._spec.metadata.get(key, "") or self._spec.project_metadata.get(key, "")
 
     def authorized_keys(self, user: str) -> frozenset[str]:
         """The public keys (`ssh-ed25519 AAAA…`) that the node's metadata lets in as this user."""
@@ -110,8 +119,18 @@ class Worker:
     def show(self, spec: SliceSpec) -> None:
         """Know the slice as it is now: metadata, SSH keys, maintenance, addresses."""
         self._spec = spec
-        self._ssh_keys.change(self.attribute("ssh-keys"))
+        self._ssh_keys.change(attributes.ssh_keys(spec))
         self._announce()
+
+    def suffer(self, affliction: Affliction) -> None:
+        """Know what is wrong with it."""
+        self.affliction = affliction
+        self._announce()
+
+    async def has_network(self) -> None:
+        """Return when its network cable is not, or no longer, pulled."""
+        while self.affliction.cut_off:
+            await self._changed.wait()
 
     def announce_preemption(self) -> None:
         """Turn instance/preempted to TRUE."""
@@ -125,16 +144,16 @@ class Worker:
     def environment(self, user: str) -> dict[str, str]:
         """All that a program of this user finds in its environment, but for its terminal."""
         return {
-            "HOME": str(self.disk.home),
+            "HOME": self.host.home(user),
             "LANG": "C.UTF-8",
             "LOGNAME": user,
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "PATH": f"{Path(sys.executable).parent}:{SYSTEM_PATH}",
             "SHELL": LOGIN_SHELL,
-            "TMPDIR": str(self.disk.temporary),
             "USER": user,
             **self._extra_environment(),
+            **self.variables,
             **self.host.environment,
         }
 
@@ -158,7 +177,7 @@ class Worker:
             Command(
                 argv,
                 {**self.environment(user), **environment},
-                self.disk.home,
+                self.host.home(user),
                 streams,
                 terminal,
             )

@@ -19,6 +19,9 @@ import asyncssh
 from localsim.services.metadata import open_metadata
 from localsim.services.socks import SocksServer, serve_socks
 from localsim.services.ssh import open_door
+from localsim.services.tpu_metrics_door import ChipDoors
+from localsim.workers.chip_holders import FILES
+from localsim.workers.isolation.interface import Isolation
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
 from localsim.workers.spec import SliceSpec, Tell, WorkerIdentity
@@ -61,18 +64,38 @@ def new_slices(
     hangup_grace_s: float = 3.0,
     tell: Tell = tell_nobody,
     now: Callable[[], float] = time.time,
+    isolation: Isolation | None = None,
 ) -> Slices:
+    isolation = isolation or ProcessIsolation()
     return Slices(
         state_dir,
-        isolation=ProcessIsolation(),
+        isolation=isolation,
         open_door=partial(open_door, hangup_grace_s=hangup_grace_s),
         open_metadata=open_metadata,
+        open_chips=ChipDoors(FILES[isolation.mode]).open,
         surroundings=Surroundings(
             now=now,
             tell=tell,
             extra_environment=lambda: {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"},
         ),
     )
+
+
+async def _process(_: Path) -> ProcessIsolation:
+    return ProcessIsolation()
+
+
+async def _namespace(state_dir: Path) -> Isolation:
+    from localsim.workers.isolation.namespace import NamespaceIsolation
+
+    return await NamespaceIsolation.open(state_dir)
+
+
+OPEN: dict[str, Callable[[Path], Awaitable[Isolation]]] = {
+    "process": _process,
+    "namespace": _namespace,
+}
+"""How each isolation is made for a state directory."""
 
 
 class Vpc:
@@ -100,9 +123,12 @@ async def vpc(
     handshake_s: float = 10.0,
     tell: Tell = tell_nobody,
     now: Callable[[], float] = time.time,
+    mode: str = "process",
 ) -> AsyncIterator[Vpc]:
-    slices = new_slices(state_dir, hangup_grace_s=grace_s, tell=tell, now=now)
-    proxy = await serve_socks(slices.door, handshake_s=handshake_s)
+    """`mode` is the isolation's; a test of `namespace` asks for the fixture `namespaces`."""
+    isolation = await OPEN[mode](state_dir)
+    slices = new_slices(state_dir, hangup_grace_s=grace_s, tell=tell, now=now, isolation=isolation)
+    proxy = await serve_socks(slices, handshake_s=handshake_s)
     here = Vpc(slices, proxy)
     try:
         for spec in specs:
@@ -112,6 +138,7 @@ async def vpc(
         try:
             await slices.close()
             await proxy.close()
+            await isolation.close()
             assert leftovers(state_dir) == []
         finally:
             await kill_leftovers(state_dir)

@@ -2,8 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from localsim.workers.attributes import Present, Record, attributes, instance_id, tpu_env, tree
-from localsim.workers.spec import SliceSpec, UpcomingMaintenance
+from localsim.workers.attributes import (
+    Present,
+    Record,
+    attributes,
+    instance_id,
+    ssh_keys,
+    tpu_env,
+    tree,
+)
+from localsim.workers.spec import Multislice, SliceSpec, UpcomingMaintenance
 from tpuctl.catalog import generations
 
 SPEC = SliceSpec(
@@ -151,3 +159,44 @@ def instance(spec: SliceSpec, *, index: int = 0, is_preempted: bool = False) -> 
         hostname="h", is_preempted=is_preempted, access_token="t", guest_attributes={}
     )
     return tree(spec, index, present)["instance"]
+
+
+def test_a_slice_of_several_knows_the_others():
+    place = Multislice("projects/demo/locations/us-west4-a/queuedResources/q", 1, 2, "10.128.0.9")
+    assert tpu_env(replace(SPEC, multislice=place), 0).splitlines()[-3:] == [
+        "MEGASCALE_COORDINATOR_ADDRESS: '10.128.0.9:8081'",
+        "MEGASCALE_NUM_SLICES: '2'",
+        "MEGASCALE_SLICE_ID: '1'",
+    ]
+    lost = replace(SPEC, multislice=replace(place, coordinator=""))
+    assert "MEGASCALE_COORDINATOR_ADDRESS: ''\n" in tpu_env(lost, 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_project", "block", "keys"),
+    [
+        ("", "", "", ""),
+        ("a:k1", "", "", "a:k1"),
+        ("", "b:k2", "", "b:k2"),
+        ("a:k1", "b:k2", "", "a:k1\nb:k2"),
+        ("a:k1", "b:k2", "FALSE", "a:k1\nb:k2"),
+        ("a:k1", "b:k2", "TRUE", "a:k1"),
+        ("", "b:k2", "true", ""),
+    ],
+)
+def test_keys_of_the_project_count_unless_the_node_blocks_them(own, of_project, block, keys):
+    metadata = {"ssh-keys": own, "block-project-ssh-keys": block}
+    project = {"ssh-keys": of_project}
+    assert ssh_keys(replace(SPEC, metadata=metadata, project_metadata=project)) == keys
+
+
+def test_the_project_s_metadata_is_shown_beside_the_node_s():
+    present = Present("t1v-n-0-w-0", is_preempted=False, access_token="", guest_attributes={})  # noqa: S106
+    shown = tree(replace(SPEC, project_metadata={"team": "speech"}), 0, present)
+    assert shown["project"]["attributes"] == {"team": "speech"}
+    assert shown["instance"]["attributes"]["team"] == "vision"
+
+
+def test_the_subnet_and_its_gateway_come_from_the_addresses():
+    there = replace(SPEC, addresses=("10.129.255.253",))
+    assert (str(there.subnet), there.gateway) == ("10.129.0.0/16", "10.129.0.1")

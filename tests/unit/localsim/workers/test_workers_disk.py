@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -24,17 +23,6 @@ def test_host_keys_and_homes_are_private(tmp_path: Path):
     assert worker.host_key().get_algorithm() == "ssh-ed25519"
     assert (worker.directory / "host_key").stat().st_mode & 0o777 == 0o600
     assert worker.home.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_startup_script_is_executable_and_private_and_its_log_grows(tmp_path: Path):
-    (worker, _) = disks.create(tmp_path, NAME, PORTS).workers
-    for script in (b"#!/bin/sh\nexit 1\n", b"#!/bin/sh\nexit 2\n"):
-        path = worker.put_startup_script(script)
-        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (script, 0o700)
-        log = worker.open_startup_log()
-        os.write(log, script)
-        os.close(log)
-    assert worker.startup_log.read_text() == "#!/bin/sh\nexit 1\n#!/bin/sh\nexit 2\n"
 
 
 def test_markers_name_slice_and_worker(tmp_path: Path):

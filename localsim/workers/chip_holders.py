@@ -1,0 +1,153 @@
+"""Which programs hold the chips of a worker, and what they tell of their use.
+
+What is in the chips' memory and how busy they are is modelled: programs compute on this machine's
+processor, and say how much their arrays take and for what share of the time they computed.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from localsim.workers import chips
+from localsim.workers.worker import Worker
+from tpuctl.catalog import AcceleratorType, accelerator_type, generation
+
+LOCK_FILE = "libtpu_lockfile"
+MAX_LINE_BYTES = 64 * 1024
+_TWO_DEVICES = frozenset({"v2", "v3", "tpu7x"})
+"""Generations whose TensorCores are devices of their own, as frameworks count them."""
+_DUTY_PER_DEVICE = frozenset({"tpu7x"})
+"""Where tpu-info awaits a duty cycle per device, not per chip."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChipFiles:
+    """The files of a worker that have to do with holding chips, as its programs see them."""
+
+    lock: str
+    devices: tuple[str, ...] = ()
+
+
+def own_files(worker: Worker) -> ChipFiles:
+    """On a worker with a system of its own: where libtpu's loader has them."""
+    kind = accelerator_type(worker.accelerator_type)
+    devices = chips.device_files(kind)[: kind.chips_per_worker]
+    return ChipFiles(f"/tmp/{LOCK_FILE}", tuple(devices))
+
+
+def shared_files(worker: Worker) -> ChipFiles:
+    """On a worker that is a directory: it shares this machine's devices, so it shows none."""
+    return ChipFiles(str(worker.disk.temporary / LOCK_FILE))
+
+
+FILES: Mapping[str, Callable[[Worker], ChipFiles]] = {
+    "namespace": own_files,
+    "process": shared_files,
+}
+"""By the way in which workers are kept apart."""
+
+
+class UnreadableError(Exception):
+    """A program told something that makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one program told last."""
+
+    hbm_bytes: tuple[int, ...] = ()
+    """Of each device as the program counts them."""
+    busy: float = 0.0
+    """The share of its time that it computed, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device of a worker now."""
+
+    number: int
+    total_bytes: int
+    used_bytes: int
+    idle_s: float
+
+
+class ChipHolders:
+    """The programs that hold one worker's chips; a holder is known by any object of its own."""
+
+    def __init__(self, kind: AcceleratorType, now: Callable[[], float]) -> None:
+        """`now` counts seconds and never goes back."""
+        self._chip = generation(kind.generation).chip
+        self._devices_per_chip = 2 if kind.generation in _TWO_DEVICES else 1
+        self._duty_points = kind.chips_per_worker
+        if kind.generation in _DUTY_PER_DEVICE:
+            self._duty_points *= self._devices_per_chip
+        self._device_count = kind.chips_per_worker * self._devices_per_chip
+        self._now = now
+        self._holders: dict[object, Usage] = {}
+        self._last_busy_s = now()
+
+    @property
+    def are_held(self) -> bool:
+        """Whether any program holds the chips."""
+        return bool(self._holders)
+
+    @property
+    def tensorcores(self) -> tuple[tuple[int, int], ...]:
+        """The chip and the place on it of each TensorCore."""
+        chips = self._device_count // self._devices_per_chip
+        return tuple(
+            (chip, core) for chip in range(chips) for core in range(self._chip.tensorcores)
+        )
+
+    def begin(self, holder: object) -> None:
+        """A program holds the chips."""
+        if not self._holders:
+            self._last_busy_s = self._now()
+        self._holders[holder] = Usage()
+
+    def tell(self, holder: object, usage: Usage) -> None:
+        """A holder does this now."""
+        self._holders[holder] = usage
+        if usage.busy > 0:
+            self._last_busy_s = self._now()
+
+    def end(self, holder: object) -> None:
+        """A program holds the chips no more."""
+        self._holders.pop(holder, None)
+
+    def devices(self) -> tuple[Device, ...]:
+        """Every device of the worker."""
+        total_bytes = self._chip.hbm_bytes // self._devices_per_chip
+        idle_s = self._now() - self._last_busy_s
+        return tuple(
+            Device(number, total_bytes, min(used_bytes, total_bytes), idle_s)
+            for number, used_bytes in enumerate(self._used_bytes())
+        )
+
+    def duty_cycles(self) -> tuple[float, ...]:
+        """Percent of the time that each chip was busy."""
+        busy = min(1.0, sum(usage.busy for usage in self._holders.values()))
+        return (100 * busy,) * self._duty_points
+
+    def _used_bytes(self) -> list[int]:
+        """By device; a program that counts fewer devices has its share of each."""
+        used = [0] * self._device_count
+        for usage in self._holders.values():
+            told = len(usage.hbm_bytes)
+            for index in range(self._device_count if told else 0):
+                width = max(1, self._device_count // told)
+                used[index] += usage.hbm_bytes[min(index // width, told - 1)] // width
+        return used
+
+
+def read_usage(line: bytes) -> Usage:
+    """What a line of JSON tells; raises UnreadableError."""
+    try:
+        told = json.loads(line)
+        hbm_bytes = tuple(int(each) for each in told["bytes"])
+        busy = float(told["busy"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise UnreadableError(str(error)) from error
+    if not 0 <= busy <= 1 or any(each < 0 for each in hbm_bytes):
+        raise UnreadableError("out of range")
+    return Usage(hbm_bytes, busy)

@@ -1,0 +1,44 @@
+"""What programs see of TPU chips on a host: PCI devices in /sys and files in /dev.
+
+The readers are jax's hardware_utils and torch_xla (which count the devices of a vendor and device
+id), tpu-info (also `subsystem_device`, and the IOMMU group of chips used through VFIO) and gloo
+(`class`). Established: vendor and device ids, the subsystem ids of v2 and v3, the names in /dev;
+for v2 also the slots from 0000:00:04.0 on and the class ff00 (lspci on a v2-8), which is assumed
+for the other generations, as is one PCI function per chip.
+"""
+
+from pathlib import Path
+
+from tpuctl.catalog import AcceleratorType, generation
+
+FIRST_SLOT = 4
+CLASS = "0xff0000"
+_SUBSYSTEMS = {"v2": "0x004e", "v3": "0x004f"}
+_VFIO = "/dev/vfio/"
+
+
+def device_files(kind: AcceleratorType) -> list[str]:
+    """The files in /dev of a worker's chips, and of what they are reached through."""
+    template = generation(kind.generation).device_node
+    chips = [template.format(chip=chip) for chip in range(kind.chips_per_worker)]
+    return [*chips, f"{_VFIO}vfio"] if template.startswith(_VFIO) else chips
+
+
+def write_pci_devices(directory: Path, kind: AcceleratorType) -> None:
+    """Make what /sys/bus/pci/devices shows on a worker; raises OSError."""
+    vendor, device = generation(kind.generation).pci_id.split(":")
+    files = {
+        "vendor": f"0x{vendor}",
+        "device": f"0x{device}",
+        "subsystem_vendor": f"0x{vendor}",
+        "subsystem_device": _SUBSYSTEMS.get(kind.generation, f"0x{device}"),
+        "class": CLASS,
+    }
+    uses_vfio = generation(kind.generation).device_node.startswith(_VFIO)
+    for chip in range(kind.chips_per_worker):
+        slot = directory / f"0000:00:{FIRST_SLOT + chip:02x}.0"
+        slot.mkdir(parents=True)
+        for name, content in files.items():
+            (slot / name).write_text(content + "\n")
+        if uses_vfio:
+            (slot / "iommu_group").symlink_to(f"../../../../kernel/iommu_groups/{chip}")

@@ -1,0 +1,40 @@
+"""Which processes of this machine run on which slice, or on which of its workers."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from localsim.workers import processes
+from localsim.workers.disk import WorkerDisk, slice_id
+from localsim.workers.processes import Process
+
+
+class Belongs:
+    """Whether a process belongs; also what emptied its environment, while it stays in its session.
+
+    `records` are the files of programs that run: <pid>-<start time>.
+    """
+
+    def __init__(self, is_ours: Callable[[str], bool], records: Collection[Path]) -> None:
+        """`is_ours` judges a marker."""
+        self.records = records
+        self._is_ours = is_ours
+        self._started = dict(path.name.split("-", 1) for path in records)
+
+    def __call__(self, process: Process) -> bool:
+        """Whether it does."""
+        if self._is_ours(process.worker):
+            return True
+        recorded = self._started.get(str(process.session))
+        return recorded is not None and recorded == processes.started(process.session)
+
+
+def on_slices(directories: Collection[Path]) -> Belongs:
+    """What runs on the slices whose disks these are."""
+    ids = {slice_id(directory) for directory in directories}
+    records = [path for each in directories for path in each.glob("*/processes/*-*")]
+    return Belongs(lambda marker: marker.partition("-")[0] in ids, records)
+
+
+def on_worker(disk: WorkerDisk) -> Belongs:
+    """What runs on one worker."""
+    return Belongs(lambda marker: marker == disk.marker, list(disk.processes.glob("*-*")))

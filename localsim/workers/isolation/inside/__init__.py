@@ -1,0 +1,1 @@
+"""What runs inside the simulated VPC and its workers: standard library only, started by exec."""

@@ -1,0 +1,277 @@
+"""The first process of a worker: it makes the worker's system, starts programs, reaps orphans."""
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+from localsim.workers.isolation.inside import kernel, messages, root, users
+from localsim.workers.isolation.inside.netlink import Netlink
+
+BACKLOG = 128
+HOMES = "/home"
+METADATA = ("169.254.169.254", 80)
+SLOW_PERIOD_S = 0.1
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+# Python ignores some signals, and the simulator may run under nohup: programs do not inherit that.
+_RESET_SIGNALS = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGTERM,
+    signal.SIGXFSZ,
+    signal.SIGCHLD,
+)
+
+
+def main(control: socket.socket, released: int, worker: dict[str, Any]) -> NoReturn:
+    """Be the worker until it is switched off; `released` ends when its cable is plugged in."""
+    status = 1
+    try:
+        kernel.die_with_parent()
+        _close_all_but(control.fileno(), released)
+        os.read(released, 1)
+        os.close(released)
+        try:
+            notes = _set_up(worker)
+        except OSError as error:
+            messages.send(control, {"failed": str(error)})
+        else:
+            machine = _Machine(control)
+            messages.send(control, {"ready": True, "notes": notes})
+            machine.serve()
+            status = 0
+    except (KeyboardInterrupt, OSError):
+        pass  # the simulator has gone, and with it everything here
+    finally:
+        os._exit(status)
+
+
+def _close_all_but(*kept: int) -> None:
+    """What the parent holds, other workers' sockets among it, is none of this worker's."""
+    opened = [int(name) for name in os.listdir("/proc/self/fd")]
+    for descriptor in opened:
+        if descriptor > 2 and descriptor not in kept:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _set_up(worker: dict[str, Any]) -> list[str]:
+    """Name, network and files; what could be done only in part."""
+    kernel.set_host_name(worker["hostname"])
+    links = Netlink()
+    links.set_up("lo")
+    links.add_address("lo", f"{METADATA[0]}/32")
+    for address in worker["addresses"]:
+        links.add_address("eth0", address)
+    links.set_up("eth0")
+    links.add_route("0.0.0.0/0", via=worker["gateway"], link="eth0")
+    links.close()
+    return root.build(worker["plan"])
+
+
+class _Machine:
+    """What runs on the worker."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._inbox = messages.Inbox()
+        self._programs: dict[int, int] = {}
+        """Process -> the simulator's number for it."""
+        self._is_frozen = False
+        self._slowness = 1.0
+        self._is_paused = False
+        self._turns_s = 0.0
+        self._is_idle = True
+        self._ended, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> None:
+        """Do what the simulator says until it has gone."""
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._ended, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll(self._turn()):
+                if descriptor == self._ended:
+                    self._reap()
+                elif not self._inbox.receive(self._control):
+                    return
+            while taken := self._inbox.take():
+                self._answer(*taken)
+
+    def _answer(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        reply: dict[str, Any] = {"reply": message["id"]}
+        found: list[int] = []
+        try:
+            found = (
+                getattr(self, f"do_{message['op']}")(reply, descriptors, **message["with"]) or []
+            )
+        except OSError as error:
+            reply["error"] = [error.errno or 0, str(error.strerror or error)]
+        messages.send(self._control, reply, *found)
+        for descriptor in [*found, *descriptors]:
+            os.close(descriptor)
+
+    def do_start(
+        self, _reply: dict[str, Any], streams: list[int], program: int, **command: Any
+    ) -> None:
+        """Run a command; its end is told later."""
+        home, user = os.path.split(command["directory"])
+        if home == HOMES:
+            users.add(user)
+        child = os.fork()
+        if child == 0:
+            _become(command, streams, frozen=self._is_frozen)
+        self._programs[child] = program
+        self._is_idle = False
+
+    def do_signal(self, _reply: dict[str, Any], _: list[int], program: int, number: int) -> None:
+        """Signal a program's process group."""
+        for leader, found in self._programs.items():
+            if found == program:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(leader, number)
+
+    def do_signal_groups(self, _reply: dict[str, Any], _: list[int], number: int) -> None:
+        """Signal every process group of the worker, once."""
+        for group in {group for group, _ in _processes().values()}:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, number)
+
+    def do_attached(self, reply: dict[str, Any], _: list[int], leader: int) -> None:
+        """The processes of a group that no hang-up was told to spare."""
+        reply["attached"] = _attached(leader)
+
+    def do_kill_group(self, _reply: dict[str, Any], _: list[int], leader: int) -> None:
+        """End these."""
+        for process in _attached(leader):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def do_leader(self, reply: dict[str, Any], _: list[int], program: int) -> None:
+        """The process that leads a program, none when it has ended."""
+        found = [leader for leader, number in self._programs.items() if number == program]
+        reply["leader"] = found[0] if found else None
+
+    def do_freeze(self, _reply: dict[str, Any], _: list[int], *, frozen: bool) -> None:
+        """Stop everything where it stands, or let it go on."""
+        self._is_frozen = frozen
+        self._send_all(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def do_slow(self, _reply: dict[str, Any], _: list[int], factor: float) -> None:
+        """Let everything run a part of the time only; 1 is full speed."""
+        self._slowness = factor
+        self._turns_s = time.monotonic()
+
+    def do_fill(self, _reply: dict[str, Any], _: list[int], *, full: bool) -> None:
+        """Leave no room on the worker's disk, or free it again."""
+        (root.fill if full else root.free)()
+
+    def do_listen(self, _reply: dict[str, Any], _: list[int], address: str, port: int) -> list[int]:
+        """A listening socket of the worker."""
+        return [socket.create_server((address, port), backlog=BACKLOG).detach()]
+
+    def do_socket(self, _reply: dict[str, Any], _: list[int]) -> list[int]:
+        """An unconnected socket of the worker."""
+        return [socket.socket().detach()]
+
+    def do_terminal(self, reply: dict[str, Any], _: list[int]) -> list[int]:
+        """A new terminal: our end, the program's, and its name."""
+        ours, theirs = os.openpty()
+        reply["name"] = os.ttyname(theirs)
+        return [ours, theirs]
+
+    def _turn(self) -> int | None:
+        """Milliseconds until a slow worker's next turn, None when there is none."""
+        if self._slowness == 1.0 and not self._is_paused:
+            return None
+        now_s = time.monotonic()
+        if now_s >= self._turns_s:
+            self._is_paused = not self._is_paused and self._slowness > 1.0
+            if not self._is_frozen:
+                self._send_all(signal.SIGSTOP if self._is_paused else signal.SIGCONT)
+            share = 1 / self._slowness
+            self._turns_s = now_s + SLOW_PERIOD_S * (1 - share if self._is_paused else share)
+        return max(1, round((self._turns_s - now_s) * 1000))
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._ended, 4096)
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                program = self._programs.pop(found[0], None)
+                if program is not None:
+                    status = os.waitstatus_to_exitcode(found[1])
+                    messages.send(self._control, {"exited": program, "status": status})
+        except ChildProcessError:
+            if not self._is_idle:
+                self._is_idle = True
+                messages.send(self._control, {"idle": True})
+
+    @staticmethod
+    def _send_all(number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, number)  # all but ourselves
+
+
+def _become(command: dict[str, Any], streams: list[int], *, frozen: bool) -> NoReturn:
+    """Turn this process into the command."""
+    status = NOT_EXECUTABLE
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        for number in _RESET_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        for target, stream in enumerate(streams):
+            os.dup2(stream, target)
+        if command["terminal"]:
+            # The first terminal that a session's leader opens becomes the session's own.
+            os.close(os.open(command["terminal"], os.O_RDWR))
+        os.chdir(command["directory"])
+        if frozen:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        os.execvpe(command["argv"][0], command["argv"], command["environment"])
+    except OSError as error:
+        status = NOT_FOUND if error.errno == errno.ENOENT else NOT_EXECUTABLE
+        os.write(2, f"{command['argv'][0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(status)
+
+
+def _processes() -> dict[int, tuple[int, bool]]:
+    """Every process but ourselves: its group, and whether it ignores hang-ups."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != "1":
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY)
+                try:
+                    stat = os.read(descriptor, 4096)
+                finally:
+                    os.close(descriptor)
+                # The command's name is in parentheses and may itself hold spaces and parentheses.
+                fields = stat[stat.rindex(b")") + 2 :].split()
+                ignores = bool(int(fields[30]) & 1 << (signal.SIGHUP - 1))
+                if fields[0] not in (b"Z", b"X"):
+                    found[int(name)] = int(fields[2]), ignores
+    return found
+
+
+def _attached(leader: int) -> list[int]:
+    return [
+        process
+        for process, (group, ignores) in _processes().items()
+        if group == leader and (process == leader or not ignores)
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit("this is started by the VPC")

@@ -1,0 +1,109 @@
+"""What a worker sees of files: a root of its own, made from a plan by the worker's first process.
+
+Overlays show the machine's own system directories and the interpreter's prefixes, and keep what
+programs write to on the worker's disk, where it outlives a reboot. /proc, /sys, /dev, /tmp and /run
+are the worker's own. Everything else of the machine is gone from sight. The plan is made by
+localsim/workers/root_plan.py.
+"""
+
+import os
+from typing import Any
+
+from localsim.workers.isolation.inside import devices, fullness, kernel, mounts, tree
+
+HOST = "/lost+found"
+"""Where the machine's own root is while the worker's is made: empty on any host, and never used."""
+_built: dict[str, Any] = {}
+
+
+def build(plan: dict[str, Any]) -> list[str]:
+    """Make the root and enter it; what could be done only in part. Raises OSError.
+
+    Called in new user, mount, PID, network and IPC namespaces, by their first process.
+    """
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+    notes = _enter(plan["root"])
+    # From here on every path leads into the new root, whatever links programs left on the disk.
+    devices.make_proc(guarded=plan["guard_proc"])
+    notes += devices.make_sys(HOST, HOST + plan["pci"])
+    devices.make_dev(HOST, plan["chips"], plan["shm_bytes"])
+    for mount in plan["mounts"]:
+        notes += _MOUNT[mount["kind"]](mount)
+    for path, target in plan["links"]:
+        tree.link(path, target)
+    tree.directory("/run/lock", 0o1777)
+    kernel.umount(HOST, kernel.MNT_DETACH)
+    _built.update(plan)
+    return notes
+
+
+def fill() -> None:
+    """Leave no room on the disk: see fullness.fill. Raises OSError."""
+    fullness.fill(_built["mounts"])
+
+
+def free() -> None:
+    """Give the room back."""
+    fullness.free()
+
+
+def _enter(mount: dict[str, Any]) -> list[str]:
+    path = mount["path"]
+    tree.directory(path)
+    notes = _mount_overlay(mount, host="")
+    if notes:
+        kernel.mount(path, path, flags=kernel.MS_BIND)
+    tree.directory(path + HOST)
+    kernel.pivot_root(path, path + HOST)
+    os.chdir("/")
+    return notes
+
+
+def _memory(mount: dict[str, Any]) -> list[str]:
+    mounts.memory(mount["path"], mount["size_bytes"], mount["mode"])
+    return []
+
+
+def _bind(mount: dict[str, Any]) -> list[str]:
+    source, path = HOST + mount["source"], mount["path"]
+    (tree.directory if os.path.isdir(source) else tree.empty_file)(path)
+    mounts.bind_read_only(source, path)
+    return []
+
+
+def _overlay(mount: dict[str, Any]) -> list[str]:
+    tree.directory(mount["path"])
+    return _mount_overlay(mount, HOST)
+
+
+def _mount_overlay(mount: dict[str, Any], host: str) -> list[str]:
+    path = mount["path"]
+    lower = [host + each for each in mount["lower"] if os.path.isdir(host + each)]
+    upper, work = host + mount["upper"], host + mount["work"]
+    try:
+        tree.directory(upper)
+        tree.directory(work)
+        mounts.overlay(path, lower, upper, work)
+    except OSError as error:
+        return [f"{path}: {_INSTEAD[mount['instead']](path, lower)} ({error})"]
+    return []
+
+
+def _copied(path: str, lower: list[str]) -> str:
+    """Private from the first boot on."""
+    if not os.listdir(path):
+        tree.copy(lower[0], path)
+    return "a private copy"
+
+
+def _kept(_path: str, _lower: list[str]) -> str:
+    return "nothing of the machine's own"
+
+
+def _read_only(path: str, lower: list[str]) -> str:
+    mounts.bind_read_only(lower[-1], path)
+    return "the machine's own, read-only"
+
+
+_MOUNT = {"memory": _memory, "bind": _bind, "overlay": _overlay}
+_INSTEAD = {"copy": _copied, "keep": _kept, "bind": _read_only}

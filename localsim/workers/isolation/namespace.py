@@ -1,0 +1,202 @@
+"""Namespace isolation: each worker is a host of its own, in a VPC of the simulator's own (Linux).
+
+The kernel gives all of it to an ordinary user: no root, no container runtime, no helper programs.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Self
+
+from localsim import guest
+from localsim.workers import root_plan
+from localsim.workers.disk import SliceDisk
+from localsim.workers.isolation import launchers, vpc
+from localsim.workers.isolation.hosts_file import HostsFile
+from localsim.workers.isolation.namespace_host import NamespaceHost, Place, connected
+from localsim.workers.isolation.process import ProcessIsolation
+from localsim.workers.isolation.vpc import Channel
+from localsim.workers.spec import SliceSpec
+from tpuctl.catalog import accelerator_type
+
+SUBNET_BITS = 16
+GUEST = "/opt/localsim/python"
+LIBTPU = "/lib/libtpu.so"
+FILES = {"python": Path(guest.__path__[0])}
+"""What is put on every worker, below /opt/localsim."""
+
+
+class NamespaceIsolation:
+    """Workers in namespaces of their own."""
+
+    mode = "namespace"
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._shared = state_dir / "vpc"
+        self._hosts_file = HostsFile(self._shared / "hosts")
+        self._subnets: dict[str, asyncio.Future[str]] = {}
+        """Network -> its bridge."""
+        self._slices: dict[Path, tuple[NamespaceHost, ...]] = {}
+        self._hosts: dict[int, NamespaceHost] = {}
+        self._prepared: asyncio.Future[None]
+        self._channel: Channel
+        self._launcher: asyncio.subprocess.Process
+
+    @classmethod
+    async def open(cls, state_dir: Path) -> Self:
+        """A VPC without workers; raises OSError with the kernel's reason where it allows none."""
+        isolation = cls(state_dir)
+        await launchers.end_left_over(state_dir)
+        isolation._launcher, isolation._channel = await vpc.start(sys.executable, isolation._news)
+        launchers.record(state_dir, isolation._launcher.pid)
+        preparing = asyncio.to_thread(root_plan.prepare, isolation._shared, FILES)
+        isolation._prepared = asyncio.ensure_future(preparing)
+        await isolation._channel.ask("address", address=vpc.API_ADDRESS)
+        return isolation
+
+    @property
+    def launcher_pid(self) -> int:
+        """The process through which others find the VPC's namespaces: its only child's."""
+        return self._launcher.pid
+
+    async def listen(self, address: str, port: int) -> socket.socket:
+        """A listening socket in the VPC itself; raises OSError."""
+        _, (descriptor,) = await self._channel.ask("listen", address=address, port=port)
+        return socket.socket(fileno=descriptor)
+
+    async def dial(self, address: str, port: int) -> socket.socket:
+        """A connection from the VPC to a worker's address; raises OSError."""
+        _, (descriptor,) = await self._channel.ask("socket")
+        return await connected(descriptor, address, port)
+
+    async def boot(self, disk: SliceDisk, spec: SliceSpec) -> tuple["NamespaceHost", ...]:
+        """One host per worker of the slice; raises OSError."""
+        await asyncio.shield(self._prepared)
+        names = [disk.hostname(index) for index in range(len(spec.addresses))]
+        self._hosts_file.add(dict(zip(names, spec.addresses, strict=True)))
+        booting = [self._boot(disk, spec, index) for index in range(len(spec.addresses))]
+        found = await asyncio.gather(*booting, return_exceptions=True)
+        hosts = tuple(each for each in found if isinstance(each, NamespaceHost))
+        self._slices[disk.directory] = hosts
+        for error in found:
+            if isinstance(error, BaseException):
+                await self.kill([disk.directory])
+                raise error
+        return hosts
+
+    def signal(self, directory: Path, number: int) -> None:
+        """Signal every program group on the slice."""
+        for host in self._slices.get(directory, ()):
+            host.signal_groups(number)
+
+    def is_busy(self, directory: Path) -> bool:
+        """Whether any program runs on the slice."""
+        return any(host.is_busy for host in self._slices.get(directory, ()))
+
+    async def kill(self, directories: Collection[Path]) -> None:
+        """Switch these slices' workers off; what ran in another mode before is ended as well."""
+        strange = [directory for directory in directories if directory not in self._slices]
+        for directory in directories:
+            hosts = self._slices.pop(directory, ())
+            await asyncio.gather(*(host.crash() for host in hosts))
+            await self._forget(hosts)
+        if strange:
+            await ProcessIsolation().kill(strange)
+
+    async def close(self) -> None:
+        """End the VPC and everything in it."""
+        self._channel.close()
+        await self._launcher.wait()
+        await asyncio.wait({self._prepared})
+        launchers.forget(self._state_dir)
+
+    def _news(self, message: dict[str, Any]) -> None:
+        """A worker has ended; `{}`: all of them have."""
+        gone = [message["ended"]] if message else list(self._hosts)
+        for worker in gone:
+            if host := self._hosts.pop(worker, None):
+                host.end()
+
+    async def _boot(self, disk: SliceDisk, spec: SliceSpec, index: int) -> "NamespaceHost":
+        address, *external = spec.addresses_of(index)
+        bridge = await self._bridge(address)
+        network = _network(address)
+        reply, (descriptor,) = await self._channel.ask(
+            "boot",
+            bridge=bridge,
+            hostname=disk.hostname(index),
+            addresses=[f"{address}/{SUBNET_BITS}", *(f"{each}/32" for each in external)],
+            gateway=str(network[1]),
+            plan=root_plan.plan(
+                disk.workers[index],
+                accelerator_type=spec.accelerator_type,
+                hosts_file=self._hosts_file.path,
+                shared=self._shared,
+            ),
+        )
+        kind = accelerator_type(spec.accelerator_type)
+        ways = [{"target": each, "via": address, "bridge": bridge} for each in external]
+        place = Place(reply["worker"], address, self._hosts_file.addresses, ways)
+        kind = accelerator_type(spec.accelerator_type)
+        host = NamespaceHost(
+            place,
+            descriptor,
+            vpc=self._channel,
+            environment=environment(kind.chips_per_worker),
+        )
+        self._hosts[place.worker] = host
+        try:
+            await host.up()
+            for way in ways:
+                await self._channel.ask("route", **way)
+        except BaseException:
+            self._channel.tell("kill", worker=place.worker)
+            raise
+        return host
+
+    async def _bridge(self, address: str) -> str:
+        network = _network(address)
+        key = str(network)
+        if key not in self._subnets:
+            made = self._subnets[key] = asyncio.get_running_loop().create_future()
+            bridge = f"br{len(self._subnets)}"
+            try:
+                gateway = f"{network[1]}/{SUBNET_BITS}"
+                await self._channel.ask("subnet", bridge=bridge, gateway=gateway)
+            except BaseException as error:
+                del self._subnets[key]
+                made.set_exception(error)
+                raise
+            made.set_result(bridge)
+        return await self._subnets[key]
+
+    async def _forget(self, hosts: Collection[NamespaceHost]) -> None:
+        gone = {host.place.address for host in hosts}
+        names = self._hosts_file.addresses.items()
+        self._hosts_file.remove([name for name, address in names if address in gone])
+        for way in (way for host in hosts for way in host.place.routes):
+            with contextlib.suppress(OSError):
+                await self._channel.ask("unroute", **way)
+
+
+def environment(chips: int) -> dict[str, str]:
+    """What a program is told by variables: as on a TPU VM no TPU_* but the library's path.
+
+    JAX computes on as many devices of this machine's processor as the worker has chips.
+    """
+    return {
+        "JAX_NUM_CPU_DEVICES": str(chips),
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": GUEST,
+        "TPU_LIBRARY_PATH": LIBTPU,
+    }
+
+
+def _network(address: str) -> ipaddress.IPv4Network:
+    """The zone's subnet that a worker's address is in."""
+    return ipaddress.IPv4Network(f"{address}/{SUBNET_BITS}", strict=False)

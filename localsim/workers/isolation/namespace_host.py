@@ -1,0 +1,232 @@
+"""One worker in namespaces of its own, as the simulator commands its first process."""
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from localsim.workers.isolation.interface import Command, TerminalPair
+from localsim.workers.isolation.vpc import Channel
+
+METADATA_PORT = 80
+METADATA_ADDRESS = "169.254.169.254"
+METRICS_PORT = 8431
+CHIPS_PORT = 8430
+_ADDRESSES = {
+    METADATA_PORT: METADATA_ADDRESS,
+    METRICS_PORT: "127.0.0.1",
+    CHIPS_PORT: "127.0.0.1",
+}
+"""Ports that are not for everybody -> where they are served."""
+_ATTACHED_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker is in the VPC."""
+
+    worker: int
+    """The number that the VPC knows it by."""
+    address: str
+    names: Mapping[str, str]
+    """Host name -> address of every worker."""
+    routes: Sequence[Mapping[str, str]]
+    """The ways to its further addresses."""
+
+
+class NamespaceHost:
+    """The system of one worker."""
+
+    def __init__(
+        self,
+        place: Place,
+        descriptor: int,
+        *,
+        vpc: Channel,
+        environment: Mapping[str, str],
+    ) -> None:
+        """`descriptor` is the way to the worker's first process."""
+        self.place = place
+        self.is_busy = False
+        """Whether any program runs on it."""
+        self.notes: tuple[str, ...] = ()
+        """What of its files could be done only in part."""
+        self._environment = environment
+        self._vpc = vpc
+        self._programs: dict[int, NamespaceProgram] = {}
+        self._count = 0
+        self._ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._over = asyncio.Event()
+        self._channel = Channel(socket.socket(fileno=descriptor), self._news)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What every program on it is told by variables."""
+        return self._environment
+
+    def home(self, user: str) -> str:
+        """A user's home directory, as the worker sees it."""
+        return "/root" if user == "root" else f"/home/{user.replace('/', '_')}"
+
+    async def up(self) -> None:
+        """Return when it has booted; raises OSError."""
+        message = await self._ready
+        if "ready" not in message:
+            raise OSError(message.get("failed", "its first process ended at once"))
+        self.notes = tuple(message["notes"])
+
+    async def listen(self, port: int) -> socket.socket:
+        """A listening socket for a port of the worker; raises OSError."""
+        address = _ADDRESSES.get(port, "0.0.0.0")  # noqa: S104 -- the worker's own addresses
+        _, (descriptor,) = await self._channel.ask("listen", address=address, port=port)
+        return socket.socket(fileno=descriptor)
+
+    async def dial(self, host: str, port: int) -> socket.socket:
+        """A non-blocking socket connected from the worker; raises OSError."""
+        address = self.place.names.get(host, "127.0.0.1" if host == "localhost" else host)
+        _, (descriptor,) = await self._channel.ask("socket")
+        return await connected(descriptor, address, port)
+
+    async def open_terminal(self) -> TerminalPair:
+        """A new terminal; raises OSError."""
+        reply, (ours, theirs) = await self._channel.ask("terminal")
+        return TerminalPair(ours, theirs, reply["name"])
+
+    async def start(self, command: Command) -> "NamespaceProgram":
+        """Run a command; raises OSError."""
+        self._count += 1
+        program = NamespaceProgram(self._count, self._channel)
+        self._programs[self._count] = program
+        try:
+            await self._channel.ask(
+                "start",
+                *command.streams,
+                program=program.number,
+                argv=command.argv,
+                environment={**command.environment, **self._environment},
+                directory=command.directory,
+                terminal=command.terminal,
+            )
+        except BaseException:
+            self._programs.pop(program.number, None)
+            raise
+        self.is_busy = True
+        return program
+
+    async def freeze(self, *, frozen: bool) -> None:
+        """Stop every program where it stands, or let them go on."""
+        await self._channel.ask("freeze", frozen=frozen)
+
+    async def connect_network(self, *, connected: bool) -> None:
+        """Pull the worker's network cable, or put it back."""
+        await self._vpc.ask("cable", worker=self.place.worker, up=connected)
+
+    async def slow_down(self, factor: float | None) -> None:
+        """Let programs run so many times slower, None at full speed again."""
+        await self._channel.ask("slow", factor=factor or 1.0)
+
+    async def fill_disk(self, *, full: bool) -> None:
+        """Leave no room on its disk, or free it again."""
+        await self._channel.ask("fill", full=full)
+
+    async def crash(self) -> None:
+        """End every process of the worker at once, and let none start."""
+        self._vpc.tell("kill", worker=self.place.worker)
+        await self._over.wait()
+
+    def signal_groups(self, number: int) -> None:
+        """Signal every process group of the worker."""
+        self._channel.tell("signal_groups", number=number)
+
+    async def ended(self) -> None:
+        """Return when no process of it is left."""
+        await self._over.wait()
+
+    def end(self) -> None:
+        """No process of it is left."""
+        self._over.set()
+        self._channel.close()
+
+    def _news(self, message: dict[str, Any]) -> None:
+        if not self._ready.done():
+            self._ready.set_result(message)
+        elif "exited" in message:
+            self._programs.pop(message["exited"]).end(message["status"])
+        elif "idle" in message:
+            self.is_busy = False
+        elif not message:
+            self.is_busy = False
+            for program in self._programs.values():
+                program.end(-signal.SIGKILL)
+            self._programs.clear()
+
+
+class NamespaceProgram:
+    """A session of processes on a worker."""
+
+    def __init__(self, number: int, channel: Channel) -> None:
+        self.number = number
+        self._channel = channel
+        self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def end(self, status: int) -> None:
+        """It has ended so."""
+        if not self._exit.done():
+            self._exit.set_result(status)
+
+    async def wait(self) -> int:
+        """Its exit status, or minus the signal that ended it."""
+        return await asyncio.shield(self._exit)
+
+    def signal(self, number: int) -> None:
+        """Signal its process group, unless its leader has ended."""
+        if not self._exit.done():
+            self._channel.tell("signal", program=self.number, number=number)
+
+    async def hang_up(self, grace_s: float) -> None:
+        """End its process group as a vanished terminal does, by SIGKILL after the grace.
+
+        What the program left behind when it ended stays, and so does what nohup keeps.
+        """
+        if self._exit.done():
+            return
+        with contextlib.suppress(OSError):  # the worker itself has ended
+            reply, _ = await self._channel.ask("leader", program=self.number)
+            leader = reply["leader"]
+            if leader is None:
+                return
+            self.signal(signal.SIGHUP)
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + grace_s
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.wait(), grace_s)
+            while loop.time() < deadline and await self._attached(leader):
+                await asyncio.sleep(min(_ATTACHED_POLL_S, grace_s))
+            await self._channel.ask("kill_group", leader=leader)
+
+    async def _attached(self, leader: int) -> bool:
+        reply, _ = await self._channel.ask("attached", leader=leader)
+        return bool(reply["attached"])
+
+
+async def connected(descriptor: int, address: str, port: int) -> socket.socket:
+    """The socket, connected; raises OSError, and closes it then."""
+    connection = socket.socket(fileno=descriptor)
+    connection.setblocking(False)  # noqa: FBT003
+    try:
+        await asyncio.get_running_loop().sock_connect(connection, (address, port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        connection.close()
+        raise
+    except ValueError as error:  # a name that is nobody's
+        connection.close()
+        raise OSError(errno.EHOSTUNREACH, f"{address} is not an address of the VPC") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection

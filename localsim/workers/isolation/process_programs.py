@@ -1,0 +1,156 @@
+"""Programs of a worker as processes of this machine: started, recorded, signalled and reaped."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from localsim.workers import processes
+from localsim.workers.descriptors import readable
+from localsim.workers.isolation.interface import Command
+from localsim.workers.processes import Process
+
+SHELL = "/bin/sh"
+_GATE = 3
+# The simulator may run under nohup, and Python ignores SIGPIPE: programs must not inherit that.
+_RESET_SIGNALS = [
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGTERM,
+    signal.SIGXFSZ,
+]
+# Until the gate gives a line the process is not recorded, so it must not become anything yet: when
+# the simulator dies in between, the gate breaks and so does the process.
+_LAUNCH = (
+    'read -r go <&3 || exit 1; exec 3<&-; cd -- "$1" || exit 1; shift; unset go OLDPWD; exec "$@"'
+)
+
+
+def start(
+    command: Command,
+    environment: Mapping[str, str],
+    records: Path,
+    programs: "set[ProcessProgram]",
+    admit: Callable[[int], None],
+) -> "ProcessProgram":
+    """Run a command, recorded as <pid>-<start time> and admitted before it does anything.
+
+    Raises OSError.
+    """
+    behind, gate = os.pipe()
+    try:
+        pid = _spawn(command, environment, behind)
+    except OSError:
+        os.close(gate)
+        raise
+    finally:
+        os.close(behind)
+    record = records / f"{pid}-{processes.started(pid)}"
+    program = ProcessProgram(pid, record, programs)
+    try:
+        record.touch(mode=0o600)
+        admit(pid)
+        os.write(gate, b"go\n")
+    finally:
+        os.close(gate)
+    return program
+
+
+class ProcessProgram:
+    """A session of processes, named by its leader."""
+
+    def __init__(self, pid: int, record: Path, programs: "set[ProcessProgram]") -> None:
+        self._pid = pid
+        self.record = record
+        """The file that tells of it while it runs."""
+        self._programs = programs
+        self._exit = asyncio.create_task(self._reap())
+        programs.add(self)
+
+    async def wait(self) -> int:
+        """Its exit status, or minus the signal that ended it."""
+        return await asyncio.shield(self._exit)
+
+    def signal(self, number: int) -> None:
+        """Signal its process group, unless its leader has ended."""
+        if not self._exit.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._pid, number)
+
+    async def hang_up(self, grace_s: float) -> None:
+        """End its process group as a vanished terminal does, by SIGKILL after the grace.
+
+        What the program left behind when it ended stays, and so does what nohup keeps.
+        """
+        if self._exit.done():
+            return
+        self.signal(signal.SIGHUP)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_s
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.wait(), grace_s)
+        while loop.time() < deadline and self._attached():
+            await asyncio.sleep(min(0.1, grace_s))
+        processes.send(self._attached(), signal.SIGKILL)
+
+    def _attached(self) -> list[Process]:
+        """Its group without what was told to outlive it."""
+        return [
+            process
+            for process in processes.running()
+            if process.group == self._pid
+            and (process.pid == self._pid or not process.ignores_hangup)
+        ]
+
+    async def _reap(self) -> int:
+        await _exited(self._pid)
+        _, status = os.waitpid(self._pid, 0)
+        self.record.unlink(missing_ok=True)
+        self._programs.discard(self)
+        return os.waitstatus_to_exitcode(status)
+
+
+def _spawn(command: Command, environment: Mapping[str, str], behind: int) -> int:
+    stdin, stdout, stderr = command.streams
+    actions: list[tuple[object, ...]] = [(os.POSIX_SPAWN_DUP2, stdin, 0)]
+    if command.terminal:
+        # The first terminal that a session's leader opens becomes the session's own.
+        actions = [(os.POSIX_SPAWN_OPEN, 0, command.terminal, os.O_RDWR, 0)]
+    actions += [(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)]
+    actions += [(os.POSIX_SPAWN_DUP2, behind, _GATE)]
+    return os.posix_spawn(
+        SHELL,
+        [SHELL, "-c", _LAUNCH, SHELL, command.directory, *command.argv],
+        {**command.environment, **environment},
+        file_actions=actions,
+        setsid=True,
+        setsigmask=[],
+        setsigdef=_RESET_SIGNALS,
+    )
+
+
+async def _exited(pid: int) -> None:
+    """Return when a child has ended and waits to be reaped."""
+    handle = _handle(pid)
+    if handle is not None:
+        try:
+            await readable(handle)
+        finally:
+            os.close(handle)
+        return
+    # A thread of its own: the loop's few shared ones would be spent on long-lived programs.
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as thread:
+        await loop.run_in_executor(thread, os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def _handle(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not on every system, not in every kernel
+        return None

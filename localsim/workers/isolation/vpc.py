@@ -1,0 +1,182 @@
+"""The simulator's side of the VPC and of each worker's first process: requests, replies, news."""
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from localsim.workers.isolation.inside.messages import Inbox, pack
+
+Reply = tuple[dict[str, Any], list[int]]
+API_ADDRESS = "10.127.0.1"
+"""Where the emulated APIs answer inside the VPC."""
+_SOURCE = Path(__file__).parents[3]
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[3]); "
+    "from localsim.workers.isolation.inside.launcher import main; "
+    "main(int(sys.argv[1]), int(sys.argv[2]))"
+)
+
+
+class EndedError(OSError):
+    """Whoever should answer has ended."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ESHUTDOWN, "it is switched off")
+
+
+class Channel:
+    """A conversation with a process inside; requests are answered in any order."""
+
+    def __init__(self, connection: socket.socket, news: Callable[[dict[str, Any]], None]) -> None:
+        """`news` gets what nobody asked for, and `{}` at the end."""
+        connection.setblocking(False)  # noqa: FBT003
+        self._connection = connection
+        self._news = news
+        self._inbox = Inbox()
+        self._numbers = itertools.count()
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._unsent: deque[tuple[bytes, tuple[int, ...]]] = deque()
+        self._is_open = True
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(connection, self._read)
+
+    async def ask(self, op: str, *descriptors: int, **arguments: Any) -> Reply:
+        """Send a request, with descriptors that stay ours; raises OSError, EndedError."""
+        if not self._is_open:
+            raise EndedError
+        number = next(self._numbers)
+        answer: asyncio.Future[Reply] = self._loop.create_future()
+        self._waiting[number] = answer
+        self._send({"id": number, "op": op, "with": arguments}, descriptors)
+        try:
+            reply, found = await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            answer.add_done_callback(_discard)
+            raise
+        if "error" in reply:
+            raise OSError(*reply["error"])
+        return reply, found
+
+    def tell(self, op: str, **arguments: Any) -> None:
+        """Send a request whose answer nobody waits for."""
+        if self._is_open:
+            self._send({"id": -1, "op": op, "with": arguments}, ())
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._connection)
+            self._loop.remove_writer(self._connection)
+            self._connection.close()
+            self._inbox.close()
+            for _, descriptors in self._unsent:
+                _close(descriptors)
+            self._unsent.clear()
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(EndedError())
+                    answer.add_done_callback(lambda each: each.exception())
+            self._waiting.clear()
+            self._news({})
+
+    def _send(self, message: dict[str, Any], descriptors: tuple[int, ...]) -> None:
+        # The caller may close its own as soon as it is cancelled, sent or not.
+        ours = tuple(map(os.dup, descriptors))
+        self._unsent.append((pack(message, len(ours)), ours))
+        if len(self._unsent) == 1:
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                data, descriptors = self._unsent[0]
+                if descriptors:
+                    sent = socket.send_fds(self._connection, [data], descriptors)
+                    _close(descriptors)
+                else:
+                    sent = self._connection.send(data)
+                if sent < len(data):
+                    self._unsent[0] = data[sent:], ()
+                else:
+                    self._unsent.popleft()
+            self._loop.remove_writer(self._connection)
+        except BlockingIOError:
+            self._loop.add_writer(self._connection, self._write)
+        except OSError:
+            self.close()
+
+    def _read(self) -> None:
+        try:
+            if not self._inbox.receive(self._connection):
+                self.close()
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        while self._is_open and (taken := self._inbox.take()):
+            self._take(*taken)
+
+    def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        answer = self._waiting.pop(message.get("reply", -1), None)
+        if answer is not None:
+            answer.set_result((message, descriptors))
+            return
+        _close(descriptors)
+        if "reply" not in message:
+            self._news(message)
+
+
+def _discard(answer: "asyncio.Future[Reply]") -> None:
+    """Nobody waits for this answer any more."""
+    if not answer.cancelled() and answer.exception() is None:
+        _close(answer.result()[1])
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+async def start(
+    executable: str, news: Callable[[dict[str, Any]], None]
+) -> "tuple[asyncio.subprocess.Process, Channel]":
+    """Start a VPC; raises OSError with the kernel's reason where it allows none."""
+    ours, theirs = socket.socketpair()
+    up: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+    def first(message: dict[str, Any]) -> None:
+        if not up.done():
+            up.set_result(message)
+        else:
+            news(message)
+
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            executable,
+            *("-I", "-S", "-c", _START),
+            *(str(theirs.fileno()), str(os.getpid()), str(_SOURCE)),
+            pass_fds=(theirs.fileno(),),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            env={},
+            cwd="/",
+        )
+    channel = Channel(ours, first)
+    message = await up
+    if "ready" not in message:
+        channel.close()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise OSError(message.get("failed", "the launcher ended at once"))
+    return process, channel

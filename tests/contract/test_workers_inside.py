@@ -1,0 +1,87 @@
+"""What a worker reaches of the simulator inside the VPC, and what not."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from clouds import Cloud, Runner, serve
+
+HTTP = "curl -s -m 5 -o /dev/null -w '%{http_code}' "
+
+
+@pytest.fixture(scope="module")
+def vpc_cloud(namespaces, tmp_path_factory) -> Iterator[Cloud]:
+    """A simulator with a VPC and the way out of it; a worker is up as node `n1`."""
+    options = ("--isolation", "namespace", "--manual-clock")
+    for cloud in serve(tmp_path_factory.mktemp("vpc-home"), *options):
+        tpuctl = Runner(cloud.home, sleep=cloud.control.advance)
+        assert tpuctl("node", "create", "n1", "-t", "v5litepod-4").code == 0
+        yield cloud
+
+
+@pytest.fixture
+def on_worker(vpc_cloud: Cloud):
+    """`on_worker(command line)` is what it prints on the worker."""
+
+    def run(command: str) -> str:
+        done = Runner(vpc_cloud.home)("node", "exec", "n1", "--", "sh", "-c", command)
+        assert done.code == 0, done.err
+        return done.out
+
+    return run
+
+
+def port(cloud: Cloud, name: str) -> str:
+    return cloud.line[name].rpartition(":")[2]
+
+
+def test_the_line_says_how_workers_are_kept_apart(vpc_cloud: Cloud):
+    assert vpc_cloud.line["mode"] == "namespace"
+    assert "mode_reason" not in vpc_cloud.line
+
+
+def test_storage_answers_where_the_environment_says(vpc_cloud: Cloud, on_worker):
+    url = f"http://10.127.0.1:{port(vpc_cloud, 'storage')}"
+    shown = on_worker(
+        "echo $STORAGE_EMULATOR_HOST; curl -s $STORAGE_EMULATOR_HOST/storage/v1/b/local-bucket"
+    )
+    first, _, bucket = shown.partition("\n")
+    assert first == url
+    assert json.loads(bucket)["name"] == "local-bucket"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("tpu_rest", "/v2/projects/local-project/locations/us-west4-a/nodes"),
+        ("compute", "/compute/v1/projects/local-project"),
+    ],
+)
+def test_the_other_apis_answer_at_the_same_ports_as_outside(
+    vpc_cloud: Cloud, on_worker, name: str, path: str
+):
+    assert on_worker(f"{HTTP} http://10.127.0.1:{port(vpc_cloud, name)}{path}") == "200"
+
+
+def test_grpc_answers_as_well(vpc_cloud: Cloud, on_worker):
+    program = (
+        "import grpc, sys; channel = grpc.insecure_channel(sys.argv[1]);"
+        " grpc.channel_ready_future(channel).result(5); print('ready')"
+    )
+    where = f"10.127.0.1:{port(vpc_cloud, 'tpu_grpc')}"
+    assert on_worker(f'python3 -c "{program}" {where}') == "ready\n"
+
+
+@pytest.mark.parametrize("name", ["control", "vpc"])
+@pytest.mark.parametrize("host", ["10.127.0.1", "10.128.0.1", "127.0.0.1"])
+def test_what_is_this_machine_s_user_s_does_not(vpc_cloud: Cloud, on_worker, name: str, host: str):
+    shown = on_worker(f"{HTTP} http://{host}:{port(vpc_cloud, name)}/ || echo ' curl' $?")
+    assert shown.split() == ["000", "curl", "7"]  # connection refused
+
+
+def test_the_way_out_refuses_what_is_near_and_the_apis_need_none(vpc_cloud: Cloud, on_worker):
+    assert on_worker("echo $HTTPS_PROXY") == "http://10.127.0.1:3128\n"
+    shown = on_worker("curl -sv -m 5 -o /dev/null https://192.168.0.1/ 2>&1 || echo curl $?")
+    assert "HTTP/1.1 403 Forbidden" in shown
+    assert shown.endswith("curl 56\n")
+    assert on_worker("env | grep -c _proxy= || true") == "0\n"  # gRPC would use these
