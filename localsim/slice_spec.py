@@ -1,13 +1,24 @@
 """A node of the cloud in the words of the workers."""
 
+from collections.abc import Iterable, Mapping
+
 from localsim.cloud.cloud import Cloud
+from localsim.cloud.faults import Trouble, WorkerTrouble
 from localsim.cloud.nodes import Maintenance, Node, ServiceAccount
-from localsim.workers.spec import GuestAttribute, SliceSpec, UpcomingMaintenance
+from localsim.cloud.slice_places import Place
+from localsim.workers.spec import (
+    Affliction,
+    GuestAttribute,
+    Multislice,
+    SliceSpec,
+    UpcomingMaintenance,
+)
 
 
-def slice_spec(node: Node, cloud: Cloud) -> SliceSpec:
+def slice_spec(node: Node, cloud: Cloud, project_metadata: Mapping[str, str]) -> SliceSpec:
     """What the workers need to know of a node."""
     account = node.spec.service_account or ServiceAccount()
+    place = cloud.slice_place(node)
     return SliceSpec(
         name=node.name,
         node_id=node.id,
@@ -19,6 +30,7 @@ def slice_spec(node: Node, cloud: Cloud) -> SliceSpec:
         spot=node.spot,
         addresses=node.addresses,
         metadata=node.metadata,
+        project_metadata=project_metadata,
         external_addresses=node.external_addresses,
         service_account=account.email,
         scopes=account.scopes,
@@ -27,7 +39,28 @@ def slice_spec(node: Node, cloud: Cloud) -> SliceSpec:
             tuple(GuestAttribute(each.namespace, each.key, each.value) for each in worker)
             for worker in node.told
         ),
+        multislice=_multislice(place) if place else None,
+        afflictions={
+            worker: affliction(found) for worker, found in cloud.worker_troubles(node).items()
+        },
     )
+
+
+def affliction(troubles: Iterable[WorkerTrouble]) -> Affliction:
+    """What a worker suffers from."""
+    factors = {each.trouble: each.factor for each in troubles}
+    return Affliction(
+        hangs=Trouble.HANGS in factors,
+        killed=Trouble.KILLED in factors,
+        cut_off=Trouble.CUT_OFF in factors,
+        disk_full=Trouble.DISK_FULL in factors,
+        refuses_ssh=Trouble.REFUSES_SSH in factors,
+        slow=factors.get(Trouble.SLOW),
+    )
+
+
+def _multislice(place: Place) -> Multislice:
+    return Multislice(place.request, place.slice_id, place.num_slices, place.coordinator)
 
 
 def _upcoming(maintenance: Maintenance) -> UpcomingMaintenance:

@@ -3,24 +3,26 @@
 import asyncio
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from localsim.clock import Clock
-from localsim.cloud import absent_workers, events
+from localsim.cloud import absent_workers, events, fault_texts
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.errors import CloudError
-from localsim.cloud.faults import Verdict
+from localsim.cloud.faults import Verdict, WorkerTrouble
 from localsim.cloud.journal import NotWrittenError
-from localsim.cloud.nodes import WorkerIdentity
+from localsim.cloud.nodes import Node, WorkerIdentity
+from localsim.cloud.scenario_checks import ScenarioError
 from localsim.commits import Commits
-from localsim.slice_spec import slice_spec
+from localsim.slice_spec import affliction, slice_spec
 from localsim.workers.checkpoints import Checkpoints
 from localsim.workers.disk import NewerDiskError
 from localsim.workers.processes import UnkillableError
 from localsim.workers.slices import Slices
-from localsim.workers.spec import NotToldError
+from localsim.workers.spec import NotToldError, SliceSpec
 
 T = TypeVar("T")
 
@@ -31,8 +33,16 @@ RETRY_S = 0.2
 class World:
     """Runs every request between two ticks of the cloud, and hands its events to the workers."""
 
-    def __init__(self, cloud: Cloud, slices: Slices, clock: Clock) -> None:
+    def __init__(
+        self,
+        cloud: Cloud,
+        slices: Slices,
+        clock: Clock,
+        *,
+        project_metadata: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         """Nothing happens before `live` or `run`."""
+        self._project_metadata = project_metadata
         self.cloud = cloud
         self.slices = slices
         self.clock = clock
@@ -48,6 +58,7 @@ class World:
             events.NoticePreemption: self._notice,
             events.MetadataChanged: self._metadata,
             events.NoticeMaintenance: self._maintenance,
+            events.WorkersAfflicted: self._afflict,
         }
 
     async def run(self, action: Callable[[Cloud], T]) -> T:
@@ -57,6 +68,20 @@ class World:
         share one flush of the disk; raises NotWrittenError, with nothing done, when that fails.
         """
         return await self._commits.run(action)
+
+    def require_possible(self, fault: str) -> None:
+        """Raise NotPossibleError for a fault that the workers cannot suffer in this isolation."""
+        try:
+            parsed = fault_texts.parse(fault)
+        except ScenarioError:
+            return  # the cloud refuses it in its own words
+        if isinstance(parsed, WorkerTrouble):
+            self.slices.require_possible(affliction([parsed]))
+
+    def project_changed(self) -> None:
+        """Show the project's metadata, as it is now, to all workers."""
+        for node in self.cloud.nodes_with_disks():
+            self._follow(node.name, partial(self._show, node))
 
     async def meet_fault(self, method: str) -> Verdict | None:
         """What goes wrong with this call on purpose; its latency has passed already."""
@@ -189,7 +214,7 @@ class World:
         if not self.cloud.has_workers:
             return absent_workers.identities(event.node)
         spec = replace(
-            slice_spec(event.node, self.cloud),
+            self._spec(event.node),
             never_boots=event.never_boots,
             ssh_keys_delay_s=event.ssh_keys_delay_s,
         )
@@ -206,11 +231,20 @@ class World:
     async def _notice(self, event: events.NoticePreemption) -> None:
         await self.slices.notice(event.node.name)
 
+    def _spec(self, node: Node) -> SliceSpec:
+        return slice_spec(node, self.cloud, self._project_metadata())
+
+    async def _show(self, node: Node) -> None:
+        self.slices.show(self._spec(node))
+
+    async def _afflict(self, event: events.WorkersAfflicted) -> None:
+        await self.slices.afflict(self._spec(event.node))
+
     async def _metadata(self, event: events.MetadataChanged) -> None:
-        self.slices.show(slice_spec(event.node, self.cloud))
+        await self._show(event.node)
 
     async def _maintenance(self, event: events.NoticeMaintenance) -> None:
-        self.slices.show(slice_spec(event.node, self.cloud))
+        await self._show(event.node)
         if event.save_until_s is not None:
             await self._checkpoints.take(event.node.name, event.save_until_s)
 

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from localsim.cloud import capacity, node_life, operation_life, quota
+from localsim.cloud import capacity, node_life, operation_life, quota, subnets
 from localsim.cloud.errors import CloudError, Code, Failure, already_exists
 from localsim.cloud.nodes import NodeSpec
 from localsim.cloud.queued_resources import QueuedResource, RequestEvent, RequestState
 from localsim.cloud.request_moves import fail, move
 from localsim.cloud.state import State
+from tpuctl import catalog
 
 WAITING = RequestState.WAITING_FOR_RESOURCES
 EXPIRED = "The request could not be provisioned before the end of the time it was valid for."
@@ -77,6 +78,8 @@ def _granted(state: State, request: QueuedResource, now_s: float) -> tuple[NodeS
     if not request.holds_quota:
         quota.require(state, request.zone, specs)
     quota.require_addresses(state, request.zone, specs)
+    workers = catalog.accelerator_type(specs[0].accelerator_type).workers
+    subnets.require_room(state, request.zone, workers * len(specs))
     return granted
 
 

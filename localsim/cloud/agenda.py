@@ -17,6 +17,8 @@ class Action(StrEnum):
     PREEMPT_NODE = "preempt node"
     EXPIRE_NODE = "expire node"
     END_SPOT_LIFE = "end spot life"
+    LOSE_WORKER = "lose worker"
+    NOTICE_TROUBLE = "notice trouble"
     ANNOUNCE_MAINTENANCE = "announce maintenance"
     UPDATE_NODE = "update node"
     BEGIN_MAINTENANCE = "begin maintenance"

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from localsim.clock import Clock
-from localsim.cloud import due, fate, maintenance, node_life, node_power, request_life
+from localsim.cloud import (
+    due,
+    fate,
+    maintenance,
+    node_life,
+    node_loss,
+    node_power,
+    request_life,
+    troubles,
+)
 from localsim.cloud.errors import Code, Failure
 from localsim.cloud.events import BootSlice, DestroySlice, Event, StopSlice
 from localsim.cloud.methods_nodes import NodeMethods
@@ -17,6 +26,7 @@ from localsim.cloud.names import Project
 from localsim.cloud.nodes import NODE_TRANSITIONS, Node, NodeEvent, NodeState, WorkerIdentity
 from localsim.cloud.queued_resources import Initiator
 from localsim.cloud.scenario import Scenario
+from localsim.cloud.slice_places import Place, place
 from localsim.cloud.state import State
 from localsim.cloud.timekeeping import Timekeeping
 
@@ -139,7 +149,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         """Take a READY node away after a notice; None draws the notice, 0 gives none."""
         with self._state.change():
             name = self._project.resource(node_name, "nodes")
-            node_life.preempt(self._state, name, notice_s, self._clock.now())
+            node_loss.preempt(self._state, name, notice_s, self._clock.now())
 
     def running_nodes(self) -> tuple[Node, ...]:
         """Nodes whose workers were up when localsim last ended."""
@@ -149,6 +159,14 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         """Nodes whose workers' disks must be kept."""
         state = self._state
         return tuple(node for node in state.nodes if node_life.has_disks(state, node))
+
+    def worker_troubles(self, node: Node) -> troubles.Troubles:
+        """What befalls the workers of a node now, by worker."""
+        return troubles.of_node(self._state, node)
+
+    def slice_place(self, node: Node) -> Place | None:
+        """Where a node of a multislice stands in it; None for one that is alone."""
+        return place(self._state, node)
 
     def clear(self) -> None:
         """Delete everything at once, and begin the scenario anew."""

@@ -6,9 +6,11 @@ from localsim.cloud import (
     fate,
     maintenance,
     node_life,
+    node_loss,
     node_update,
     request_filing,
     request_life,
+    troubles,
 )
 from localsim.cloud.agenda import Action, Entry
 from localsim.cloud.nodes import Node
@@ -48,11 +50,11 @@ def node_is_lost(state: State, node: Node | None, now_s: float) -> None:
 
 
 def _preempt(state: State, name: str, now_s: float) -> None:
-    node_is_lost(state, node_life.preempted(state, name, now_s), now_s)
+    node_is_lost(state, node_loss.preempted(state, name, now_s), now_s)
 
 
 def _expire(state: State, name: str, now_s: float) -> None:
-    node_is_lost(state, node_life.expired(state, name, now_s), now_s)
+    node_is_lost(state, node_loss.expired(state, name, now_s), now_s)
 
 
 def _repair(state: State, name: str, now_s: float) -> None:
@@ -75,6 +77,8 @@ _ACTIONS = {
     Action.PROVISION_NODE: _provision,
     Action.PREEMPT_NODE: _preempt,
     Action.EXPIRE_NODE: _expire,
+    Action.LOSE_WORKER: node_loss.lose_worker,
+    Action.NOTICE_TROUBLE: troubles.notice,
     Action.END_SPOT_LIFE: fate.end_spot_life,
     Action.ANNOUNCE_MAINTENANCE: fate.announce_maintenance,
     Action.UPDATE_NODE: node_update.finish,

@@ -58,6 +58,19 @@ class NoticeMaintenance:
     save_until_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WorkersAfflicted:
+    """Something has befallen the node's workers, or has left them: `Cloud.worker_troubles`."""
+
+    node: Node
+
+
 Event = (
-    BootSlice | StopSlice | DestroySlice | NoticePreemption | MetadataChanged | NoticeMaintenance
+    BootSlice
+    | StopSlice
+    | DestroySlice
+    | NoticePreemption
+    | MetadataChanged
+    | NoticeMaintenance
+    | WorkersAfflicted
 )

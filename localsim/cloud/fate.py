@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from localsim.cloud import maintenance, node_life
+from localsim.cloud import maintenance, node_loss
 from localsim.cloud.agenda import Action
 from localsim.cloud.distributions import drawn
 from localsim.cloud.maintenance import Announcement
@@ -37,7 +37,7 @@ def end_spot_life(state: State, name: str, now_s: float) -> None:
     node = state.nodes.get(name)
     is_going = state.agenda.has(Action.PREEMPT_NODE, name)
     if not is_going and NodeEvent.PREEMPT in NODE_TRANSITIONS[node.state]:
-        node_life.preempt(state, name, None, now_s)
+        node_loss.preempt(state, name, None, now_s)
 
 
 def announce_maintenance(state: State, name: str, now_s: float) -> None:

@@ -14,8 +14,10 @@ from localsim.cloud.faults import (
     MethodFault,
     NeverBoots,
     QuotaIs,
+    Trouble,
     UnreachableZone,
     Verdict,
+    WorkerTrouble,
 )
 from localsim.cloud.scenario_checks import ANY, ScenarioError
 from localsim.cloud.storage_faults import StorageFault
@@ -25,6 +27,12 @@ METHOD: CODE [xN] [after call M]          GetNode: UNAVAILABLE x2 after call 3
 METHOD: latency TIME [xN] [after call M]  CreateNode: latency 2s
 METHOD: reset [xN] [after call M]         ListNodes: reset x1
 worker NODE/INDEX: never boots            worker train-*/2: never boots
+worker NODE/INDEX: killed                 worker train/2: killed
+worker NODE/INDEX: hangs                  worker train/2: hangs
+worker NODE/INDEX: cut off                worker train/2: cut off
+worker NODE/INDEX: disk full              worker train/2: disk full
+worker NODE/INDEX: slow Nx                worker train/2: slow 10x
+worker NODE/INDEX: refuses ssh            worker train/2: refuses ssh
 keys NODE: late TIME                      keys train: late 30s
 zone ZONE: unreachable                    zone us-west4-a: unreachable
 capacity ZONE TYPE: SLICES                capacity us-west4-a v5litepod-16: 0
@@ -44,6 +52,8 @@ S is a method of Cloud Storage, or storage.*, storage.objects.*, storage.buckets
 takes [xN] [after call M]. Any instruction that Google's storage test bench takes over HTTP will do.
 """
 """What a fault may say, with an example each; as `tpuctl local fault --help` shows it."""
+
+MOST_SLOW = 100.0
 
 METHODS = frozenset(
     {
@@ -113,6 +123,7 @@ def _parse(text: str) -> Fault:
 
 _COUNTED = re.compile(r"(?P<what>.*?)(\s+x(?P<times>\d{1,9}))?(\s+after call (?P<after>\d{1,9}))?")
 _TIME = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|s|m|h)")
+_SLOW = re.compile(r"slow (?P<factor>\d{1,6}(\.\d{1,3})?)x")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -153,11 +164,25 @@ def _verdict(text: str, what: str) -> Verdict:
     return Verdict(code=Code[word])
 
 
-def _never_boots(text: str, rest: list[str], what: str) -> NeverBoots:
-    if len(rest) != 1 or what != "never boots":
+def _worker(text: str, rest: list[str], what: str) -> NeverBoots | WorkerTrouble:
+    if len(rest) != 1:
         raise _wrong(text, "worker")
     checks.worker("worker", rest[0])
-    return NeverBoots(*checks.split_worker(rest[0]))
+    node, worker = checks.split_worker(rest[0])
+    if what == "never boots":
+        return NeverBoots(node, worker)
+    if slow := _SLOW.fullmatch(what):
+        return WorkerTrouble(node, worker, Trouble.SLOW, _factor(text, slow["factor"]))
+    words = [each.value for each in Trouble if each is not Trouble.SLOW]
+    checks.one_known("fault", "trouble", what, ["never boots", "slow 10x", *words])
+    return WorkerTrouble(node, worker, Trouble(what))
+
+
+def _factor(text: str, number: str) -> float:
+    factor = float(number)
+    if not 1 < factor <= MOST_SLOW:
+        raise ScenarioError(f"fault: {_quoted(text)} needs a factor above 1, up to {MOST_SLOW:.0f}")
+    return factor
 
 
 def _late_keys(text: str, rest: list[str], what: str) -> LateKeys:
@@ -193,7 +218,7 @@ def _quota(text: str, rest: list[str], what: str) -> QuotaIs:
 
 
 _WORLD: Mapping[str, Callable[[str, list[str], str], Fault]] = {
-    "worker": _never_boots,
+    "worker": _worker,
     "keys": _late_keys,
     "zone": _unreachable,
     "capacity": _capacity,

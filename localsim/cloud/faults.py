@@ -1,6 +1,7 @@
 """What goes wrong on purpose: with calls, with workers, with what a zone has."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from localsim.cloud.errors import Code
 from localsim.cloud.storage_faults import StorageFault
@@ -50,6 +51,28 @@ class NeverBoots:
     worker: int
 
 
+class Trouble(StrEnum):
+    """What can befall a worker that is up."""
+
+    HANGS = "hangs"
+    KILLED = "killed"
+    CUT_OFF = "cut off"
+    DISK_FULL = "disk full"
+    SLOW = "slow"
+    REFUSES_SSH = "refuses ssh"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTrouble:
+    """Something is wrong with one worker of the nodes whose ids match."""
+
+    node: str
+    worker: int
+    trouble: Trouble
+    factor: float = 1.0
+    """How many times slower it is, when it is slow."""
+
+
 @dataclass(frozen=True, slots=True)
 class LateKeys:
     """The workers of the nodes whose ids match let nobody in for a while after their boot."""
@@ -83,4 +106,13 @@ class QuotaIs:
     limit: int
 
 
-Fault = MethodFault | NeverBoots | LateKeys | UnreachableZone | CapacityIs | QuotaIs | StorageFault
+Fault = (
+    MethodFault
+    | NeverBoots
+    | WorkerTrouble
+    | LateKeys
+    | UnreachableZone
+    | CapacityIs
+    | QuotaIs
+    | StorageFault
+)

@@ -202,6 +202,7 @@ def _begin(
             health=Health.UNHEALTHY_MAINTENANCE,
             health_description=_DOWN,
             identities=(),
+            killed=(),
         )
     )
     until_s = now_s + AUTOCHECKPOINT_LIMIT_S if node.spec.autocheckpoint_enabled else None

@@ -1,16 +1,23 @@
 """What the owner of the simulated cloud does to it, and no client of the API can."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from localsim.cloud import capacity, due
+from localsim.cloud import capacity, due, troubles
 from localsim.cloud.conditions import Standing
 from localsim.cloud.errors import CloudError, Code, ErrorInfo
 from localsim.cloud.events import BootSlice, Event
-from localsim.cloud.faults import Fault, LateKeys, NeverBoots, UnreachableZone, Verdict
+from localsim.cloud.faults import (
+    Fault,
+    LateKeys,
+    NeverBoots,
+    UnreachableZone,
+    Verdict,
+    WorkerTrouble,
+)
 from localsim.cloud.methods import Methods
 from localsim.cloud.scenario import Scenario
 from localsim.cloud.storage_faults import Armed, StorageFault
@@ -51,15 +58,17 @@ class ScenarioMethods(Methods):
     def change_scenario(self, settings: Mapping[str, Any]) -> Scenario:
         """Merge settings into the scenario, null meaning the default; raises ScenarioError."""
         with self._state.change():
+            before = self._state.conditions.standing
             self._state.conditions.change(settings)
-            self._follow_scenario()
+            self._follow_scenario(before)
         return self._state.scenario
 
     def add_fault(self, text: str) -> None:
         """Let something go wrong from now on, as `fault_texts.GRAMMAR`; raises ScenarioError."""
         with self._state.change():
+            before = self._state.conditions.standing
             self._state.conditions.add_fault(text)
-            self._follow_scenario()
+            self._follow_scenario(before)
 
     def faults(self) -> tuple[Standing, ...]:
         """The faults that stand, those of the scenario among them."""
@@ -68,8 +77,9 @@ class ScenarioMethods(Methods):
     def clear_faults(self) -> None:
         """Let nothing go wrong any more, those of the scenario neither."""
         with self._state.change():
+            before = self._state.conditions.standing
             self._state.conditions.clear_faults()
-            self._follow_scenario()
+            self._follow_scenario(before)
 
     def require_open(self) -> None:
         """Raises CloudError while the project may not use Cloud TPU at all."""
@@ -112,7 +122,8 @@ class ScenarioMethods(Methods):
         node_id, conditions = event.node.node_id, self._state.conditions
 
         def concerns_workers(fault: Fault) -> bool:
-            return isinstance(fault, NeverBoots | LateKeys) and fnmatchcase(node_id, fault.node)
+            kinds = NeverBoots | LateKeys | WorkerTrouble
+            return isinstance(fault, kinds) and fnmatchcase(node_id, fault.node)
 
         if any(concerns_workers(each.fault) for each in conditions.standing):
             with self._state.change():
@@ -140,10 +151,12 @@ class ScenarioMethods(Methods):
 
     def _restart_scenario(self) -> None:
         """As it was given, from its beginning; only within a change."""
+        before = self._state.conditions.standing
         self._state.conditions.begin(self._clock.now())
-        self._follow_scenario()
+        self._follow_scenario(before)
 
-    def _follow_scenario(self) -> None:
+    def _follow_scenario(self, before: Sequence[Standing]) -> None:
         now_s = self._clock.now()
+        troubles.follow(self._state, before, now_s)
         capacity.plan(self._state, now_s)
         due.offer_capacity(self._state, now_s)

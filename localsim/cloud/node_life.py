@@ -5,7 +5,15 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
 
-from localsim.cloud import capacity, external_addresses, operation_life, quota, reservations
+from localsim.cloud import (
+    capacity,
+    external_addresses,
+    operation_life,
+    quota,
+    reservations,
+    subnets,
+    troubles,
+)
 from localsim.cloud.agenda import Action
 from localsim.cloud.distributions import drawn
 from localsim.cloud.errors import (
@@ -14,13 +22,11 @@ from localsim.cloud.errors import (
     already_exists,
     conflict,
     invalid,
-    precondition,
 )
 from localsim.cloud.events import (
     BootSlice,
     DestroySlice,
     NoticeMaintenance,
-    NoticePreemption,
 )
 from localsim.cloud.names import zone_of
 from localsim.cloud.nodes import (
@@ -54,6 +60,7 @@ def create(
     _require_free_block(state, spec)
     reservations.check(state, name.partition("/nodes/")[0], spec, now_s)
     quota.require(state, zone_of(name), [spec])
+    subnets.require_room(state, zone_of(name), _workers(spec))
     operation = operation_life.begin(
         state, name, Verb.CREATE, now_s, request_id=request_id, body=spec
     )
@@ -96,18 +103,22 @@ def booted(state: State, name: str, identities: Sequence[WorkerIdentity], now_s:
     if before.state == NodeState.CREATING and before.spec.scheduling.preemptible:
         state.agenda.add(now_s + PREEMPTIBLE_LIFE_S, Action.EXPIRE_NODE, name)
     is_repaired = before.state == NodeState.REPAIRING
+    was_up = before.state == NodeState.READY  # the simulator was down, and not its workers
     ready = settled(
         state,
         name,
         NodeEvent.BOOT,
         now_s,
         identities=tuple(identities),
-        health=Health.HEALTHY,
-        health_description="",
+        health=before.health if was_up else Health.HEALTHY,
+        health_description=before.health_description if was_up else "",
         maintenance=None if is_repaired else before.maintenance,
     )
     if is_repaired:
         state.events.append(NoticeMaintenance(ready))
+    if before.state == NodeState.CREATING:
+        troubles.strike_new(state, ready)
+    troubles.plan_notice(state, ready, now_s)
     return ready
 
 
@@ -163,28 +174,6 @@ def removed(state: State, name: str, now_s: float) -> None:
     operation_life.succeed(state, node.operation, now_s)
 
 
-def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> None:
-    """Take a node away after a notice; None draws it from the scenario."""
-    node = state.nodes.get(name)
-    follow(NODE_TRANSITIONS, name, node.state, NodeEvent.PREEMPT)
-    if state.agenda.has(Action.PREEMPT_NODE, name):
-        raise precondition(f"'{name}' is being preempted already.")
-    wait_s = _drawn_notice_s(state, name) if notice_s is None else notice_s
-    if wait_s > 0:
-        state.events.append(NoticePreemption(node, wait_s))
-    state.agenda.add(now_s + wait_s, Action.PREEMPT_NODE, name)
-
-
-def preempted(state: State, name: str, now_s: float) -> Node | None:
-    """The node is lost with its disks; it stays listed until it is deleted."""
-    return _lost(state, name, NodeEvent.PREEMPT, now_s)
-
-
-def expired(state: State, name: str, now_s: float) -> Node | None:
-    """The node has come to the end of its life: as when it is preempted, but TERMINATED."""
-    return _lost(state, name, NodeEvent.EXPIRE, now_s)
-
-
 def is_waiting(node: Node) -> bool:
     """Whether it was asked for and nothing has been given to it: it can be called off."""
     return node.state == NodeState.CREATING and not node.has_capacity
@@ -206,7 +195,9 @@ def has_disks(state: State, node: Node) -> bool:
     """Whether its workers have disks; before its first boot those of its name are another's."""
     if node.state == NodeState.CREATING:
         return is_booting(state, node)
-    return node.state not in (NodeState.DELETING, NodeState.PREEMPTED, NodeState.TERMINATED)
+    if node.state in (NodeState.PREEMPTED, NodeState.TERMINATED):
+        return state.agenda.has(Action.LOSE_WORKER, node.name)
+    return node.state != NodeState.DELETING
 
 
 def refuse_during_update(node: Node) -> None:
@@ -225,15 +216,18 @@ def settled(state: State, name: str, event: NodeEvent, now_s: float, **changes: 
 
 
 def _new(state: State, name: str, spec: NodeSpec, now_s: float) -> Node:
-    workers = catalog.accelerator_type(spec.accelerator_type).workers
     return Node(
         name=name,
         id=state.random(name).getrandbits(62),
         spec=spec,
         state=NodeState.CREATING,
         create_time_s=now_s,
-        addresses=state.new_addresses(workers),
+        addresses=subnets.new_addresses(state, zone_of(name), _workers(spec)),
     )
+
+
+def _workers(spec: NodeSpec) -> int:
+    return catalog.accelerator_type(spec.accelerator_type).workers
 
 
 def _with_machines(state: State, node: Node) -> Node:
@@ -254,31 +248,3 @@ def _require_free_block(state: State, spec: NodeSpec) -> None:
 def _promise_provisioning(state: State, name: str, now_s: float) -> None:
     delay_s = drawn(state.scenario.provisioning_delay_s, lambda: state.random(name))
     state.agenda.add(now_s + delay_s, Action.PROVISION_NODE, name)
-
-
-def _lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node | None:
-    node = state.nodes.find(name)
-    if node is None or event not in NODE_TRANSITIONS[node.state]:
-        return None
-    operation_life.fail(state, node.operation, now_s, Code.ABORTED, f"'{name}' was lost.")
-    lost = replace(
-        node,
-        state=follow(NODE_TRANSITIONS, name, node.state, event),
-        has_capacity=False,
-        operation="",
-        identities=(),
-        told=(),
-        external_addresses=(),
-        health=Health.HEALTH_UNSPECIFIED,
-        maintenance=None,
-    )
-    state.nodes.put(lost)
-    state.events.append(DestroySlice(lost))
-    return lost
-
-
-def _drawn_notice_s(state: State, name: str) -> float:
-    random = state.random(name)
-    if random.random() >= state.scenario.preemption_notice_probability:
-        return 0.0
-    return random.uniform(0.0, state.scenario.preemption_notice_max_s)

@@ -44,7 +44,7 @@ def start(state: State, name: str, now_s: float) -> Operation:
 def restart(state: State, node: Node) -> None:
     """End the workers of a READY node and bring them up again, on the disks they have."""
     following = follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.RESTART)
-    down = replace(node, health=Health.HEALTH_UNSPECIFIED, identities=())
+    down = replace(node, health=Health.HEALTH_UNSPECIFIED, identities=(), killed=())
     restarting = state.nodes.put(replace(down, state=following))
     state.events += [StopSlice(restarting), BootSlice(restarting)]
 
@@ -55,5 +55,6 @@ def _begin(
     refuse_during_update(node)
     following = follow(NODE_TRANSITIONS, node.name, node.state, event)
     operation = operation_life.begin(state, node.name, verb, now_s)
-    changed = replace(node, operation=operation.name, health=Health.HEALTH_UNSPECIFIED)
-    return operation, state.nodes.put(replace(changed, state=following))
+    changed = replace(node, operation=operation.name, state=following, killed=())
+    down = replace(changed, health=Health.HEALTH_UNSPECIFIED, health_description="")
+    return operation, state.nodes.put(down)

@@ -245,6 +245,8 @@ class Node:
     told: tuple[tuple[GuestAttribute, ...], ...] = ()
     """What each worker itself has PUT, by worker."""
     update: PendingUpdate | None = None
+    killed: tuple[int, ...] = ()
+    """Workers that have lost their power, until the next boot."""
 
     @property
     def parent(self) -> str:

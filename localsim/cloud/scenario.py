@@ -38,6 +38,10 @@ class Scenario:
     preemption_notice_max_s: float = 30.0
     spot_lifetime_s: Amount | None = None
     """How long a node that can be preempted stays READY; None leaves it alone."""
+    preemption_spread_s: float = 0.0
+    """Within which time the workers of a node that is preempted vanish, one after the other."""
+    detection_delay_s: float = 60.0
+    """How long the service needs to notice that a worker does not answer, or does again."""
     expired_requests: str = "fail"
     """What becomes of a request whose window has passed: it fails, or it waits for ever."""
     workers: str = "process"
@@ -185,6 +189,8 @@ _CHECKS: Mapping[str, checks.Check] = {
     "repair_failure_probability": checks.probability,
     "preemption_notice_probability": checks.probability,
     "preemption_notice_max_s": checks.seconds,
+    "preemption_spread_s": checks.seconds,
+    "detection_delay_s": checks.seconds,
     "spot_lifetime_s": checks.amount,
     "expired_requests": checks.one_of("fail", "wait"),
     "workers": checks.one_of("process", "none"),

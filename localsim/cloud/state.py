@@ -17,9 +17,6 @@ from localsim.cloud.operation_log import Operations
 from localsim.cloud.queued_resources import QueuedResource
 from localsim.cloud.scenario import Scenario
 
-FIRST_ADDRESS = 0x0A800002  # 10.128.0.2
-ADDRESSES = 1 << 23
-
 
 class State:
     """Resources, agenda, counters and the events that wait to be handed out."""
@@ -33,6 +30,7 @@ class State:
         self.nodes = Collection(journal, "tpu_nodes", Node)
         self.nodes_by_owner = self.nodes.index(lambda node: _named(node.queued_resource))
         self.nodes_by_address = self.nodes.index(lambda node: node.addresses)
+        self.workers_held = self.nodes.tally(lambda node: {node.zone: len(node.addresses)})
         self.slices_held = self.nodes.tally(quota_pools.slices_held)
         self.reserved_held = self.nodes.tally(quota_pools.reserved_held)
         self.addresses_held = self.nodes.tally(quota_pools.addresses_held)
@@ -69,15 +67,6 @@ class State:
         """Add to a counter and return what it was before."""
         return self._counters.add(name, step)
 
-    def new_addresses(self, count: int) -> tuple[str, ...]:
-        """Internal addresses that no live node has."""
-        found: list[str] = []
-        while len(found) < count:
-            address = _dotted(FIRST_ADDRESS + self.count("addresses") % (ADDRESSES - 3))
-            if address not in self.nodes_by_address:
-                found.append(address)
-        return tuple(found)
-
     def clear(self) -> None:
         """Forget every resource; counters go on, so that no id or address comes again."""
         for collection in (self.nodes, self.requests, self.operations):
@@ -88,7 +77,3 @@ class State:
 
 def _named(name: str) -> tuple[str, ...]:
     return (name,) if name else ()
-
-
-def _dotted(number: int) -> str:
-    return ".".join(str(byte) for byte in number.to_bytes(4, "big"))

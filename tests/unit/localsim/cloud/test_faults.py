@@ -15,8 +15,10 @@ from localsim.cloud.faults import (
     MethodFault,
     NeverBoots,
     QuotaIs,
+    Trouble,
     UnreachableZone,
     Verdict,
+    WorkerTrouble,
 )
 from localsim.cloud.scenario import ScenarioError
 from localsim.cloud.storage_faults import StorageFault
@@ -36,6 +38,10 @@ EVERYWHERE = "projects/demo/locations/-"
         ("*: latency 500ms x1", MethodFault("*", Verdict(latency_s=0.5), 1)),
         ("ListNodes: reset x1", MethodFault("ListNodes", Verdict(reset=True), 1)),
         ("worker train-*/2: never boots", NeverBoots("train-*", 2)),
+        ("worker a/0: killed", WorkerTrouble("a", 0, Trouble.KILLED)),
+        ("worker a/1: cut off", WorkerTrouble("a", 1, Trouble.CUT_OFF)),
+        ("worker a/2: slow 2.5x", WorkerTrouble("a", 2, Trouble.SLOW, 2.5)),
+        ("worker *a/3: refuses ssh", WorkerTrouble("*a", 3, Trouble.REFUSES_SSH)),
         ("keys a: late 5m", LateKeys("a", 300.0)),
         ("zone us-west4-a: unreachable", UnreachableZone("us-west4-a")),
         (
@@ -54,9 +60,10 @@ def test_what_can_be_written(text, fault):
 def test_every_example_of_the_grammar_is_one():
     tpu, storage = (part.splitlines() for part in GRAMMAR.split("\n\n"))
     rows, storage_rows = tpu[:-1], storage[:-2]
-    assert (len(rows), len(storage_rows)) == (8, 9)
+    assert (len(rows), len(storage_rows)) == (14, 9)
     assert {type(parse(row[42:])) for row in rows} == {
-        *(MethodFault, NeverBoots, LateKeys, UnreachableZone, CapacityIs, QuotaIs)
+        *(MethodFault, NeverBoots, WorkerTrouble, LateKeys),
+        *(UnreachableZone, CapacityIs, QuotaIs),
     }
     assert {type(parse(row[42:])) for row in storage_rows} == {StorageFault}
 
@@ -73,7 +80,10 @@ def test_every_example_of_the_grammar_is_one():
         ("GetNode: latency 9999999h", "the time of a fault must be at most"),
         ("node a: gone", "fault: 'node a' is neither a method nor one of worker, keys, zone,"),
         ("worker a: never boots", "worker must be NODE/INDEX, not 'a'"),
-        ("worker a/1: boots", "fault: 'worker a/1: boots' is not understood; as: worker train"),
+        ("worker a/1: boots", "fault: unknown trouble 'boots'; nearest: never boots"),
+        ("worker a/1: hangs x1", "fault: unknown trouble 'hangs x1'; nearest: hangs"),
+        ("worker a/1: slow 1x", "fault: 'worker a/1: slow 1x' needs a factor above 1, up to 100"),
+        ("worker a/1: slow 101x", "fault: 'worker a/1: slow 101x' needs a factor above 1, up to"),
         ("zone us-west4-z: unreachable", "fault: unknown zone 'us-west4-z'; nearest: us-west4-"),
         ("capacity us-west4-a: 1", "fault: 'capacity us-west4-a: 1' is not understood; as:"),
         ("capacity us-west4-a v9-1: 1", "fault.us-west4-a: unknown accelerator type 'v9-1'"),
