@@ -64,6 +64,19 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument(
         "--tls", action="store_true", help="serve all of it with TLS and credentials as well"
     )
+    serving.add_argument(
+        "--isolation",
+        choices=("namespace", "process"),
+        help="how workers are kept apart (default: as hosts of their own where the kernel allows)",
+    )
+    serving.add_argument(
+        "--offline", action="store_true", help="let workers install nothing from the internet"
+    )
+    serving.add_argument(
+        "--loopback-doors",
+        action="store_true",
+        help="serve each worker's SSH on a loopback address as well, port 2222",
+    )
     clock = serving.add_mutually_exclusive_group()
     clock.add_argument(
         "--time-scale", type=float, default=1.0, help="simulated seconds per real second"

@@ -160,7 +160,13 @@ def _methods() -> dict[str, Method]:
 async def _replay(scenario: Path | None) -> AsyncIterator[Replay]:
     with tempfile.TemporaryDirectory(prefix="check-") as directory:
         state_dir = Path(directory, "state")
-        settings = Settings(state_dir, name="check", scenario=scenario, manual_clock=True)
+        settings = Settings(
+            state_dir,
+            name="check",
+            scenario=scenario,
+            manual_clock=True,
+            isolation="process",
+        )
         announced: asyncio.Queue[str] = asyncio.Queue()
         serving = asyncio.ensure_future(serve(settings, announce=announced.put_nowait))
         try:

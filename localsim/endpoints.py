@@ -14,7 +14,7 @@ NEIGHBOURS = ("compute", "serviceusage", "cloudresourcemanager", "oauth2")
 def line(
     identity: Mapping[str, Any], state: StateDirectory, ports: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The first line on stdout; `identity` is name, project, zone and bucket."""
+    """The first line on stdout; `identity` is name, project, zone, bucket, and `workers`."""
     neighbours = _http(ports["neighbours"])
     return {
         "name": identity["name"],
@@ -23,7 +23,7 @@ def line(
         "project": identity["project"],
         "zone": identity["zone"],
         "bucket": identity["bucket"],
-        "mode": "process",
+        **{key: identity[key] for key in ("mode", "mode_reason") if key in identity},
         "tpu_grpc": f"{LOOPBACK}:{ports['tpu_grpc']}",
         "tpu_rest": _http(ports["tpu_rest"]),
         "storage": _http(ports["storage"]),
@@ -31,6 +31,11 @@ def line(
         "vpc": f"socks5://{LOOPBACK}:{ports['vpc']}",
         "control": _http(ports["control"]),
     }
+
+
+def workers(mode: str, reason: str) -> Mapping[str, str]:
+    """How workers are kept apart, and why not better where a reason is known."""
+    return {"mode": mode, **({"mode_reason": reason} if reason else {})}
 
 
 def _http(port: int) -> str:

@@ -4,6 +4,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from itertools import product
 from typing import Any
 
 import grpc
@@ -61,9 +62,9 @@ def choose(
     return found
 
 
-def addresses(ports: Iterable[int]) -> frozenset[str]:
+def addresses(hosts: Iterable[str], ports: Iterable[int]) -> frozenset[str]:
     """Every way in which an honest client writes `Host`."""
-    return frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost") for port in ports)
+    return frozenset(f"{host}:{port}" for host, port in product(hosts, ports))
 
 
 async def serve_grpc(
@@ -94,9 +95,10 @@ async def serve_http(
     app: web.Application,
     stack: AsyncExitStack,
     *ports: tuple[int, ssl.SSLContext | None],
+    inside: Iterable[socket.socket] = (),
     unpacks: bool = True,
 ) -> None:
-    """One application on several ports, with TLS where there is a context.
+    """One application on several ports, with TLS where there is a context, and on open sockets.
 
     Bodies with a Content-Encoding come in unpacked, unless the service says what that means.
     """
@@ -107,6 +109,8 @@ async def serve_http(
     stack.push_async_callback(runner.cleanup)
     for port, tls in ports:
         await or_refuse(web.TCPSite(runner, LOOPBACK, port, ssl_context=tls).start(), port)
+    for listening in inside:
+        await web.SockSite(runner, listening).start()
 
 
 async def or_refuse(opening: Awaitable[Any], port: int) -> Any:

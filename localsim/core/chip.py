@@ -40,6 +40,7 @@ class Chip:
         """Switched on, its counters at nothing."""
         self.generation = generation
         self.counters = Counters()
+        self._greatest_bytes = 0
 
     def matmul(self, left: NDArray[Any], right: NDArray[Any]) -> F32:
         """[m, k] x [k, n] with bfloat16 operands and a float32 result."""
@@ -60,6 +61,12 @@ class Chip:
     def charge(self, cost: Counters) -> None:
         """Add the cost of something that was done for this chip elsewhere."""
         self.counters += cost
+        self._greatest_bytes = max(self._greatest_bytes, cost.hbm_bytes)
+
+    def take_greatest_bytes(self) -> int:
+        """The memory of the operation that took most of it since this was asked last."""
+        taken, self._greatest_bytes = self._greatest_bytes, 0
+        return taken
 
 
 @lru_cache(maxsize=1024)

@@ -13,10 +13,13 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from localsim.core import activity, place
 from localsim.core.chip import Chip, Counters
 from localsim.core.links import ARRAYS, LOST, Link, LinkError, give_up
 from localsim.core.meeting import Identity, MeshError, call, receive_callers
 from localsim.core.numerics import F32
+from localsim.core.place import Place, PlaceError
+from localsim.guest.localsim_chips.lock import NotLoadedError
 from tpuctl import catalog
 from tpuctl.perfmodel import chip as model
 
@@ -27,8 +30,6 @@ SILENCE_S = 8.0
 """How long worker 0 bears a silent one."""
 TELLING_S = 1.5
 """The others wait so much longer: worker 0 gives up first and tells them who is lost."""
-
-_SMALLEST = "v5litepod-1"
 
 
 class Mesh:
@@ -61,26 +62,16 @@ class Mesh:
         meeting_s: float = MEETING_S,
         silence_s: float = SILENCE_S,
     ) -> Self:
-        """Find the other workers as the environment tells; MeshError names who does not come."""
-        accelerator_type = environ.get("TPU_ACCELERATOR_TYPE", _SMALLEST)
-        addresses = [each for each in environ.get("TPU_PROCESS_ADDRESSES", "").split(",") if each]
-        worker_id = int(environ.get("TPU_WORKER_ID", "0"))
-        worker_count = catalog.accelerator_type(accelerator_type).workers
-        if worker_count == 1 and len(addresses) <= 1:
-            return cls(accelerator_type, 0, ())
-        if len(addresses) != worker_count or not 0 <= worker_id < worker_count:
-            raise MeshError(
-                f"{accelerator_type} has {worker_count} workers, but TPU_PROCESS_ADDRESSES "
-                f"names {len(addresses)} and TPU_WORKER_ID is {worker_id}"
-            )
-        identity = Identity(environ.get("TPUCTL_ATTEMPT", "1"), worker_count, worker_id)
-        host, _, port = addresses[0].rpartition(":")
-        deadline_s = time.monotonic() + meeting_s
-        if worker_id == 0:
-            links = receive_callers(identity, (host, int(port)), deadline_s)
-        else:
-            links = [call(identity, (host, int(port)), deadline_s)]
-        return cls(accelerator_type, worker_id, links, silence_s=silence_s)
+        """Hold this worker's chips and find the others; MeshError names who does not come.
+
+        Peers are where the environment says, else where the metadata server does.
+        """
+        here = _here(environ)
+        held = _hold()
+        links = _meet(here, environ.get("TPUCTL_ATTEMPT", "1"), time.monotonic() + meeting_s)
+        mesh = cls(here.accelerator_type, here.worker_id, links, silence_s=silence_s)
+        held.chips = mesh.chips
+        return mesh
 
     def all_reduce(self, arrays_by_chip: Sequence[Sequence[NDArray[Any]]]) -> list[F32]:
         """Sum, array by array, what each chip of the slice gives; the same lists of shapes."""
@@ -154,6 +145,42 @@ class Mesh:
         sent_bytes = 2 * size_bytes * (self.chip_count - 1) // self.chip_count
         for chip in self.chips:
             chip.charge(Counters(ici_bytes=sent_bytes, modelled_s=estimate.value_s))
+
+
+def _here(environ: Mapping[str, str]) -> Place:
+    """Where this worker is, in a slice that has such a worker; raises MeshError."""
+    try:
+        here = place.find(environ)
+    except PlaceError as error:
+        raise MeshError(str(error)) from error
+    worker_count = catalog.accelerator_type(here.accelerator_type).workers
+    if worker_count == 1 and len(here.addresses) <= 1:
+        return Place(here.accelerator_type, 0, ())
+    if len(here.addresses) != worker_count or not 0 <= here.worker_id < worker_count:
+        raise MeshError(
+            f"{here.accelerator_type} has {worker_count} workers, but the number of addresses "
+            f"told is {len(here.addresses)} and that of this worker {here.worker_id}"
+        )
+    return here
+
+
+def _hold() -> activity.Activity:
+    """Hold the chips until the process ends; raises MeshError."""
+    try:
+        return activity.hold()
+    except NotLoadedError as error:
+        raise MeshError(str(error)) from error
+
+
+def _meet(here: Place, attempt: str, deadline_s: float) -> Sequence[Link]:
+    """The links to the other workers; raises MeshError."""
+    if not here.addresses:
+        return ()
+    identity = Identity(attempt, len(here.addresses), here.worker_id)
+    host, _, port = here.addresses[0].rpartition(":")
+    if here.worker_id == 0:
+        return receive_callers(identity, (host, int(port)), deadline_s)
+    return (call(identity, (host, int(port)), deadline_s),)
 
 
 def _flat(arrays: Sequence[NDArray[Any]]) -> F32:

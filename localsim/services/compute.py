@@ -40,6 +40,7 @@ def _set_metadata(call: Call) -> dict[str, Any]:
     except StaleFingerprintError:
         sentence = "Supplied fingerprint does not match current metadata fingerprint."
         raise HttpRefusal(412, "conditionNotMet", sentence) from None
+    call.project.world.project_changed()
     return operation
 
 

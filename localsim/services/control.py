@@ -11,6 +11,7 @@ from localsim.cloud.cloud import Cloud
 from localsim.cloud.errors import CloudError, Code
 from localsim.cloud.maintenance import Announcement
 from localsim.services import control_bodies as bodies
+from localsim.workers.isolation.interface import NotPossibleError
 
 _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 503}
 
@@ -26,6 +27,10 @@ class Controls:
     status: Callable[[], dict[str, Any]]
     act: Callable[[Callable[[Cloud], Any]], Awaitable[Any]]
     """Does something to the cloud, returns what it returned once that is on disk."""
+    require_possible: Callable[[str], None]
+    """Raises NotPossibleError for a fault that the workers of this simulator cannot suffer."""
+    settle: Callable[[], Awaitable[None]]
+    """Returns when the workers have followed."""
 
 
 def application(controls: Controls, token: str, middlewares: Iterable[Any]) -> web.Application:
@@ -59,6 +64,8 @@ def _authorized(token: str) -> Any:
             response: web.StreamResponse = await handler(request)
         except CloudError as error:
             return _error(_STATUS.get(error.code, 409), error.message)
+        except NotPossibleError as error:
+            return _error(409, str(error))
         except ValueError as error:
             return _error(400, str(error))
         except web.HTTPException as error:
@@ -103,12 +110,15 @@ async def _faults(controls: Controls, _request: web.Request) -> dict[str, Any]:
 
 async def _add_fault(controls: Controls, request: web.Request) -> dict[str, Any]:
     text = bodies.text(await bodies.read(request, "fault"), "fault")
+    controls.require_possible(text)
     await controls.act(lambda cloud: cloud.add_fault(text))
+    await controls.settle()
     return await _faults(controls, request)
 
 
 async def _clear_faults(controls: Controls, request: web.Request) -> dict[str, Any]:
     await controls.act(lambda cloud: cloud.clear_faults())
+    await controls.settle()
     return await _faults(controls, request)
 
 
@@ -119,8 +129,17 @@ async def _scenario(controls: Controls, _request: web.Request) -> dict[str, Any]
 
 async def _change_scenario(controls: Controls, request: web.Request) -> dict[str, Any]:
     settings = await bodies.read(request)
+    for fault in _texts(settings.get("faults")):
+        controls.require_possible(fault)
     await controls.act(lambda cloud: cloud.change_scenario(settings))
+    await controls.settle()
     return await _scenario(controls, request)
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts in what may be a list of them; the rest is for others to refuse."""
+    found = value if isinstance(value, list) else []
+    return [each for each in found if isinstance(each, str)]
 
 
 async def _announce_maintenance(controls: Controls, request: web.Request) -> dict[str, Any]:

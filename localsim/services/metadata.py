@@ -5,7 +5,7 @@ import hashlib
 import json
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
@@ -46,9 +46,10 @@ async def open_metadata(worker: Worker, listening: socket.socket) -> MetadataSer
 
 def _application(worker: Worker, listening: socket.socket) -> web.Application:
     host, port = listening.getsockname()
-    hosts = frozenset({f"{host}:{port}", f"localhost:{port}", *_NAMES})
+    own = {f"{name}:{port}" for name in (host, "localhost", *_NAMES)}
+    hosts = frozenset({*own, *_NAMES})
     application = web.Application(
-        middlewares=[_google, guard(hosts=lambda: hosts), _flavoured],
+        middlewares=[_reached(worker), _google, guard(hosts=lambda: hosts), _flavoured],
         client_max_size=guest_attributes.MAX_VALUE_BYTES,
     )
     application.router.add_get("/", _root)
@@ -56,6 +57,17 @@ def _application(worker: Worker, listening: socket.socket) -> web.Application:
     application.router.add_get(f"/{ROOT}/{VERSION}{{path:(/.*)?}}", _View(worker).get)
     guest_attributes.add_routes(application, worker)
     return application
+
+
+def _reached(worker: Worker) -> Any:
+    """Nothing is answered while the worker's network is cut."""
+
+    @web.middleware
+    async def wait(request: web.Request, handler: Handler) -> web.StreamResponse:
+        await worker.has_network()
+        return await handler(request)
+
+    return wait
 
 
 @web.middleware

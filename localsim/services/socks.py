@@ -1,24 +1,31 @@
 """The VPC's SOCKS5 port (RFC 1928): how a client on this machine reaches workers by their address.
 
-No authentication, CONNECT only, and nothing but the doors of workers behind it.
+No authentication, CONNECT only, and nothing but workers behind it. A client of a worker's SSH port
+is handed to the worker's SSH server as it is: no bytes are carried twice.
 """
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
+import socket
 import struct
-from collections.abc import Callable
-from typing import Self
+from typing import Protocol
+
+from localsim.services.acceptor import Acceptor
+from localsim.services.relay import relay
+from localsim.workers.doors import Door, Manner
 
 HOST = "127.0.0.1"
 HANDSHAKE_S = 10.0
-CHUNK_BYTES = 64 * 1024
+CONNECT_S = 10.0
+_SSH_PORT = 22
 _VPC = ipaddress.ip_network("10.0.0.0/8")
 _VERSION = 5
 _NO_AUTHENTICATION = 0
 _NO_ACCEPTABLE_METHOD = 0xFF
 _CONNECT = 1
-_IPV4, _DOMAIN, _IPV6 = 1, 3, 4
+_IPV4, _DOMAIN = 1, 3
 
 GRANTED = 0
 NOT_ALLOWED = 2
@@ -27,9 +34,15 @@ CONNECTION_REFUSED = 5
 COMMAND_NOT_SUPPORTED = 7
 ADDRESS_TYPE_NOT_SUPPORTED = 8
 
-Door = Callable[[str, int], tuple[str, int] | None]
-"""Where on loopback a worker's address and port are served, None when nowhere."""
-Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+class Workers(Protocol):
+    """Who is behind the port."""
+
+    def door(self, address: str, port: int) -> Door | None:
+        """The SSH server at a worker's own address and port; None where there is none."""
+
+    async def dial(self, address: str, port: int) -> socket.socket:
+        """A non-blocking socket connected to a worker from the VPC; raises OSError."""
 
 
 class _RefusedError(Exception):
@@ -41,132 +54,123 @@ class _RefusedError(Exception):
 class SocksServer:
     """The proxy and its connections."""
 
-    def __init__(self, door: Door, *, handshake_s: float) -> None:
-        self._door = door
+    def __init__(self, workers: Workers, *, handshake_s: float) -> None:
+        self._workers = workers
         self._handshake_s = handshake_s
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._acceptor = Acceptor(self._serve)
         self.port = 0
 
-    async def listen(self, port: int = 0) -> Self:
-        """Open the port, a free one by default; raises OSError."""
-        self._server = await asyncio.start_server(self._accept, HOST, port)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
+    def open(self, listening: socket.socket) -> None:
+        """Serve on this socket as well."""
+        self.port = listening.getsockname()[1]
+        self._acceptor.open(listening)
 
     async def close(self) -> None:
-        """Break every connection and stop."""
-        if self._server:
-            self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Break every connection, but for those of SSH, and stop."""
+        await self._acceptor.close()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve((reader, writer)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, client: Stream) -> None:
+    async def _serve(self, client: socket.socket) -> None:
         try:
-            async with asyncio.timeout(self._handshake_s):
-                worker = await self._handshake(client)
-            if worker:
-                await _relay(client, worker)
+            try:
+                async with asyncio.timeout(self._handshake_s):
+                    address, port = await _handshake(client)
+                worker = await self._connect(address, port)
+            except _RefusedError as refused:
+                await _reply(client, refused.reply)
+                _close(client)
+                return
+            await _reply(client, GRANTED)
         except (OSError, EOFError, TimeoutError):
-            return  # gone, or too slow to be served
-        finally:
-            client[1].transport.abort()
-
-    async def _handshake(self, client: Stream) -> Stream | None:
-        """Greeting, request, reply; the connection to the worker when it was granted."""
-        reader, writer = client
-        if not await _greet(reader, writer):
-            return None
-        try:
-            worker = await self._connect(*await _request(reader))
-        except _RefusedError as refused:
-            await _reply(writer, refused.reply)
-            return None
-        try:
-            await _reply(writer, GRANTED)
+            _close(client)  # gone, or no client of this protocol, or too slow to be served
+            return
         except BaseException:
-            worker[1].transport.abort()
+            client.close()
             raise
-        return worker
+        if isinstance(worker, socket.socket):
+            await relay(client, worker)
+        else:
+            await worker.adopt(client)
 
-    async def _connect(self, address: str, port: int) -> Stream:
+    async def _connect(self, address: str, port: int) -> Door | socket.socket:
+        """The worker's SSH server, or a connection to another of its ports."""
         try:
             inside = ipaddress.ip_address(address) in _VPC
         except ValueError:  # a name, and there is no name server
             raise _RefusedError(HOST_UNREACHABLE) from None
-        door = self._door(address, port)
+        door = self._workers.door(address, _SSH_PORT)
         if door is None:
             raise _RefusedError(HOST_UNREACHABLE if inside else NOT_ALLOWED)
+        if door.manner is Manner.UNREACHABLE:
+            raise _RefusedError(HOST_UNREACHABLE)
+        if port == _SSH_PORT:
+            return door
         try:
-            return await asyncio.open_connection(*door)
-        except OSError:
-            raise _RefusedError(CONNECTION_REFUSED) from None
+            async with asyncio.timeout(CONNECT_S):
+                return await self._workers.dial(address, port)
+        except OSError as error:
+            is_refused = error.errno == errno.ECONNREFUSED
+            raise _RefusedError(CONNECTION_REFUSED if is_refused else HOST_UNREACHABLE) from None
 
 
 async def serve_socks(
-    door: Door, *, port: int = 0, handshake_s: float = HANDSHAKE_S
+    workers: Workers, *, port: int = 0, handshake_s: float = HANDSHAKE_S
 ) -> SocksServer:
-    """Open a SOCKS5 port in front of the doors; raises OSError."""
-    return await SocksServer(door, handshake_s=handshake_s).listen(port)
+    """Open a SOCKS5 port in front of workers, a free one by default; raises OSError."""
+    server = SocksServer(workers, handshake_s=handshake_s)
+    server.open(socket.create_server((HOST, port)))
+    return server
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    version, count = await reader.readexactly(2)
-    if version != _VERSION:
-        return False
-    accepted = _NO_AUTHENTICATION in await reader.readexactly(count)
-    method = _NO_AUTHENTICATION if accepted else _NO_ACCEPTABLE_METHOD
-    writer.write(bytes((_VERSION, method)))
-    await writer.drain()
-    return accepted
-
-
-async def _request(reader: asyncio.StreamReader) -> tuple[str, int]:
-    version, command, _, kind = await reader.readexactly(4)
+async def _handshake(client: socket.socket) -> tuple[str, int]:
+    """Greeting and request: where the client wants to go."""
+    version, count = await _read(client, 2)
     if version != _VERSION:
         raise EOFError
-    address = await _address(reader, kind)
-    (port,) = struct.unpack("!H", await reader.readexactly(2))
+    is_accepted = _NO_AUTHENTICATION in await _read(client, count)
+    method = _NO_AUTHENTICATION if is_accepted else _NO_ACCEPTABLE_METHOD
+    await _write(client, bytes((_VERSION, method)))
+    if not is_accepted:
+        raise EOFError
+    version, command, _, kind = await _read(client, 4)
+    if version != _VERSION:
+        raise EOFError
+    address = await _address(client, kind)
+    (port,) = struct.unpack("!H", await _read(client, 2))
     if command != _CONNECT:
         raise _RefusedError(COMMAND_NOT_SUPPORTED)
     return address, port
 
 
-async def _address(reader: asyncio.StreamReader, kind: int) -> str:
+async def _address(client: socket.socket, kind: int) -> str:
     if kind == _IPV4:
-        return str(ipaddress.IPv4Address(await reader.readexactly(4)))
+        return str(ipaddress.IPv4Address(await _read(client, 4)))
     if kind == _DOMAIN:
-        (length,) = await reader.readexactly(1)
-        return (await reader.readexactly(length)).decode("ascii", "replace")
+        (length,) = await _read(client, 1)
+        return (await _read(client, length)).decode("ascii", "replace")
     raise _RefusedError(ADDRESS_TYPE_NOT_SUPPORTED)
 
 
-async def _reply(writer: asyncio.StreamWriter, reply: int) -> None:
-    writer.write(struct.pack("!BBBBIH", _VERSION, reply, 0, _IPV4, 0, 0))
-    await writer.drain()
+async def _reply(client: socket.socket, reply: int) -> None:
+    await _write(client, struct.pack("!BBBBIH", _VERSION, reply, 0, _IPV4, 0, 0))
 
 
-async def _relay(client: Stream, worker: Stream) -> None:
-    """Both ways until both have ended, or either breaks."""
-    try:
-        async with asyncio.TaskGroup() as ways:
-            ways.create_task(_copy(client[0], worker[1]))
-            ways.create_task(_copy(worker[0], client[1]))
-    except* OSError:
-        pass  # one side has gone: so does the other
-    finally:
-        worker[1].transport.abort()
+async def _read(client: socket.socket, count: int) -> bytes:
+    """So many bytes and no more: the next ones are for whom the client is handed to."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while len(data) < count:
+        part = await loop.sock_recv(client, count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
 
 
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    while data := await source.read(CHUNK_BYTES):
-        target.write(data)
-        await target.drain()
-    with contextlib.suppress(OSError):
-        target.write_eof()
+async def _write(client: socket.socket, data: bytes) -> None:
+    await asyncio.get_running_loop().sock_sendall(client, data)
+
+
+def _close(client: socket.socket) -> None:
+    """Close so that the last reply arrives: bytes that nobody read would make it a reset."""
+    with client, contextlib.suppress(OSError):
+        client.recv(4096)

@@ -6,23 +6,117 @@ import os
 import signal
 import struct
 import termios
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import asyncssh
+from asyncssh.constants import EXTENDED_DATA_STDERR
 
-from localsim.workers.descriptors import CHUNK_BYTES, read_now, read_some, write_all
-from localsim.workers.isolation import Program
+from localsim.services import sftp
+from localsim.workers.descriptors import read_now, read_some, write_all
+from localsim.workers.isolation.interface import Program
 from localsim.workers.worker import Worker, WorkerStoppedError
 
 CANNOT_START = 255
 _ACCEPTED_ENVIRONMENT = ("LANG", "LC_")
+_UNREAD_BYTES = 256 * 1024
+"""What waits for a program that does not read before the client is told to wait."""
 
 
-class Session(asyncssh.SSHServerProcess[bytes]):
+class Session(asyncssh.SSHServerSession[bytes]):
     """The server's end of a channel; signals and window sizes reach the program at once."""
 
-    program: Program | None = None
-    terminal: int | None = None
+    channel: "asyncssh.SSHServerChannel[bytes]"
+
+    def __init__(self, begin: Callable[["Session"], None]) -> None:
+        """`begin` is called once the client has said what it wants."""
+        self.program: Program | None = None
+        self.terminal: int | None = None
+        self.left = asyncio.Event()
+        self._begin = begin
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._arrived = asyncio.Event()
+        self._unread = bytearray()
+        self._is_at_end = False
+
+    async def read(self) -> bytes:
+        """What the client has sent; empty at the end."""
+        while not self._unread and not self._is_at_end:
+            self._arrived.clear()
+            await self._arrived.wait()
+        data = bytes(self._unread)
+        self._unread.clear()
+        if len(data) >= _UNREAD_BYTES:
+            self.channel.resume_reading()
+        return data
+
+    async def write(self, data: bytes, kind: int | None) -> None:
+        """Send, and return when more may be; raises OSError when the client has gone."""
+        self.channel.write(data, kind)
+        await self._writable.wait()
+
+    def refuse(self, reason: str) -> None:
+        """End it with a reason on stderr."""
+        if not self.channel.is_closing():
+            self.channel.write_stderr(f"{reason}\n".encode())
+            self.channel.exit(CANNOT_START)
+
+    def connection_made(self, chan: "asyncssh.SSHServerChannel[bytes]") -> None:
+        """The channel is there."""
+        self.channel = chan
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncssh's
+        """The client, or its channel, is gone."""
+        self._is_at_end = True
+        for event in (self.left, self._writable, self._arrived):
+            event.set()
+
+    def pty_requested(
+        self,
+        term_type: str,  # noqa: ARG002 -- the channel knows
+        term_size: tuple[int, int, int, int],  # noqa: ARG002
+        term_modes: object,  # noqa: ARG002
+    ) -> bool:
+        """Nor is a terminal."""
+        return True
+
+    def shell_requested(self) -> bool:
+        """A shell is never refused."""
+        return True
+
+    def exec_requested(self, command: str) -> bool:  # noqa: ARG002 -- the channel knows it
+        """Nor is a command."""
+        return True
+
+    def subsystem_requested(self, subsystem: str) -> bool:
+        """SFTP is the only one."""
+        return subsystem == sftp.SUBSYSTEM
+
+    def session_started(self) -> None:
+        """The client has said what it wants."""
+        self._begin(self)
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:  # noqa: ARG002
+        """Something for the program."""
+        self._unread += data
+        self._arrived.set()
+        if len(self._unread) >= _UNREAD_BYTES:
+            self.channel.pause_reading()
+
+    def eof_received(self) -> bool:
+        """Nothing more for the program, which may go on writing."""
+        self._is_at_end = True
+        self._arrived.set()
+        return True
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._writable.set()
 
     def signal_received(self, signal: str) -> None:
         """The client's signal, for the program's group."""
@@ -34,10 +128,6 @@ class Session(asyncssh.SSHServerProcess[bytes]):
         if self.terminal is not None:
             _resize(self.terminal, (width, height, pixwidth, pixheight))
 
-    def break_received(self, msec: int) -> bool:  # noqa: ARG002 -- asyncssh's
-        """Breaks are not performed."""
-        return False
-
 
 @dataclass(slots=True)
 class _Streams:
@@ -45,7 +135,8 @@ class _Streams:
 
     theirs: tuple[int, int, int]
     stdin: int
-    outputs: tuple[tuple[int, asyncssh.SSHWriter[bytes]], ...]
+    outputs: tuple[tuple[int, int | None], ...]
+    """What we read, and which kind of the channel's data it becomes."""
     terminal: str | None = None
     is_stdin_open: bool = True
 
@@ -69,43 +160,39 @@ class _Streams:
 
 async def run(session: Session, worker: Worker, hangup_grace_s: float) -> None:
     """Serve a session from its request to its program's end, or to the client's."""
-    if session.subsystem:
-        _refuse(session, f"no subsystem {session.subsystem}")
+    is_terminal = session.channel.get_terminal_type() is not None  # it may have no name
+    try:
+        streams = await _terminal(session, worker) if is_terminal else _pipes()
+    except OSError as error:
+        session.refuse(str(error))
         return
-    streams = _terminal(session) if session.term_type else _pipes(session)
     try:
         session.program = await _start(session, worker, streams)
-        session.terminal = streams.stdin if streams.terminal else None
+        session.terminal = streams.stdin if is_terminal else None
         await _attend(session, session.program, streams, hangup_grace_s)
     except (OSError, WorkerStoppedError) as error:
-        _refuse(session, str(error))
+        session.refuse(str(error))
     finally:
         session.terminal = None
         streams.close()
 
 
-def _refuse(session: Session, reason: str) -> None:
-    if not session.is_closing():
-        session.stderr.write(f"{reason}\n".encode())
-        session.exit(CANNOT_START)
-
-
-def _pipes(session: Session) -> _Streams:
+def _pipes() -> _Streams:
     stdin, ours_in = os.pipe()
     ours_out, stdout = os.pipe()
     ours_err, stderr = os.pipe()
     for descriptor in (ours_in, ours_out, ours_err):
         os.set_blocking(descriptor, False)
-    outputs = ((ours_out, session.stdout), (ours_err, session.stderr))
+    outputs = ((ours_out, None), (ours_err, EXTENDED_DATA_STDERR))
     return _Streams((stdin, stdout, stderr), ours_in, outputs)
 
 
-def _terminal(session: Session) -> _Streams:
-    ours, theirs = os.openpty()
-    os.set_blocking(ours, False)
-    _resize(ours, session.term_size)
-    outputs = ((ours, session.stdout),)
-    return _Streams((theirs, theirs, theirs), ours, outputs, os.ttyname(theirs))
+async def _terminal(session: Session, worker: Worker) -> _Streams:
+    pair = await worker.host.open_terminal()
+    os.set_blocking(pair.ours, False)
+    _resize(pair.ours, session.channel.get_terminal_size())
+    theirs = (pair.theirs, pair.theirs, pair.theirs)
+    return _Streams(theirs, pair.ours, ((pair.ours, None),), pair.name)
 
 
 def _resize(terminal: int, size: tuple[int, int, int, int]) -> None:
@@ -114,15 +201,20 @@ def _resize(terminal: int, size: tuple[int, int, int, int]) -> None:
 
 
 async def _start(session: Session, worker: Worker, streams: _Streams) -> Program:
+    asked = session.channel.get_environment()
     environment = {
-        key: value for key, value in session.env.items() if key.startswith(_ACCEPTED_ENVIRONMENT)
+        key: value for key, value in asked.items() if key.startswith(_ACCEPTED_ENVIRONMENT)
     }
-    if session.term_type:
-        environment["TERM"] = session.term_type
+    if term := session.channel.get_terminal_type():
+        environment["TERM"] = term
+    user = session.channel.get_extra_info("username")
+    command = session.channel.get_command()
+    if session.channel.get_subsystem():
+        command = sftp.command(worker, user)
     try:
         return await worker.start(
-            session.command,
-            user=session.get_extra_info("username"),
+            command,
+            user=user,
             environment=environment,
             streams=streams.theirs,
             terminal=streams.terminal,
@@ -137,7 +229,7 @@ async def _attend(
     """Carry the streams until the program has ended; end it when the client goes first."""
     finishing = asyncio.create_task(_finish(session, program, streams))
     feeding = asyncio.create_task(_feed(session, streams))
-    leaving = asyncio.create_task(session.wait_closed())
+    leaving = asyncio.create_task(session.left.wait())
     try:
         await asyncio.wait({finishing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         await program.hang_up(hangup_grace_s)  # nothing to do when it has ended by itself
@@ -147,31 +239,30 @@ async def _attend(
 
 async def _finish(session: Session, program: Program, streams: _Streams) -> None:
     """Carry what the program writes, all of it, then tell how it ended."""
-    pumps = [asyncio.create_task(_pump(*output)) for output in streams.outputs]
+    pumps = [asyncio.create_task(_pump(session, *output)) for output in streams.outputs]
     try:
         if streams.terminal is None:  # as sshd: until the last that holds the pipes has gone
             await asyncio.gather(*pumps)
         status = await program.wait()
     finally:
         await _cancel(*pumps)
-    for descriptor, writer in streams.outputs:
+    for descriptor, kind in streams.outputs:
         while rest := read_now(descriptor):
-            writer.write(rest)
+            session.channel.write(rest, kind)
     if status < 0:
-        session.exit_with_signal(_signal_name(-status))
+        session.channel.exit_with_signal(_signal_name(-status))
     else:
-        session.exit(status)
+        session.channel.exit(status)
 
 
-async def _pump(descriptor: int, writer: asyncssh.SSHWriter[bytes]) -> None:
+async def _pump(session: Session, descriptor: int, kind: int | None) -> None:
     while data := await read_some(descriptor):
-        writer.write(data)
-        await writer.drain()
+        await session.write(data, kind)
 
 
 async def _feed(session: Session, streams: _Streams) -> None:
     try:
-        while data := await session.stdin.read(CHUNK_BYTES):
+        while data := await session.read():
             await write_all(streams.stdin, data)
     except OSError:
         return  # the program reads no more
@@ -189,7 +280,7 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-async def _cancel(*tasks: asyncio.Task[None]) -> None:
+async def _cancel(*tasks: asyncio.Task[None] | asyncio.Task[bool]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -16,6 +16,10 @@ class World(Protocol):
         """Let time pass, act on the cloud, and let what follows happen."""
         ...
 
+    def project_changed(self) -> None:
+        """Let workers see the project's metadata as it is now."""
+        ...
+
     async def meet_fault(self, method: str) -> Verdict | None:
         """What goes wrong with a call of the method on purpose; its latency has passed already."""
         ...

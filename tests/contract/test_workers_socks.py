@@ -1,6 +1,8 @@
 """The VPC's SOCKS5 port: what it lets through and how it refuses the rest."""
 
+import ipaddress
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ TO_WORKER = b"\x05\x01\x00\x01\x0a\x80\x00\x02" + struct.pack("!H", 22)
     [
         ("10.128.0.2", 23, 4),
         ("10.128.0.77", 22, 4),
+        ("10.127.0.1", 80, 4),
         ("127.0.0.1", 22, 2),
         ("169.254.169.254", 80, 2),
         ("8.8.8.8", 53, 2),
@@ -91,5 +94,29 @@ def test_bytes_flow_both_ways_and_end_with_the_worker(tmp_path: Path):
             client.close()
             with pytest.raises(ConnectionRefusedError):
                 await dial(here.proxy.port, "10.128.0.2")
+
+    run(test)
+
+
+def test_any_port_of_a_worker_of_its_own_is_reached_and_none_of_others(tmp_path: Path, namespaces):
+    spec = replace(ONE, external_addresses=("198.18.0.9",))
+    server = "import socket; s = socket.create_server(('', 8470)); print('up', flush=True)"
+    echo = "c, _ = s.accept(); c.sendall(c.recv(9)[::-1])"
+
+    async def test() -> None:
+        async with vpc(tmp_path, spec, mode="namespace") as here, here.ssh() as worker:
+            for address in ("10.128.0.2", "198.18.0.9"):
+                process = await worker.create_process(f'python3 -c "{server}; {echo}"')
+                assert await process.stdout.readline() == "up\n"
+                to_worker = b"\x05\x01\x00\x01" + ipaddress.ip_address(address).packed + b"\x21\x16"
+                client, replies = await exchange(
+                    here.proxy.port, GREETING, 2, to_worker, 10, b"hello", 5
+                )
+                client.close()
+                assert replies[1:] == [b"\x05\0\0\x01" + bytes(6), b"olleh"]
+                assert (await process.wait()).exit_status == 0
+            with pytest.raises(ConnectionRefusedError) as refused:
+                await dial(here.proxy.port, "10.128.0.2", 8470)
+            assert refused.value.args == (5,)
 
     run(test)

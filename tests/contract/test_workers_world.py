@@ -1,6 +1,7 @@
 """Real workers of a real cloud: what the one decides the other does, and tells it back."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,14 +23,14 @@ DEAF = "trap '' TERM; echo $$; while :; do sleep 1; done"
 
 
 @asynccontextmanager
-async def world_of(state_dir: Path, scenario: Scenario | None = None):
+async def world_of(state_dir: Path, scenario: Scenario | None = None, project_metadata=dict):
     """A world with every part real but its time, which stands still."""
     connection = open_database(state_dir / "state.sqlite")
     clock = Clock(manual_start_s=1_800_000_000.0)
     scenario = scenario or Scenario()
     cloud = Cloud(connection, clock, project="demo", project_number=7, scenario=scenario)
     slices = new_slices(state_dir, tell=lambda *news: world.tell(*news), now=clock.now)
-    world = World(cloud, slices, clock)
+    world = World(cloud, slices, clock, project_metadata=project_metadata)
     try:
         await world.reboot()
         yield world
@@ -59,7 +60,7 @@ async def advance(world: World, seconds: float) -> None:
 async def ssh(world: World):
     """A login on the node's worker, as gcloud makes it: with the host key that the API tells."""
     node = world.cloud.get_node(NODE)
-    host, port = world.slices.door(node.addresses[0], 22)
+    host, port = world.slices.door(node.addresses[0], 22).address
     key = asyncssh.import_public_key(node.identities[0].host_key)
     async with asyncssh.connect(
         host,
@@ -182,5 +183,75 @@ def test_a_node_can_be_deleted_while_its_programs_save(tmp_path: Path, fields: d
                 await world.run(lambda cloud: cloud.delete_node(NODE))
                 await advance(world, 1)
                 assert (is_running(pid), world.cloud.counts()["nodes"]) == (False, 0)
+
+    run(test)
+
+
+def test_the_project_s_metadata_is_shown_and_its_keys_let_users_in(tmp_path: Path):
+    project = {"team": "vision"}
+    path = PATH.replace("instance", "project/attributes")
+    attributes = (
+        f"curl -sf -H Metadata-Flavor:Google http://$GCE_METADATA_HOST{path}/?recursive=true"
+    )
+
+    async def test() -> None:
+        async with world_of(tmp_path, project_metadata=lambda: project) as world:
+            await create(world, metadata={})
+            with pytest.raises(asyncssh.PermissionDenied):
+                await shell(world, "true")
+            project["ssh-keys"] = ssh_keys("ada", KEY)
+            world.project_changed()
+            await world.settle()
+            assert json.loads(await shell(world, attributes)) == project
+            block = {"metadata": {"block-project-ssh-keys": "TRUE"}}
+            await world.run(lambda cloud: cloud.update_node(NODE, block))
+            await advance(world, 1)
+            with pytest.raises(asyncssh.PermissionDenied):
+                await shell(world, "true")
+
+    run(test)
+
+
+def test_a_killed_worker_is_dead_after_a_restart_and_alive_after_a_repair(tmp_path: Path):
+    async def test() -> None:
+        async with world_of(tmp_path) as world:
+            await create(world)
+            await world.run(lambda cloud: cloud.add_fault("worker a/0: killed"))
+            await advance(world, 60)
+            assert world.slices.door(world.cloud.get_node(NODE).addresses[0], 22) is None
+        async with world_of(tmp_path) as world:
+            node = world.cloud.get_node(NODE)
+            assert (node.state, node.health) == (NodeState.READY, "TIMEOUT")
+            assert world.slices.door(node.addresses[0], 22) is None
+            await world.run(lambda cloud: cloud.simulate_maintenance_event(NODE))
+            await advance(world, 5)
+            assert await shell(world, "echo back") == "back\n"
+            assert world.cloud.get_node(NODE).health == "HEALTHY"
+
+    run(test)
+
+
+def test_workers_of_a_preempted_slice_vanish_one_after_the_other(tmp_path: Path):
+    scenario = Scenario(preemption_spread_s=10)
+
+    async def test() -> None:
+        async with world_of(tmp_path, scenario) as world:
+            spec = NodeSpec("v5litepod-16", "v2-alpha-tpuv5-lite")
+            await world.run(lambda cloud: cloud.create_node(ZONE, "a", spec))
+            await advance(world, 2)
+            addresses = world.cloud.get_node(NODE).addresses
+
+            def up() -> int:
+                return sum(world.slices.door(each, 22) is not None for each in addresses)
+
+            await world.run(lambda cloud: cloud.preempt(NODE, 0))
+            await world.settle()
+            assert (up(), len(list(tmp_path.glob("slices/*/*/home")))) == (3, 4)
+            seen = set()
+            for _ in range(100):
+                await advance(world, 0.1)
+                seen.add(up())
+            assert seen >= {0, 3} and len(seen) > 2
+            assert list(tmp_path.glob("slices/*")) == []
 
     run(test)

@@ -168,7 +168,7 @@ def test_strangers_who_call_do_not_disturb():
 
 def test_an_environment_that_contradicts_itself_is_refused():
     with pytest.raises(
-        MeshError, match="v5litepod-16 has 4 workers, but TPU_PROCESS_ADDRESSES names 1"
+        MeshError, match="v5litepod-16 has 4 workers, but the number of addresses told is 1"
     ):
         Mesh.connect(
             {"TPU_ACCELERATOR_TYPE": "v5litepod-16", "TPU_PROCESS_ADDRESSES": "127.0.0.1:1"}

@@ -60,6 +60,7 @@ async def world_of(state_dir, scenario=None):
         isolation=ProcessIsolation(),
         open_door=doors.open,
         open_metadata=doors.open,
+        open_chips=doors.open,
         surroundings=Surroundings(
             now=clock.now, tell=lambda *news: world.tell(*news), extra_environment=dict
         ),

@@ -16,6 +16,7 @@ from localsim.cloud.database import open_database
 from localsim.cloud.nodes import NodeSpec, WorkerIdentity
 from localsim.cloud.scenario import Scenario
 from localsim.services.control import Controls, application
+from localsim.workers.isolation.interface import NotPossibleError
 
 TOKEN = "secret"
 ZONE = "projects/demo/locations/us-west4-a"
@@ -43,6 +44,7 @@ class Port:
             controls = Controls(
                 preempt=self.record, advance=self.record, now=clock.now, reset=self.record,
                 status=self.cloud.counts, act=self.act,
+                require_possible=self.require_possible, settle=self.settle,
             )  # fmt: skip
             runner = web.AppRunner(application(controls, TOKEN, ()), access_log=None)
             await runner.setup()
@@ -55,6 +57,13 @@ class Port:
     async def record(self, *arguments):
         self.done.append(arguments)
         return 0.0
+
+    def require_possible(self, fault):
+        if fault == "worker a/0: disk full":
+            raise NotPossibleError("this machine's disk is not filled")
+
+    async def settle(self):
+        """Nothing follows."""
 
     async def act(self, action):
         return action(self.cloud)
@@ -97,6 +106,14 @@ def port(served):
     served.done.clear()
     served.do(lambda cloud: cloud.clear())
     return served
+
+
+def test_a_fault_that_is_not_possible_is_refused_and_does_not_stand(port):
+    refusal = (409, {"error": "this machine's disk is not filled"})
+    faults = ["worker a/0: hangs", "worker a/0: disk full"]
+    assert port.send("POST", "/faults", {"fault": faults[1]}) == refusal
+    assert port.send("PATCH", "/scenario", {"faults": faults}) == refusal
+    assert port.send("GET", "/faults") == (200, {"faults": []})
 
 
 def test_faults_are_added_listed_and_cleared(port):

@@ -1,0 +1,41 @@
+"""What the control port can do to a simulated cloud."""
+
+from typing import Any
+
+from localsim.server.parts import BUCKET, BUCKET_PROPERTIES, PROJECT, Parts
+from localsim.services.control import Controls
+
+
+def controls(parts: Parts) -> Controls:
+    """The control port's ways into the world."""
+    world, objects = parts.world, parts.objects
+
+    async def preempt(node: str, zone: str, notice_s: float | None) -> None:
+        name = f"projects/{PROJECT}/locations/{zone}/nodes/{node}"
+        await world.run(lambda cloud: cloud.preempt(name, notice_s))
+        await world.settle()
+
+    async def advance(seconds: float) -> float:
+        world.clock.advance(seconds)
+        await world.settle()
+        return world.clock.now()
+
+    async def reset() -> None:
+        await world.reset()
+        parts.project.metadata.clear()
+        objects.clear()
+        objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
+
+    def status() -> dict[str, Any]:
+        return {**world.cloud.counts(), "objects": objects.count()}
+
+    return Controls(
+        preempt,
+        advance,
+        world.clock.now,
+        reset,
+        status,
+        world.run,
+        world.require_possible,
+        world.settle,
+    )

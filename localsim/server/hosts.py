@@ -1,0 +1,57 @@
+"""How workers are kept apart on this machine, and why not better."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from localsim.ports import RefusedToServe
+from localsim.server.settings import Mode
+from localsim.workers.isolation.namespace import NamespaceIsolation
+from localsim.workers.isolation.process import ProcessIsolation
+
+_SYSCTLS = (
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+    ("user.max_user_namespaces", "0", "10000"),
+)
+"""Name, the value that forbids namespaces, one that allows them."""
+_PROC = Path("/proc/sys")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A way to keep workers apart."""
+
+    isolation: NamespaceIsolation | ProcessIsolation
+    reason: str = ""
+    """Why workers are not hosts of their own, where nobody asked for that."""
+
+    @property
+    def vpc(self) -> NamespaceIsolation | None:
+        """The VPC, where there is one."""
+        return self.isolation if isinstance(self.isolation, NamespaceIsolation) else None
+
+
+async def choose(wanted: Mode | None, state_dir: Path) -> Chosen:
+    """The wanted way, or the best that this machine allows; raises RefusedToServe."""
+    if wanted == "process":
+        return Chosen(ProcessIsolation())
+    if sys.platform != "linux":
+        reason = "workers that are hosts of their own need Linux"
+    else:
+        try:
+            return Chosen(await NamespaceIsolation.open(state_dir))
+        except OSError as error:
+            reason = f"the kernel allows no namespaces here ({error.strerror or error}); {_cure()}"
+    if wanted == "namespace":
+        raise RefusedToServe(f"--isolation namespace: {reason}", 60)
+    return Chosen(ProcessIsolation(), reason)
+
+
+def _cure() -> str:
+    """The line that would allow it."""
+    for name, forbidding, allowing in _SYSCTLS:
+        setting = _PROC / name.replace(".", "/")
+        if setting.is_file() and setting.read_text().strip() == forbidding:
+            return f"to allow them: sudo sysctl -w {name}={allowing}"
+    return "a container must be started with --security-opt seccomp=unconfined to allow them"

@@ -1,0 +1,125 @@
+"""Every port of a simulated cloud: on this machine's loopback, and in the VPC where there is one.
+
+Inside the VPC each service answers at the same number as outside; what nobody but this machine's
+user may use answers there on the VPC's own loopback alone, which no worker reaches.
+"""
+
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from localsim import ports
+from localsim.ports import LOOPBACK
+from localsim.server.controls import controls
+from localsim.server.parts import Parts
+from localsim.services import control, neighbours, oauth2, proxy, relay, rest, tpu
+from localsim.services.acceptor import Acceptor
+from localsim.services.guard import guard
+from localsim.services.socks import serve_socks
+from localsim.services.storage import application as storage
+from localsim.services.storage.faults import Faults
+from localsim.statedir import StateDirectory
+from localsim.workers.isolation.vpc import API_ADDRESS
+
+if TYPE_CHECKING:
+    import ssl
+
+    from localsim.google import Branch
+
+ANYWHERE = "0.0.0.0"  # noqa: S104 -- in the VPC
+FOR_WORKERS = ("tpu_grpc", "tpu_rest", "storage", "neighbours")
+"""What programs on workers may use, as on Google; the rest is for this machine's user."""
+
+
+async def open_ports(parts: Parts, state: StateDirectory, stack: AsyncExitStack) -> None:
+    """Open every port, and bring up the workers that should be up."""
+    world, chosen, branch = parts.world, parts.ports, parts.branch
+    await parts.slices.sweep({node.name for node in world.cloud.nodes_with_disks()})
+    await ports.serve_grpc(tpu.handlers(world), chosen["tpu_grpc"], stack)
+    if branch is not None:
+        await ports.serve_grpc(
+            tpu.handlers(world),
+            chosen["google_tpu"],
+            stack,
+            certificate=branch.certificate,
+            interceptors=branch.interceptors(),
+        )
+    for name, app in _applications(parts, state).items():
+        inside = await _inside(parts, name, stack)
+        doors = _doors(name, chosen, branch)
+        await ports.serve_http(app, stack, *doors, inside=inside, unpacks=name != "storage")
+    vpc = chosen["vpc"]
+    socks = await ports.or_refuse(serve_socks(parts.slices, port=vpc), vpc)
+    stack.push_async_callback(socks.close)
+    for listening in await _inside(parts, "vpc", stack):
+        socks.open(listening)
+    await _open_relays(parts, stack)
+    await _open_way_out(parts, stack)
+    state.write("ports.json", {**state.remembered_ports(), **chosen})
+    await world.reboot()
+
+
+def _applications(parts: Parts, state: StateDirectory) -> dict[str, Any]:
+    """What speaks HTTP, by the name of its port."""
+    world, branch = parts.world, parts.branch
+    guards = _guards(parts.ports, LOOPBACK, "localhost", API_ADDRESS)
+    rest_guards, storage_guards, authorize = guards, guards, neighbours.anybody
+    granted: Callable[[str], Any] = oauth2.no_accounts
+    if branch is not None:
+        rest_guards, storage_guards = (*guards, branch.rest()), (*guards, branch.storage())
+        authorize, granted = branch.neighbours(), branch.tokens.granted
+    faults = Faults(world.cloud.storage_faults, world.clock.pause)
+    own = _guards(parts.ports, LOOPBACK, "localhost")
+    return {
+        "tpu_rest": rest.application(world, rest_guards),
+        "storage": storage.application(parts.objects, storage_guards, faults),
+        "neighbours": neighbours.application(parts.project, granted, guards, authorize),
+        "control": control.application(controls(parts), state.token(), own),
+    }
+
+
+def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:
+    allowed = ports.addresses(hosts, chosen.values())
+    return (guard(hosts=lambda: allowed),)
+
+
+def _doors(
+    name: str, chosen: Mapping[str, int], branch: "Branch | None"
+) -> "list[tuple[int, ssl.SSLContext | None]]":
+    """The port of a service, and its twin with TLS."""
+    doors: list[tuple[int, ssl.SSLContext | None]] = [(chosen[name], None)]
+    if branch is not None and name in ports.TWINS:
+        doors.append((chosen[ports.TWINS[name]], branch.tls))
+    return doors
+
+
+async def _inside(parts: Parts, name: str, stack: AsyncExitStack) -> list[socket.socket]:
+    """Where a service listens in the VPC, until the stack closes; raises OSError."""
+    if parts.hosts.vpc is None:
+        return []
+    address = ANYWHERE if name in FOR_WORKERS else LOOPBACK
+    listening = await parts.hosts.vpc.listen(address, parts.ports[name])
+    stack.callback(listening.close)
+    return [listening]
+
+
+async def _open_relays(parts: Parts, stack: AsyncExitStack) -> None:
+    """gRPC takes no sockets that others have made, and TLS has its twins: both are relayed."""
+    for name in parts.ports.keys() - {"tpu_rest", "storage", "neighbours", "control", "vpc"}:
+        acceptor = Acceptor(relay.to(_connector(parts.ports[name])))
+        stack.push_async_callback(acceptor.close)
+        for listening in await _inside(parts, name, stack):
+            acceptor.open(listening)
+
+
+def _connector(port: int) -> "relay.Connect":
+    return lambda: proxy.connect(LOOPBACK, port)
+
+
+async def _open_way_out(parts: Parts, stack: AsyncExitStack) -> None:
+    if parts.hosts.vpc is None or parts.offline:
+        return
+    way_out = proxy.Proxy(proxy.resolve, proxy.connect)
+    stack.push_async_callback(way_out.close)
+    way_out.open(await parts.hosts.vpc.listen(API_ADDRESS, proxy.PORT))

@@ -1,0 +1,148 @@
+"""What a simulated cloud is made of, put in its place before any port is open."""
+
+import socket
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from localsim import ports
+from localsim.clock import Clock
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.objects.store import ObjectStore
+from localsim.cloud.project_metadata import ProjectMetadata
+from localsim.cloud.scenario import Scenario, ScenarioError
+from localsim.cloud.scenario import load as load_scenario
+from localsim.cloud.timekeeping import last_reading
+from localsim.ports import LOOPBACK, RefusedToServe
+from localsim.server.hosts import Chosen
+from localsim.server.settings import Settings
+from localsim.services import proxy
+from localsim.services.loopback_doors import LoopbackDoors
+from localsim.services.metadata import open_metadata
+from localsim.services.neighbour_calls import Project
+from localsim.services.ssh import Door, open_door
+from localsim.services.tpu_metrics_door import ChipDoors
+from localsim.statedir import StateDirectory
+from localsim.workers.chip_holders import FILES
+from localsim.workers.isolation.vpc import API_ADDRESS
+from localsim.workers.slices import OpenDoor, Slices
+from localsim.workers.worker import Surroundings, Worker
+from localsim.world import World
+
+if TYPE_CHECKING:
+    from localsim.google import Branch
+
+PROJECT = "local-project"
+PROJECT_NUMBER = 424242424242
+ZONE = "us-west4-a"
+BUCKET = "local-bucket"
+BUCKET_PROPERTIES = {"location": "US-WEST4"}
+MANUAL_START_S = 1_800_000_000.0
+_INSIDE = f"localhost,127.0.0.1,169.254.169.254,{API_ADDRESS},metadata.google.internal,.internal"
+"""What programs on workers reach without the proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a simulated cloud is made of, before its ports are open."""
+
+    world: World
+    objects: ObjectStore
+    slices: Slices
+    project: Project
+    ports: Mapping[str, int]
+    hosts: Chosen
+    doors: LoopbackDoors | None
+    branch: "Branch | None"
+    offline: bool
+
+
+def scenario(settings: Settings) -> Scenario:
+    """What is asked for, `plenty` when nothing is; raises RefusedToServe."""
+    try:
+        return Scenario() if settings.scenario is None else load_scenario(settings.scenario)
+    except ScenarioError as error:
+        raise RefusedToServe(str(error), 2) from error
+
+
+def build(
+    settings: Settings,
+    rules: Scenario,
+    state: StateDirectory,
+    connection: sqlite3.Connection,
+    hosts: Chosen,
+) -> Parts:
+    """Everything in its place, as an earlier run left it; raises RefusedToServe."""
+    clock = Clock(
+        scale=settings.time_scale,
+        manual_start_s=MANUAL_START_S if settings.manual_clock else None,
+        last=last_reading(connection),
+    )
+    wanted = ports.names(tls=settings.tls)
+    chosen = ports.choose(settings.port, state.remembered_ports(), wanted)
+    branch = _branch(settings, state, chosen, clock) if settings.tls else None
+    cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
+    objects = ObjectStore(state.path / "storage", clock, earlier=connection)
+    objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
+    environment = _environment(settings, hosts, chosen)
+    doors = _loopback_doors(state) if settings.loopback_doors else None
+    slices = Slices(
+        state.path,
+        isolation=hosts.isolation,
+        open_door=open_door if doors is None else _also_on_loopback(doors),
+        open_metadata=open_metadata,
+        open_chips=ChipDoors(FILES[hosts.isolation.mode]).open,
+        surroundings=Surroundings(
+            now=clock.now,
+            tell=lambda *news: world.tell(*news),
+            extra_environment=lambda: environment,
+        ),
+    )
+    metadata = ProjectMetadata(connection)
+    world = World(cloud, slices, clock, project_metadata=metadata.items)
+    project = Project(PROJECT, PROJECT_NUMBER, metadata, world, clock.now)
+    return Parts(
+        world, objects, slices, project, chosen, hosts, doors, branch, offline=settings.offline
+    )
+
+
+def _environment(settings: Settings, hosts: Chosen, chosen: Mapping[str, int]) -> dict[str, str]:
+    """What programs on workers are told of the simulator."""
+    if hosts.vpc is None:
+        return {"STORAGE_EMULATOR_HOST": f"http://{LOOPBACK}:{chosen['storage']}"}
+    environment = {"STORAGE_EMULATOR_HOST": f"http://{API_ADDRESS}:{chosen['storage']}"}
+    if not settings.offline:  # in capitals: gRPC would take the others for its own connections
+        way_out = {"HTTPS_PROXY": f"http://{API_ADDRESS}:{proxy.PORT}", "NO_PROXY": _INSIDE}
+        environment.update(way_out)
+    return environment
+
+
+def _loopback_doors(state: StateDirectory) -> LoopbackDoors:
+    try:
+        return LoopbackDoors(state.path)
+    except OSError as error:
+        raise RefusedToServe(f"--loopback-doors: {error.strerror or error}", 60) from error
+
+
+def _also_on_loopback(doors: LoopbackDoors) -> OpenDoor:
+    async def opening(worker: Worker, listening: socket.socket) -> Door:
+        door = await open_door(worker, listening)
+        try:
+            await doors.open(worker, door)
+        except BaseException:
+            await door.close()
+            raise
+        return door
+
+    return opening
+
+
+def _branch(
+    settings: Settings, state: StateDirectory, chosen: Mapping[str, int], clock: Clock
+) -> "Branch":
+    from localsim.google import open_branch  # certificates: nobody else pays for them
+
+    return open_branch(
+        state, chosen, project=PROJECT, now=clock.now, time_scale=settings.time_scale
+    )

@@ -1,0 +1,115 @@
+"""One simulated cloud, from the taking of its directory to its end."""
+
+import asyncio
+import json
+import resource
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+from localsim import damage, endpoints, ports, statedir
+from localsim.cloud.database import open_database
+from localsim.cloud.errors import CloudError
+from localsim.cloud.scenario import Scenario
+from localsim.ports import RefusedToServe
+from localsim.server import hosts, opening
+from localsim.server.parts import BUCKET, PROJECT, ZONE, Parts, build, scenario
+from localsim.server.settings import Settings
+from localsim.statedir import DirectoryRefused, StateDirectory
+
+PORT_TRIES = 3
+"""Free ports can be taken by others before they are opened; then others are chosen."""
+MAX_FILES = 65536
+"""Enough for some thousand workers; programs inherit it, and some walk through all that they may
+open."""
+
+
+async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` gets the line of endpoints once all is open."""
+    settings.check()
+    rules = scenario(settings)
+    try:
+        state = statedir.claim(settings.state_dir.absolute())
+    except DirectoryRefused as error:
+        raise RefusedToServe(str(error), error.exit_code) from error
+    _open_many_files()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    for tries_left in reversed(range(PORT_TRIES)):
+        try:
+            await _serve(settings, rules, state, stopping, announce)
+        except ports.PortTakenError:
+            if settings.port is not None or not tries_left:
+                raise
+        else:
+            return
+
+
+async def _serve(
+    settings: Settings,
+    rules: Scenario,
+    state: StateDirectory,
+    stopping: asyncio.Event,
+    announce: Callable[[str], None],
+) -> None:
+    async with AsyncExitStack() as stack:
+        with damage.refused(state.path):
+            living = await _start(settings, rules, state, stack, announce)
+        await _until_either(stopping, living)
+
+
+async def _start(
+    settings: Settings,
+    rules: Scenario,
+    state: StateDirectory,
+    stack: AsyncExitStack,
+    announce: Callable[[str], None],
+) -> asyncio.Task[None]:
+    """Everything until the stack closes; what it returns ends when time cannot pass any more."""
+    stack.callback((connection := open_database(state.private("state.sqlite"))).close)
+    damage.check_kept(state, connection)
+    chosen = await hosts.choose(settings.isolation, state.path)
+    stack.push_async_callback(chosen.isolation.close)
+    parts = build(settings, rules, state, connection, chosen)
+    if parts.doors is not None:
+        stack.callback(parts.doors.close)
+    stack.callback(parts.objects.close)
+    stack.push_async_callback(parts.slices.close)
+    await opening.open_ports(parts, state, stack)
+    living = asyncio.ensure_future(parts.world.live())
+    stack.callback(living.cancel)
+    line = _line(settings, state, parts)
+    stack.callback(state.endpoints.unlink, missing_ok=True)
+    state.write("serving.json", {"arguments": settings.arguments()})
+    state.write("endpoints.json", line)
+    announce(json.dumps(line))
+    return living
+
+
+async def _until_either(stopping: asyncio.Event, living: asyncio.Task[None]) -> None:
+    """Return when asked to stop; raise what ended the passing of time, RefusedToServe mostly."""
+    asked = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({asked, living}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if living.done():
+        try:
+            living.result()
+        except CloudError as error:  # the disk's, or a state that no rule has made
+            raise RefusedToServe(error.message, 62) from error
+
+
+def _line(settings: Settings, state: StateDirectory, parts: Parts) -> dict[str, Any]:
+    identity = {"name": settings.name, "project": PROJECT, "zone": ZONE, "bucket": BUCKET}
+    workers = endpoints.workers(parts.hosts.isolation.mode, parts.hosts.reason)
+    line = endpoints.line({**identity, **workers}, state, parts.ports)
+    return line if parts.branch is None else {**line, "google": parts.branch.endpoints(parts.ports)}
+
+
+def _open_many_files() -> None:
+    """A slice of many workers needs more descriptors than a shell's usual soft limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
+    with suppress(ValueError, OSError):  # not every system takes its own hard limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

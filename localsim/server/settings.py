@@ -1,0 +1,51 @@
+"""How one simulated cloud is served: what its command line says."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from localsim import ports
+from localsim.ports import RefusedToServe
+
+Mode = Literal["namespace", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one simulated cloud is served."""
+
+    state_dir: Path
+    name: str = "local"
+    scenario: str | Path | None = None
+    """A file, or the name of one that ships with localsim."""
+    port: int | None = None
+    time_scale: float = 1.0
+    manual_clock: bool = False
+    tls: bool = False
+    isolation: Mode | None = None
+    """How workers are kept apart; by default as well as this machine allows."""
+    offline: bool = False
+    """Whether workers have no way out of the VPC."""
+    loopback_doors: bool = False
+    """Whether each worker's SSH server answers on a loopback address as well."""
+
+    def check(self) -> None:
+        """Raises RefusedToServe for numbers that no clock and no port can have."""
+        scale = self.time_scale
+        if not (math.isfinite(scale) and scale > 0):
+            raise RefusedToServe(f"--time-scale must be a positive number, not {scale}", 2)
+        if self.port is not None:
+            ports.check_first(self.port, ports.names(tls=self.tls))
+
+    def arguments(self) -> list[str]:
+        """What fixes the behaviour of this cloud, in the words of the command line."""
+        return [
+            *(["--scenario", str(self.scenario)] if self.scenario else []),
+            *(["--port", str(self.port)] if self.port else []),
+            *(["--time-scale", str(self.time_scale)] if self.time_scale != 1 else []),
+            *(["--tls"] if self.tls else []),
+            *(["--isolation", self.isolation] if self.isolation else []),
+            *(["--offline"] if self.offline else []),
+            *(["--loopback-doors"] if self.loopback_doors else []),
+        ]

@@ -1,0 +1,58 @@
+"""Connections as they come in on listening sockets, each served by a task of its own."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+_PAUSE_S = 0.1
+"""When no descriptor is left for the next connection."""
+
+
+class Acceptor:
+    """Takes connections until it is closed."""
+
+    def __init__(self, serve: Callable[[socket.socket], Awaitable[None]]) -> None:
+        """`serve` gets a connected, non-blocking socket, and closes it or gives it away."""
+        self._serve = serve
+        self._listening: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self, listening: socket.socket) -> None:
+        """Take connections here as well; the socket is closed in the end."""
+        listening.setblocking(False)  # noqa: FBT003
+        self._listening.append(listening)
+        self._watch(listening)
+
+    async def close(self) -> None:
+        """Cut off whoever is being served, and stop."""
+        listening, self._listening = self._listening, []
+        for each in listening:
+            asyncio.get_running_loop().remove_reader(each)
+            each.close()
+        await asyncio.sleep(0)  # a task that is cancelled before it begins closes nothing
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _watch(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            connection, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError:
+            loop.remove_reader(listening)
+            loop.call_later(_PAUSE_S, self._watch, listening)
+            return
+        connection.setblocking(False)  # noqa: FBT003
+        self._begin(self._serve(connection))
+
+    def _begin(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

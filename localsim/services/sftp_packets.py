@@ -1,0 +1,156 @@
+"""Packets of SFTP version 3, read and written; on workers too, so it needs nothing installed."""
+
+import os
+import stat
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+Reply = tuple[int, bytes]
+"""A packet's type, and what follows the number of the request."""
+SIZE, OWNER, MODE, TIMES, EXTENDED = 1, 2, 4, 8, 1 << 31
+
+
+class ReplyType(IntEnum):
+    """What a reply is."""
+
+    VERSION = 2
+    STATUS = 101
+    HANDLE = 102
+    DATA = 103
+    NAMES = 104
+    ATTRIBUTES = 105
+    EXTENDED = 201
+
+
+class StatusCode(IntEnum):
+    """How a request went."""
+
+    OK = 0
+    EOF = 1
+    NO_SUCH_FILE = 2
+    PERMISSION_DENIED = 3
+    FAILURE = 4
+    BAD_MESSAGE = 5
+    UNSUPPORTED = 8
+
+
+class BadPacketError(Exception):
+    """The client does not speak this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Those attributes of a file that a request names."""
+
+    size: int | None = None
+    owner: tuple[int, int] | None = None
+    mode: int | None = None
+    times: tuple[int, int] | None = None
+
+
+class Packet:
+    """The rest of a request."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self, form: str = "!I") -> int:
+        """The next number, of four bytes unless told; raises BadPacketError."""
+        (value,) = struct.unpack(form, self._take(struct.calcsize(form)))
+        return int(value)
+
+    def long(self) -> int:
+        """The next number of eight bytes; raises BadPacketError."""
+        return self.number("!Q")
+
+    def text(self) -> bytes:
+        """The next string; raises BadPacketError."""
+        return self._take(self.number())
+
+    def path(self) -> bytes:
+        """The next string as a path: nothing means here."""
+        return self.text() or b"."
+
+    def attributes(self) -> Attributes:
+        """The next attributes; raises BadPacketError."""
+        flags = self.number()
+        found = Attributes(
+            size=self.long() if flags & SIZE else None,
+            owner=(self.number(), self.number()) if flags & OWNER else None,
+            mode=self.number() if flags & MODE else None,
+            times=(self.number(), self.number()) if flags & TIMES else None,
+        )
+        if flags & EXTENDED:
+            for _ in range(self.number()):
+                self.text(), self.text()
+        return found
+
+    def _take(self, count: int) -> bytes:
+        end = self._at + count
+        if end > len(self._data):
+            raise BadPacketError
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+
+def text(value: bytes) -> bytes:
+    """A string."""
+    return struct.pack("!I", len(value)) + value
+
+
+def status(code: StatusCode, message: str = "") -> Reply:
+    """How a request went, for programs and for people."""
+    return ReplyType.STATUS, struct.pack("!I", code) + text(message.encode()) + text(b"")
+
+
+DONE = status(StatusCode.OK)
+
+
+def names(*rows: bytes) -> Reply:
+    """Names with their attributes."""
+    return ReplyType.NAMES, struct.pack("!I", len(rows)) + b"".join(rows)
+
+
+def attributes(found: os.stat_result) -> bytes:
+    """What is known of a file."""
+    flags = SIZE | OWNER | MODE | TIMES
+    numbers = (found.st_uid, found.st_gid, found.st_mode, int(found.st_atime), int(found.st_mtime))
+    return struct.pack("!IQ", flags, found.st_size) + struct.pack(
+        "!IIIII", *(number & 0xFFFFFFFF for number in numbers)
+    )
+
+
+def row(name: bytes, found: os.stat_result) -> bytes:
+    """A file as `ls -l` shows it, for people."""
+    when = time.strftime("%b %d %H:%M %Y", time.localtime(found.st_mtime))
+    line = (
+        f"{stat.filemode(found.st_mode)} {found.st_nlink:4} {found.st_uid:8} {found.st_gid:8}"
+        f" {found.st_size:12} {when} "
+    )
+    return line.encode() + name
+
+
+def space(found: os.statvfs_result) -> bytes:
+    """A file system, as statvfs@openssh.com."""
+    blocks = (found.f_bsize, found.f_frsize, found.f_blocks, found.f_bfree, found.f_bavail)
+    files = (found.f_files, found.f_ffree, found.f_favail, found.f_fsid, found.f_flag)
+    return struct.pack("!11Q", *blocks, *files, found.f_namemax)
+
+
+def changes(named: Attributes) -> Mapping[Callable[..., None], tuple[object, ...]]:
+    """The calls that give a file the named attributes, and their arguments after the file."""
+    found: dict[Callable[..., None], tuple[object, ...]] = {}
+    if named.size is not None:
+        found[os.truncate] = (named.size,)
+    if named.mode is not None:
+        found[os.chmod] = (stat.S_IMODE(named.mode),)
+    if named.times is not None:
+        found[os.utime] = (named.times,)
+    if named.owner is not None:
+        found[os.chown] = named.owner
+    return found

@@ -1,0 +1,70 @@
+"""Which way of keeping workers apart is chosen, and what is said when it is not the best."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from localsim.ports import RefusedToServe
+from localsim.server import hosts
+from localsim.workers.isolation.namespace import NamespaceIsolation
+
+
+@pytest.fixture
+def refusing(monkeypatch, tmp_path) -> Path:
+    """The settings of a kernel that allows no namespaces."""
+
+    async def refuse(_state_dir: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(NamespaceIsolation, "open", refuse)
+    monkeypatch.setattr(hosts, "_PROC", tmp_path / "proc")
+    (tmp_path / "proc" / "kernel").mkdir(parents=True)
+    return tmp_path / "proc"
+
+
+def choose(wanted, tmp_path) -> hosts.Chosen:
+    return asyncio.run(hosts.choose(wanted, tmp_path))
+
+
+def test_processes_are_chosen_without_a_reason_when_they_are_asked_for(tmp_path):
+    chosen = choose("process", tmp_path)
+    assert (chosen.isolation.mode, chosen.reason, chosen.vpc) == ("process", "", None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "line"),
+    [
+        ("unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+        (
+            "apparmor_restrict_unprivileged_userns",
+            "1",
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ],
+)
+def test_a_kernel_that_refuses_names_the_line_that_would_allow_it(
+    refusing: Path, tmp_path, setting: str, value: str, line: str
+):
+    (refusing / "kernel" / setting).write_text(f"{value}\n")
+    chosen = choose(None, tmp_path)
+    assert chosen.isolation.mode == "process"
+    assert chosen.reason == (
+        f"the kernel allows no namespaces here (Operation not permitted); to allow them: {line}"
+    )
+
+
+def test_where_no_setting_forbids_it_a_container_does(refusing: Path, tmp_path):
+    (refusing / "kernel" / "unprivileged_userns_clone").write_text("1\n")
+    assert "seccomp=unconfined" in choose(None, tmp_path).reason
+
+
+def test_another_system_is_told_what_it_needs(tmp_path, monkeypatch):
+    monkeypatch.setattr(hosts.sys, "platform", "darwin")
+    assert choose(None, tmp_path).reason == "workers that are hosts of their own need Linux"
+
+
+def test_namespaces_that_are_asked_for_and_refused_are_an_error(refusing: Path, tmp_path):
+    with pytest.raises(RefusedToServe, match="--isolation namespace: the kernel") as refused:
+        choose("namespace", tmp_path)
+    assert refused.value.exit_code == 60
