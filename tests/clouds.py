@@ -49,8 +49,10 @@ def serve(home: Path, *options: str) -> Iterator[Cloud]:
     argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(directory), *options]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         line = json.loads(process.stdout.readline())
-        yield Cloud(home, line, local.control(line))
-        process.send_signal(signal.SIGTERM)
+        try:
+            yield Cloud(home, line, local.control(line))
+        finally:
+            process.send_signal(signal.SIGTERM)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ class Context:
     credentials: str = APPLICATION_DEFAULT
     """`application-default`, `anonymous`, or the path of a service-account key file."""
     dialer: str = "direct"
-    """How workers are reached: `direct`, `internal`, or `socks5://HOST:PORT`."""
+    """How workers are reached: `direct`, `internal`, `iap`, `socks5://HOST:PORT`, or
+    `jump://[USER@]HOST[:PORT]`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,61 +139,6 @@ def test_update_changes_labels_and_removes_one(tpuctl):
     assert tpuctl("node", "describe", "n1", "-o", "json").json["labels"] == {"team": "b"}
 
 
-def test_exec_runs_on_every_worker_with_its_own_identity(tpuctl):
-    tpuctl(*CREATE)
-    result = tpuctl("node", "exec", "n1", "--", "printenv", "TPU_WORKER_ID")
-    assert result.code == 0
-    assert sorted(result.out.splitlines()) == ["[0] 0", "[1] 1", "[2] 2", "[3] 3"]
-
-
-def test_exec_takes_argv_and_not_a_shell_line(tpuctl):
-    tpuctl(*CREATE)
-    odd = "a  b;$(false)'\"*"
-    result = tpuctl("node", "exec", "n1", "--worker", "0", "--", "printf", "%s", odd)
-    assert (result.code, result.out) == (0, odd)
-
-
-def test_exec_on_one_worker_exits_as_the_command_did(tpuctl):
-    tpuctl(*CREATE)
-    assert tpuctl("node", "exec", "n1", "--worker", "2", "--", "sh", "-c", "exit 7").code == 7
-
-
-def test_exec_on_several_says_which_failed(tpuctl):
-    tpuctl(*CREATE)
-    script = 'exit "$TPU_WORKER_ID"'
-    result = tpuctl("node", "exec", "n1", "--worker", "0-1", "--", "sh", "-c", script)
-    assert result.code == 70
-    assert "worker 1: exit status 1\n" in result.err
-    assert result.err.endswith("error: 1 of 2 workers failed\n")
-
-
-def test_exec_in_json_keeps_the_streams_apart(tpuctl):
-    tpuctl(*CREATE)
-    argv = (
-        "node",
-        "exec",
-        "n1",
-        "--worker",
-        "3",
-        "-o",
-        "json",
-        "--",
-        "sh",
-        "-c",
-        "echo o; echo e >&2",
-    )
-    (row,) = tpuctl(*argv).json
-    assert (row["worker"], row["exit_status"], row["stdout"], row["stderr"]) == (3, 0, "o\n", "e\n")
-
-
-@pytest.mark.parametrize("workers", ["3-1", "\u00b2", "0-999999999", "-1", "1-", "x", "4"])
-def test_workers_that_are_not_there_are_refused_before_anything_runs(tpuctl, workers):
-    tpuctl(*CREATE)
-    result = tpuctl("node", "exec", "n1", "--worker", workers, "--", "true")
-    assert (result.code, result.out) == (2, "")
-    assert len(result.err.splitlines()) == 2
-
-
 def test_a_preempted_node_says_so_and_stays_until_it_is_deleted(tpuctl):
     tpuctl(*CREATE)
     assert tpuctl("local", "preempt", "n1", "--no-notice").code == 0

@@ -132,7 +132,9 @@ class Bucket:
     """Two calls of the Cloud Storage JSON API, as the worker's own service account."""
 
     def __init__(self, endpoint: str, bucket: str) -> None:
-        self.endpoint = endpoint
+        redirection = redirected()
+        self.endpoint = redirection or endpoint
+        self.is_anonymous = redirection is not None
         self.bucket = quote(bucket, safe="")
         self.token: str | None = None
         self.token_until = 0.0
@@ -186,12 +188,25 @@ class Bucket:
 
     def authorization(self) -> dict[str, str]:
         """The header that carries the service account's token; empty when there is none."""
+        if self.is_anonymous:
+            return {}
         if time.monotonic() > self.token_until:
             found = metadata("instance/service-accounts/default/token")
             grant = json.loads(found) if found else {}
             self.token = grant.get("access_token")
             self.token_until = time.monotonic() + float(grant.get("expires_in", 60)) * 0.9
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def redirected() -> str | None:
+    """Where this worker's environment sends every client of Cloud Storage, without credentials.
+
+    As Google's own clients have it, which a program on the same worker may be using.
+    """
+    host = os.environ.get("STORAGE_EMULATOR_HOST")
+    if not host:
+        return None
+    return host if "://" in host else f"http://{host}"
 
 
 def framed(path: Path, start: int, end: int, head: bytes, tail: bytes) -> Iterator[bytes]:

@@ -41,9 +41,9 @@ class Passing(Exception):
 class Token:
     """The access token of the worker's service account; none where there is no such account."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_wanted: bool = True) -> None:
         self.header: dict[str, str] = {}
-        self.until_s = 0.0
+        self.until_s = 0.0 if is_wanted else float("inf")
         self.lock = threading.Lock()
 
     def headers(self) -> dict[str, str]:
@@ -65,9 +65,10 @@ class Bucket:
     def __init__(
         self, endpoint: str, name: str, pause: Callable[[float], None] = time.sleep
     ) -> None:
-        self.endpoint = endpoint
+        redirection = redirected()
+        self.endpoint = redirection or endpoint
         self.path = f"/storage/v1/b/{quote(name, safe='')}/o/"
-        self.token = Token()
+        self.token = Token(is_wanted=redirection is None)
         self.pause = pause
         self.mine = threading.local()
         self.all: list[http.client.HTTPConnection] = []
@@ -157,6 +158,17 @@ def message(reply: http.client.HTTPResponse) -> str:
     except (ValueError, LookupError, TypeError):
         found = reply.reason
     return f"{reply.status} {found}"
+
+
+def redirected() -> str | None:
+    """Where this worker's environment sends every client of Cloud Storage, without credentials.
+
+    As Google's own clients have it, which a program on the same worker may be using.
+    """
+    host = os.environ.get("STORAGE_EMULATOR_HOST")
+    if not host:
+        return None
+    return host if "://" in host else f"http://{host}"
 
 
 def connect(endpoint: str, timeout_s: float) -> http.client.HTTPConnection:

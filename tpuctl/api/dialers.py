@@ -1,17 +1,21 @@
-"""How a worker is reached: its own address, directly or through a SOCKS5 proxy."""
+"""How a worker is reached: its own address, directly or through whatever is in between."""
 
 import asyncio
 import ipaddress
 import socket
 import struct
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
 
 from tpuctl.errors import TransientError, UsageError
 from tpuctl.models.node import Worker
 
 SSH_PORT = 22
 CONNECT_S = 10.0
-NO_PROXY = ("direct", "internal")
+DIRECT, INTERNAL, IAP = "direct", "internal", "iap"
+SOCKS5, JUMP = "socks5", "jump"
+SCHEMES = {SOCKS5: SOCKS5, JUMP: JUMP, "ssh": JUMP}
+FORMS = "direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT]"
 _REFUSALS = {
     1: "general failure",
     2: "not allowed",
@@ -21,34 +25,65 @@ _REFUSALS = {
 }
 
 
-async def dial(dialer: str, worker: Worker, port: int = SSH_PORT) -> socket.socket:
-    """A connected TCP socket to a port of a worker; raises TransientError, UsageError."""
+@dataclass(frozen=True, slots=True)
+class Dialer:
+    """A kind, and for those that go through a host: which, and as whom."""
+
+    kind: str
+    host: str = ""
+    port: int = 0
+    user: str | None = None
+
+
+def parsed(text: str) -> Dialer:
+    """What a context's `dialer` says; raises UsageError."""
+    if text in (DIRECT, INTERNAL, IAP):
+        return Dialer(text)
+    try:
+        found = urlsplit(text)
+        kind = SCHEMES.get(found.scheme)
+        port = found.port or (SSH_PORT if kind == JUMP else 0)
+        if kind and found.hostname and port and _is_bare(found, kind):
+            return Dialer(kind, found.hostname, port, found.username)
+    except ValueError:  # a port that is none
+        pass
+    raise UsageError(f"unknown dialer {text!r}", hint=f"use {FORMS}")
+
+
+def by_address(text: str) -> Dialer:
+    """The same, where there is nobody to share a way with; raises UsageError."""
+    found = parsed(text)
+    if found.kind in (JUMP, IAP):
+        raise UsageError(
+            f"jobs cannot go through {text!r}", hint="use direct, internal or socks5://HOST:PORT"
+        )
+    return found
+
+
+def _is_bare(found: SplitResult, kind: str) -> bool:
+    """No path and no password; a user for a jump host alone."""
+    rest = found.path.rstrip("/") or found.query or found.fragment or found.password
+    return not rest and (kind == JUMP or found.username is None)
+
+
+async def dial(dialer: Dialer, worker: Worker, port: int = SSH_PORT) -> socket.socket:
+    """A TCP connection to a port of a worker, by its address; raises TransientError."""
     address = worker.ip_address
-    if dialer == "direct":
+    if dialer.kind == DIRECT:
         address = worker.external_ip or worker.ip_address
     try:
         async with asyncio.timeout(CONNECT_S):
-            proxy = proxy_of(dialer)
-            if proxy is None:
-                return await _connect(address, port)
-            return await _through_socks5(*proxy, address, port)
+            if dialer.kind == SOCKS5:
+                return await _through_socks5(dialer.host, dialer.port, address, port)
+            return await _connect(address, port)
     except (OSError, TimeoutError) as error:
-        reason = str(error) or f"no answer within {CONNECT_S:.0f} s"
-        raise TransientError(f"cannot reach {address}:{port}: {reason}") from error
+        raise unreachable(worker, f"{address}:{port}", error) from error
 
 
-def proxy_of(dialer: str) -> tuple[str, int] | None:
-    """Host and port of its SOCKS5 proxy, None where it needs none; raises UsageError."""
-    if dialer in NO_PROXY:
-        return None
-    try:
-        proxy = urlsplit(dialer)
-        if proxy.scheme == "socks5" and proxy.hostname and proxy.port:
-            return proxy.hostname, proxy.port
-    except ValueError:  # a port that is none
-        pass
-    hint = "use direct, internal or socks5://HOST:PORT"
-    raise UsageError(f"unknown dialer {dialer!r}", hint=hint)
+def unreachable(worker: Worker, place: str, error: Exception) -> TransientError:
+    """A worker that cannot be reached, and why."""
+    reason = str(error) or f"no answer within {CONNECT_S:.0f} s"
+    return TransientError(f"worker {worker.worker_id}: cannot reach {place}: {reason}")
 
 
 async def _connect(host: str, port: int) -> socket.socket:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuctl.config import create_private, write_private
+from tpuctl.config import Context, create_private, write_private
 
 USER = "tpuctl"
 """The account on a worker; the guest agent makes it from the node's ssh-keys metadata."""
@@ -17,6 +17,18 @@ class Access:
     key_path: Path
     public_key: str
     dialer: str
+    context: Context | None = None
+    """Whose project and credentials a dialer may use, where it needs them."""
+
+    @property
+    def known_hosts(self) -> Path:
+        """Where the host keys of nodes are kept."""
+        return self.key_path.parent / "known_hosts"
+
+    @property
+    def known_jump_hosts(self) -> Path:
+        """The host keys of jump hosts, which the user puts there."""
+        return self.key_path.parent / "known_jump_hosts"
 
     @property
     def metadata_line(self) -> str:
@@ -24,12 +36,12 @@ class Access:
         return f"{self.user}:{self.public_key}"
 
 
-def access(home: Path, dialer: str) -> Access:
+def access(home: Path, dialer: str, context: Context | None = None) -> Access:
     """The key pair under `home`, made when it is not there. Raises LocalIOError."""
     private, public = home / "ssh" / "id_ed25519", home / "ssh" / "id_ed25519.pub"
     if not public.is_file():
         _make(private, public)
-    return Access(USER, private, public.read_text("ascii").strip(), dialer)
+    return Access(USER, private, public.read_text("ascii").strip(), dialer, context)
 
 
 def _make(private: Path, public: Path) -> None:

@@ -1,35 +1,20 @@
-"""Commands on a worker, over SSH to the worker's own address and port 22."""
+"""Commands on a worker, through one open SSH connection to it."""
 
 import asyncio
 import contextlib
 import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import asyncssh
 
-from tpuctl.api.dialers import dial
-from tpuctl.api.keys import Access
-from tpuctl.errors import RefusedError, TransientError
-from tpuctl.models.node import Worker
+from tpuctl.api.attachment import HEARTBEAT, HEARTBEAT_S, attached
+from tpuctl.errors import TransientError
 from tpuctl.models.operation import Completed
 
-LOGIN_S = 15.0
-KEYS_S = 30.0
-"""How long a worker may take to learn our key: its agent reads the metadata now and then."""
-KEYS_PAUSE_S = 1.0
-KEEPALIVE_S = 10
 CHUNK_BYTES = 64 * 1024
-HERE_S = 5.0
-ATTACHED = Path(__file__).parents[1] / "agent" / "attached.py"
-"""What runs a command on a worker for as long as we are here."""
-
-
-class NotAdmittedError(TransientError):
-    """The worker does not take our key, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +30,9 @@ class Shell:
     """One open connection to one worker; an async context manager."""
 
     def __init__(self, worker_id: int, connection: asyncssh.SSHClientConnection) -> None:
+        """`connection` is for what only SSH itself can do, within `lost_is_transient`."""
         self.worker_id = worker_id
-        self._connection = connection
+        self.connection = connection
         self._attached: asyncssh.SSHClientProcess[bytes] | None = None
 
     async def __aenter__(self) -> Self:
@@ -62,14 +48,14 @@ class Shell:
 
     def close(self) -> None:
         """End the connection, and with it what is attached to it."""
-        self._connection.abort()
+        self.connection.abort()
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
     ) -> Completed:
         """Run argv to its end and keep what it printed; TransientError when the worker is lost."""
-        async with _lost_is_transient(self.worker_id):
-            done = await self._connection.run(
+        async with lost_is_transient(self.worker_id):
+            done = await self.connection.run(
                 shlex.join(argv), input=stdin, encoding=None, timeout=timeout_s
             )
             status = _status(done)
@@ -77,8 +63,8 @@ class Shell:
 
     async def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:
         """What argv prints, as it comes; ends when argv does. Raises TransientError."""
-        async with _lost_is_transient(self.worker_id):
-            process = await self._connection.create_process(shlex.join(argv), encoding=None)
+        async with lost_is_transient(self.worker_id):
+            process = await self.connection.create_process(shlex.join(argv), encoding=None)
             async with process:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield bytes(chunk)
@@ -89,19 +75,16 @@ class Shell:
         *,
         out: Callable[[bytes], None],
         err: Callable[[bytes], None],
+        timeout_s: float | None = None,
     ) -> int:
-        """Run argv and pass on what it prints; it ends when we do. Its exit status."""
-        command = shlex.join(["python3", "-c", ATTACHED.read_text("utf-8"), *argv])
-        async with _lost_is_transient(self.worker_id):
-            process = await self._connection.create_process(command, encoding=None)
-            async with process:
-                here = asyncio.create_task(_say_that_we_are_here(process))
-                try:
-                    await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
-                    done = await process.wait()
-                finally:
-                    here.cancel()
-            return _status(done)
+        """Run argv and pass on what it prints; it ends when we do. Its exit status.
+
+        Raises TransientError when the worker is lost, TimeoutError when argv takes too long.
+        """
+        async with asyncio.timeout(timeout_s), lost_is_transient(self.worker_id):
+            process = await self.connection.create_process(attached(argv), encoding=None)
+            here = asyncio.create_task(_say_that_we_are_here(process))
+            return await _carried(process, out, err, beside=here)
 
     async def converse(
         self,
@@ -115,18 +98,13 @@ class Shell:
 
         It must end by itself when its standard input does: that is how it learns of our end.
         """
-        async with _lost_is_transient(self.worker_id):
-            process = await self._connection.create_process(shlex.join(argv), encoding=None)
-            async with process:
-                giving = asyncio.create_task(_give(stdin, process))
-                try:
-                    await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
-                    done = await process.wait()
-                finally:
-                    giving.cancel()
+        async with lost_is_transient(self.worker_id):
+            process = await self.connection.create_process(shlex.join(argv), encoding=None)
+            giving = asyncio.create_task(_give(stdin, process))
+            status = await _carried(process, out, err, beside=giving)
             with contextlib.suppress(asyncio.CancelledError):
                 await giving
-            return _status(done)
+            return status
 
     async def login(
         self,
@@ -135,25 +113,20 @@ class Shell:
         err: Callable[[bytes], None],
         stdin: asyncio.StreamReader,
         terminal: Terminal | None = None,
+        argv: Sequence[str] = (),
     ) -> int:
-        """A login shell joined to our streams; its exit status."""
+        """A login shell, or argv, joined to our streams; its exit status."""
         size = (terminal.columns, terminal.rows) if terminal else None
-        async with _lost_is_transient(self.worker_id):
-            process = await self._connection.create_process(
-                None,
+        async with lost_is_transient(self.worker_id):
+            process = await self.connection.create_process(
+                shlex.join(argv) if argv else None,
                 encoding=None,
                 term_type=terminal.kind if terminal else None,
                 term_size=size,
             )
             self._attached = process
-            async with process:
-                feeding = asyncio.create_task(_feed(stdin, process))
-                try:
-                    await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
-                    done = await process.wait()
-                finally:
-                    feeding.cancel()
-            return _status(done)
+            feeding = asyncio.create_task(_feed(stdin, process))
+            return await _carried(process, out, err, beside=feeding)
 
     def resize(self, columns: int, rows: int) -> None:
         """Tell the attached command that its terminal has another size now."""
@@ -161,55 +134,7 @@ class Shell:
             self._attached.change_terminal_size(columns, rows)
 
 
-async def open_shell(worker: Worker, access: Access, *, host_key: str | None) -> Shell:
-    """Log in to a worker that shows the host key the control plane knows.
-
-    Raises TransientError when it cannot be reached, RefusedError when it is somebody else.
-    """
-    connection = await dial(access.dialer, worker)
-    try:
-        trusted = [asyncssh.import_public_key(host_key)] if host_key else []
-        async with asyncio.timeout(LOGIN_S):
-            client = await asyncssh.connect(
-                sock=connection,
-                host=worker.ip_address,
-                username=access.user,
-                client_keys=[str(access.key_path)],
-                known_hosts=(trusted, [], []),
-                agent_path=None,
-                config=None,
-                keepalive_interval=KEEPALIVE_S,
-            )
-    except asyncssh.HostKeyNotVerifiable as error:
-        connection.close()
-        raise RefusedError(
-            f"worker {worker.worker_id} at {worker.ip_address} shows a host key "
-            "that the Cloud TPU API does not know"
-        ) from error
-    except asyncssh.PermissionDenied as error:
-        connection.close()
-        raise NotAdmittedError(f"worker {worker.worker_id}: {error}") from error
-    except (OSError, asyncssh.Error, TimeoutError) as error:
-        connection.close()
-        reason = str(error) or f"no login within {LOGIN_S:.0f} s"
-        raise TransientError(f"worker {worker.worker_id}: {reason}") from error
-    return Shell(worker.worker_id, client)
-
-
-async def patient_shell(worker: Worker, access: Access, *, host_key: str | None) -> Shell:
-    """`open_shell`, again and again for `KEYS_S` while the worker does not take our key."""
-    loop = asyncio.get_running_loop()
-    last_s = loop.time() + KEYS_S
-    while True:
-        try:
-            return await open_shell(worker, access, host_key=host_key)
-        except NotAdmittedError:
-            if loop.time() > last_s:
-                raise
-        await asyncio.sleep(KEYS_PAUSE_S)
-
-
-class _lost_is_transient:
+class lost_is_transient:
     """A connection that breaks under a command is a lost worker."""
 
     def __init__(self, worker_id: int) -> None:
@@ -230,6 +155,22 @@ class _lost_is_transient:
             raise TransientError(f"worker {self.worker_id}: {error or 'no answer'}") from error
 
 
+async def _carried(
+    process: asyncssh.SSHClientProcess[bytes],
+    out: Callable[[bytes], None],
+    err: Callable[[bytes], None],
+    *,
+    beside: asyncio.Task[None],
+) -> int:
+    """Pass on what a process prints, to its end; its exit status. Never waits for a silent peer."""
+    try:
+        await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
+        return _status(await process.wait())
+    finally:
+        beside.cancel()
+        process.close()
+
+
 async def _pump(reader: asyncssh.SSHReader[bytes], write: Callable[[bytes], None]) -> None:
     while chunk := await reader.read(CHUNK_BYTES):
         write(bytes(chunk))
@@ -237,8 +178,8 @@ async def _pump(reader: asyncssh.SSHReader[bytes], write: Callable[[bytes], None
 
 async def _say_that_we_are_here(process: asyncssh.SSHClientProcess[bytes]) -> None:
     while True:
-        process.stdin.write(b".")
-        await asyncio.sleep(HERE_S)
+        process.stdin.write(HEARTBEAT)
+        await asyncio.sleep(HEARTBEAT_S)
 
 
 async def _give(stdin: AsyncIterator[bytes], process: asyncssh.SSHClientProcess[bytes]) -> None:

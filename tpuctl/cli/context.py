@@ -71,7 +71,11 @@ def create(
         typer.Option(metavar="SOURCE", help="application-default, or a key file."),
     ] = config.APPLICATION_DEFAULT,
     dialer: Annotated[
-        str, typer.Option(metavar="HOW", help="direct, internal or socks5://HOST:PORT.")
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT].",
+        ),
     ] = "direct",
     tpu_endpoint: Annotated[str, typer.Option(metavar="HOST:PORT")] = config.GOOGLE_TPU,
     tpu_rest_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_TPU_REST,
@@ -157,7 +161,7 @@ def _home_source(runtime: Runtime) -> str:
 
 def _require_sound(context: Context) -> None:
     """What cannot be right on any cloud; raises UsageError."""
-    from tpuctl.api.dialers import proxy_of
+    from tpuctl.api.dialers import parsed
 
     if not PROJECT.fullmatch(context.project):
         hint = "run: gcloud projects list"
@@ -165,7 +169,7 @@ def _require_sound(context: Context) -> None:
     if context.zone not in catalog.zones():
         near = catalog.nearest(context.zone, catalog.zones())
         raise unknown(catalog.UnknownError("zone", context.zone, near))
-    proxy_of(context.dialer)
+    parsed(context.dialer)
 
 
 def _require_working(runtime: Runtime, context: Context) -> None:

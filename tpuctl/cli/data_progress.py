@@ -24,6 +24,12 @@ class Watch:
     done_objects: int = 0
     done_bytes: int = 0
 
+    def expect(self, objects: int, size_bytes: int) -> None:
+        """So much more is to come."""
+        self.objects += objects
+        self.total_bytes += size_bytes
+        self.show(self)
+
     def advance(self, size_bytes: int) -> None:
         """So many more bytes are there."""
         self.done_bytes += size_bytes
@@ -44,6 +50,17 @@ def watching(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch
         yield from _bar(runtime, objects, total_bytes)
     else:
         yield Watch(objects, total_bytes, _lines(runtime))
+
+
+@contextmanager
+def finding_out(runtime: Runtime) -> Iterator[Watch]:
+    """Show a copy that is told on its way how much is to come."""
+    if runtime.shared.quiet:
+        yield Watch(0, 0, lambda _: None)
+    elif runtime.err.isatty():
+        yield from _bar(runtime, 0, 0)
+    else:
+        yield Watch(0, 0, _lines(runtime))
 
 
 def _lines(runtime: Runtime) -> Callable[[Watch], None]:
@@ -97,9 +114,9 @@ def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
         task = progress.add_task("", total=total, objects=f"0/{objects}", rate="")
 
         def show(watch: Watch) -> None:
-            done, speed = f"{watch.done_objects}/{objects}", progress.tasks[0].speed
-            rate = f"{sized(speed)}/s" if speed else ""
-            progress.update(task, completed=watch.done_bytes, objects=done, rate=rate)
+            done, speed = f"{watch.done_objects}/{watch.objects}", progress.tasks[0].speed
+            rate, total = f"{sized(speed)}/s" if speed else "", watch.total_bytes or None
+            progress.update(task, total=total, completed=watch.done_bytes, objects=done, rate=rate)
 
         yield Watch(objects, total_bytes, show)
 

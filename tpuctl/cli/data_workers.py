@@ -199,7 +199,7 @@ def conclude(
     if not failed:
         return
     # Also when none is lost: a slice that is taken away with a warning ends its processes first.
-    _raise_preempted(runtime, reached)
+    raise_preempted(runtime, reached)
     if len(done) == 1 and done[0].state == DeliveryState.LOST:
         raise TransientError(done[0].error or "lost", hint=AGAIN)
     names = ", ".join(str(one.worker_id) for one in failed)
@@ -218,7 +218,8 @@ def raise_refused(refusals: Sequence[Refusal]) -> None:
         raise PartialFailureError(names_refused(len(refusals)), hint=PUT_RIGHT)
 
 
-def _raise_preempted(runtime: Runtime, reached: Reach) -> None:
+def raise_preempted(runtime: Runtime, reached: Reach) -> None:
+    """Raises PreemptedError when the workers went because their node was taken away."""
     try:
         node = lifecycle.find(runtime.tpu, reached.node.zone, reached.node.name)
         if node.state in LOST_STATES:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.cli import local_shell
 from tpuctl.cli.options import Noun
 from tpuctl.cli.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT, Context
@@ -24,6 +25,7 @@ STATUS = {
     "queued_resources": lambda row: row.get("queued_resources"),
     "objects": lambda row: row.get("objects"),
     "mode": lambda row: row.get("mode"),
+    "reason": lambda row: row.get("mode_reason"),
     "state_dir": lambda row: row["state_dir"],
 }
 
@@ -50,13 +52,43 @@ def up(
     tls: Annotated[
         bool, typer.Option("--tls", help="Serve it with TLS and credentials, too: 4 more ports.")
     ] = False,
+    isolation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="namespace: workers are hosts of their own, the default where Linux allows it;"
+            " or process.",
+        ),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Workers install nothing from the internet.")
+    ] = False,
+    loopback_doors: Annotated[
+        bool,
+        typer.Option(
+            "--loopback-doors", help="Workers' SSH on 127.x.y.z, port 2222; see docs/localsim.md."
+        ),
+    ] = False,
 ) -> None:
     """Start a local cloud, or find it running; prints its endpoints as one JSON line."""
     runtime = ctx.ensure_object(Runtime)
     if name in runtime.config.contexts:
         raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
-    options = local.Options(local.scenario(scenario) if scenario else None, port, time_scale, tls)
-    runtime.output.line(json.dumps(local.up(runtime.home, name, options)))
+    if isolation not in (None, *local.ISOLATIONS):
+        raise UsageError(f"--isolation must be one of {', '.join(local.ISOLATIONS)}")
+    options = local.Options(
+        local.scenario(scenario) if scenario else None,
+        port,
+        time_scale,
+        tls,
+        isolation=isolation,
+        offline=offline,
+        loopback_doors=loopback_doors,
+    )
+    line = local.up(runtime.home, name, options)
+    if reason := line.get("mode_reason"):
+        runtime.output.note(f"workers are processes of this machine: {reason}")
+    runtime.output.line(json.dumps(line))
 
 
 @app.verb("down")
@@ -114,6 +146,22 @@ def env(ctx: typer.Context, name: Name = DEFAULT_CONTEXT) -> None:
         runtime.output.line(f"export {variable}={shlex.quote(value)}")
 
 
+@app.verb("shell")
+def shell(
+    ctx: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Default: your shell.")
+    ] = None,
+    name: Name = DEFAULT_CONTEXT,
+) -> None:
+    """Open a shell, or run a command, inside its network: ssh, scp and gcloud reach the workers.
+
+    All that `tpuctl local env` prints is set in there.
+    """
+    runtime = ctx.ensure_object(Runtime)
+    local_shell.run(runtime, _line(runtime, name), command or ())
+
+
 @app.verb("preempt")
 def preempt(
     ctx: typer.Context,
@@ -151,6 +199,12 @@ def fault(
         CreateNode: latency 2s                  every call takes longer
         ListNodes: reset x1                     the connection is dropped
         worker NODE/2: never boots
+        worker NODE/2: killed                   down until it is started or repaired
+        worker NODE/2: hangs
+        worker NODE/2: cut off                  its network cable is pulled
+        worker NODE/2: disk full
+        worker NODE/2: slow 10x
+        worker NODE/2: refuses ssh
         keys NODE: late 30s                     SSH lets nobody in before that
         zone ZONE: unreachable
         capacity us-west4-a v5litepod-16: 0

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli import node_shell
+from tpuctl.cli import node_cp, node_exec, node_forward, node_free, node_shell, node_workers
 from tpuctl.cli import slice_options as slices
 from tpuctl.cli.node_details import COLUMNS, Described, show, usd_per_hour
 from tpuctl.cli.options import Noun
@@ -169,4 +169,8 @@ def _turn(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool
 
 
 app.verb("ssh")(node_shell.ssh)
-app.verb("exec")(node_shell.execute)
+app.verb("exec")(node_exec.execute)
+app.verb("cp")(node_cp.copy)
+app.verb("forward")(node_forward.forward)
+app.verb("workers")(node_workers.workers)
+app.verb("free")(node_free.free)

@@ -36,6 +36,8 @@ class Runtime:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    dialer: str | None = None
+    """How workers are reached, instead of the context's way."""
     goes_on: list[str] = field(default_factory=list)
     """What continues when the command is interrupted, with the command that ends it."""
 
@@ -96,7 +98,7 @@ class Runtime:
         """Our SSH key and the way to the workers."""
         from tpuctl.api.keys import access
 
-        return access(self.home, self.context.dialer)
+        return access(self.home, self.dialer or self.context.dialer, self.context)
 
     @cached_property
     def storage_session(self) -> Any:

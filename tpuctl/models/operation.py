@@ -32,4 +32,6 @@ class Completed:
     stdout: bytes = b""
     stderr: bytes = b""
     lost: str | None = None
-    """Why the worker could not be reached, when it could not."""
+    """Why it is not known how the command ended, when it is not."""
+    is_refused: bool = False
+    """The worker was not who it should be, and nothing was run there."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tpuctl.api.keys import Access
-from tpuctl.errors import TransientError, UsageError
+from tpuctl.errors import RefusedError, TransientError, UsageError
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import Completed
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tpuctl.api.shell import Shell
     from tpuctl.api.tpu import TpuApi
 
-AT_ONCE = 32
+AT_ONCE = 64
 MOST_WORKERS = 100_000
 UNREACHABLE = 255
 """The exit status that stands for a worker that could not be reached, as ssh has it."""
@@ -47,22 +47,38 @@ async def on_workers(
     access: Access,
     work: Callable[[Shell], Awaitable[Completed]],
 ) -> list[Completed]:
-    """Do the work on every worker, bounded in number; a lost worker is a result, not an error."""
-    from tpuctl.api.shell import patient_shell  # ssh takes a tenth of a second to load
+    """`on_each`, where a worker that is not who it should be is a RefusedError, at the end."""
+    done = await on_each(api, node, workers, access, work)
+    for each in done:
+        if each.is_refused:
+            raise RefusedError(str(each.lost))
+    return done
 
-    keys = await asyncio.to_thread(api.host_keys, node.zone, node.name)
+
+async def on_each(
+    api: TpuApi,
+    node: Node,
+    workers: Sequence[Worker],
+    access: Access,
+    work: Callable[[Shell], Awaitable[Completed]],
+) -> list[Completed]:
+    """Do the work on every worker, bounded in number; a lost worker is a result, not an error."""
+    from tpuctl.api.doors import Doors  # ssh takes a tenth of a second to load
+
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(worker: Worker) -> Completed:
+    async def one(doors: Doors, worker: Worker) -> Completed:
         async with gate:
             try:
-                key = keys[worker.worker_id] if worker.worker_id < len(keys) else None
-                async with await patient_shell(worker, access, host_key=key) as shell:
+                async with await doors.open(worker) as shell:
                     return await work(shell)
             except TransientError as error:
                 return Completed(worker.worker_id, UNREACHABLE, lost=str(error))
+            except RefusedError as error:
+                return Completed(worker.worker_id, UNREACHABLE, lost=str(error), is_refused=True)
 
-    return list(await asyncio.gather(*(one(worker) for worker in workers)))
+    async with Doors(api, node, access) as doors:
+        return list(await asyncio.gather(*(one(doors, worker) for worker in workers)))
 
 
 def _range(part: str, whole: str) -> range:

@@ -33,6 +33,7 @@ STOP_S = 15.0
 POLL_S = 0.02
 SCENARIOS = ("plenty", "stockout", "spot-storm")
 """What the simulator brings along."""
+ISOLATIONS = ("namespace", "process")
 PROVIDES = frozenset({"localsim"})
 """What a job file may require that only a simulated slice has."""
 
@@ -47,6 +48,12 @@ class Options:
     time_scale: float = 1.0
     tls: bool = False
     """Whether all of it is served with TLS and credentials as well."""
+    isolation: str | None = None
+    """`namespace`, `process`, or what this machine allows."""
+    offline: bool = False
+    """Whether workers can install nothing from the internet."""
+    loopback_doors: bool = False
+    """Whether each worker's SSH answers on a loopback address as well."""
 
     def arguments(self) -> list[str]:
         """As `python -m localsim serve` takes them."""
@@ -55,6 +62,9 @@ class Options:
             *(["--port", str(self.port)] if self.port else []),
             *(["--time-scale", str(self.time_scale)] if self.time_scale != 1 else []),
             *(["--tls"] if self.tls else []),
+            *(["--isolation", self.isolation] if self.isolation else []),
+            *(["--offline"] if self.offline else []),
+            *(["--loopback-doors"] if self.loopback_doors else []),
         ]
 
 

@@ -156,6 +156,21 @@ def test_the_workdir_is_fetched_verified_and_unpacked(worker):
     assert worker.text() == "from the workdir\nx"
 
 
+def test_a_redirected_worker_reads_and_writes_there_without_a_token(worker, monkeypatch):
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", worker.server.endpoint)
+    data = archive({"x.txt": b"x"})
+    worker.server.store.put_if_absent("w.tar.gz", data)
+    status = worker.finish(
+        "cat x.txt",
+        endpoint="http://127.0.0.1:9",
+        workdir="w.tar.gz",
+        workdir_sha256=sha256(data).hexdigest(),
+    )
+    assert worker.text() == "x"
+    assert status["uploaded_bytes"] == status["log_bytes"]
+    assert worker.server.authorizations == {None}
+
+
 @pytest.mark.parametrize(
     ("name", "extra"),
     [("../escape", {}), ("/etc/escape", {}), ("a/./b", {}), ("link", {"type": tarfile.SYMTYPE})],

@@ -43,14 +43,14 @@ def fetch(ranged, tmp_path, monkeypatch, capsys):
     return run
 
 
-def orders(ranged, objects, crc32c=None):
+def orders(ranged, objects, crc32c=None, endpoint=None):
     """A manifest of objects that the bucket holds from now on."""
     rows = []
     for path, body in objects.items():
         ranged.objects[f"set/{path}", 7] = body
         value = crc32c or encoded(google_crc32c.value(body))
         rows.append((f"set/{path}", 7, len(body), value, path))
-    endpoint = f"http://{ranged.address}"
+    endpoint = endpoint or f"http://{ranged.address}"
     manifest = {"verb": "fetch", "endpoint": endpoint, "bucket": "b", "target": "data"}
     return {**manifest, "objects": rows}
 
@@ -87,6 +87,14 @@ def test_what_is_fetched_is_there_under_its_name(fetch, ranged, tmp_path):
     names = sorted(path.name for path in (tmp_path / "data").rglob("*"))
     assert names == ["a.txt", "b", "deep", "empty"]
     assert ranged.authorizations == {"Bearer a-token"}
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_redirected_worker_fetches_from_there_without_a_token(fetch, ranged, monkeypatch, scheme):
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", scheme + ranged.address)
+    found = fetch({"a.txt": b"alpha"}, endpoint="http://127.0.0.1:9")
+    assert (found["code"], found["fetched"]) == (0, 1)
+    assert ranged.authorizations == {None}
 
 
 def test_a_second_run_fetches_nothing(fetch, ranged):

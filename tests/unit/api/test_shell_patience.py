@@ -4,23 +4,23 @@ import asyncio
 
 import pytest
 
-from tpuctl.api import shell
-from tpuctl.api.shell import NotAdmittedError, patient_shell
+from tpuctl.api import login
+from tpuctl.api.login import NotAdmittedError, patient_shell
 
 
 def logging_in(monkeypatch, refusals, patience_s=60.0):
     """Log in to a worker that refuses so often; what came of it, and the refusals left."""
     left = list(range(refusals))
 
-    async def open_shell(worker, access, *, host_key):
+    async def open_shell(worker, access, *, host_key, way):
         if left:
             left.pop()
             raise NotAdmittedError("worker 0: Permission denied")
         return f"shell of {worker}"
 
-    monkeypatch.setattr(shell, "open_shell", open_shell)
-    monkeypatch.setattr(shell, "KEYS_PAUSE_S", 0.0)
-    monkeypatch.setattr(shell, "KEYS_S", patience_s)
+    monkeypatch.setattr(login, "open_shell", open_shell)
+    monkeypatch.setattr(login, "KEYS_PAUSE_S", 0.0)
+    monkeypatch.setattr(login, "KEYS_S", patience_s)
     return asyncio.run(patient_shell("w0", None, host_key=None)), left
 
 

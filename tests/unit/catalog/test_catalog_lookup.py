@@ -116,6 +116,13 @@ def test_default_runtime_version(type_name, runtime_version):
     assert catalog.default_runtime_version(type_name) == runtime_version
 
 
+def test_a_slice_of_several_workers_has_a_tensorflow_of_its_own():
+    assert catalog.tensorflow_runtime_version("v5litepod-8") == "tpu-vm-tf-2.17.0-pjrt"
+    assert catalog.tensorflow_runtime_version("v5litepod-16") == "tpu-vm-tf-2.17.0-pod-pjrt"
+    with pytest.raises(catalog.UnknownError, match="unknown runtime version"):
+        catalog.tensorflow_runtime_version("tpu7x-8")
+
+
 def test_runtime_versions_are_exact_and_named_once():
     names = catalog.runtime_versions()
     assert len(names) == len(set(names))

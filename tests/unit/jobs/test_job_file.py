@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuctl.errors import UsageError
+from tpuctl.errors import LocalIOError, UsageError
 from tpuctl.jobs.file import load
 from tpuctl.models.job import (
     Checkpoints,
@@ -75,6 +75,33 @@ def test_a_runtime_version_with_tensorflow_is_left_to_the_api(tmp_path):
 
 
 OK = "name: digits\nrun: python train.py\n"
+POD, SINGLE = "tpu-vm-tf-2.17.0-pod-pjrt", "tpu-vm-tf-2.17.0-pjrt"
+
+
+@pytest.mark.parametrize(
+    ("resources", "setup", "requirements", "expected"),
+    [
+        ("accelerators: v5litepod-16", "pip install tensorflow==2.17.0", "", POD),
+        ("accelerators: v5litepod-8", "pip install 'tensorflow>=2.17'", "", SINGLE),
+        ("accelerators: v4-16", "true", "numpy\nTensorFlow-TPU[extra]  # for TPUs\n", POD),
+        ("accelerators: v5litepod-16, runtime_version: tensorflow", "true", "", POD),
+        ("accelerators: v5litepod-16", "true", "tensorflow-cpu\ntensorflow-datasets\n", None),
+        ("accelerators: v5litepod-16", "true", "jax  # not tensorflow\n", None),
+        ("accelerators: v6e-8, runtime_version: v6e-ubuntu-2404", "pip install tensorflow", "",
+            "v6e-ubuntu-2404"),
+        ("use_spot: true, runtime_version: tensorflow", "true", "", None),
+    ],
+)  # fmt: skip
+def test_a_job_with_tensorflow_boots_its_image(tmp_path, resources, setup, requirements, expected):
+    (tmp_path / "requirements.txt").write_text(requirements)
+    text = f'{OK}workdir: .\nsetup: "{setup}"\nresources: {{{resources}}}\n'
+    assert loaded(tmp_path, text).resources.runtime_version == expected
+
+
+def test_a_requirements_file_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "requirements.txt").mkdir()
+    with pytest.raises(LocalIOError, match="requirements.txt: Is a directory"):
+        loaded(tmp_path, OK + "workdir: .\n")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,13 @@ INSTALL = """\
 umask 077 && mkdir -p "$HOME/.tpuctl/data" && cat >"$HOME/$1.new" && mv "$HOME/$1.new" "$HOME/$1"
 """
 INSTALL_S = 300.0
+LOAD = """\
+import sys, types
+for name, text in {texts!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+sys.exit(module.main())
+"""
 MODULES = ("bucket", "carrier", "crc32c", "fetcher", "lister", "report", "tree")
 _PACKAGES = ("tpuctl/__init__.py", "tpuctl/agent/__init__.py")
 
@@ -69,6 +76,18 @@ async def ship(shell: Shell, packed: bytes) -> list[str]:
     if done.exit_status != 0:
         raise TransientError(f"worker {shell.worker_id}: {last_line(done.stderr)}")
     return ["python3", path]
+
+
+def program(*modules: str) -> list[str]:
+    """What runs modules of tpuctl/agent on a worker, and `main` of the last; nothing is written.
+
+    Its arguments follow. Text in them is UTF-8 there, whatever the locale.
+    """
+    agent = resources.files("tpuctl").joinpath("agent")
+    texts = {
+        f"tpuctl.agent.{name}": agent.joinpath(f"{name}.py").read_text("utf-8") for name in modules
+    }
+    return ["python3", "-X", "utf8", "-c", LOAD.format(texts=texts)]
 
 
 class Lines:

@@ -1,0 +1,222 @@
+"""Who holds the chips of this worker, and how they are freed: `node free`.
+
+Held are the chips by whoever has one of their device files open, or libtpu's lock file. Shipped as
+`python3 -X utf8 -c SOURCE ORDERS`; answers with one JSON line. Where the files of other users'
+processes matter and cannot be seen, it runs itself again with sudo. Standard library only,
+Python 3.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import json
+import os
+import pwd
+import re
+import signal
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LOCK_FILE = "libtpu_lockfile"
+DEVICES = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
+DEVICE = re.compile(r"/dev/(accel|vfio/)[0-9]+")
+LONGEST_COMMAND = 300
+POLL_S = 0.05
+KILL_S = 5.0
+"""How long a process may take to go after SIGKILL."""
+
+
+def lock_files() -> list[str]:
+    """Where libtpu's lock may be: /tmp, or wherever this account keeps temporary files."""
+    places = dict.fromkeys(["/tmp", os.environ.get("TMPDIR", "/tmp")])
+    paths = [os.path.join(place, LOCK_FILE) for place in places]
+    return [path for path in paths if os.path.lexists(path)]
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """What makes a file that file, whatever its name is."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def started(pid: int) -> int | None:
+    """When a running process began, in the kernel's ticks."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    return None
+
+
+def held_by(pid: int, locks: dict[tuple[int, int], str]) -> list[str]:
+    """The files of the chips that a process has open. Raises PermissionError."""
+    found = set()
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    for each in descriptors:
+        path = f"/proc/{pid}/fd/{each}"
+        with contextlib.suppress(OSError):
+            name = os.readlink(path)
+            if DEVICE.fullmatch(name):
+                found.add(name)
+            elif LOCK_FILE in name and identity(path) in locks:
+                found.add(locks[identity(path) or (0, 0)])
+    return sorted(found)
+
+
+def holders() -> tuple[list[dict[str, Any]], bool]:
+    """Every process that holds the chips, and whether some could not be looked into."""
+    locks = {identity(path) or (0, 0): path for path in lock_files()}
+    found, is_blind = [], not os.path.isdir("/proc/self/fd")
+    names = [] if is_blind else os.listdir("/proc")
+    for pid in sorted(int(name) for name in names if name.isdigit()):
+        try:
+            held = held_by(pid, locks)
+        except PermissionError:
+            is_blind = True
+            continue
+        began = started(pid)
+        if held and began is not None and pid != os.getpid():
+            found.append({"pid": pid, "started": began, "holds": held, **described(pid, began)})
+    return found, is_blind
+
+
+def described(pid: int, began: int) -> dict[str, Any]:
+    """Whose process it is, what it runs and since when, and for which job of tpuctl."""
+    user, command, job = "", "", ""
+    with contextlib.suppress(OSError):
+        user = name_of(os.stat(f"/proc/{pid}").st_uid)
+        command = read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
+        command = command or f"[{read(f'/proc/{pid}/comm').strip()}]"
+        found = re.search(r"(?:^|\0)TPUCTL_JOB=([^\0]+)", read(f"/proc/{pid}/environ"))
+        job = found.group(1) if found else ""
+    since_s = boot_s() + began / os.sysconf("SC_CLK_TCK")
+    return {"user": user, "command": command[:LONGEST_COMMAND], "job": job, "since_s": since_s}
+
+
+def read(path: str) -> str:
+    """The text of a file of /proc."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def boot_s() -> float:
+    """When this system started, in seconds of the epoch."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def name_of(uid: int) -> str:
+    """The name of a user, or the number of one without."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def is_locked(path: str) -> bool:
+    """Whether some process holds a lock on the file, or keeps us from finding out."""
+    try:
+        with open(path, "r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(file, fcntl.LOCK_UN)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def look() -> dict[str, Any]:
+    """Who holds the chips; `unseen`: somebody does whom this account may not see."""
+    found, is_blind = holders()
+    locks = lock_files()
+    held = {path for each in found for path in each["holds"]}
+    unseen = [path for path in locks if path not in held and is_locked(path)]
+    stale = [path for path in locks if path not in held and path not in unseen]
+    return {"holders": found, "unseen": unseen, "stale": stale, "blind": is_blind}
+
+
+def needs_more(found: dict[str, Any]) -> bool:
+    """Whether root would see, or could do, what this account cannot."""
+    if os.geteuid() == 0:
+        return False
+    me = name_of(os.geteuid())
+    others = any(each["user"] != me for each in found["holders"])
+    has_devices = any(glob.glob(pattern) for pattern in DEVICES)
+    return bool(found["unseen"] or others or (found["blind"] and has_devices))
+
+
+def as_root() -> None:
+    """Run this again as root, where sudo asks no questions; else come back."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        asked = subprocess.run(["sudo", "-n", "true"], capture_output=True, timeout=10, check=False)
+        if asked.returncode == 0:
+            argv = read("/proc/self/cmdline").split("\0")[:-1]
+            place = f"TMPDIR={os.environ.get('TMPDIR', '/tmp')}"
+            os.execvp("sudo", ["sudo", "-n", "env", place, *argv])
+
+
+def free(wanted: list[list[int]], grace_s: float) -> dict[str, Any]:
+    """End these processes, (pid, when it began) each, and remove what locks nobody holds."""
+    gone: dict[int, list[int]] = {signal.SIGTERM: [], signal.SIGKILL: []}
+    refused = set()
+    alive = [(pid, began) for pid, began in wanted if started(pid) == began]
+    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILL_S)):
+        for pid, _ in alive:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+            except PermissionError:
+                refused.add(pid)
+        left = outlive(alive, patience_s)
+        gone[number] = [pid for pid, began in alive if (pid, began) not in left]
+        alive = left
+    ended, killed = gone.values()
+    return {"ended": ended, "killed": killed, "refused": sorted(refused), **swept()}
+
+
+def outlive(alive: list[tuple[int, int]], patience_s: float) -> list[tuple[int, int]]:
+    """Those that are still there when the patience is over."""
+    deadline = time.monotonic() + patience_s
+    while alive and time.monotonic() < deadline:
+        alive = [(pid, began) for pid, began in alive if started(pid) == began]
+        time.sleep(POLL_S if alive else 0)
+    return alive
+
+
+def swept() -> dict[str, Any]:
+    """Remove lock files that nobody holds; what is left."""
+    found = look()
+    removed = []
+    for path in found["stale"]:
+        with contextlib.suppress(OSError), open(path, "r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody gets it just now
+            os.unlink(path)
+            removed.append(path)
+    return {**found, "removed": removed}
+
+
+def main() -> None:
+    """Look, or free what the orders, the last argument, name."""
+    orders = json.loads(sys.argv[1])
+    found = look()
+    if needs_more(found):
+        as_root()
+    if "free" in orders:
+        found = free(orders["free"], orders["grace_s"])
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,273 @@
+"""Files, directories and links as one stream of frames, the half of `node cp` that reads them.
+
+A frame is a letter, the length of what follows in four bytes, and that: JSON, or bytes.
+
+    T  {files, size_bytes}          what is coming
+    D  {path, mode, mtime_ns}       a directory, before all that is in it
+    L  {path, target, mtime_ns}     a symbolic link
+    F  {path, mode, mtime_ns}       a file begins
+    B  bytes                        the next bytes of it
+    H  a count, in eight bytes      a hole of that many bytes
+    E                               it ends there
+    X  {path, why, errno}           it cannot be read (any more)
+    .                               nothing yet, but somebody is there
+    Z                               the end of the stream
+
+Imported here, and shipped to workers to run as `python3 -X utf8 -c SOURCE ORDERS`: bytes of a name
+that are not UTF-8 travel as the surrogates that Python makes of them. Standard library only,
+Python 3.8.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import json
+import os
+import stat
+import struct
+import sys
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+BLOCK_BYTES = 256 * 1024
+HEAD = struct.Struct(">cI")
+HOLE = struct.Struct(">Q")
+COMING, DIRECTORY, LINK, FILE, BYTES, SKIP, END_OF_FILE, FAILED, HERE, END = (
+    b"T", b"D", b"L", b"F", b"B", b"H", b"E", b"X", b".", b"Z",
+)  # fmt: skip
+UNFINISHED = ".tpuctl-part-"
+"""How a file is called that is not whole yet; none is sent."""
+WORDS = {
+    errno.ENOENT: "no such file or directory",
+    errno.EISDIR: "it is a directory: copy it with -r",
+    errno.EINVAL: "it is neither a file, a directory nor a link",
+}
+ALIVE_EVERY = 2000
+"""Names that are looked at between two signs of life."""
+
+
+class Entry(NamedTuple):
+    """Something to send: `source` is where it is here, `path` what it is called there."""
+
+    kind: bytes
+    source: str
+    path: str
+    mode: int = 0
+    mtime_ns: int = 0
+    size_bytes: int = 0
+    errno: int = 0
+
+
+class Piece(NamedTuple):
+    """A part of the stream, and how much of the files is in it."""
+
+    data: bytes
+    size_bytes: int = 0
+    files: int = 0
+
+
+def frame(kind: bytes, payload: bytes = b"", **fields: Any) -> bytes:
+    """One frame."""
+    if fields:
+        payload = json.dumps(fields).encode("ascii")
+    return HEAD.pack(kind, len(payload)) + payload
+
+
+def name_of(path: str) -> str:
+    """What a copy is called; empty for a path whose contents are copied, such as `dir/.`."""
+    name = path.rstrip("/").rpartition("/")[2]
+    return "" if name in (".", "..") else name
+
+
+def entries(source: str, *, recursive: bool) -> Iterator[Entry]:
+    """What is sent of a source: what it leads to, and all below that when it is a directory."""
+    name = name_of(source)
+    try:
+        found = os.stat(source)
+    except OSError as error:
+        yield Entry(FAILED, source, name or source, errno=error.errno or 0)
+        return
+    entry = described(os.path.realpath(source), name, found)
+    if entry.kind != DIRECTORY:
+        yield entry
+        return
+    if not recursive:
+        yield Entry(FAILED, source, name or source, errno=errno.EISDIR)
+        return
+    if name:
+        yield entry
+    yield from below(entry.source, name)
+
+
+def below(source: str, name: str) -> Iterator[Entry]:
+    """All that is in a directory; links are sent as links."""
+    waiting = [(source, name)]
+    while waiting:
+        directory, path = waiting.pop()
+        try:
+            with os.scandir(directory) as scanned:
+                found = sorted(scanned, key=lambda each: each.name)
+        except OSError as error:
+            yield Entry(FAILED, directory, path or directory, errno=error.errno or 0)
+            continue
+        for each in found:
+            if each.name.startswith(UNFINISHED):
+                continue
+            entry = looked_at(each, f"{path}/{each.name}" if path else each.name)
+            yield entry
+            if entry.kind == DIRECTORY:
+                waiting.append((entry.source, entry.path))
+
+
+def looked_at(found: os.DirEntry[str], path: str) -> Entry:
+    """An entry of a directory."""
+    try:
+        return described(found.path, path, found.stat(follow_symlinks=False))
+    except OSError as error:
+        return Entry(FAILED, found.path, path, errno=error.errno or 0)
+
+
+def described(source: str, path: str, found: os.stat_result) -> Entry:
+    """What a file, directory or link is sent as; other things cannot be."""
+    kinds = {stat.S_IFREG: FILE, stat.S_IFDIR: DIRECTORY, stat.S_IFLNK: LINK}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), FAILED)
+    size_bytes = found.st_size if kind == FILE else 0
+    mode = stat.S_IMODE(found.st_mode) & 0o777
+    code = errno.EINVAL if kind == FAILED else 0
+    return Entry(kind, source, path, mode, found.st_mtime_ns, size_bytes, code)
+
+
+def frames(
+    found: Iterable[Entry], is_refused: Callable[[str], bool] = lambda _path: False
+) -> Iterator[Piece]:
+    """The stream of these entries, to its end; of what is refused meanwhile no more is read."""
+    for each in found:
+        if each.kind == FILE:
+            yield from file_frames(each, is_refused)
+        elif each.kind == LINK:
+            yield link_frame(each)
+        elif each.kind == DIRECTORY:
+            yield Piece(frame(DIRECTORY, path=each.path, mode=each.mode, mtime_ns=each.mtime_ns))
+        else:
+            yield failure(each, each.errno)
+    yield Piece(frame(END))
+
+
+def link_frame(entry: Entry) -> Piece:
+    """A symbolic link."""
+    try:
+        target = os.readlink(entry.source)
+    except OSError as error:
+        return failure(entry, error.errno)
+    return Piece(frame(LINK, path=entry.path, target=target, mtime_ns=entry.mtime_ns), files=1)
+
+
+def file_frames(entry: Entry, is_refused: Callable[[str], bool]) -> Iterator[Piece]:
+    """A file: as long as it was when it was opened, or shorter when it was cut meanwhile."""
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(entry.source, flags), "rb", buffering=0) as file:
+            yield Piece(frame(FILE, path=entry.path, mode=entry.mode, mtime_ns=entry.mtime_ns))
+            for piece in contents(file.fileno()):
+                if is_refused(entry.path):
+                    break
+                yield piece
+    except OSError as error:
+        yield failure(entry, error.errno)
+    else:
+        yield Piece(frame(END_OF_FILE), files=1)
+
+
+def contents(descriptor: int) -> Iterator[Piece]:
+    """The bytes of a file, and its holes."""
+    found = os.fstat(descriptor)
+    is_sparse = found.st_blocks * 512 < found.st_size
+    # What the kernel makes up, as in /proc, has no size but an end.
+    size_bytes = found.st_size or sys.maxsize
+    reached = 0
+    for start, end in extents(descriptor, size_bytes) if is_sparse else ((0, size_bytes),):
+        if start > reached:
+            yield hole(start - reached)
+        reached = start
+        while reached < end:
+            block = os.pread(descriptor, min(BLOCK_BYTES, end - reached), reached)
+            if not block:
+                return
+            yield Piece(frame(BYTES, block), size_bytes=len(block))
+            reached += len(block)
+    if reached < size_bytes:
+        yield hole(size_bytes - reached)
+
+
+def hole(size_bytes: int) -> Piece:
+    """Bytes that are not on any disk."""
+    return Piece(frame(SKIP, HOLE.pack(size_bytes)), size_bytes=size_bytes)
+
+
+def extents(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Where the bytes of a sparse file are."""
+    reached = 0
+    while reached < size_bytes:
+        try:
+            start = os.lseek(descriptor, reached, os.SEEK_DATA)
+            reached = min(os.lseek(descriptor, start, os.SEEK_HOLE), size_bytes)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return  # nothing but a hole from here on
+            raise
+        yield start, reached
+
+
+def failure(entry: Entry, number: int | None) -> Piece:
+    """It cannot be sent, or not to its end."""
+    number = number or 0
+    why = WORDS.get(number) or f"cannot read: {os.strerror(number).lower()}"
+    return Piece(frame(FAILED, path=entry.path, why=why, errno=number))
+
+
+def chunks(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same stream in larger parts."""
+    data, size_bytes, files = bytearray(), 0, 0
+    for each in pieces:
+        data += each.data
+        size_bytes += each.size_bytes
+        files += each.files
+        if len(data) >= BLOCK_BYTES:
+            yield Piece(bytes(data), size_bytes, files)
+            data, size_bytes, files = bytearray(), 0, 0
+    yield Piece(bytes(data), size_bytes, files)
+
+
+def found_at(source: str) -> list[str]:
+    """A path of the command line on this worker, from HOME; or what matches it as a pattern."""
+    path = os.path.join(os.path.expanduser("~"), os.path.expanduser(source))
+    if os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    return sorted(glob.glob(path)) or [path]
+
+
+def send(orders: dict[str, Any], write: Any) -> None:
+    """Write the stream of some sources."""
+    found = []
+    for source in orders["sources"]:
+        for path in found_at(source):
+            for entry in entries(path, recursive=orders["recursive"]):
+                is_itself = entry.kind == FAILED and entry.source == path
+                found.append(entry._replace(path=source) if is_itself else entry)
+                if len(found) % ALIVE_EVERY == 0:
+                    write(frame(HERE))
+    files = [each for each in found if each.kind in (FILE, LINK)]
+    write(frame(COMING, files=len(files), size_bytes=sum(each.size_bytes for each in files)))
+    for piece in chunks(frames(found)):
+        write(piece.data)
+
+
+def main() -> None:
+    """Write to standard output what the orders, the last argument, name."""
+    with os.fdopen(1, "wb", closefd=False) as out:
+        send(json.loads(sys.argv[1]), out.write)

@@ -1,0 +1,84 @@
+"""How a command ended on each worker, and what that means for the exit code."""
+
+import signal
+from collections.abc import Sequence
+
+import typer
+
+from tpuctl.cli.exec_output import named
+from tpuctl.cli.runtime import Runtime
+from tpuctl.errors import PartialFailureError, RefusedError, TransientError
+from tpuctl.models.operation import Completed
+from tpuctl.models.worker_ranges import ranges
+
+TIMED_OUT = 124
+"""The exit status of a command that was ended for taking too long, as timeout(1) has it."""
+_SIGNALLED = 128
+RESULTS = {
+    "worker": lambda done: done.worker_id,
+    "exit_status": lambda done: done.exit_status,
+    "stdout": lambda done: done.stdout.decode("utf-8", "replace"),
+    "stderr": lambda done: done.stderr.decode("utf-8", "replace"),
+    "lost": lambda done: done.lost,
+}
+AGAIN = "run it again; or look: tpuctl node list"
+
+
+def conclude(runtime: Runtime, name: str, done: Sequence[Completed]) -> None:
+    """One worker: exit as it did; several: tell who failed. Raises what the exit code says."""
+    if len(done) == 1:
+        _exit_as(runtime, done[0])
+    failed = [each for each in done if each.exit_status]
+    if not failed:
+        return
+    if not runtime.output.is_document:
+        runtime.err.write(_table(done) + "\n")
+    refused = [each.worker_id for each in failed if each.is_refused]
+    if refused:
+        raise RefusedError(f"{named(refused)} of node {name!r}: {failed_reason(failed)}")
+    again = f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
+    raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed", hint=again)
+
+
+def failed_reason(failed: Sequence[Completed]) -> str:
+    """Why the first refused worker was."""
+    return next(why(each) for each in failed if each.is_refused)
+
+
+def why(done: Completed) -> str:
+    """How it ended on one worker, in a few words."""
+    if done.lost:
+        reason = done.lost.removeprefix(f"worker {done.worker_id}").lstrip(": ")
+        return reason if done.is_refused or done.exit_status == TIMED_OUT else f"lost: {reason}"
+    number = done.exit_status - _SIGNALLED
+    if number in set(signal.Signals):
+        return f"killed by signal {number}"
+    return f"exit {done.exit_status}" if done.exit_status else "ok"
+
+
+def _exit_as(runtime: Runtime, done: Completed) -> None:
+    if done.is_refused:
+        raise RefusedError(str(done.lost))
+    if done.exit_status == TIMED_OUT and done.lost:
+        runtime.output.note(done.lost)
+    elif done.lost:
+        raise TransientError(done.lost, hint=AGAIN)
+    raise typer.Exit(done.exit_status)
+
+
+def _table(done: Sequence[Completed]) -> str:
+    """A row for each worker that failed, and one for the others together."""
+    rows = [("WORKER", "EXIT", "WHY")]
+    rows += [(str(one.worker_id), _status(one), why(one)) for one in done if one.exit_status]
+    fine = [one.worker_id for one in done if not one.exit_status]
+    if fine:
+        rows.append((ranges(fine), "0", "ok"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _status(done: Completed) -> str:
+    return "-" if done.lost else str(done.exit_status)

@@ -1,0 +1,31 @@
+"""`tpuctl local shell`: a shell, or one command, where the workers have their own addresses."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from tpuctl.cli.runtime import Runtime
+from tpuctl.operations import local_shell
+
+FALLBACK = "/bin/sh"
+
+
+def run(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> NoReturn:
+    """Replace this process by the command, or by the user's own shell."""
+    environ = local_shell.environment(line, runtime.environ)
+    argv = list(command) or [environ.get("SHELL") or FALLBACK]
+    path = local_shell.program(argv, environ)
+    if line["mode"] == "namespace":
+        local_shell.enter(line)
+        if not command:
+            runtime.output.note(
+                f"inside the network of the local cloud {line['name']!r}: its workers answer at "
+                "their own names and addresses, port 22; leave with: exit"
+            )
+    else:
+        runtime.output.note(
+            f"note: in mode {line['mode']!r} workers have no names and addresses of their own "
+            "here: only the endpoints are set; log in with: tpuctl node ssh NAME"
+        )
+    runtime.out.flush()
+    runtime.err.flush()
+    local_shell.become(path, argv, environ)

@@ -1,0 +1,251 @@
+"""Ports of this machine that lead to ports of a worker, for as long as somebody wants them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tpuctl.errors import LocalIOError, PreconditionError, TransientError, UsageError
+
+ADDRESS = "127.0.0.1"
+CHUNK_BYTES = 64 * 1024
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 15.0
+PATIENCE_S = 30.0
+"""How long a connection that somebody made waits for the worker to be back."""
+_LARGEST = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """A port of this machine, and the port of the worker that it leads to."""
+
+    worker_id: int
+    local_port: int
+    remote_port: int
+    local_address: str = ADDRESS
+
+
+class Stream(Protocol):
+    """Bytes to and from a port of a worker; OSError when it breaks."""
+
+    async def read(self) -> bytes:
+        """The next bytes; none at the end."""
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def write_eof(self) -> None:
+        """There is no more to send."""
+
+    def close(self) -> None:
+        """The end."""
+
+
+class Link(Protocol):
+    """The way to a worker's ports."""
+
+    async def dial(self, port: int) -> Stream:
+        """A connection to a port; raises PreconditionError, TransientError."""
+
+    async def broken(self) -> None:
+        """Returns when the way is no more."""
+
+
+class Told(Protocol):
+    """Hears how it goes."""
+
+    def ready(self) -> None:
+        """Ports can be used."""
+
+    def lost(self, why: str) -> None:
+        """The worker is away; it is looked for again."""
+
+    def back(self) -> None:
+        """It is there again."""
+
+    def refused(self, why: str) -> None:
+        """A port of the worker was not open."""
+
+
+Connect = Callable[[], AbstractAsyncContextManager[Link]]
+
+
+def parsed(worker_id: int, specs: Sequence[str]) -> list[Forwarded]:
+    """`[LOCAL:]REMOTE`, each. Raises UsageError."""
+    found = [_parsed(worker_id, spec) for spec in specs]
+    chosen = [one.local_port for one in found if one.local_port]
+    twice = next((port for port in chosen if chosen.count(port) > 1), None)
+    if twice:
+        raise UsageError(f"port {twice} of this machine is named twice")
+    return found
+
+
+def _parsed(worker_id: int, spec: str) -> Forwarded:
+    local, colon, remote = spec.rpartition(":")
+    local = local if colon else remote
+    numbers = [int(part) if _is_number(part) else -1 for part in (local, remote)]
+    if not (0 <= numbers[0] <= _LARGEST and 1 <= numbers[1] <= _LARGEST):
+        raise UsageError(
+            f"{spec!r} names no ports", hint="write REMOTE, LOCAL:REMOTE, or 0:REMOTE for any"
+        )
+    return Forwarded(worker_id, local_port=numbers[0], remote_port=numbers[1])
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 6
+
+
+class Listeners:
+    """The open ports of this machine; a context manager."""
+
+    def __init__(self, wanted: Sequence[Forwarded], again: str) -> None:
+        """Open them. `again`: the command to repeat with another port. Raises LocalIOError."""
+        self.ports: list[Forwarded] = []
+        self.sockets: list[socket.socket] = []
+        with ExitStack() as undo:
+            for one in wanted:
+                listening = undo.enter_context(_listening(one, again))
+                self.sockets.append(listening)
+                port = listening.getsockname()[1]
+                self.ports.append(replace(one, local_port=port))
+            undo.pop_all()
+
+    def __enter__(self) -> Listeners:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for each in self.sockets:
+            each.close()
+
+
+def _listening(one: Forwarded, again: str) -> socket.socket:
+    try:
+        return socket.create_server((ADDRESS, one.local_port))
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise LocalIOError(
+            f"cannot listen on {ADDRESS}:{one.local_port}: {why}",
+            hint=f"let a free one be chosen: {again} 0:{one.remote_port}",
+        ) from error
+
+
+async def forward(listeners: Listeners, connect: Connect, told: Told) -> None:
+    """Forward until cancelled, also when the connection breaks and comes back.
+
+    Raises TransientError when the worker cannot be reached at first; what else `connect` raises,
+    such as PreemptedError, at any time.
+    """
+    forwarding = Forwarding(told)
+    async with forwarding.serving(listeners):
+        await forwarding.keep(connect)
+
+
+class Forwarding:
+    """The link of the moment, and the connections that go over it."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._link: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._refusals: dict[int, str] = {}
+
+    @asynccontextmanager
+    async def serving(self, listeners: Listeners) -> AsyncIterator[None]:
+        """Take connections meanwhile."""
+        try:
+            for one, listening in zip(listeners.ports, listeners.sockets, strict=True):
+                server = await asyncio.start_server(self._taker(one), sock=listening)
+                self._servers.append(server)
+            yield
+        finally:
+            await self._close()
+
+    async def keep(self, connect: Connect) -> None:
+        """Hold a link to the worker, anew whenever it breaks."""
+        pause_s, was_ready = FIRST_PAUSE_S, False
+        while True:
+            try:
+                async with connect() as link:
+                    self._link.set_result(link)
+                    (self._told.back if was_ready else self._told.ready)()
+                    pause_s, was_ready = FIRST_PAUSE_S, True
+                    await link.broken()
+                why = "the connection broke"
+            except TransientError as error:
+                if not was_ready:
+                    raise
+                why = str(error)
+            if self._link.done():
+                self._link = asyncio.get_running_loop().create_future()
+                self._told.lost(why)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _taker(self, one: Forwarded) -> Callable[..., None]:
+        def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(self._carry(one, reader, writer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return take
+
+    async def _carry(
+        self, one: Forwarded, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """One connection, from its beginning to its end in both directions."""
+        try:
+            stream = await self._dialed(one.remote_port)
+            if stream is None:
+                return
+            try:
+                await asyncio.gather(_upward(reader, stream), _downward(stream, writer))
+            finally:
+                stream.close()
+        except OSError:
+            pass  # one of its ends is gone
+        finally:
+            writer.close()
+
+    async def _dialed(self, port: int) -> Stream | None:
+        """A connection on the worker; None when there is none, which is told once in a row."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                link = await asyncio.shield(self._link)
+            stream = await link.dial(port)
+        except (TimeoutError, TransientError):
+            return None  # that it is lost was told already
+        except PreconditionError as error:
+            if self._refusals.get(port) != str(error):
+                self._refusals[port] = str(error)
+                self._told.refused(str(error))
+            return None
+        self._refusals.pop(port, None)
+        return stream
+
+
+async def _upward(reader: asyncio.StreamReader, stream: Stream) -> None:
+    while data := await reader.read(CHUNK_BYTES):
+        await stream.write(data)
+    stream.write_eof()
+
+
+async def _downward(stream: Stream, writer: asyncio.StreamWriter) -> None:
+    while data := await stream.read():
+        writer.write(data)
+        await writer.drain()
+    with suppress(OSError):
+        writer.write_eof()
