@@ -5,12 +5,14 @@ One data file per generation, read when one of its names is first asked for. Sta
 
 from tpuctl.catalog.load import generation, generations
 from tpuctl.catalog.lookup import (
+    TENSORFLOW_PREFIX,
     accelerator_type,
     accelerator_type_of_topology,
     accelerator_types,
     default_runtime_version,
     price,
     runtime_versions,
+    tensorflow_runtime_version,
     zones,
     zones_of,
 )
@@ -18,6 +20,7 @@ from tpuctl.catalog.records import AcceleratorType, Chip, Generation, ListPrice,
 from tpuctl.catalog.unknown import UnknownError, nearest
 
 __all__ = [
+    "TENSORFLOW_PREFIX",
     "AcceleratorType",
     "Chip",
     "Generation",
@@ -33,6 +36,7 @@ __all__ = [
     "nearest",
     "price",
     "runtime_versions",
+    "tensorflow_runtime_version",
     "zones",
     "zones_of",
 ]

@@ -1,10 +1,14 @@
 """The questions people ask the catalog."""
 
+import re
 from functools import cache
 
 from tpuctl.catalog import load
 from tpuctl.catalog.records import AcceleratorType, Generation, Price
 from tpuctl.catalog.unknown import UnknownError, nearest
+
+TENSORFLOW_PREFIX = "tpu-vm-tf-"
+_TENSORFLOW = re.compile(rf"{TENSORFLOW_PREFIX}([\d.]+)(-pod)?-pjrt")
 
 
 def accelerator_type(name: str) -> AcceleratorType:
@@ -65,6 +69,19 @@ def default_runtime_version(type_name: str) -> str:
     if default is None:
         raise UnknownError("accelerator type", type_name)  # to the API that takes runtime versions
     return default
+
+
+def tensorflow_runtime_version(type_name: str) -> str:
+    """The newest runtime version with TensorFlow for a type; raises UnknownError.
+
+    Slices of several workers boot an image of their own, `-pod`.
+    """
+    kind = accelerator_type(type_name)
+    found = map(_TENSORFLOW.fullmatch, runtime_versions(kind.generation))
+    fitting = [match for match in found if match and bool(match[2]) == (kind.workers > 1)]
+    if not fitting:
+        raise UnknownError("runtime version", f"{TENSORFLOW_PREFIX}*")
+    return max(fitting, key=lambda match: [int(part) for part in match[1].split(".")])[0]
 
 
 def price(type_name: str, zone: str, provisioning: str) -> Price | None:

@@ -9,7 +9,7 @@ import yaml
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError
-from tpuctl.jobs import schema
+from tpuctl.jobs import runtime, schema
 from tpuctl.jobs.schema import Document
 from tpuctl.models.job import (
     Checkpoints,
@@ -27,7 +27,6 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = "TPUCTL_"
 BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
 DEFAULT_KEEP = 3
-AUTO = "auto"
 SCHEMA_DOC = "see docs/job-file.md"
 
 CATALOG: Mapping[str, tuple[str, str]] = {
@@ -50,14 +49,15 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
     """Read, check and complete a job file. Raises UsageError."""
     document = schema.read(_compose(path))
     _refuse_not_yet(document)
+    setup, workdir = document.get("setup"), _workdir(document, path)
     return JobSpec(
         name=_name(document),
         run=_required(document, "run"),
-        setup=document.get("setup"),
+        setup=setup,
         requires=document.get("requires"),
-        workdir=_workdir(document, path),
+        workdir=workdir,
         envs=_envs(document, bucket, environ),
-        resources=_resources(document),
+        resources=_resources(document, tensorflow=runtime.uses_tensorflow(setup, workdir)),
         checkpoints=_checkpoints(document, bucket),
         restart=_restart(document),
         timeouts=_timeouts(document),
@@ -165,14 +165,14 @@ def _expanded(value: str, bucket: str) -> str:
     return BUCKET.sub(lambda _: bucket, value)
 
 
-def _resources(document: Document) -> Resources:
+def _resources(document: Document, *, tensorflow: bool) -> Resources:
     zones = document.get("resources.zones", [])
-    runtime_version = document.get("resources.runtime_version", AUTO)
+    wanted = document.get("resources.runtime_version", runtime.AUTO)
     accelerators = document.get("resources.accelerators")
     topology = document.get("resources.topology")
     try:
         kind = _known_type(accelerators, zones)
-        _check_runtime_version(kind, runtime_version)
+        runtime_version = runtime.choose(kind, wanted, tensorflow=tensorflow)
     except catalog.UnknownError as error:
         raise _unknown(document, error) from error
     _check_topology(document, kind, topology)
@@ -181,7 +181,7 @@ def _resources(document: Document) -> Resources:
         topology=topology,
         zone=zones[0] if zones else None,
         use_spot=document.get("resources.use_spot", False),
-        runtime_version=None if runtime_version == AUTO else runtime_version,
+        runtime_version=runtime_version,
     )
 
 
@@ -190,12 +190,6 @@ def _known_type(accelerators: str | None, zones: list[str]) -> catalog.Accelerat
         if zone not in catalog.zones():
             raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
     return catalog.accelerator_type(accelerators) if accelerators else None
-
-
-def _check_runtime_version(kind: catalog.AcceleratorType | None, wanted: str) -> None:
-    known = catalog.runtime_versions(kind.generation if kind else None)
-    if wanted not in (AUTO, *known) and not wanted.startswith("tpu-vm-tf-"):
-        raise catalog.UnknownError("runtime version", wanted, catalog.nearest(wanted, known))
 
 
 def _unknown(document: Document, error: catalog.UnknownError) -> UsageError:

@@ -80,7 +80,7 @@ class Outside:
 
 def outside(context: Context, *, store: Store, tpu: Slices, access: "Access") -> Outside:
     """The clients of a context, as jobs need them."""
-    from tpuctl.api.shell import open_shell
+    from tpuctl.api.login import open_shell
 
     async def login(worker: Worker, host_key: str | None) -> Shell:
         return await open_shell(worker, access, host_key=host_key)

@@ -1,0 +1,34 @@
+"""Adam with a linear warm-up, on trees of arrays."""
+
+import jax
+import jax.numpy as jnp
+
+DECAY_MEAN, DECAY_VARIANCE = 0.9, 0.98
+WARM_UP = 20
+TINY = 1e-8
+
+
+def initial(weights):
+    """The weights and two averages of their slopes, none yet."""
+    nothing = jax.tree.map(lambda weight: weight * 0, weights)
+    return {"weights": weights, "mean": nothing, "variance": nothing}
+
+
+def update(state, slopes, step, rate):
+    """The state after step 1, 2, ... at this learning rate."""
+    mean = _averaged(state["mean"], slopes, DECAY_MEAN)
+    squares = jax.tree.map(jnp.square, slopes)
+    variance = _averaged(state["variance"], squares, DECAY_VARIANCE)
+    rate = rate * jnp.minimum(1, step / WARM_UP) / (1 - DECAY_MEAN**step)
+    unbiased = 1 - DECAY_VARIANCE**step
+    weights = jax.tree.map(
+        lambda weight, m, v: weight - rate * m / (jnp.sqrt(v / unbiased) + TINY),
+        state["weights"],
+        mean,
+        variance,
+    )
+    return {"weights": weights, "mean": mean, "variance": variance}
+
+
+def _averaged(olds, news, decay):
+    return jax.tree.map(lambda old, new: decay * old + (1 - decay) * new, olds, news)

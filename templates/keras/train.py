@@ -1,0 +1,102 @@
+"""Learn handwritten digits with Keras on JAX, data-parallel over every device of every worker.
+
+Keras keeps the weights the same on all devices and splits each batch over them. Resumes from the
+newest good checkpoint.
+"""
+
+import os
+import time
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+import digits
+import jax
+import keras
+import numpy as np
+
+from tpuctl.checkpoint import Checkpointer
+
+STEPS = int(os.environ.get("STEPS", "300"))
+BATCH = int(os.environ.get("BATCH", "1024"))
+HIDDEN = int(os.environ.get("HIDDEN", "1024"))
+SAVE_EVERY = int(os.environ.get("SAVE_EVERY", "50"))
+SEED = int(os.environ.get("SEED", "0"))
+LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.1"))
+
+
+def main():
+    """Train from the newest checkpoint to STEPS."""
+    keras.utils.set_random_seed(SEED)
+    keras.distribution.initialize()
+    keras.distribution.set_distribution(keras.distribution.DataParallel(auto_shard_dataset=False))
+    pixels, labels = digits.load(os.environ["DATA"])
+    learned, held_back = digits.split(len(labels))
+    model = network()
+    with open_checkpointer() as checkpointer:
+        for step in range(resume(checkpointer, model), STEPS):
+            started = time.perf_counter()
+            rows = learned[digits.batch(len(learned), BATCH, SEED, step)]
+            own = np.array_split(rows, jax.process_count())[jax.process_index()]
+            loss = model.train_on_batch(pixels[own], labels[own])
+            if (step + 1) % SAVE_EVERY == 0 or step + 1 == STEPS:
+                checkpointer.save(step + 1, [np.asarray(each.value) for each in variables(model)])
+            print(
+                f"step={step + 1} loss={loss:.4f} examples={len(own)}"
+                f" examples_per_s={len(own) / (time.perf_counter() - started):.1f}",
+                flush=True,
+            )
+        checkpointer.wait()
+    keras.distribution.set_distribution(None)
+    alone = network()  # a copy without a distribution: every worker reads all digits held back
+    alone.set_weights(model.get_weights())
+    guesses = alone.predict_on_batch(pixels[held_back]).argmax(axis=1)
+    accuracy = np.mean(guesses == labels[held_back])
+    print(f"done steps={STEPS} accuracy={accuracy:.4f} devices={jax.device_count()}", flush=True)
+
+
+def network():
+    """Two layers, ready to be trained."""
+    model = keras.Sequential(
+        [
+            keras.Input((64,)),
+            keras.layers.Dense(HIDDEN, activation="relu", kernel_initializer="he_normal"),
+            keras.layers.Dense(10),
+        ]
+    )
+    model.compile(
+        optimizer=keras.optimizers.SGD(LEARNING_RATE, momentum=0.9),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def variables(model):
+    """What a checkpoint holds: the model's own and its optimizer's."""
+    return [*model.variables, *model.optimizer.variables]
+
+
+def resume(checkpointer, model):
+    """Take over the newest good checkpoint; its step, or 0 when there is none."""
+    restored = checkpointer.restore()
+    if restored is None:
+        return 0
+    print(f"resumed step={restored.step}", flush=True)
+    for variable, value in zip(variables(model), restored.tree, strict=True):
+        variable.assign(value)
+    return restored.step
+
+
+def open_checkpointer():
+    """Checkpoints of this attempt."""
+    return Checkpointer(
+        os.environ["TPUCTL_CHECKPOINT_DIR"],
+        worker_id=jax.process_index(),
+        worker_count=jax.process_count(),
+        fence=int(os.environ.get("TPUCTL_FENCE", "1")),
+        keep=int(os.environ.get("TPUCTL_CHECKPOINT_KEEP", "3")),
+    )
+
+
+if __name__ == "__main__":
+    main()
