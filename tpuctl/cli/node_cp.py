@@ -9,6 +9,7 @@ import typer
 
 from tpuctl.cli.data_progress import finding_out
 from tpuctl.cli.output import printable
+from tpuctl.cli.node_shell import DialerOption
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import (
     LocalIOError,
@@ -55,6 +56,7 @@ def copy(
     recursive: Annotated[
         bool, typer.Option("--recurse", "-r", help="Directories with all that is in them.")
     ] = False,
+    dialer: DialerOption = None,
 ) -> None:
     """Copy files to the workers of a node, or from them.
 
@@ -66,6 +68,7 @@ def copy(
     from tpuctl.operations import copying
 
     runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
     asked = copy_of(paths)
     target = copying.target_of(asked)
     entries = copying.listed(asked.sources, recursive=recursive) if asked.is_upload else []

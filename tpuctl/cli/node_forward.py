@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.node_shell import reachable
+from tpuctl.cli.node_shell import DialerOption, reachable
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import UsageError
 from tpuctl.models.node import Node
@@ -34,6 +34,7 @@ def forward(
         typer.Argument(metavar="[LOCAL:]REMOTE...", help="Such as 8888, 9000:8888 or 0:8888."),
     ],
     worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
+    dialer: DialerOption = None,
 ) -> None:
     """Let ports of this machine lead to ports of a worker, until Ctrl-C.
 
@@ -43,6 +44,7 @@ def forward(
     from tpuctl.operations.forwarding import Listeners, parsed
 
     runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
     if not (worker.isascii() and worker.isdecimal()):
         raise UsageError(f"{worker!r} is not one worker", hint="forward a port of each by itself")
     wanted = parsed(int(worker), ports)

@@ -7,6 +7,7 @@ import typer
 
 from tpuctl.cli import slice_options as slices
 from tpuctl.cli.output import Moment, printable
+from tpuctl.cli.node_shell import DialerOption
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.stage.endpoints import ALL, OnWorkers
@@ -32,6 +33,7 @@ def free(
         str, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
     ] = ALL,
     yes: slices.Yes = False,
+    dialer: DialerOption = None,
 ) -> None:
     """Show which programs hold the chips, ask, and end them.
 
@@ -41,6 +43,7 @@ def free(
     from tpuctl.operations import chip_holders
 
     runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
     reached = reach(runtime, OnWorkers(name, worker, ""))
     seen = chip_holders.look(reached)
     for one in seen:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.cli.node_details import symptom
-from tpuctl.cli.node_shell import reachable
+from tpuctl.cli.node_shell import DialerOption, reachable
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations import lifecycle
@@ -31,6 +31,7 @@ def workers(
     check: Annotated[
         bool, typer.Option("--check", help="Log in to each, and say why not where that fails.")
     ] = False,
+    dialer: DialerOption = None,
 ) -> None:
     """Show the workers of a node: addresses, host names, what is wrong with each.
 
@@ -39,6 +40,7 @@ def workers(
     from tpuctl.operations import answering
 
     runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
     zone = runtime.context.zone
     node = reachable(runtime, name) if check else lifecycle.find(runtime.tpu, zone, name)
     found = answering.answers(runtime.tpu, node, node.workers, runtime.access) if check else None
