@@ -8,7 +8,6 @@ it is below the limit again. Between two measurements a program can write more t
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from localsim.workers.disk import WorkerDisk
@@ -24,7 +23,7 @@ _FASTEST_BYTES_PER_S = 500e6
 class Fillable(Protocol):
     """A worker's system, as far as its disk goes."""
 
-    async def fill_disk(self, *, full: bool) -> None:
+    async def limit_disk(self, *, full: bool) -> None:
         """Leave no room on the disk, or free it again."""
 
     async def settle_disk(self) -> None:
@@ -35,16 +34,18 @@ async def keep(
     disk: WorkerDisk,
     host: Fillable,
     *,
-    is_busy: Callable[[], bool],
+    busy: asyncio.Event,
     limit_bytes: int = LIMIT_BYTES,
 ) -> None:
-    """Watch one worker's disk until cancelled; raises OSError when the worker cannot be told."""
+    """Watch one worker's disk until cancelled; raises OSError when the worker cannot be told.
+
+    `busy` is set while programs run: without any, nothing is written and nothing measured.
+    """
     is_full = False
     period_s = SHORTEST_S
     while True:
+        await busy.wait()
         await asyncio.sleep(period_s)
-        if not is_busy():
-            continue
         if is_full:
             await host.settle_disk()
         started_s = time.monotonic()
@@ -52,7 +53,7 @@ async def keep(
         took_s = time.monotonic() - started_s
         if is_full != (used_bytes >= limit_bytes):
             is_full = not is_full
-            await host.fill_disk(full=is_full)
+            await host.limit_disk(full=is_full)
         period_s = _period_s(took_s, abs(limit_bytes - used_bytes))
 
 

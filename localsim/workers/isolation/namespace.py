@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from localsim import guest
-from localsim.workers import root_plan
-from localsim.workers.disk import SliceDisk
+from localsim.workers import disk_limit, root_plan
+from localsim.workers.disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import launchers, vpc
 from localsim.workers.isolation.hosts_file import HostsFile
 from localsim.workers.isolation.namespace_host import NamespaceHost, Place, connected
@@ -43,6 +43,7 @@ class NamespaceIsolation:
         """Network -> its bridge."""
         self._slices: dict[Path, tuple[NamespaceHost, ...]] = {}
         self._hosts: dict[int, NamespaceHost] = {}
+        self._watching: dict[int, asyncio.Task[None]] = {}
         self._prepared: asyncio.Future[None]
         self._channel: Channel
         self._launcher: asyncio.subprocess.Process
@@ -96,7 +97,7 @@ class NamespaceIsolation:
 
     def is_busy(self, directory: Path) -> bool:
         """Whether any program runs on the slice."""
-        return any(host.is_busy for host in self._slices.get(directory, ()))
+        return any(host.busy.is_set() for host in self._slices.get(directory, ()))
 
     async def kill(self, directories: Collection[Path]) -> None:
         """Switch these slices' workers off; what ran in another mode before is ended as well."""
@@ -121,6 +122,8 @@ class NamespaceIsolation:
         for worker in gone:
             if host := self._hosts.pop(worker, None):
                 host.end()
+            if watching := self._watching.pop(worker, None):
+                watching.cancel()
 
     async def _boot(self, disk: SliceDisk, spec: SliceSpec, index: int) -> "NamespaceHost":
         address, *external = spec.addresses_of(index)
@@ -152,6 +155,8 @@ class NamespaceIsolation:
         self._hosts[place.worker] = host
         try:
             await host.up()
+            watching = asyncio.create_task(_watch(disk.workers[index], host))
+            self._watching[place.worker] = watching
             for way in ways:
                 await self._channel.ask("route", **way)
         except BaseException:
@@ -182,6 +187,11 @@ class NamespaceIsolation:
         for way in (way for host in hosts for way in host.place.routes):
             with contextlib.suppress(OSError):
                 await self._channel.ask("unroute", **way)
+
+
+async def _watch(disk: WorkerDisk, host: NamespaceHost) -> None:
+    with contextlib.suppress(OSError):  # it has been switched off
+        await disk_limit.keep(disk, host, busy=host.busy)
 
 
 def environment(chips: int) -> dict[str, str]:

@@ -51,13 +51,15 @@ class NamespaceHost:
     ) -> None:
         """`descriptor` is the way to the worker's first process."""
         self.place = place
-        self.is_busy = False
-        """Whether any program runs on it."""
+        self.busy = asyncio.Event()
+        """Set while any program runs on it."""
         self.notes: tuple[str, ...] = ()
         """What of its files could be done only in part."""
         self._environment = environment
         self._vpc = vpc
         self._programs: dict[int, NamespaceProgram] = {}
+        self._full: set[str] = set()
+        """Why its disk is full."""
         self._count = 0
         self._ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
@@ -114,7 +116,7 @@ class NamespaceHost:
         except BaseException:
             self._programs.pop(program.number, None)
             raise
-        self.is_busy = True
+        self.busy.set()
         return program
 
     async def freeze(self, *, frozen: bool) -> None:
@@ -131,7 +133,21 @@ class NamespaceHost:
 
     async def fill_disk(self, *, full: bool) -> None:
         """Leave no room on its disk, or free it again."""
-        await self._channel.ask("fill", full=full)
+        await self._fill("asked for", full=full)
+
+    async def limit_disk(self, *, full: bool) -> None:
+        """The same, because of what it holds."""
+        await self._fill("limit", full=full)
+
+    async def settle_disk(self) -> None:
+        """Take deletions made since it is full to where they are measured."""
+        await self._channel.ask("settle")
+
+    async def _fill(self, reason: str, *, full: bool) -> None:
+        was_full = bool(self._full)
+        (self._full.add if full else self._full.discard)(reason)
+        if was_full != bool(self._full):
+            await self._channel.ask("fill", full=full)
 
     async def crash(self) -> None:
         """End every process of the worker at once, and let none start."""
@@ -157,9 +173,9 @@ class NamespaceHost:
         elif "exited" in message:
             self._programs.pop(message["exited"]).end(message["status"])
         elif "idle" in message:
-            self.is_busy = False
+            self.busy.clear()
         elif not message:
-            self.is_busy = False
+            self.busy.clear()
             for program in self._programs.values():
                 program.end(-signal.SIGKILL)
             self._programs.clear()

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from localsim.workers.isolation.inside import kernel, messages, root, users
+from localsim.workers.isolation.inside import fullness, kernel, messages, root, users
 from localsim.workers.isolation.inside.netlink import Netlink
 
 BACKLOG = 128
@@ -174,6 +174,10 @@ class _Machine:
     def do_fill(self, _reply: dict[str, Any], _: list[int], *, full: bool) -> None:
         """Leave no room on the worker's disk, or free it again."""
         (root.fill if full else root.free)()
+
+    def do_settle(self, _reply: dict[str, Any], _: list[int]) -> None:
+        """Take deletions to the disk while it is full."""
+        fullness.settle()
 
     def do_listen(self, _reply: dict[str, Any], _: list[int], address: str, port: int) -> list[int]:
         """A listening socket of the worker."""

@@ -16,7 +16,7 @@ class Recorder:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    async def fill_disk(self, *, full: bool) -> None:
+    async def limit_disk(self, *, full: bool) -> None:
         self.heard.append("full" if full else "free")
 
     async def settle_disk(self) -> None:
@@ -24,11 +24,7 @@ class Recorder:
 
 
 def watch(
-    disk: WorkerDisk,
-    rounds: list[Callable[[], object]],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    busy: bool = True,
+    disk: WorkerDisk, rounds: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[str], list[float]]:
     """Do these one after the other, each before one measurement; what was heard, and the pauses."""
     host, pauses = Recorder(), []
@@ -39,9 +35,14 @@ def watch(
         pauses.append(period_s)
         rounds.pop(0)()
 
+    async def keep(disk: WorkerDisk, host: Recorder) -> None:
+        busy = asyncio.Event()
+        busy.set()
+        await disk_limit.keep(disk, host, busy=busy, limit_bytes=2 * MIB)
+
     monkeypatch.setattr(disk_limit.asyncio, "sleep", next_round)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(disk_limit.keep(disk, host, is_busy=lambda: busy, limit_bytes=2 * MIB))
+        asyncio.run(keep(disk, host))
     return host.heard, pauses
 
 
@@ -63,11 +64,18 @@ def test_a_disk_is_full_above_its_limit_and_free_again_below(
     assert heard == ["full", "settle", "settle", "free"]
 
 
-def test_an_idle_worker_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    disk = WorkerDisk(tmp_path)
-    disk.system.mkdir()
-    (disk.system / "big").write_bytes(b"x" * 3 * MIB)
-    assert watch(disk, [lambda: None] * 3, monkeypatch, busy=False)[0] == []
+def test_an_idle_worker_is_not_measured(tmp_path: Path):
+    async def story() -> list[str]:
+        host = Recorder()
+        watching = asyncio.ensure_future(
+            disk_limit.keep(WorkerDisk(tmp_path / "absent"), host, busy=asyncio.Event())
+        )
+        await asyncio.wait({watching}, timeout=0)
+        assert not watching.done()
+        watching.cancel()
+        return host.heard
+
+    assert asyncio.run(story()) == []
 
 
 def test_the_further_from_the_limit_the_seldomer_it_is_measured():
