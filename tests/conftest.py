@@ -34,8 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def manual_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """One simulator for the session, whose time stands still."""
-    yield from serve(tmp_path_factory.mktemp("home"), "--manual-clock", "--offline")
+    """One simulator for the session, whose time stands still; its workers are processes."""
+    options = ("--manual-clock", "--isolation", "process")
+    yield from serve(tmp_path_factory.mktemp("home"), *options)
 
 
 @pytest.fixture

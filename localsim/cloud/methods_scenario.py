@@ -122,8 +122,9 @@ class ScenarioMethods(Methods):
         node_id, conditions = event.node.node_id, self._state.conditions
 
         def concerns_workers(fault: Fault) -> bool:
-            kinds = NeverBoots | LateKeys | WorkerTrouble
-            return isinstance(fault, kinds) and fnmatchcase(node_id, fault.node)
+            if isinstance(fault, WorkerTrouble):
+                return troubles.strikes_at_boot(fault, event.node)
+            return isinstance(fault, NeverBoots | LateKeys) and fnmatchcase(node_id, fault.node)
 
         if any(concerns_workers(each.fault) for each in conditions.standing):
             with self._state.change():

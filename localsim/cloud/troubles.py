@@ -55,6 +55,12 @@ def follow(state: State, before: Iterable[Standing], now_s: float) -> None:
             plan_notice(state, felt, now_s)
 
 
+def strikes_at_boot(fault: WorkerTrouble, node: Node) -> bool:
+    """Whether a worker of a node that boots now will suffer from the fault."""
+    kills_nobody = fault.trouble is Trouble.KILLED and node.state != NodeState.CREATING
+    return _strikes(fault, node) and not kills_nobody
+
+
 def strike_new(state: State, node: Node) -> None:
     """Let the faults that kill workers strike a node that is up for the first time."""
     struck = _killed_by(_standing(state.conditions.standing), node)

@@ -20,9 +20,9 @@ _CLAIM = "127.128.0.1"
 _ANSWER_S = 0.2
 _HEAD = """\
 # Where the workers of this local cloud are served on loopback; rewritten at every boot of one.
-#   ssh -F FILE USER@ADDRESS
-#   gcloud compute tpus tpu-vm ssh NODE --ssh-flag=-F/PATH/OF/FILE
-#   gcloud compute tpus tpu-vm scp FILE NODE: --scp-flag=-F/PATH/OF/FILE
+#   ssh -F THIS_FILE USER@ADDRESS
+#   gcloud compute tpus tpu-vm ssh NODE --ssh-flag=-FTHIS_FILE
+#   gcloud compute tpus tpu-vm scp FILE NODE: --scp-flag=-FTHIS_FILE
 """
 
 

@@ -71,25 +71,34 @@ class SocksServer:
 
     async def _serve(self, client: socket.socket) -> None:
         try:
-            try:
-                async with asyncio.timeout(self._handshake_s):
-                    address, port = await _handshake(client)
-                worker = await self._connect(address, port)
-            except _RefusedError as refused:
-                await _reply(client, refused.reply)
-                _close(client)
-                return
-            await _reply(client, GRANTED)
+            worker = await self._handshake(client)
         except (OSError, EOFError, TimeoutError):
             _close(client)  # gone, or no client of this protocol, or too slow to be served
-            return
         except BaseException:
             client.close()
             raise
-        if isinstance(worker, socket.socket):
-            await relay(client, worker)
         else:
-            await worker.adopt(client)
+            if isinstance(worker, socket.socket):
+                await relay(client, worker)
+            else:
+                await worker.adopt(client)
+
+    async def _handshake(self, client: socket.socket) -> Door | socket.socket:
+        """Greeting, request and reply: whom the client gets; raises OSError, EOFError."""
+        try:
+            async with asyncio.timeout(self._handshake_s):
+                address, port = await _greet(client)
+            worker = await self._connect(address, port)
+        except _RefusedError as refused:
+            await _reply(client, refused.reply)
+            raise EOFError from None
+        try:
+            await _reply(client, GRANTED)
+        except BaseException:
+            if isinstance(worker, socket.socket):
+                worker.close()
+            raise
+        return worker
 
     async def _connect(self, address: str, port: int) -> Door | socket.socket:
         """The worker's SSH server, or a connection to another of its ports."""
@@ -121,7 +130,7 @@ async def serve_socks(
     return server
 
 
-async def _handshake(client: socket.socket) -> tuple[str, int]:
+async def _greet(client: socket.socket) -> tuple[str, int]:
     """Greeting and request: where the client wants to go."""
     version, count = await _read(client, 2)
     if version != _VERSION:

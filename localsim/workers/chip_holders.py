@@ -14,8 +14,6 @@ from tpuctl.catalog import AcceleratorType, accelerator_type, generation
 
 LOCK_FILE = "libtpu_lockfile"
 MAX_LINE_BYTES = 64 * 1024
-_TWO_DEVICES = frozenset({"v2", "v3", "tpu7x"})
-"""Generations whose TensorCores are devices of their own, as frameworks count them."""
 _DUTY_PER_DEVICE = frozenset({"tpu7x"})
 """Where tpu-info awaits a duty cycle per device, not per chip."""
 
@@ -77,11 +75,12 @@ class ChipHolders:
     def __init__(self, kind: AcceleratorType, now: Callable[[], float]) -> None:
         """`now` counts seconds and never goes back."""
         self._chip = generation(kind.generation).chip
-        self._devices_per_chip = 2 if kind.generation in _TWO_DEVICES else 1
+        self._devices_per_chip = chips.devices_per_chip(kind)
         self._duty_points = kind.chips_per_worker
         if kind.generation in _DUTY_PER_DEVICE:
             self._duty_points *= self._devices_per_chip
-        self._device_count = kind.chips_per_worker * self._devices_per_chip
+        self._chip_count = kind.chips_per_worker
+        self._device_count = chips.devices_per_worker(kind)
         self._now = now
         self._holders: dict[object, Usage] = {}
         self._last_busy_s = now()
@@ -94,9 +93,10 @@ class ChipHolders:
     @property
     def tensorcores(self) -> tuple[tuple[int, int], ...]:
         """The chip and the place on it of each TensorCore."""
-        chips = self._device_count // self._devices_per_chip
         return tuple(
-            (chip, core) for chip in range(chips) for core in range(self._chip.tensorcores)
+            (chip, core)
+            for chip in range(self._chip_count)
+            for core in range(self._chip.tensorcores)
         )
 
     def begin(self, holder: object) -> None:

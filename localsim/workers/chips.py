@@ -15,6 +15,7 @@ FIRST_SLOT = 4
 CLASS = "0xff0000"
 _SUBSYSTEMS = {"v2": "0x004e", "v3": "0x004f"}
 _VFIO = "/dev/vfio/"
+_TWO_DEVICES = frozenset({"v2", "v3", "tpu7x"})
 
 
 def device_files(kind: AcceleratorType) -> list[str]:
@@ -22,6 +23,16 @@ def device_files(kind: AcceleratorType) -> list[str]:
     template = generation(kind.generation).device_node
     chips = [template.format(chip=chip) for chip in range(kind.chips_per_worker)]
     return [*chips, f"{_VFIO}vfio"] if template.startswith(_VFIO) else chips
+
+
+def devices_per_chip(kind: AcceleratorType) -> int:
+    """What frameworks call devices: each TensorCore on v2, v3 and TPU7x, else the chip."""
+    return 2 if kind.generation in _TWO_DEVICES else 1
+
+
+def devices_per_worker(kind: AcceleratorType) -> int:
+    """How many devices JAX counts on a worker."""
+    return kind.chips_per_worker * devices_per_chip(kind)
 
 
 def write_pci_devices(directory: Path, kind: AcceleratorType) -> None:

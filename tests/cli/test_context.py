@@ -115,7 +115,7 @@ def test_a_dialer_that_nobody_knows_is_refused(offline, dialer):
     result = offline(*CREATE, "--dialer", dialer)
     assert result.code == 2
     assert result.err == (
-        f"error: unknown dialer {dialer!r}\nhint: use direct, internal or socks5://HOST:PORT\n"
+        f"error: unknown dialer {dialer!r}\nhint: use direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT]\n"
     )
 
 

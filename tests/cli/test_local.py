@@ -260,3 +260,34 @@ def test_tls_is_served_where_it_is_asked_for(offline):
     assert sorted(google["keys"]) == ["admin", "nobody", "viewer"]
     assert offline("local", "up", "--tls").out == result.out
     assert offline("local", "up", "--time-scale", "2").code == 11
+
+
+def test_up_says_why_workers_are_no_hosts_of_their_own(offline, monkeypatch):
+    asked = []
+
+    def up(home, name, options):
+        asked.append(options.arguments())
+        return {"name": name, "mode": "process", "mode_reason": "not Linux"}
+
+    monkeypatch.setattr(local, "up", up)
+    result = offline("local", "up", "--offline", "--loopback-doors")
+    assert result.code == 0
+    assert result.err == "workers are processes of this machine: not Linux\n"
+    assert json.loads(result.out)["mode"] == "process"
+    assert asked == [["--offline", "--loopback-doors"]]
+
+
+def test_up_takes_two_ways_to_keep_workers_apart(offline):
+    result = offline("local", "up", "--isolation", "docker")
+    assert result.code == 2
+    assert result.err.startswith("error: --isolation must be one of namespace, process\n")
+
+
+def test_status_shows_how_workers_are_kept_apart(offline):
+    line = json.loads(offline("local", "up", "--isolation", "process").out)
+    assert line["mode"] == "process"
+    (row,) = offline("local", "status", "-o", "json").json
+    assert (row["mode"], row["reason"]) == ("process", None)
+    again = offline("local", "up", "--isolation", "namespace")
+    assert again.code == 11
+    assert "it runs already with --isolation process" in again.err

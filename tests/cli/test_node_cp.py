@@ -217,20 +217,36 @@ def test_a_socket_is_named_and_the_rest_is_copied(slice4, home, tmp_path):
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_client_that_goes_leaves_nothing_half_written(slice4, home, tmp_path, ending):
-    with (tmp_path / "large").open("wb") as file:
-        for _ in range(256):
-            file.write(bytes(2**20))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tpuctl", "node", "cp", tmp_path / "large", "n1:", "--worker", "0"],
-        env={**os.environ, "TPUCTL_HOME": str(slice4.home)},
+    (tmp_path / "large").write_bytes(bytes(128 * 2**20))
+    process = copying(slice4, tmp_path / "large", "n1:")
+    until(lambda: any(path.stat().st_size for path in unfinished(home(0))))
+    process.send_signal(ending)
+    assert process.wait(20) == (130 if ending == signal.SIGINT else -9)
+    until(lambda: not unfinished(home(0)))
+    assert not (home(0) / "large").exists()
+
+
+def test_a_copy_to_this_machine_that_is_interrupted_leaves_nothing_here(slice4, home, tmp_path):
+    (home(0) / "large").write_bytes(bytes(128 * 2**20))
+    (tmp_path / "here").mkdir()
+    process = copying(slice4, "n1:large", tmp_path / "here")
+    until(lambda: any(path.stat().st_size for path in unfinished(tmp_path / "here")))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def copying(tpuctl, *argv):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tpuctl", "node", "cp", *argv, "--worker", "0"],
+        env={**os.environ, "TPUCTL_HOME": str(tpuctl.home)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    until(lambda: any(path.stat().st_size for path in home(0).glob(".tpuctl-part-*")))
-    process.send_signal(ending)
-    assert process.wait(10) == (130 if ending == signal.SIGINT else -9)
-    until(lambda: not list(home(0).glob(".tpuctl-part-*")))
-    assert not (home(0) / "large").exists()
+
+
+def unfinished(directory):
+    return list(directory.glob(".tpuctl-part-*"))
 
 
 def until(is_so):

@@ -167,3 +167,33 @@ def test_what_cannot_be_meant_is_refused(four, options):
 def test_a_name_like_an_option_is_no_option(four):
     result = four("node", "exec", "--", "--worker", "true")
     assert (result.code, result.out) == (10, "")
+
+
+@pytest.fixture
+def faults(four):
+    """`faults(*texts)`: what goes wrong with the workers, until the test's end."""
+
+    def begin(*texts):
+        for text in texts:
+            assert four("local", "fault", text).code == 0
+
+    yield begin
+    four("local", "fault", "--clear")
+
+
+def test_every_lost_worker_is_named_with_the_reason(four, faults):
+    faults("worker n1/1: refuses ssh", "worker n1/3: killed")
+    result = four(*EXEC, "--", "echo", "here")
+    assert (result.code, sorted(result.out.splitlines())) == (70, ["[0] here", "[2] here"])
+    assert result.err.splitlines()[1:4] == [
+        "1       -     lost: it ends the connection before the login",
+        "3       -     lost: cannot reach 10.128.0.5:22: host unreachable",
+        "0,2     0     ok",
+    ]
+
+
+def test_a_lost_worker_alone_is_safe_to_run_again(four, faults):
+    faults("worker n1/3: killed")
+    result = four(*EXEC, "--worker", "3", "--", "true")
+    assert (result.code, result.out) == (40, "")
+    assert result.err.startswith("error: worker 3: cannot reach ")

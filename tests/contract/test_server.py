@@ -20,7 +20,8 @@ NODE = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite
 
 
 def command(state_dir, *options):
-    return [sys.executable, "-m", "localsim", "serve", "--state-dir", str(state_dir), *options]
+    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(state_dir)]
+    return [*argv, "--isolation", "process", *options]
 
 
 @contextmanager

@@ -70,6 +70,24 @@ def test_one_that_does_not_answer_goes_on_where_it_was(tmp_path: Path, mode, aff
     run(test)
 
 
+def test_the_metadata_server_of_one_that_is_cut_off_answers_when_it_is_back(tmp_path: Path, mode):
+    server = "${GCE_METADATA_HOST:-169.254.169.254}"
+    url = f"http://{server}/computeMetadata/v1/instance/attributes/agent-worker-number"
+    ask = f"curl -s -m 0.5 -H Metadata-Flavor:Google {url}"
+    asking = f"while :; do {ask}; echo $? >>codes; sleep 0.05; done"
+
+    async def test() -> None:
+        async with vpc(tmp_path, SPEC, mode=mode) as here, here.ssh(BROKEN) as worker:
+            await worker.run(f"echo >codes; (setsid sh -c '{asking}' >/dev/null 2>&1 &)")
+            (codes,) = tmp_path.glob("slices/*/2/**/codes")
+            for affliction, code in ((SPEC, "0"), (suffering(CUT_OFF), "28"), (SPEC, "0")):
+                await here.slices.afflict(affliction)
+                await until(lambda code=code: codes.read_text().split()[-1:] == [code], 20)
+            assert (await worker.run(ask)).stdout == "2"
+
+    run(test)
+
+
 def test_a_killed_one_is_gone_with_its_processes_and_comes_back_with_the_slice(
     tmp_path: Path, mode
 ):
@@ -108,7 +126,7 @@ def test_one_that_is_dead_or_frozen_at_its_boot_runs_no_startup_script(tmp_path:
 
     async def test() -> None:
         async with vpc(tmp_path, spec) as here:
-            await until(lambda: [log.count("exit status 0") for log in logs()] == [1, 0, 1])
+            await until(lambda: [log.count("exit status 0") for log in logs()] == [1, 1])
             await here.slices.afflict(replace(spec, afflictions={}))
             await until(lambda: [log.count("exit status 0") for log in logs()] == [1, 1, 1])
 

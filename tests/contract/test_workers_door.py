@@ -1,6 +1,7 @@
 """A door that refuses, hangs or is cut off, and comes back."""
 
 import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -107,5 +108,32 @@ def test_power_ends_even_a_dead_connection(tmp_path: Path, manner: Manner):
             await here.slices.destroy(ONE.name)
             done = await asyncio.wait_for(process.wait(), 5)
             assert (done.exit_status, done.exit_signal) == (None, None)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        bytes(70_000),
+        b"SSH-2.0-x\r\n" + b"\xff" * 4096,
+        b"SSH-1.0-x\r\n",
+        b"SSH-2.0-" + b"x" * 9000,
+    ],
+)
+def test_garbage_is_cut_off_and_the_next_client_served(tmp_path: Path, garbage: bytes):
+    async def test() -> None:
+        async with vpc(tmp_path, ONE) as here:
+            loop = asyncio.get_running_loop()
+            client = await dial(here.proxy.port, "10.128.0.2")
+            with contextlib.suppress(ConnectionError):
+                await loop.sock_sendall(client, garbage)
+                async with asyncio.timeout(5):
+                    while await loop.sock_recv(client, 4096):
+                        pass
+            client.close()
+            async with here.ssh() as worker:
+                assert (await worker.run("echo up")).stdout == "up\n"
 
     run(test)

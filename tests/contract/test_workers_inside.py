@@ -85,3 +85,12 @@ def test_the_way_out_refuses_what_is_near_and_the_apis_need_none(vpc_cloud: Clou
     assert "HTTP/1.1 403 Forbidden" in shown
     assert shown.endswith("curl 56\n")
     assert on_worker("env | grep -c _proxy= || true") == "0\n"  # gRPC would use these
+
+
+def test_offline_there_is_no_way_out(namespaces, tmp_path):
+    for cloud in serve(tmp_path, "--isolation", "namespace", "--manual-clock", "--offline"):
+        tpuctl = Runner(cloud.home, sleep=cloud.control.advance)
+        assert tpuctl("node", "create", "n1", "-t", "v5litepod-4").code == 0
+        command = f"env | grep -ic _proxy=; {HTTP} http://10.127.0.1:3128/ || echo ' curl' $?"
+        shown = tpuctl("node", "exec", "n1", "--", "sh", "-c", command).out
+        assert shown.split() == ["0", "000", "curl", "7"]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -78,7 +79,7 @@ def test_directories_list_and_recurse(tmp_path: Path):
             _, _, text = await ask(server, f"{V1}/instance/attributes/?recursive=true")
             assert set(json.loads(text)) == set(names.splitlines())
             _, headers, text = await ask(server, f"{V1}/instance/?recursive=true")
-            assert headers["Content-Type"].startswith("application/json")
+            assert headers["Content-Type"] == "application/json"
             instance = json.loads(text)
             assert instance["maintenanceEvent"] == "NONE"
             assert instance["attributes"]["accelerator-type"] == "v5litepod-4"
@@ -118,6 +119,22 @@ def test_only_who_means_it_is_answered(tmp_path: Path, path: str, headers: dict,
             answered, answer_headers, _ = await ask(server, path, headers)
             assert answered == status
             assert answer_headers["Metadata-Flavor"] == "Google"
+
+    run(test)
+
+
+def test_a_worker_of_its_own_asks_where_programs_ask_on_google(tmp_path: Path, namespaces):
+    hosts = ("169.254.169.254", "metadata.google.internal", "metadata.google.internal:80")
+
+    async def test() -> None:
+        async with vpc(tmp_path, SPEC, mode="namespace") as here, here.ssh("10.128.0.4") as worker:
+            for host in hosts:
+                asking = f"curl -s -H Metadata-Flavor:Google http://{host}{V1}/instance/attributes"
+                shown = await worker.run(f"{asking}/agent-worker-number")
+                assert (host, shown.stdout) == (host, "2")
+            auth = f"python3 -c {shlex.quote(GOOGLE_AUTH)}"
+            assert json.loads((await worker.run(auth)).stdout)[:2] == [True, "demo"]
+            assert (await worker.run("env | grep -c METADATA")).stdout == "0\n"
 
     run(test)
 

@@ -1,5 +1,6 @@
 """The VPC's SOCKS5 port: what it lets through and how it refuses the rest."""
 
+import asyncio
 import ipaddress
 import struct
 from dataclasses import replace
@@ -94,6 +95,19 @@ def test_bytes_flow_both_ways_and_end_with_the_worker(tmp_path: Path):
             client.close()
             with pytest.raises(ConnectionRefusedError):
                 await dial(here.proxy.port, "10.128.0.2")
+
+    run(test)
+
+
+def test_what_is_sent_before_the_answers_is_not_lost(tmp_path: Path):
+    async def test() -> None:
+        async with vpc(tmp_path, ONE) as here:
+            at_once = GREETING + TO_WORKER + b"SSH-2.0-test\r\n"
+            client, (replies,) = await exchange(here.proxy.port, at_once, 2 + 10 + 8)
+            # The server's key exchange comes only when it has the client's version.
+            await asyncio.get_running_loop().sock_recv(client, 100)
+            client.close()
+            assert replies == b"\x05\0" + b"\x05\0\0\x01" + bytes(6) + b"SSH-2.0-"
 
     run(test)
 

@@ -14,7 +14,7 @@ ZONE = "us-central2-b"
 TYPES = {1: "v4-8", 2: "v4-16", 4: "v4-32", 16: "v4-128"}
 """Accelerator types by their workers; each worker has four chips."""
 CHIPS = 4
-PROGRAMS = Path(__file__).with_name("jax_programs")
+PROGRAMS = Path(__file__).with_name("worker_programs")
 QUICK = "provisioning_delay_s: 0.1\nacceptance_delay_s: 0.1\ndeletion_delay_s: 0.1\n"
 
 

@@ -42,20 +42,27 @@ def client(cloud):
 
 def test_ssh_feeds_a_shell_from_a_pipe_and_exits_as_it_did(client, node):
     process = client("node", "ssh", node, stdin=subprocess.PIPE)
-    out, err = process.communicate("echo hello from $TPU_WORKER_ID\nexit 3\n", timeout=30)
-    assert (process.returncode, out) == (3, "hello from 0\n"), err
+    out, err = process.communicate("echo hello from $USER\nexit 3\n", timeout=30)
+    assert (process.returncode, out) == (3, "hello from tpuctl\n"), err
+
+
+def test_ssh_runs_a_command_with_our_input(client, node):
+    process = client("node", "ssh", node, "--", "sh", "-c", "cat; exit 4", stdin=subprocess.PIPE)
+    out, err = process.communicate("through a pipe", timeout=30)
+    assert (process.returncode, out) == (4, "through a pipe"), err
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_the_remote_command_ends_with_the_client(client, node, ending):
+def test_the_remote_command_ends_with_the_client(client, tpuctl, node, ending):
     process = client("node", "exec", node, "--", "sh", "-c", "echo $$; exec sleep 600")
-    pid = int(process.stdout.readline())
+    pid = process.stdout.readline().strip()
+    assert is_running(tpuctl, pid)
     process.send_signal(ending)
     process.wait(timeout=10)
     expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
     assert process.returncode == expected[ending]
     deadline = time.monotonic() + 30
-    while is_alive(pid):
+    while is_running(tpuctl, pid):
         assert time.monotonic() < deadline
 
 
@@ -130,9 +137,6 @@ def test_a_bug_is_one_line_and_a_file():
     report.unlink()
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def is_running(tpuctl, pid: str) -> bool:
+    """Whether the worker has that process."""
+    return tpuctl("node", "exec", "n1", "--", "kill", "-0", pid).code == 0

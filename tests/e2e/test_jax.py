@@ -49,11 +49,11 @@ def test_one_and_two_workers_side_by_side_on_default_ports(jax_lab: Lab):
             assert tpu == ["TPU_LIBRARY_PATH"]
 
 
+@pytest.mark.parametrize("jax_lab", ["namespace"], indirect=True)
 def test_four_workers_open_the_same_fixed_port_at_once(jax_lab: Lab):
     four = jax_lab.node("four", 4)
     four.put(REPORT)
-    options = ["--profiler"] if jax_lab.mode == "namespace" else []  # elsewhere they share ports
-    check(reports(four.start("python3", "report.py", *options))[0], 4)
+    check(reports(four.start("python3", "report.py", "--profiler"))[0], 4)
 
 
 def test_the_slices_of_one_request_join_as_one_job(jax_lab: Lab):
@@ -74,7 +74,8 @@ def test_the_slices_of_one_request_join_as_one_job(jax_lab: Lab):
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-def test_sixteen_workers(jax_lab: Lab):
-    sixteen = jax_lab.node("sixteen", 16)
-    sixteen.put(REPORT)
-    check(reports(sixteen.start("python3", "report.py"))[0], 16)
+@pytest.mark.parametrize("workers", [4, 16])
+def test_more_workers(jax_lab: Lab, workers):
+    many = jax_lab.node(f"n{workers}", workers)
+    many.put(REPORT)
+    check(reports(many.start("python3", "report.py"))[0], workers)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 BLOCK_BYTES = 256 * 1024
-SILENCE_S = 30.0
+SILENCE_S = 25.0
 """After that nobody is at the other end any more."""
 
 
@@ -54,8 +54,9 @@ def main() -> int:
             unpacking.feed(block)
             if unpacking.is_over:
                 return 1 if unpacking.failed else 0
-    except OSError:
-        return 1  # and it was told
+    except OSError:  # which was told: the disk is full
+        unpacking.sum_up()
+        return 1
     finally:
         unpacking.close()
     sys.stderr.write("the other end is gone\n")

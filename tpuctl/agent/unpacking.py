@@ -191,6 +191,10 @@ class Unpacking:
                 finally:
                     os.close(descriptor)
         self.is_over = True
+        self.sum_up()
+
+    def sum_up(self) -> None:
+        """Tell how much is here."""
         self.say(copied=self.files, size_bytes=self.size_bytes, failures=self.failed)
 
     def parent_of(self, path: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tpuctl.api import known_hosts
+from tpuctl.api import known_hosts, os_login
 from tpuctl.api.keys import Access, with_key
 from tpuctl.api.known_hosts import Identity
 from tpuctl.api.login import UnknownHostKeyError, open_shell, patient_shell
@@ -64,5 +64,7 @@ class Doors:
             raise known_hosts.changed(directory, self._node, worker, key, error.shown) from error
 
     def _is_key_new(self) -> bool:
+        if os_login.is_on(self._node.metadata):
+            return True  # its profile had no such key a moment ago, or so it may be
         was_added_just_now = with_key(dict(self._node.metadata), self._access) is not None
         return was_added_just_now or time.time() - self._node.created_s < FRESH_S

@@ -6,6 +6,7 @@ frames of a 16-bit tag, then for data a 32-bit length and at most 16 KiB, for an
 """
 
 import asyncio
+import contextlib
 import socket
 import struct
 from collections.abc import Callable, Mapping
@@ -163,7 +164,8 @@ class _Tunnel:
         self._received_bytes += size_bytes
         if self._received_bytes - self._acknowledged_bytes > UNACKNOWLEDGED_BYTES:
             self._acknowledged_bytes = self._received_bytes
-            await self._send(struct.pack("!HQ", ACKNOWLEDGED, self._received_bytes))
+            with contextlib.suppress(OSError):  # it has sent its last: what came still counts
+                await self._send(struct.pack("!HQ", ACKNOWLEDGED, self._received_bytes))
 
     async def _send(self, frame: bytes) -> None:
         if self._socket is None or self._socket.closed:

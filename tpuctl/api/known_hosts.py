@@ -85,7 +85,7 @@ def changed(directory: Path, node: Node, worker: Worker, known: str, shown: str)
     """The refusal of a worker that shows another key than before."""
     path = _path(directory, node)
     return RefusedError(
-        f"worker {worker.worker_id} of node {node.name!r} shows another host key "
+        f"worker {worker.worker_id} shows another host key "
         f"({fingerprint(shown)}) than it is known by ({fingerprint(known)})",
         hint=f"somebody may be in between; if the worker was made anew: rm {path}",
     )
@@ -128,7 +128,7 @@ def _text(lines: Sequence[str]) -> bytes:
 
 
 def _heading(node: Node) -> str:
-    # A simulator that begins anew counts its ids from the start, but not its time.
+    # Ids may be counted anew where a cloud begins anew; its time is not.
     return f"# node {node.name} in {node.zone}, created {node.created_s:.6f}"
 
 

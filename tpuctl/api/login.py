@@ -12,7 +12,7 @@ import asyncssh
 
 from tpuctl.api import dialers
 from tpuctl.api.keys import Access
-from tpuctl.api.shell import Shell
+from tpuctl.api.shell import KEEPALIVE_COUNT, KEEPALIVE_S, Shell
 from tpuctl.api.witness import Witness
 from tpuctl.errors import RefusedError, TransientError
 from tpuctl.models.node import Worker
@@ -21,9 +21,6 @@ LOGIN_S = 15.0
 KEYS_S = 30.0
 """How long a worker may take to learn our key: its agent reads the metadata now and then."""
 KEYS_PAUSE_S = 1.0
-KEEPALIVE_S = 5
-KEEPALIVE_COUNT = 4
-"""A worker that is cut off is lost after 25 s."""
 STARTUPS_TRIES = 6
 STARTUPS_PAUSE_S = 0.1
 """While many are not logged in, sshd drops connections at random (MaxStartups 10:30:100)."""
@@ -64,7 +61,7 @@ async def open_shell(
         try:
             return await _log_in(worker, access, host_key, way)
         except DroppedError:
-            await asyncio.sleep(STARTUPS_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0))  # noqa: S311
+            await asyncio.sleep(STARTUPS_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))  # noqa: S311
     return await _log_in(worker, access, host_key, way)
 
 
@@ -122,7 +119,7 @@ def _explained(worker: Worker, shown: str, error: Exception) -> Exception:
     if isinstance(error, asyncssh.PermissionDenied):
         return NotAdmittedError(f"{who}: {error}", hint="run it again in a minute")
     if isinstance(error, HURRIED):
-        return DroppedError(f"{who}: {error or 'the connection was dropped'}")
+        return DroppedError(f"{who}: it ends the connection before the login")
     return TransientError(f"{who}: {str(error) or f'no login within {LOGIN_S:.0f} s'}")
 
 

@@ -15,6 +15,13 @@ from tpuctl.errors import TransientError
 from tpuctl.models.operation import Completed
 
 CHUNK_BYTES = 64 * 1024
+KEEPALIVE_S = 5
+KEEPALIVE_COUNT = 4
+"""A worker that is cut off is lost when it has not answered for 25 s."""
+_REASONS = {
+    "Server not responding to keepalive": f"no answer for {KEEPALIVE_S * (KEEPALIVE_COUNT + 1)} s",
+    "Connection lost": "the connection broke",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,13 @@ class lost_is_transient:
         if isinstance(error, BrokenPipeError):
             return  # our own output: whoever read it has gone
         if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
-            raise TransientError(f"worker {self.worker_id}: {error or 'no answer'}") from error
+            raise TransientError(f"worker {self.worker_id}: {reason(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """Why a connection broke, in our words."""
+    text = str(error) or "no answer"
+    return _REASONS.get(text, text)
 
 
 async def _carried(
@@ -177,9 +190,10 @@ async def _pump(reader: asyncssh.SSHReader[bytes], write: Callable[[bytes], None
 
 
 async def _say_that_we_are_here(process: asyncssh.SSHClientProcess[bytes]) -> None:
-    while True:
-        process.stdin.write(HEARTBEAT)
-        await asyncio.sleep(HEARTBEAT_S)
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        while True:
+            process.stdin.write(HEARTBEAT)
+            await asyncio.sleep(HEARTBEAT_S)
 
 
 async def _give(stdin: AsyncIterator[bytes], process: asyncssh.SSHClientProcess[bytes]) -> None:
@@ -196,10 +210,11 @@ async def _give(stdin: AsyncIterator[bytes], process: asyncssh.SSHClientProcess[
 
 
 async def _feed(stdin: asyncio.StreamReader, process: asyncssh.SSHClientProcess[bytes]) -> None:
-    while chunk := await stdin.read(CHUNK_BYTES):
-        process.stdin.write(chunk)
-        await process.stdin.drain()
-    process.stdin.write_eof()
+    with contextlib.suppress(OSError, asyncssh.Error):  # it has ended meanwhile
+        while chunk := await stdin.read(CHUNK_BYTES):
+            process.stdin.write(chunk)
+            await process.stdin.drain()
+        process.stdin.write_eof()
 
 
 def _bytes(data: bytes | str | None) -> bytes:

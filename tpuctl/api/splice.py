@@ -57,8 +57,10 @@ async def _carry(near: socket.socket, far: Stream) -> None:
     finally:
         for way in ways:
             way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-        near.close()
+        try:
+            await asyncio.gather(*ways, return_exceptions=True)
+        finally:  # when the loop ends too, in the middle of that
+            near.close()
         with contextlib.suppress(OSError):
             await far.close()
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import typer
 
-from tpuctl.cli.exec_output import named
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import PartialFailureError, RefusedError, TransientError
+from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.models.operation import Completed
 from tpuctl.models.worker_ranges import ranges
 
@@ -33,23 +32,18 @@ def conclude(runtime: Runtime, name: str, done: Sequence[Completed]) -> None:
         return
     if not runtime.output.is_document:
         runtime.err.write(_table(done) + "\n")
-    refused = [each.worker_id for each in failed if each.is_refused]
-    if refused:
-        raise RefusedError(f"{named(refused)} of node {name!r}: {failed_reason(failed)}")
+    for each in failed:
+        if each.refusal:
+            raise each.refusal
     again = f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed", hint=again)
-
-
-def failed_reason(failed: Sequence[Completed]) -> str:
-    """Why the first refused worker was."""
-    return next(why(each) for each in failed if each.is_refused)
 
 
 def why(done: Completed) -> str:
     """How it ended on one worker, in a few words."""
     if done.lost:
         reason = done.lost.removeprefix(f"worker {done.worker_id}").lstrip(": ")
-        return reason if done.is_refused or done.exit_status == TIMED_OUT else f"lost: {reason}"
+        return reason if done.refusal or done.exit_status == TIMED_OUT else f"lost: {reason}"
     number = done.exit_status - _SIGNALLED
     if number in set(signal.Signals):
         return f"killed by signal {number}"
@@ -57,8 +51,8 @@ def why(done: Completed) -> str:
 
 
 def _exit_as(runtime: Runtime, done: Completed) -> None:
-    if done.is_refused:
-        raise RefusedError(str(done.lost))
+    if done.refusal:
+        raise done.refusal
     if done.exit_status == TIMED_OUT and done.lost:
         runtime.output.note(done.lost)
     elif done.lost:

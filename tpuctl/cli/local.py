@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli import local_shell
+from tpuctl.cli.local_shell import enter
 from tpuctl.cli.options import Noun
 from tpuctl.cli.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.models.duration import seconds
-from tpuctl.operations import local
+from tpuctl.operations import local, local_shell
 
 app = Noun("The cloud in a box: rehearse everything offline.")
 
@@ -85,6 +85,8 @@ def up(
         offline=offline,
         loopback_doors=loopback_doors,
     )
+    if local.running(runtime.home, name) is None:
+        local_shell.require_outside(runtime.home)
     line = local.up(runtime.home, name, options)
     if reason := line.get("mode_reason"):
         runtime.output.note(f"workers are processes of this machine: {reason}")
@@ -159,7 +161,7 @@ def shell(
     All that `tpuctl local env` prints is set in there.
     """
     runtime = ctx.ensure_object(Runtime)
-    local_shell.run(runtime, _line(runtime, name), command or ())
+    enter(runtime, _line(runtime, name), command or ())
 
 
 @app.verb("preempt")

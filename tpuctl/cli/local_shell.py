@@ -9,7 +9,7 @@ from tpuctl.operations import local_shell
 FALLBACK = "/bin/sh"
 
 
-def run(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> NoReturn:
+def enter(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> NoReturn:
     """Replace this process by the command, or by the user's own shell."""
     environ = local_shell.environment(line, runtime.environ)
     argv = list(command) or [environ.get("SHELL") or FALLBACK]
@@ -22,9 +22,10 @@ def run(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> No
                 "their own names and addresses, port 22; leave with: exit"
             )
     else:
+        reason = f" ({line['mode_reason']})" if line.get("mode_reason") else ""
         runtime.output.note(
-            f"note: in mode {line['mode']!r} workers have no names and addresses of their own "
-            "here: only the endpoints are set; log in with: tpuctl node ssh NAME"
+            "note: only the endpoints are set: workers are processes of this machine, without "
+            f"addresses of their own{reason}; log in with: tpuctl node ssh NAME"
         )
     runtime.out.flush()
     runtime.err.flush()

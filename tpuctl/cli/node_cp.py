@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.data_progress import finding_out
-from tpuctl.cli.output import printable
 from tpuctl.cli.node_shell import DialerOption
+from tpuctl.cli.output import printable
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import (
     LocalIOError,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli import slice_options as slices
-from tpuctl.cli.output import Moment, printable
 from tpuctl.cli.node_shell import DialerOption
+from tpuctl.cli.output import Moment, printable
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.stage.endpoints import ALL, OnWorkers
@@ -52,7 +52,7 @@ def free(
         runtime.confirm(_question(runtime, name, seen), yes=yes)
     elif not any(one.unseen or one.error for one in seen):
         runtime.output.note(f"nobody holds the chips of node {name!r}")
-    _conclude(runtime, name, chip_holders.free(reached, seen))
+    _conclude(runtime, name, seen, chip_holders.free(reached, seen))
 
 
 def _tell(runtime: Runtime, seen: "Sighting") -> None:
@@ -60,8 +60,10 @@ def _tell(runtime: Runtime, seen: "Sighting") -> None:
     lines = [_described(runtime, one) for one in seen.holders]
     lines += [f"{path}: left by a program that is gone" for path in seen.stale]
     lines += [f"{path}: held by a process that our account may not see" for path in seen.unseen]
-    for line in [seen.error] if seen.error else lines:
+    for line in lines:
         runtime.err.write(printable(f"worker {seen.worker_id}: {line}") + "\n")
+    if seen.error:
+        runtime.output.warn(seen.error)  # which names the worker
     runtime.err.flush()
 
 
@@ -81,13 +83,17 @@ def _question(runtime: Runtime, name: str, seen: Sequence["Sighting"]) -> str:
     return f"End {what} on node {name!r}, worker {where}, in context {context!r}?"
 
 
-def _conclude(runtime: Runtime, name: str, done: Sequence["Freed"]) -> None:
+def _conclude(
+    runtime: Runtime, name: str, seen: Sequence["Sighting"], done: Sequence["Freed"]
+) -> None:
     runtime.output.items(done, RESULTS, title=f"workers of {name}")
     failed = [one for one in done if one.error]
     if not failed:
         return
+    told = {one.error for one in seen}
     for one in failed:
-        runtime.output.warn(f"worker {one.worker_id}: {one.error}")
+        if one.error not in told:
+            runtime.output.warn(f"worker {one.worker_id}: {one.error}")
     names = ", ".join(str(one.worker_id) for one in failed)
     if len(done) == 1 and done[0].state == "LOST":
         raise TransientError(done[0].error or "lost", hint=AGAIN.format(name))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.api import os_login
 from tpuctl.cli.byte_streams import bytes_to
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import UsageError
@@ -42,6 +43,9 @@ def reachable(runtime: Runtime, name: str) -> Node:
     """A node that commands can run on, and that lets our key in."""
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     lifecycle.require_ready(node)
+    if os_login.is_on(node.metadata):
+        runtime.access = os_login.admitted(runtime.access)
+        return node
     lifecycle.admit(runtime.tpu, node, runtime.access, Patience(60, runtime.sleep))
     return node
 

@@ -187,12 +187,13 @@ class Runtime:
         return {key: value for key, value in asked.items() if value}
 
     def _local(self, name: str) -> Context:
-        from tpuctl.operations import local
+        from tpuctl.operations import local, local_shell
 
         if name != config.DEFAULT_CONTEXT and not local.exists(self.home, name):
             raise NotFoundError(f"there is no context {name!r}", hint="run: tpuctl context list")
         line = local.running(self.home, name)
         if line is None:
+            local_shell.require_outside(self.home)
             self.output.note(f"starting the local cloud {name!r} (end it with: tpuctl local down)")
             line = local.up(self.home, name, local.Options())
         return local.context(line)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tpuctl.errors import RefusedError
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
@@ -33,5 +35,5 @@ class Completed:
     stderr: bytes = b""
     lost: str | None = None
     """Why it is not known how the command ended, when it is not."""
-    is_refused: bool = False
-    """The worker was not who it should be, and nothing was run there."""
+    refusal: RefusedError | None = None
+    """Why nothing was run there: the worker is not who it should be."""

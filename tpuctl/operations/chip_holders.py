@@ -109,7 +109,7 @@ def _asked(reach: Reach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, An
         lines = Lines(heard.append)
         one = [*argv, json.dumps(orders.get(shell.worker_id, {}))]
         status = await shell.execute(one, out=lines.out, err=lines.err)
-        failed = {"error": f"exit status {status}: {lines.complaint}"}
+        failed = {"error": f"worker {shell.worker_id}: exit status {status}: {lines.complaint}"}
         answers[shell.worker_id] = heard[-1] if heard and status == 0 else failed
         return Completed(shell.worker_id, status)
 

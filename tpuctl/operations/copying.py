@@ -1,7 +1,7 @@
 """Files and directories to workers and back, as one stream a worker over its SSH connection.
 
 One stream costs no round trip per file, as SFTP does, and unlike tar it keeps holes and gives no
-file its name before it is whole: docs/node-files.md.
+file its name before it is whole: docs/node.md.
 """
 
 from __future__ import annotations
@@ -233,13 +233,14 @@ class _Sink:
         before = taking.received_bytes, taking.files + taking.failed
         try:
             taking.feed(data)
+            if taking.coming and not self._is_expected:
+                self._is_expected = True
+                files, size_bytes = int(taking.coming["files"]), int(taking.coming["size_bytes"])
+                self._gauge.expect(files, size_bytes)
         except OSError as error:
             raise LocalIOError(f"cannot write: {unpacking.reason(error)}") from error
         except (ValueError, LookupError, TypeError) as error:
             raise TransientError(f"the worker sent what makes no sense: {error}") from error
-        if taking.coming and not self._is_expected:
-            self._is_expected = True
-            self._gauge.expect(taking.coming["files"], taking.coming["size_bytes"])
         self._gauge.advance(taking.received_bytes - before[0])
         for _ in range(taking.files + taking.failed - before[1]):
             self._gauge.finished()

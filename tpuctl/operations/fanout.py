@@ -50,8 +50,8 @@ async def on_workers(
     """`on_each`, where a worker that is not who it should be is a RefusedError, at the end."""
     done = await on_each(api, node, workers, access, work)
     for each in done:
-        if each.is_refused:
-            raise RefusedError(str(each.lost))
+        if each.refusal:
+            raise each.refusal
     return done
 
 
@@ -75,7 +75,7 @@ async def on_each(
             except TransientError as error:
                 return Completed(worker.worker_id, UNREACHABLE, lost=str(error))
             except RefusedError as error:
-                return Completed(worker.worker_id, UNREACHABLE, lost=str(error), is_refused=True)
+                return Completed(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
 
     async with Doors(api, node, access) as doors:
         return list(await asyncio.gather(*(one(doors, worker) for worker in workers)))

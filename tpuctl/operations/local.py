@@ -198,8 +198,20 @@ def remove(home: Path, name: str) -> None:
         raise RefusedError(f"{path} was not made by tpuctl: not deleting it")
     if _is_held(path):
         raise LockedError(f"local cloud {name!r} is running", hint="run: tpuctl local down")
-    shutil.rmtree(path)
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        _open_up(path)
+        shutil.rmtree(path)
     path.with_suffix(".log").unlink(missing_ok=True)
+
+
+def _open_up(path: Path) -> None:
+    """Programs on workers may have taken away the right to look into directories."""
+    for parent, names, _ in os.walk(path):
+        for each in names:
+            if not Path(parent, each).is_symlink():
+                Path(parent, each).chmod(0o700)
 
 
 def _until_ready(

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tpuctl.errors import LocalIOError, NotFoundError
+from tpuctl.errors import LocalIOError, NotFoundError, PreconditionError
 from tpuctl.operations import local
 
+HOSTS = "/etc/hosts"
 _NEW_MOUNTS = 0x00020000
 _NEW_USER = 0x10000000
 _NEW_NETWORK = 0x40000000
@@ -53,6 +54,16 @@ def enter(line: Mapping[str, Any]) -> None:
         ) from error
 
 
+def require_outside(home: Path) -> None:
+    """Raise PreconditionError in the network of a cloud: one that is started there stays there."""
+    for names in (home / "local").glob("*/vpc/hosts"):
+        if names.samefile(HOSTS):
+            raise PreconditionError(
+                "inside `tpuctl local shell` no local cloud can be started",
+                hint="leave the shell with: exit; then run: tpuctl local up",
+            )
+
+
 def become(path: str, argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     """Turn this process into the program; raises LocalIOError."""
     for number in _IGNORED:
@@ -89,7 +100,7 @@ def _enter(users: int, network: int, *, hosts: Path) -> None:
         is_lent = True
     _call("unshare", _NEW_MOUNTS)
     _call("mount", b"none", b"/", None, _RECURSIVE | _SLAVE, None)
-    _call("mount", os.fsencode(hosts), b"/etc/hosts", None, _BIND, None)
+    _call("mount", os.fsencode(hosts), HOSTS.encode(), None, _BIND, None)
     if is_lent:
         _call("unshare", _NEW_USER)
         Path("/proc/self/setgroups").write_text("deny", "ascii")

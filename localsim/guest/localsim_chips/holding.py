@@ -44,6 +44,7 @@ class _Held:
 
     def __init__(self, channel: _Channel, devices: list[int], look: Callable[[], Usage]) -> None:
         self.look = look
+        self._process = os.getpid()
         self._channel = channel
         self._devices = devices
         self._over = threading.Event()
@@ -55,8 +56,10 @@ class _Held:
         self._thread.start()
 
     def forget(self) -> None:
-        """Let a child of a fork have no part in it, but for the open device files."""
-        self._over.set()
+        """Let a child of a fork have no part in it, but for the open device files.
+
+        Its thread is not there, and who held a lock at the fork may never give it back.
+        """
         self._channel.close()
 
     def _tell(self) -> None:
@@ -74,6 +77,8 @@ class _Held:
 
     def _end(self) -> None:
         """Be out of the framework's code before the interpreter is taken down."""
+        if os.getpid() != self._process:
+            return
         self._over.set()
         self._thread.join(ANSWER_S)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from localsim import guest
-from localsim.workers import disk_limit, root_plan
+from localsim.workers import chips, disk_limit, root_plan
 from localsim.workers.disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import launchers, vpc
 from localsim.workers.isolation.hosts_file import HostsFile
@@ -150,7 +150,7 @@ class NamespaceIsolation:
             place,
             descriptor,
             vpc=self._channel,
-            environment=environment(kind.chips_per_worker),
+            environment=environment(chips.devices_per_worker(kind)),
         )
         self._hosts[place.worker] = host
         try:
@@ -194,13 +194,13 @@ async def _watch(disk: WorkerDisk, host: NamespaceHost) -> None:
         await disk_limit.keep(disk, host, busy=host.busy)
 
 
-def environment(chips: int) -> dict[str, str]:
+def environment(devices: int) -> dict[str, str]:
     """What a program is told by variables: as on a TPU VM no TPU_* but the library's path.
 
-    JAX computes on as many devices of this machine's processor as the worker has chips.
+    JAX computes on as many devices of this machine's processor as a TPU VM has.
     """
     return {
-        "JAX_NUM_CPU_DEVICES": str(chips),
+        "JAX_NUM_CPU_DEVICES": str(devices),
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": GUEST,
         "TPU_LIBRARY_PATH": LIBTPU,

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from localsim.workers import ports, processes
+from localsim.workers import chips, ports, processes
 from localsim.workers.attributes import MEGASCALE_PORT, megascale
 from localsim.workers.disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import process_programs
@@ -202,7 +202,7 @@ def jax_environment(disk: SliceDisk, spec: SliceSpec, index: int) -> dict[str, s
     return {
         "JAX_FORCE_TPU_INIT": "1",
         "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": str(kind.chips_per_worker),
+        "JAX_NUM_CPU_DEVICES": str(chips.devices_per_worker(kind)),
         "TPU_WORKER_ID": str(index),
         "TPU_WORKER_HOSTNAMES": ",".join(ports.HOST for _ in disk.worker_ports),
         "TPU_PROCESS_ADDRESSES": ",".join(f"{ports.HOST}:{port}" for port in disk.worker_ports),

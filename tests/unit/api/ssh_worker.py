@@ -44,6 +44,7 @@ async def ssh_server(
 
     server = await asyncssh.listen(
         "127.0.0.1",
+        0,
         server_host_keys=[key],
         authorized_client_keys=asyncssh.import_authorized_keys(authorized),
         process_factory=hello,

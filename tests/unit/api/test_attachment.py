@@ -82,7 +82,6 @@ def test_it_reads_nothing(shell):
     [
         ("sleep 600", -signal.SIGHUP),
         ("sleep 600 & sleep 600", -signal.SIGHUP),
-        ("trap '' HUP; sleep 600", -signal.SIGKILL),
     ],
 )
 def test_the_group_ends_with_its_client(shell, script, status):
@@ -91,6 +90,13 @@ def test_the_group_ends_with_its_client(shell, script, status):
     process.stdin.close()
     assert process.stdout.read() == b""
     assert process.wait() == status
+
+
+def test_one_that_ignores_it_is_killed(shell):
+    process = shell("sh", "-c", "trap '' HUP; echo started; sleep 600")
+    assert process.stdout.readline() == b"started\n"
+    process.stdin.close()
+    assert process.wait() == -signal.SIGKILL
 
 
 def test_so_does_what_the_command_left_behind(shell):

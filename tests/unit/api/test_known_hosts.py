@@ -85,7 +85,7 @@ def test_another_key_is_told_with_both_fingerprints_and_the_file(tmp_path):
     assert error.exit_code == 80
     for key in (FIRST, SECOND):
         assert asyncssh.import_public_key(key).get_fingerprint() in str(error)
-    assert str(error).startswith("worker 0 of node 'n1' shows another host key")
+    assert str(error).startswith("worker 0 shows another host key")
     assert error.hint.endswith(f"rm {tmp_path / '77'}")
 
 

@@ -20,7 +20,7 @@ def way_to(port):
 
     async def connect(_worker):
         made = socket.socket()
-        made.setblocking(False)
+        made.setblocking(False)  # noqa: FBT003
         await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
         return made
 
@@ -66,45 +66,48 @@ def hurried(monkeypatch):
     monkeypatch.setattr(login, "STARTUPS_PAUSE_S", 0.001)
 
 
-async def talking(first, access, refusals):
-    """Log in to a server that does `first` so often, before it serves."""
-    left = list(range(refusals))
+async def talking(access, refusals, clients=1):
+    """Log in to a server that drops so many connections before it serves any."""
+    loop = asyncio.get_running_loop()
     async with ssh_server(KEY, access.public_key) as port:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            listening.setblocking(False)  # noqa: FBT003
 
-        async def accept(reader, writer):
-            if left:
-                left.pop()
-                await first(writer)
-                writer.close()
-                return
-            inner, outer = await asyncio.open_connection("127.0.0.1", port)
-            await asyncio.gather(copy(reader, outer), copy(inner, writer))
+            async def connect(_worker):
+                nonlocal refusals
+                refusals -= 1
+                if refusals < 0:
+                    return await way_to(port)(_worker)
+                made = await way_to(listening.getsockname()[1])(_worker)
+                taken, _ = await loop.sock_accept(listening)
+                taken.close()
+                return made
 
-        async with await asyncio.start_server(accept, "127.0.0.1") as server:
-            return await said_by(server.sockets[0].getsockname()[1], access, KEY)
+            key = public(KEY)
 
+            async def one():
+                async with await open_shell(WORKER, access, host_key=key, way=connect) as shell:
+                    return (await shell.run(["anything"])).stdout
 
-async def copy(reader, writer):
-    while data := await reader.read(65536):
-        writer.write(data)
-    writer.close()
+            return await asyncio.gather(*(one() for _ in range(clients)))
 
 
 def test_connections_that_are_dropped_at_random_are_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(login, "STARTUPS_PAUSE_S", 0.001)
+    assert asyncio.run(talking(ours(tmp_path), refusals=3)) == [b"hello\n"]
 
-    async def drop(writer):
-        writer.transport.abort()
 
-    assert asyncio.run(talking(drop, ours(tmp_path), refusals=3)) == b"hello\n"
+def test_so_are_those_of_64_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(login, "STARTUPS_PAUSE_S", 0.001)
+    said = asyncio.run(talking(ours(tmp_path), refusals=50, clients=64))
+    assert said == [b"hello\n"] * 64
 
 
 def test_a_worker_that_always_drops_us_is_lost(tmp_path, hurried):
-    async def drop(writer):
-        writer.transport.abort()
-
-    with pytest.raises(TransientError, match=r"^worker 0: "):
-        asyncio.run(talking(drop, ours(tmp_path), refusals=100))
+    with pytest.raises(TransientError, match=r"^worker 0: it ends the connection before the"):
+        asyncio.run(talking(ours(tmp_path), refusals=100))
 
 
 def test_a_worker_that_never_answers_is_named_with_the_time(tmp_path, hurried):

@@ -50,6 +50,10 @@ def test_workers_that_boot_later_suffer_too(rig):
     events = rig.live(1)
     assert [type(each) for each in events] == [BootSlice, WorkersAfflicted]
     assert suffers(rig) == {1: ["disk full"], 3: ["killed"]}
+    rig.cloud.simulate_maintenance_event(NODE)
+    rig.live(5)
+    assert suffers(rig) == {1: ["disk full"]}
+    assert [each.met for each in rig.cloud.faults()] == [2, 1]
 
 
 def test_a_killed_worker_stays_dead_until_it_is_repaired(rig):

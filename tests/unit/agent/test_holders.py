@@ -1,0 +1,76 @@
+"""Who holds the chips of this machine, as far as it can be seen."""
+
+import os
+import sys
+
+import pytest
+
+from tpuctl.agent import holders
+
+SUDO = """#!{python}
+import sys
+sys.exit(0 if sys.argv[1:] == ["-n", "true"] else 9)
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Where libtpu's lock is looked for."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def test_a_process_that_has_the_lock_open_holds_the_chips(place):
+    path = place / "libtpu_lockfile"
+    with path.open("w"):
+        assert holders.held_by(os.getpid(), {holders.identity(path): str(path)}) == [str(path)]
+    assert holders.held_by(os.getpid(), {holders.identity(path): str(path)}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "is_chip"),
+    [
+        ("/dev/accel0", True),
+        ("/dev/vfio/12", True),
+        ("/dev/vfio/vfio", False),
+        ("/dev/accel", False),
+        ("/dev/accelerated0", False),
+    ],
+)
+def test_what_a_chip_is(path, is_chip):
+    assert bool(holders.DEVICE.fullmatch(path)) == is_chip
+
+
+def test_a_process_of_our_own_needs_no_sudo(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    mine = {"pid": 1, "user": "12345"}
+    found = {"holders": [mine], "unseen": [], "stale": [], "blind": False}
+    assert not holders.needs_more(found)
+    assert holders.needs_more({**found, "holders": [{**mine, "user": "ada"}]})
+    assert holders.needs_more({**found, "unseen": ["/tmp/libtpu_lockfile"]})
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert not holders.needs_more({**found, "unseen": ["/tmp/libtpu_lockfile"]})
+
+
+def test_sudo_is_asked_and_runs_the_same_again(place, monkeypatch):
+    sudo = place / "sudo"
+    sudo.write_text(SUDO.format(python=sys.executable))
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", str(place))
+    called = []
+    monkeypatch.setattr(os, "execvp", lambda *argv: called.append(argv))
+    holders.as_root()
+    ((name, argv),) = called
+    assert (name, argv[:4]) == ("sudo", ["sudo", "-n", "env", f"TMPDIR={place}"])
+    assert argv[4:] == holders.read("/proc/self/cmdline").split("\0")[:-1]
+
+
+def test_where_sudo_asks_for_a_password_we_stay_who_we_are(place, monkeypatch):
+    monkeypatch.setenv("PATH", str(place))
+    monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("nobody allowed that"))
+    holders.as_root()
+
+
+def test_a_process_that_only_has_the_number_is_left_alone():
+    began = holders.started(os.getpid())
+    assert holders.free([[os.getpid(), began - 1]], 0.0)["ended"] == []
