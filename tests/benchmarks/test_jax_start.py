@@ -1,4 +1,4 @@
-"""What simulated workers cost a JAX job: `pytest -m benchmark -s tests/benchmarks/test_jax_start.py`."""
+"""What simulated workers cost a JAX job, from its command to the end of its first step."""
 
 import os
 import sys

@@ -51,6 +51,7 @@ class Counts:
     mounts: int = 0
     links: int = 0
     directories: int = 0
+    tracebacks: int = 0
     workers_at_most: int = 0
     gone_s: list[float] = field(default_factory=list)
     """From the kill until no process was left."""
@@ -69,6 +70,7 @@ def main(directory: str, rounds: str, seed: str) -> None:
         counts.links += len(links - machine[0])
         counts.mounts += len(mounts - machine[1])
     counts.directories = directories_in_the_end(home)
+    counts.tracebacks = (home / "stderr").read_text().count("Traceback")
     print(json.dumps(asdict(counts)))
 
 
@@ -98,11 +100,13 @@ def live_and_die(home: Path, draws: random.Random, counts: Counts) -> None:
 
 def start(home: Path) -> "subprocess.Popen[str]":
     argv = ["serve", "--state-dir", str(home / "state"), "--isolation", "namespace", "--offline"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "localsim", *argv, "--scenario", str(home / "prompt.yaml")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with (home / "stderr").open("ab") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", "localsim", *argv, "--scenario", str(home / "prompt.yaml")],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
 
 
 def use(line: Mapping[str, Any], draws: random.Random, number: int) -> None:

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 DRIVER = Path(__file__).with_name("kill_workers.py")
-KINDS = ("failed_restarts", "processes", "namespaces", "mounts", "links", "directories")
+KINDS = (
+    "failed_restarts",
+    "processes",
+    "namespaces",
+    "mounts",
+    "links",
+    "directories",
+    "tracebacks",
+)
 
 
 @pytest.mark.soak

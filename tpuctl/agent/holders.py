@@ -16,6 +16,7 @@ import os
 import pwd
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 LOCK_FILE = "libtpu_lockfile"
 DEVICES = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
-DEVICE = re.compile(r"/dev/(accel|vfio/)[0-9]+")
 LONGEST_COMMAND = 300
 POLL_S = 0.05
 KILL_S = 5.0
@@ -41,12 +41,23 @@ def lock_files() -> list[str]:
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """What makes a file that file, whatever its name is."""
+    """What makes a file that file, whatever it is called where a process sees it.
+
+    Names prove nothing: a process in a container has files of its own by the same names, and the
+    same devices under other inodes.
+    """
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return (-1, found.st_rdev) if stat.S_ISCHR(found.st_mode) else (found.st_dev, found.st_ino)
+
+
+def chip_files() -> dict[tuple[int, int], str]:
+    """The device files of the chips, and libtpu's locks, by what they are."""
+    devices = [path for pattern in DEVICES for path in glob.glob(pattern)]
+    found = {identity(path): path for path in devices + lock_files()}
+    return {key: path for key, path in found.items() if key is not None}
 
 
 def started(pid: int) -> int | None:
@@ -58,7 +69,7 @@ def started(pid: int) -> int | None:
     return None
 
 
-def held_by(pid: int, locks: dict[tuple[int, int], str]) -> list[str]:
+def held_by(pid: int, files: dict[tuple[int, int], str]) -> list[str]:
     """The files of the chips that a process has open. Raises PermissionError."""
     found = set()
     try:
@@ -66,24 +77,20 @@ def held_by(pid: int, locks: dict[tuple[int, int], str]) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     for each in descriptors:
-        path = f"/proc/{pid}/fd/{each}"
-        with contextlib.suppress(OSError):
-            name = os.readlink(path)
-            if DEVICE.fullmatch(name):
-                found.add(name)
-            elif LOCK_FILE in name and identity(path) in locks:
-                found.add(locks[identity(path) or (0, 0)])
+        key = identity(f"/proc/{pid}/fd/{each}")
+        if key in files:
+            found.add(files[key])
     return sorted(found)
 
 
 def holders() -> tuple[list[dict[str, Any]], bool]:
     """Every process that holds the chips, and whether some could not be looked into."""
-    locks = {identity(path) or (0, 0): path for path in lock_files()}
+    files = chip_files()
     found, is_blind = [], not os.path.isdir("/proc/self/fd")
     names = [] if is_blind else os.listdir("/proc")
     for pid in sorted(int(name) for name in names if name.isdigit()):
         try:
-            held = held_by(pid, locks)
+            held = held_by(pid, files)
         except PermissionError:
             is_blind = True
             continue

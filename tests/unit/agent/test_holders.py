@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,22 +24,23 @@ def place(tmp_path, monkeypatch):
 def test_a_process_that_has_the_lock_open_holds_the_chips(place):
     path = place / "libtpu_lockfile"
     with path.open("w"):
-        assert holders.held_by(os.getpid(), {holders.identity(path): str(path)}) == [str(path)]
-    assert holders.held_by(os.getpid(), {holders.identity(path): str(path)}) == []
+        assert holders.held_by(os.getpid(), holders.chip_files()) == [str(path)]
+    assert holders.held_by(os.getpid(), holders.chip_files()) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "is_chip"),
-    [
-        ("/dev/accel0", True),
-        ("/dev/vfio/12", True),
-        ("/dev/vfio/vfio", False),
-        ("/dev/accel", False),
-        ("/dev/accelerated0", False),
-    ],
-)
-def test_what_a_chip_is(path, is_chip):
-    assert bool(holders.DEVICE.fullmatch(path)) == is_chip
+def test_a_file_of_the_same_name_elsewhere_is_not_the_lock(place):
+    (place / "libtpu_lockfile").touch()
+    (place / "container").mkdir()
+    with (place / "container" / "libtpu_lockfile").open("w"):
+        assert holders.held_by(os.getpid(), holders.chip_files()) == []
+
+
+def test_a_device_is_known_by_its_number_whatever_it_is_called(monkeypatch):
+    monkeypatch.setattr(holders, "DEVICES", ("/dev/zer[o]",))
+    with Path("/dev/zero").open("rb"):
+        assert holders.held_by(os.getpid(), holders.chip_files()) == ["/dev/zero"]
+    with Path("/dev/null").open("rb"):
+        assert holders.held_by(os.getpid(), holders.chip_files()) == []
 
 
 def test_a_process_of_our_own_needs_no_sudo(monkeypatch):

@@ -50,7 +50,8 @@ def main(descriptor: int, parent: int) -> None:
         messages.send(control, {"failed": str(error)})
         return
     messages.send(control, {"ready": True})
-    vpc.serve()
+    with contextlib.suppress(ConnectionError):  # the simulator was killed
+        vpc.serve()
 
 
 def _leave_home() -> None:
