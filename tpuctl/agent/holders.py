@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LOCK_FILE = "libtpu_lockfile"
 DEVICES = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
+NAME = re.compile(r"/dev/(accel|vfio/)[0-9]+$|/libtpu_lockfile")
 LONGEST_COMMAND = 300
 POLL_S = 0.05
 KILL_S = 5.0
@@ -41,10 +42,9 @@ def lock_files() -> list[str]:
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """What makes a file that file, whatever it is called where a process sees it.
+    """What makes a file that file: of a device its number, which a container shares.
 
-    Names prove nothing: a process in a container has files of its own by the same names, and the
-    same devices under other inodes.
+    A name alone proves nothing: a process in a container has files of its own by the same names.
     """
     try:
         found = os.stat(path)
@@ -77,9 +77,11 @@ def held_by(pid: int, files: dict[tuple[int, int], str]) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     for each in descriptors:
-        key = identity(f"/proc/{pid}/fd/{each}")
-        if key in files:
-            found.add(files[key])
+        path = f"/proc/{pid}/fd/{each}"
+        with contextlib.suppress(OSError):
+            key = identity(path) if NAME.search(os.readlink(path)) else None
+            if key in files:
+                found.add(files[key])
     return sorted(found)
 
 

@@ -1,6 +1,7 @@
 """Who holds the chips of this machine, as far as it can be seen."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -35,12 +36,28 @@ def test_a_file_of_the_same_name_elsewhere_is_not_the_lock(place):
         assert holders.held_by(os.getpid(), holders.chip_files()) == []
 
 
-def test_a_device_is_known_by_its_number_whatever_it_is_called(monkeypatch):
-    monkeypatch.setattr(holders, "DEVICES", ("/dev/zer[o]",))
+def test_a_device_is_known_by_its_name_and_its_number(monkeypatch):
+    monkeypatch.setattr(holders, "NAME", re.compile("/dev/(zero|null)$"))
     with Path("/dev/zero").open("rb"):
+        monkeypatch.setattr(holders, "DEVICES", ("/dev/zer[o]",))
         assert holders.held_by(os.getpid(), holders.chip_files()) == ["/dev/zero"]
-    with Path("/dev/null").open("rb"):
+        monkeypatch.setattr(holders, "DEVICES", ("/dev/ful[l]",))
         assert holders.held_by(os.getpid(), holders.chip_files()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "is_chip"),
+    [
+        ("/dev/accel0", True),
+        ("/dev/vfio/12", True),
+        ("/dev/vfio/vfio", False),
+        ("/dev/accel", False),
+        ("/dev/null", False),
+        ("/tmp/libtpu_lockfile (deleted)", True),
+    ],
+)
+def test_only_files_of_chips_are_looked_at(path, is_chip):
+    assert bool(holders.NAME.search(path)) == is_chip
 
 
 def test_a_process_of_our_own_needs_no_sudo(monkeypatch):
