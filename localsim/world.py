@@ -106,6 +106,10 @@ class World:
         except CloudError as error:
             raise NotToldError(error.message) from error
 
+    async def lose(self, name: str, worker: int) -> None:
+        """A worker of a node has failed by itself."""
+        await self._insist(lambda cloud: cloud.lose_worker(name, worker))
+
     async def reboot(self) -> None:
         """Bring up the workers that should be up, as after a power cut."""
         if self.cloud.has_workers:

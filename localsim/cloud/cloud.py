@@ -139,6 +139,11 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
             request_life.node_failed(state, node, Initiator.SERVICE, failure, now_s)
             due.offer_capacity(state, now_s)
 
+    def lose_worker(self, node_name: str, worker: int) -> None:
+        """A worker has failed; no news when its node is gone meanwhile."""
+        with self._state.change():
+            troubles.lose(self._state, node_name, worker, self._clock.now())
+
     def slice_stopped(self, node_name: str) -> None:
         """The workers have ended; no news when the node is gone meanwhile."""
         with self._state.change():

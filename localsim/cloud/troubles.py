@@ -55,6 +55,16 @@ def follow(state: State, before: Iterable[Standing], now_s: float) -> None:
             plan_notice(state, felt, now_s)
 
 
+def lose(state: State, name: str, worker: int, now_s: float) -> None:
+    """A worker of a node that is up has failed, as if a fault had killed it."""
+    node = state.nodes.find(name)
+    if node is None or node.state != NodeState.READY or worker in node.killed:
+        return
+    lost = state.nodes.put(replace(node, killed=tuple(sorted({*node.killed, worker}))))
+    state.events.append(WorkersAfflicted(lost))
+    plan_notice(state, lost, now_s)
+
+
 def strikes_at_boot(fault: WorkerTrouble, node: Node) -> bool:
     """Whether a worker of a node that boots now will suffer from the fault."""
     kills_nobody = fault.trouble is Trouble.KILLED and node.state != NodeState.CREATING

@@ -96,6 +96,7 @@ def build(
         surroundings=Surroundings(
             now=clock.now,
             tell=lambda *news: world.tell(*news),
+            lost=lambda *worker: world.lose(*worker),
             extra_environment=lambda: environment,
         ),
     )

@@ -17,6 +17,7 @@ from localsim.server import hosts, opening
 from localsim.server.parts import BUCKET, PROJECT, ZONE, Parts, build, scenario
 from localsim.server.settings import Settings
 from localsim.statedir import DirectoryRefused, StateDirectory
+from localsim.workers.isolation.interface import Isolation
 
 PORT_TRIES = 3
 """Free ports can be taken by others before they are opened; then others are chosen."""
@@ -56,8 +57,8 @@ async def _serve(
 ) -> None:
     async with AsyncExitStack() as stack:
         with damage.refused(state.path):
-            living = await _start(settings, rules, state, stack, announce)
-        await _until_either(stopping, living)
+            lives = await _start(settings, rules, state, stack, announce)
+        await _until_either(stopping, *lives)
 
 
 async def _start(
@@ -66,8 +67,8 @@ async def _start(
     state: StateDirectory,
     stack: AsyncExitStack,
     announce: Callable[[str], None],
-) -> asyncio.Task[None]:
-    """Everything until the stack closes; what it returns ends when time cannot pass any more."""
+) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
+    """Everything until the stack closes; what it returns ends when it cannot go on any more."""
     stack.callback((connection := open_database(state.private("state.sqlite"))).close)
     damage.check_kept(state, connection)
     chosen = await hosts.choose(settings.isolation, state.path)
@@ -78,26 +79,34 @@ async def _start(
     stack.callback(parts.objects.close)
     stack.push_async_callback(parts.slices.close)
     await opening.open_ports(parts, state, stack)
-    living = asyncio.ensure_future(parts.world.live())
-    stack.callback(living.cancel)
+    living = asyncio.create_task(parts.world.live())
+    failing = asyncio.create_task(_fail_with(chosen.isolation))
+    for life in (living, failing):
+        stack.callback(life.cancel)
     line = _line(settings, state, parts)
     stack.callback(state.endpoints.unlink, missing_ok=True)
     state.write("serving.json", {"arguments": settings.arguments()})
     state.write("endpoints.json", line)
     announce(json.dumps(line))
-    return living
+    return living, failing
 
 
-async def _until_either(stopping: asyncio.Event, living: asyncio.Task[None]) -> None:
-    """Return when asked to stop; raise what ended the passing of time, RefusedToServe mostly."""
+async def _fail_with(isolation: Isolation) -> None:
+    """Raises RefusedToServe when the workers are gone: the next start boots them."""
+    await isolation.failure()
+    raise RefusedToServe("the simulated VPC was killed, and all workers with it", 60)
+
+
+async def _until_either(stopping: asyncio.Event, *lives: asyncio.Task[None]) -> None:
+    """Return when asked to stop; raise what ended one of the lives, RefusedToServe mostly."""
     asked = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait({asked, living}, return_when=asyncio.FIRST_COMPLETED)
+    ended, _ = await asyncio.wait({asked, *lives}, return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
-    if living.done():
-        try:
-            living.result()
-        except CloudError as error:  # the disk's, or a state that no rule has made
-            raise RefusedToServe(error.message, 62) from error
+    try:
+        for life in ended & set(lives):
+            life.result()
+    except CloudError as error:  # the disk's, or a state that no rule has made
+        raise RefusedToServe(error.message, 62) from error
 
 
 def _line(settings: Settings, state: StateDirectory, parts: Parts) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import math
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -133,9 +134,12 @@ class _View:
 
 def _wait_s(request: web.Request) -> float:
     try:
-        return min(float(request.query.get("timeout_sec", MAX_WAIT_S)), MAX_WAIT_S)
+        wait_s = float(request.query.get("timeout_sec", MAX_WAIT_S))
     except ValueError:
-        raise web.HTTPBadRequest(text="timeout_sec is not a number\n") from None
+        wait_s = math.nan
+    if math.isnan(wait_s):
+        raise web.HTTPBadRequest(text="timeout_sec is not a number\n")
+    return min(wait_s, MAX_WAIT_S)
 
 
 def _find(tree: Tree, parts: list[str]) -> Answer:

@@ -1,7 +1,7 @@
 """The way out of the VPC: an HTTP proxy for package installation (RFC 9110, CONNECT).
 
 To port 443 of public addresses alone. A name is resolved once, here, and the connection goes to
-the address that was checked: no name can lead to this machine or to its neighbours.
+the address that was checked: no name can lead to loopback or to a private network.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ _REASONS = {
     502: "Bad Gateway",
     503: "Service Unavailable",
 }
-_EMBEDDING = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
-"""IPv6 addresses that lead to an IPv4 address."""
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that is given out of IPv6: what embeds IPv4 addresses, but for two ways, is outside."""
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """The addresses of a name; raises OSError."""
@@ -98,7 +98,7 @@ class Proxy:
         host = _host(line)
         try:
             found = await self._resolve(host)
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: no name can be written so
             raise _RefusedError(502, f"{host} has no address: {error}") from None
         allowed = [address for address in found if is_public(address)]
         if not allowed:
@@ -122,7 +122,7 @@ def is_public(address: str) -> bool:
     """Whether an address is one of the open internet, not of this machine or what is near it."""
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address) and (
-        found.sixtofour or found.teredo or found.ipv4_mapped or any(found in n for n in _EMBEDDING)
+        found not in _UNICAST or found.sixtofour or found.teredo
     ):
         return False
     return found.is_global and not (

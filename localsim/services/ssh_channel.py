@@ -15,6 +15,8 @@ from localsim.workers.isolation.interface import Program
 CANNOT_START = 255
 _UNREAD_BYTES = 256 * 1024
 """What waits for a program that does not read before the client is told to wait."""
+_LARGEST_SIDE = 0xFFFF
+"""Of a terminal; clients may name larger ones."""
 
 
 class Session(asyncssh.SSHServerSession[bytes]):
@@ -125,7 +127,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
 
 def resize(terminal: int, size: tuple[int, int, int, int]) -> None:
     """Give a terminal the size of a client's window: columns, rows, and both in pixels."""
-    columns, rows, width, height = size
+    columns, rows, width, height = (min(each, _LARGEST_SIDE) for each in size)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, width, height))
 
 

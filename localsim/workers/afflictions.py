@@ -13,6 +13,8 @@ from localsim.workers.isolation.process import NO_DISK, ProcessIsolation
 from localsim.workers.spec import Affliction
 from localsim.workers.worker import Worker
 
+CHANGE_S = 30.0
+"""A worker whose first process does not answer must not hold up the others."""
 _CHANGES: Mapping[str, Callable[[Host, Affliction], Awaitable[None]]] = {
     "hangs": lambda host, wanted: host.freeze(frozen=wanted.hangs),
     "cut_off": lambda host, wanted: host.connect_network(connected=not wanted.cut_off),
@@ -62,6 +64,9 @@ def _manner(affliction: Affliction) -> Manner:
 
 async def _try(worker: Worker, change: Awaitable[None]) -> None:
     try:
-        await change
+        async with asyncio.timeout(CHANGE_S):
+            await change
+    except TimeoutError:
+        sys.stderr.write(f"{worker.hostname}: it does not answer\n")
     except (NotPossibleError, OSError) as error:
         sys.stderr.write(f"{worker.hostname}: {error}\n")

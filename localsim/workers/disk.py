@@ -104,7 +104,11 @@ class SliceDisk:
     @property
     def workers(self) -> tuple[WorkerDisk, ...]:
         """One disk per worker, in order."""
-        return tuple(WorkerDisk(self.directory / str(i)) for i in range(len(self.worker_ports)))
+        return tuple(map(self.worker, range(len(self.worker_ports))))
+
+    def worker(self, index: int) -> WorkerDisk:
+        """The disk of one worker."""
+        return WorkerDisk(self.directory / str(index))
 
     def hostname(self, index: int) -> str:
         """`t1v-n-<8 hex>-w-<worker>`, as on Google."""

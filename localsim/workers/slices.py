@@ -43,6 +43,8 @@ class _Running:
     services: tuple[Service, ...]
     doors: tuple[tuple[Worker, Door], ...]
     """The SSH server of each worker that is up."""
+    vigils: tuple[asyncio.Task[None], ...]
+    """What waits for a worker to fail."""
 
     @property
     def identities(self) -> tuple[WorkerIdentity, ...]:
@@ -186,16 +188,22 @@ class Slices:
                 if not worker.affliction.killed:
                     await startup_script.start(worker)
         except BaseException:
-            await asyncio.gather(*(service.close() for service in services))
+            closing = (service.close() for service in services)
+            await asyncio.gather(*closing, self._isolation.kill([disk.directory]))
             raise
-        return _Running(disk, workers, tuple(services), tuple(doors))
+        vigils = tuple(asyncio.create_task(self._keep_vigil(spec.name, worker)) for worker in up)
+        return _Running(disk, workers, tuple(services), tuple(doors), vigils)
+
+    async def _keep_vigil(self, name: str, worker: Worker) -> None:
+        await worker.host.failure()
+        await self._surroundings.lost(name, worker.index)
 
     def _worker(self, spec: SliceSpec, index: int, disk: SliceDisk, host: Host) -> Worker:
         return Worker(
             spec,
             index,
             hostname=disk.hostname(index),
-            disk=disk.workers[index],
+            disk=disk.worker(index),
             host=host,
             surroundings=self._surroundings,
         )
@@ -204,6 +212,8 @@ class Slices:
         found = self._running.pop(name, None)
         if found is None:
             return
+        for vigil in found.vigils:
+            vigil.cancel()
         for worker in found.workers:
             worker.cut_power()
         # Connections break first, as when power fails: no client is told an exit status. The doors

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,8 @@ class Surroundings:
     now: Callable[[], float]
     """The simulated time, in seconds since the epoch."""
     tell: Tell
+    lost: Callable[[str, int], Awaitable[None]]
+    """Tells the control plane that a worker of a slice has failed by itself."""
     extra_environment: Callable[[], Mapping[str, str]]
     """Asked at each start of a program, which finds it in its environment."""
 

@@ -27,8 +27,12 @@ pytestmark = [
 HERE = Path(__file__).parent
 TPUCTL = [sys.executable, "-P", "-m", "tpuctl"]
 PROMPT = "provisioning_delay_s: 0\ndeletion_delay_s: 0\nupdate_delay_s: 0\n"
-TYPES = {4: "v5litepod-16", 64: "v5litepod-256", 256: "v4-2048"}
-"""Workers -> an accelerator type that has so many."""
+TYPES = {
+    4: ("v5litepod-16", "us-west4-a"),
+    64: ("v5litepod-256", "us-west4-a"),
+    256: ("v4-2048", "us-central2-b"),
+}
+"""Workers -> an accelerator type that has so many, and a zone that has it."""
 POLL_S = 0.05
 """Whoever asks more often takes time away from what is measured."""
 SETTLE_S = 2.0
@@ -42,6 +46,7 @@ class Cloud:
     home: Path
     pid: int
     line: dict[str, Any]
+    workers: int
 
     @property
     def vpc_port(self) -> int:
@@ -53,7 +58,7 @@ class Cloud:
         return {"PATH": os.environ["PATH"], **home}
 
     def ask(self, verb: str, path: str = "", body: object = None) -> Any:
-        parent = f"projects/{self.line['project']}/locations/{self.line['zone']}/nodes"
+        parent = f"projects/{self.line['project']}/locations/{TYPES[self.workers][1]}/nodes"
         url = f"{self.line['tpu_rest']}/v2/{parent}{path}"
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
@@ -61,10 +66,11 @@ class Cloud:
         with urllib.request.urlopen(request) as reply:
             return json.loads(reply.read())
 
-    def create(self, name: str, workers: int) -> list[str]:
+    def create(self, name: str) -> list[str]:
         """The addresses of a node that has just become READY."""
-        kind = {"acceleratorType": TYPES[workers], "runtimeVersion": "tpu-ubuntu2204-base"}
-        self.ask("POST", f"?nodeId={name}", kind)
+        kind = TYPES[self.workers][0]
+        body = {"acceleratorType": kind, "runtimeVersion": "tpu-ubuntu2204-base"}
+        self.ask("POST", f"?nodeId={name}", body)
         while True:
             node = self.ask("GET", f"/{name}")
             if node["state"] == "READY":
@@ -78,6 +84,8 @@ class Cloud:
             time.sleep(POLL_S)
         while len(descendants(self.pid)) > 3:  # itself and the two processes of the VPC
             time.sleep(POLL_S)
+        while any(Path(self.line["state_dir"], "slices").iterdir()):
+            time.sleep(POLL_S)
 
     async def answered(self, addresses: list[str]) -> None:
         """Every worker's SSH server has said who it is."""
@@ -90,7 +98,8 @@ class Cloud:
 
 
 @contextmanager
-def cloud(home):
+def cloud(home, workers):
+    """A simulator for nodes of so many workers."""
     (scenario := home / "prompt.yaml").write_text(PROMPT)
     state_dir = home / "local" / "local"
     argv = ["serve", "--state-dir", str(state_dir), "--isolation", "namespace", "--offline"]
@@ -100,7 +109,7 @@ def cloud(home):
         text=True,
     ) as process:
         try:
-            yield Cloud(home, process.pid, json.loads(process.stdout.readline()))
+            yield Cloud(home, process.pid, json.loads(process.stdout.readline()), workers)
         finally:
             process.terminate()
 
@@ -108,10 +117,10 @@ def cloud(home):
 @pytest.mark.parametrize(("workers", "target_s"), [(4, 1), (64, 3), (256, 8)])
 def test_ready_with_ssh_answering(workers, target_s, tmp_path):
     ours_s = []
-    with cloud(tmp_path) as here:
+    with cloud(tmp_path, workers) as here:
         for number in range(3 if workers == 256 else ROUNDS):
             began = time.perf_counter()
-            addresses = here.create(f"n{number}", workers)
+            addresses = here.create(f"n{number}")
             asyncio.run(here.answered(addresses))
             ours_s.append(time.perf_counter() - began)
             here.delete(f"n{number}")
@@ -124,10 +133,10 @@ def test_ready_with_ssh_answering(workers, target_s, tmp_path):
 
 @pytest.mark.parametrize(("workers", "target_mib"), [(4, 3), (64, 2), (256, 2)])
 def test_an_idle_worker(workers, target_mib, tmp_path):
-    with cloud(tmp_path) as here:
+    with cloud(tmp_path, workers) as here:
         time.sleep(SETTLE_S)
         before_mib, before_s = pss_mib(here.pid), idle_cpu_s(here.pid)
-        asyncio.run(here.answered(here.create("n1", workers)))
+        asyncio.run(here.answered(here.create("n1")))
         time.sleep(SETTLE_S)
         after_mib, after_s = pss_mib(here.pid), idle_cpu_s(here.pid)
     keep(
@@ -149,9 +158,9 @@ def idle_cpu_s(pid: int) -> float:
 
 def test_node_exec_on_64_workers(tmp_path):
     ours_s, peer_s, ours_whole_s, peer_whole_s = [], [], [], []
-    with cloud(tmp_path) as here:
+    with cloud(tmp_path, 64) as here:
         ours = ["node", "exec", "n1", "--", "echo", "hi"]
-        addresses = here.create("n1", 64)
+        addresses = here.create("n1")
         subprocess.run([*TPUCTL, "-q", *ours], env=here.environ, check=True, capture_output=True)
         key = here.home / "ssh" / "id_ed25519"
         bare = [str(HERE / "bare_ssh.py"), str(here.vpc_port), str(key), "tpuctl", *addresses]

@@ -109,6 +109,7 @@ def test_directories_list_and_recurse(tmp_path: Path):
         (f"{V1}/instance/name/below", GOOGLE, 404),
         (f"{V1}/instance", GOOGLE, 301),
         (f"{V1}/instance/preempted?wait_for_change=true&timeout_sec=x", GOOGLE, 400),
+        (f"{V1}/instance/preempted?wait_for_change=true&timeout_sec=nan", GOOGLE, 400),
         ("/", {}, 200),
     ],
 )

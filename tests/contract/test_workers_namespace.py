@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from worker_fixtures import GOOGLE, ONE, SPEC, run, until, vpc
 
+import localsim
 from localsim.workers import processes
 
 pytestmark = pytest.mark.usefixtures("namespaces")
@@ -145,6 +148,28 @@ def test_a_reboot_keeps_the_disk_and_ends_the_processes(tmp_path):
     run(story)
 
 
+FENCES = f"""
+mount -o remount,bind,rw {Path(localsim.__path__[0])} 2>/dev/null && echo writable
+umount -l {Path(localsim.__path__[0])} 2>/dev/null && echo removed
+umount -l /etc/hosts 2>/dev/null && echo nameless
+umount -l /proc/sys 2>/dev/null && echo ours
+touch {Path(localsim.__path__[0])}/new 2>/dev/null && echo touched
+mount -t proc proc /mnt 2>/dev/null && echo processes
+ip link set eth0 down 2>/dev/null && echo unplugged
+readlink /proc/1/fd/[0-9] | grep /
+echo done
+"""
+
+
+def test_a_program_that_is_root_on_a_worker_does_not_get_at_this_machine(tmp_path):
+    async def story() -> None:
+        async with vpc(tmp_path, ONE, mode="namespace") as here, here.ssh() as worker:
+            tried = await worker.run("bash", input=FENCES)
+            assert set(tried.stdout.split()) <= {"/dev/null", "done"}
+
+    run(story)
+
+
 def test_nothing_is_left_when_the_simulator_is_killed(tmp_path):
     argv = [sys.executable, "-c", HOLD, str(tmp_path), str(Path(__file__).parent)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as holder:
@@ -178,6 +203,58 @@ def test_a_worker_that_crashes_ends_its_sessions(tmp_path):
             assert done.returncode == -9
 
     run(story)
+
+
+def test_what_is_asked_of_a_worker_that_has_ended_by_itself_harms_no_other(tmp_path):
+    async def story() -> None:
+        async with vpc(tmp_path, SPEC, mode="namespace") as here:
+            first, second, *_ = (each.host for each in here.slices._running[SPEC.name].workers)
+            await first.crash()
+            with pytest.raises(OSError, match="switched off"):
+                await first.connect_network(connected=False)
+            await second.connect_network(connected=True)
+            assert await python(here, SPEC.addresses[1], "print(1)") == "1\n"
+
+    run(story)
+
+
+def test_programs_find_nothing_of_the_simulator_s_open(tmp_path):
+    look = "import os; print(*(os.readlink(f'/proc/1/fd/{each}') for each in range(3)))"
+
+    async def story() -> None:
+        async with vpc(tmp_path, ONE, mode="namespace") as here:
+            assert await python(here, ONE.addresses[0], look) == " ".join(["/dev/null"] * 3) + "\n"
+
+    run(story)
+
+
+def test_a_worker_that_fails_by_itself_is_news(tmp_path):
+    async def story() -> None:
+        lost = asyncio.Queue()
+
+        async def tell(*news: object) -> None:
+            lost.put_nowait(news)
+
+        async with vpc(tmp_path, SPEC, tell=tell, mode="namespace") as here, here.ssh() as worker:
+            (launcher,) = children(here.slices._isolation.launcher_pid)
+            os.kill(children(launcher)[1], signal.SIGKILL)
+            assert await asyncio.wait_for(lost.get(), 10) == (SPEC.name, 1)
+            assert (await worker.run("echo well")).stdout == "well\n"
+
+    run(story)
+
+
+def test_the_simulator_ends_when_its_vpc_was_killed(tmp_path):
+    serve = ("-m", "localsim", "serve", "--isolation", "namespace", "--state-dir", str(tmp_path))
+    argv = [sys.executable, *serve]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, **pipes) as simulator:
+        json.loads(simulator.stdout.readline())
+        launcher, _ = (tmp_path / "vpc.launcher").read_text().split()
+        os.kill(int(launcher), signal.SIGKILL)
+        assert simulator.wait(10) == 60
+        said = "error: the simulated VPC was killed, and all workers with it\n"
+        assert simulator.stderr.read() == said
 
 
 def children(pid: int) -> list[int]:

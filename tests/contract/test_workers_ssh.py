@@ -147,6 +147,7 @@ def test_a_terminal_is_real_and_follows_the_window(tmp_path: Path, isolation: st
         ):
             assert await process.stdout.readline() == "xterm-256color\r\n"
             assert await process.stdout.readline() == "30 100\r\n"
+            process.change_terminal_size(100_000, 1)  # larger than any terminal can be
             process.change_terminal_size(80, 25)
             process.stdin.write("\n")
             assert await process.stdout.readline() == "25 80\r\n"

@@ -76,6 +76,7 @@ def new_slices(
         surroundings=Surroundings(
             now=now,
             tell=tell,
+            lost=tell,
             extra_environment=lambda: {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"},
         ),
     )

@@ -1,5 +1,6 @@
 """A command line for a worker's login shell that ends when its client does."""
 
+import secrets
 import shlex
 from collections.abc import Sequence
 from functools import cache
@@ -12,6 +13,7 @@ _LINE = (
     'set -- {watched} {argv}; test -n "$BASH_VERSION" && eval "$1"; '
     'command -v bash >/dev/null && exec bash -c "$1" bash "$@"; eval {unwatched}'
 )
+_NOTED = '(umask 077; echo $$ >"$1"); shift; exec "$@"'
 HEARTBEAT = b"\n"
 HEARTBEAT_S = 2.0
 
@@ -24,11 +26,22 @@ def attached(argv: Sequence[str]) -> str:
     return _LINE.format(watched=watched, argv=shlex.join(argv), unwatched=unwatched)
 
 
+def kept(argv: Sequence[str]) -> tuple[str, str]:
+    """The line that runs argv with its client's own input, and the line beside that ends it.
+
+    The second is `attached`: it wants heartbeats, and its end ends a command that still runs.
+    """
+    noted = f"/tmp/tpuctl-ssh-{secrets.token_hex(8)}"  # noqa: S108 - nobody guesses it
+    beside = attached(["sh", "-c", _script("keeper.sh"), "sh", noted])
+    return shlex.join(["sh", "-c", _NOTED, "sh", noted, *argv]), beside
+
+
 @cache
 def _scripts() -> tuple[str, str]:
-    return _script("attached.sh"), _script("attached_posix.sh")
+    watched, unwatched = map(_script, ("attached.sh", "attached_posix.sh"))
+    return shlex.quote(watched), shlex.quote(unwatched)
 
 
 def _script(name: str) -> str:
     lines = (AGENT / name).read_text("utf-8").splitlines()
-    return shlex.quote("\n".join(line for line in lines if not line.startswith("#")))
+    return "\n".join(line for line in lines if not line.startswith("#"))

@@ -10,7 +10,7 @@ from typing import Self
 
 import asyncssh
 
-from tpuctl.api.attachment import HEARTBEAT, HEARTBEAT_S, attached
+from tpuctl.api.attachment import HEARTBEAT, HEARTBEAT_S, attached, kept
 from tpuctl.errors import TransientError
 from tpuctl.models.operation import Completed
 
@@ -122,11 +122,12 @@ class Shell:
         terminal: Terminal | None = None,
         argv: Sequence[str] = (),
     ) -> int:
-        """A login shell, or argv, joined to our streams; its exit status."""
+        """A login shell, or argv, joined to our streams; its exit status. Argv ends when we do."""
         size = (terminal.columns, terminal.rows) if terminal else None
-        async with lost_is_transient(self.worker_id):
+        line, beside = kept(argv) if argv else (None, None)
+        async with lost_is_transient(self.worker_id), self._keeping(beside):
             process = await self.connection.create_process(
-                shlex.join(argv) if argv else None,
+                line,
                 encoding=None,
                 term_type=terminal.kind if terminal else None,
                 term_size=size,
@@ -134,6 +135,20 @@ class Shell:
             self._attached = process
             feeding = asyncio.create_task(_feed(stdin, process))
             return await _carried(process, out, err, beside=feeding)
+
+    @contextlib.asynccontextmanager
+    async def _keeping(self, line: str | None) -> AsyncIterator[None]:
+        """Let what watches over another command hear of us meanwhile."""
+        if line is None:
+            yield
+            return
+        keeper = await self.connection.create_process(line, encoding=None)
+        here = asyncio.create_task(_say_that_we_are_here(keeper))
+        try:
+            yield
+        finally:
+            here.cancel()
+            keeper.close()
 
     def resize(self, columns: int, rows: int) -> None:
         """Tell the attached command that its terminal has another size now."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
 
 AT_ONCE = 64
+"""How many logins, or copies, go on at a time; commands run everywhere together: they may meet."""
 MOST_WORKERS = 100_000
 UNREACHABLE = 255
 """The exit status that stands for a worker that could not be reached, as ssh has it."""
@@ -47,8 +48,14 @@ async def on_workers(
     access: Access,
     work: Callable[[Shell], Awaitable[Completed]],
 ) -> list[Completed]:
-    """`on_each`, where a worker that is not who it should be is a RefusedError, at the end."""
-    done = await on_each(api, node, workers, access, work)
+    """`on_each`, bounded, where a worker that is not who it should be is a RefusedError at the end."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def bounded(shell: Shell) -> Completed:
+        async with gate:
+            return await work(shell)
+
+    done = await on_each(api, node, workers, access, bounded)
     for each in done:
         if each.refusal:
             raise each.refusal
@@ -62,20 +69,21 @@ async def on_each(
     access: Access,
     work: Callable[[Shell], Awaitable[Completed]],
 ) -> list[Completed]:
-    """Do the work on every worker, bounded in number; a lost worker is a result, not an error."""
+    """Do the work on all workers together; a lost worker is a result, not an error."""
     from tpuctl.api.doors import Doors  # ssh takes a tenth of a second to load
 
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(doors: Doors, worker: Worker) -> Completed:
-        async with gate:
-            try:
-                async with await doors.open(worker) as shell:
-                    return await work(shell)
-            except TransientError as error:
-                return Completed(worker.worker_id, UNREACHABLE, lost=str(error))
-            except RefusedError as error:
-                return Completed(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
+        try:
+            async with gate:
+                shell = await doors.open(worker)
+            async with shell:
+                return await work(shell)
+        except TransientError as error:
+            return Completed(worker.worker_id, UNREACHABLE, lost=str(error))
+        except RefusedError as error:
+            return Completed(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
 
     async with Doors(api, node, access) as doors:
         return list(await asyncio.gather(*(one(doors, worker) for worker in workers)))

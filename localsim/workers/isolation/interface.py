@@ -88,6 +88,9 @@ class Host(Protocol):
     async def fill_disk(self, *, full: bool) -> None:
         """Leave no room on its disk, or free it again. Raises NotPossibleError."""
 
+    async def failure(self) -> None:
+        """Return when its processes have all ended and nobody had asked for that."""
+
     async def crash(self) -> None:
         """End every process of the worker at once, and let none start."""
 
@@ -113,6 +116,9 @@ class Isolation(Protocol):
 
     async def kill(self, directories: Collection[Path]) -> None:
         """End every process on these slices, also what a simulator that was killed left there."""
+
+    async def failure(self) -> None:
+        """Return when what all slices share has ended by itself, and their workers with it."""
 
     async def close(self) -> None:
         """Give back what all slices share."""

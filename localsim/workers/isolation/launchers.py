@@ -31,10 +31,10 @@ async def end_left_over(state_dir: Path) -> None:
 
     Raises processes.UnkillableError.
     """
-    path = state_dir / _NAME
-    if not path.is_file():
+    try:
+        pid, started = (state_dir / _NAME).read_text("ascii").split()
+    except (FileNotFoundError, ValueError):  # ValueError: the simulator ended while it wrote it
         return
-    pid, _, started = path.read_text("ascii").strip().partition(" ")
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + END_S
     while processes.started(int(pid)) == started:

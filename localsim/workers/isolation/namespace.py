@@ -44,6 +44,7 @@ class NamespaceIsolation:
         self._slices: dict[Path, tuple[NamespaceHost, ...]] = {}
         self._hosts: dict[int, NamespaceHost] = {}
         self._watching: dict[int, asyncio.Task[None]] = {}
+        self._over = asyncio.Event()
         self._prepared: asyncio.Future[None]
         self._channel: Channel
         self._launcher: asyncio.subprocess.Process
@@ -57,7 +58,11 @@ class NamespaceIsolation:
         launchers.record(state_dir, isolation._launcher.pid)
         preparing = asyncio.to_thread(root_plan.prepare, isolation._shared, FILES)
         isolation._prepared = asyncio.ensure_future(preparing)
-        await isolation._channel.ask("address", address=vpc.API_ADDRESS)
+        try:
+            await isolation._channel.ask("address", address=vpc.API_ADDRESS)
+        except BaseException:
+            await isolation.close()
+            raise
         return isolation
 
     @property
@@ -87,6 +92,7 @@ class NamespaceIsolation:
         for error in found:
             if isinstance(error, BaseException):
                 await self.kill([disk.directory])
+                self._hosts_file.remove(names)
                 raise error
         return hosts
 
@@ -109,6 +115,10 @@ class NamespaceIsolation:
         if strange:
             await ProcessIsolation().kill(strange)
 
+    async def failure(self) -> None:
+        """Return when the VPC has ended, with all its workers."""
+        await self._over.wait()
+
     async def close(self) -> None:
         """End the VPC and everything in it."""
         self._channel.close()
@@ -118,10 +128,11 @@ class NamespaceIsolation:
 
     def _news(self, message: dict[str, Any]) -> None:
         """A worker has ended; `{}`: all of them have."""
-        gone = [message["ended"]] if message else list(self._hosts)
-        for worker in gone:
+        if not message:
+            self._over.set()
+        for worker in [message["ended"]] if message else list(self._hosts):
             if host := self._hosts.pop(worker, None):
-                host.end()
+                (host.fail if message else host.end)()
             if watching := self._watching.pop(worker, None):
                 watching.cancel()
 
@@ -136,13 +147,12 @@ class NamespaceIsolation:
             addresses=[f"{address}/{SUBNET_BITS}", *(f"{each}/32" for each in external)],
             gateway=str(network[1]),
             plan=root_plan.plan(
-                disk.workers[index],
+                disk.worker(index),
                 accelerator_type=spec.accelerator_type,
                 hosts_file=self._hosts_file.path,
                 shared=self._shared,
             ),
         )
-        kind = accelerator_type(spec.accelerator_type)
         ways = [{"target": each, "via": address, "bridge": bridge} for each in external]
         place = Place(reply["worker"], address, self._hosts_file.addresses, ways)
         kind = accelerator_type(spec.accelerator_type)
@@ -155,7 +165,7 @@ class NamespaceIsolation:
         self._hosts[place.worker] = host
         try:
             await host.up()
-            watching = asyncio.create_task(_watch(disk.workers[index], host))
+            watching = asyncio.create_task(_watch(disk.worker(index), host))
             self._watching[place.worker] = watching
             for way in ways:
                 await self._channel.ask("route", **way)

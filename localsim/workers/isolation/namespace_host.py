@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import signal
 import socket
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,8 @@ class NamespaceHost:
         self._count = 0
         self._ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
+        self._failed = asyncio.Event()
+        self._is_to_end = False
         self._channel = Channel(socket.socket(fileno=descriptor), self._news)
 
     @property
@@ -151,6 +154,7 @@ class NamespaceHost:
 
     async def crash(self) -> None:
         """End every process of the worker at once, and let none start."""
+        self._is_to_end = True
         self._vpc.tell("kill", worker=self.place.worker)
         await self._over.wait()
 
@@ -162,10 +166,20 @@ class NamespaceHost:
         """Return when no process of it is left."""
         await self._over.wait()
 
+    async def failure(self) -> None:
+        """Return when its processes have all ended and nobody had asked for that."""
+        await self._failed.wait()
+
     def end(self) -> None:
         """No process of it is left."""
         self._over.set()
         self._channel.close()
+
+    def fail(self) -> None:
+        """No process of it is left, which may be news."""
+        self.end()
+        if not self._is_to_end:
+            self._failed.set()
 
     def _news(self, message: dict[str, Any]) -> None:
         if not self._ready.done():
@@ -175,6 +189,8 @@ class NamespaceHost:
         elif "idle" in message:
             self.busy.clear()
         elif not message:
+            if not self._over.is_set():  # it is there, and nobody commands it any more
+                self._vpc.tell("kill", worker=self.place.worker)
             self.busy.clear()
             for program in self._programs.values():
                 program.end(-signal.SIGKILL)
@@ -234,6 +250,7 @@ async def connected(descriptor: int, address: str, port: int) -> socket.socket:
     connection = socket.socket(fileno=descriptor)
     connection.setblocking(False)  # noqa: FBT003
     try:
+        ipaddress.IPv4Address(address)  # a name would be looked up by this machine
         await asyncio.get_running_loop().sock_connect(connection, (address, port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:

@@ -57,6 +57,10 @@ class ProcessIsolation:
         """Workers have no addresses of their own; raises OSError."""
         raise OSError(errno.EHOSTUNREACH, f"{address}:{port} is no address of this machine")
 
+    async def failure(self) -> None:
+        """There is nothing of that kind."""
+        await asyncio.Event().wait()
+
     async def close(self) -> None:
         """Slices share nothing."""
 
@@ -173,6 +177,10 @@ class ProcessHost:
         """Raise NotPossibleError: workers share this machine's disk."""
         if full:
             raise NotPossibleError(NO_DISK)
+
+    async def failure(self) -> None:
+        """This machine does not fail."""
+        await asyncio.Event().wait()
 
     async def crash(self) -> None:
         """End every process of the worker; raises processes.UnkillableError."""

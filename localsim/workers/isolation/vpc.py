@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from localsim.workers.isolation.inside.messages import Inbox, pack
+from localsim.workers.isolation.inside.messages import GarbledError, Inbox, pack
 
 Reply = tuple[dict[str, Any], list[int]]
+_FOUND = {"boot": 1, "listen": 1, "socket": 1, "terminal": 2}
+"""Request -> how many descriptors come with its answer."""
 API_ADDRESS = "10.127.0.1"
 """Where the emulated APIs answer inside the VPC."""
 _SOURCE = Path(__file__).parents[3]
@@ -61,7 +63,11 @@ class Channel:
             answer.add_done_callback(_discard)
             raise
         if "error" in reply:
+            _close(found)
             raise OSError(*reply["error"])
+        if len(found) != _FOUND.get(op, 0):
+            _close(found)
+            raise OSError(errno.EPROTO, "its first process makes no sense")
         return reply, found
 
     def tell(self, op: str, **arguments: Any) -> None:
@@ -123,8 +129,11 @@ class Channel:
         except OSError:
             self.close()
             return
-        while self._is_open and (taken := self._inbox.take()):
-            self._take(*taken)
+        try:
+            while self._is_open and (taken := self._inbox.take()):
+                self._take(*taken)
+        except (GarbledError, LookupError, TypeError, ValueError):
+            self.close()  # what comes from a worker is its programs', if they want that
 
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
         answer = self._waiting.pop(message.get("reply", -1), None)

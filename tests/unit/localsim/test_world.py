@@ -62,7 +62,10 @@ async def world_of(state_dir, scenario=None):
         open_metadata=doors.open,
         open_chips=doors.open,
         surroundings=Surroundings(
-            now=clock.now, tell=lambda *news: world.tell(*news), extra_environment=dict
+            now=clock.now,
+            tell=lambda *news: world.tell(*news),
+            lost=lambda *worker: world.lose(*worker),
+            extra_environment=dict,
         ),
     )
     try:

@@ -22,7 +22,6 @@ class _Full:
         self.layers: dict[str, tuple[str, str]] = {}
         """Place -> the layer with what programs changed since, and the place as it is on the disk;
         both as paths through a descriptor."""
-        self.shrunk: list[dict[str, Any]] = []
         self.descriptors: list[int] = []
 
 
@@ -34,10 +33,10 @@ def fill(planned: list[dict[str, Any]]) -> None:
 
     Over each place where programs write (overlays, and every directory at the top of the root) an
     overlay is stacked that keeps changes in a memory file system without a free block. New empty
-    files, directories, links and deletions work, as on a full disk; data does not. /tmp shrinks to
-    what it holds. Not stopped: files that were open for writing before, relative paths of programs
-    that were inside such a directory, and new names in / itself. Where the kernel refuses a second
-    overlay the place is read-only instead (EROFS).
+    files, directories, links and deletions work, as on a full disk; data does not. Not
+    stopped: files that were open for writing before, relative paths of programs that were inside
+    such a directory, and new names in / itself. Where the kernel refuses a second overlay the place
+    is read-only instead (EROFS).
     """
     if _full:
         return
@@ -45,9 +44,6 @@ def fill(planned: list[dict[str, Any]]) -> None:
     _full.append(full)
     try:
         _stack(full, planned)
-        for mount in planned:
-            if mount["path"] == "/tmp":
-                _shrink(full, mount)
     except BaseException:
         free()
         raise
@@ -65,8 +61,6 @@ def free() -> None:
         with contextlib.suppress(OSError):  # a program that is root may have been quicker
             kernel.umount(path, kernel.MNT_DETACH)
     try:
-        for mount in full.shrunk:
-            _resize(mount["path"], mount["size_bytes"])
         for layer, place in full.layers.values():
             _apply(layer, place, deletions_only=False)
     finally:
@@ -82,7 +76,8 @@ def settle() -> None:
 
 
 def _stack(full: _Full, planned: list[dict[str, Any]]) -> None:
-    writable = {mount["path"] for mount in planned if mount["kind"] == "overlay"} | _at_the_top()
+    overlays = {mount["path"] for mount in planned if mount["kind"] == "overlay"}
+    writable = overlays | _at_the_top() | {"/tmp"}
     kept = [
         mount["path"]
         for mount in planned
@@ -147,19 +142,6 @@ def _cover(place: str, below: str, layer: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _shrink(full: _Full, mount: dict[str, Any]) -> None:
-    found = os.statvfs(mount["path"])
-    used = (found.f_blocks - found.f_bfree) * found.f_frsize
-    _resize(mount["path"], max(used, _PAGE_BYTES))
-    full.shrunk.append(mount)
-    _take_rest(full, mount["path"])
-
-
-def _resize(path: str, size_bytes: int) -> None:
-    flags = kernel.MS_REMOUNT | kernel.MS_NOSUID | kernel.MS_NODEV
-    kernel.mount("tmpfs", path, "tmpfs", flags, f"size={size_bytes}")
 
 
 def _apply(layer: str, place: str, *, deletions_only: bool) -> None:

@@ -35,6 +35,7 @@ def main(control: socket.socket, released: int, worker: dict[str, Any]) -> NoRet
     status = 1
     try:
         kernel.die_with_parent()
+        os.dup2(0, 2)  # programs may open what we have open: the simulator's log is none of it
         _close_all_but(control.fileno(), released)
         os.read(released, 1)
         os.close(released)
@@ -73,7 +74,20 @@ def _set_up(worker: dict[str, Any]) -> list[str]:
     links.set_up("eth0")
     links.add_route("0.0.0.0/0", via=worker["gateway"], link="eth0")
     links.close()
-    return root.build(worker["plan"])
+    # Without rights over its network a program could not be root at port 22, or at any low one.
+    kernel.write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
+    notes = root.build(worker["plan"])
+    _lock()
+    return notes
+
+
+def _lock() -> None:
+    """Enter a further user namespace: what is mounted now can be neither removed nor made writable.
+
+    The kernel locks the mounts that a mount namespace inherits from one with more rights.
+    """
+    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+    kernel.become_root_of_namespace(0, 0)
 
 
 class _Machine:
@@ -142,9 +156,12 @@ class _Machine:
 
     def do_signal_groups(self, _reply: dict[str, Any], _: list[int], number: int) -> None:
         """Signal every process group of the worker, once."""
-        for group in {group for group, _ in _processes().values()}:
+        found = _processes()
+        # A program that has no session yet is in our own group, which is the simulator's too.
+        early = [-process for process, (group, _) in found.items() if group == 0]
+        for group in {group for group, _ in found.values() if group != 0}.union(early):
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, number)
+                os.kill(-group, number)
 
     def do_attached(self, reply: dict[str, Any], _: list[int], leader: int) -> None:
         """The processes of a group that no hang-up was told to spare."""

@@ -82,6 +82,22 @@ def pivot_root(new: str, old: str) -> None:
     _check(_LIBC.syscall(number, os.fsencode(new), os.fsencode(old)), "pivot_root")
 
 
+def become_root_of_namespace(user: int, group: int) -> None:
+    """Map a user and group of the outer user namespace to root of a new one; raises OSError."""
+    write("/proc/self/setgroups", "deny")
+    write("/proc/self/uid_map", f"0 {user} 1")
+    write("/proc/self/gid_map", f"0 {group} 1")
+
+
+def write(path: str, text: str) -> None:
+    """Set what the kernel shows as a file; raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
 def _number(numbers: dict[str, int], name: str) -> int:
     machine = os.uname().machine
     if machine not in numbers:

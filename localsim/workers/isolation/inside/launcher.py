@@ -4,6 +4,7 @@ Started by exec with a socket to the simulator; whatever ends either ends everyt
 """
 
 import contextlib
+import errno
 import gc
 import os
 import select
@@ -58,9 +59,7 @@ def _leave_home() -> None:
     """New namespaces, in which this user is root."""
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(_VPC)
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"0 {user} 1")
-    _write("/proc/self/gid_map", f"0 {group} 1")
+    kernel.become_root_of_namespace(user, group)
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the simulator's
 
@@ -74,8 +73,8 @@ class _Vpc:
         self._links = Netlink()
         self._links.set_up("lo")
         with contextlib.suppress(OSError):  # nobody speaks IPv6 in here
-            _write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")
-        _write("/proc/sys/net/ipv4/ip_forward", "1")
+            kernel.write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")
+        kernel.write("/proc/sys/net/ipv4/ip_forward", "1")
         self._workers: dict[int, str] = {}
         """Process -> name of its cable."""
         self._ended, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -131,6 +130,8 @@ class _Vpc:
 
     def do_cable(self, _reply: dict[str, Any], worker: int, *, up: bool) -> None:
         """Pull a worker's cable, or put it back."""
+        if worker not in self._workers:
+            raise OSError(errno.ESHUTDOWN, "it is switched off")
         self._links.set_up(self._workers[worker], up=up)
 
     def do_route(self, _reply: dict[str, Any], target: str, via: str, bridge: str) -> None:
@@ -176,14 +177,6 @@ class _Vpc:
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                 self._workers.pop(ended, None)
                 messages.send(self._control, {"ended": ended})
-
-
-def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
 
 
 if __name__ == "__main__":

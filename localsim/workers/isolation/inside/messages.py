@@ -12,7 +12,12 @@ from typing import Any
 
 _HEAD = struct.Struct("!IB")
 _MOST_DESCRIPTORS = 16
+_LONGEST = 16 << 20
 _READ_BYTES = 65536
+
+
+class GarbledError(Exception):
+    """These are no messages: a program has meddled with its worker's first process."""
 
 
 class Inbox:
@@ -35,14 +40,19 @@ class Inbox:
         return bool(data)
 
     def take(self) -> "tuple[dict[str, Any], list[int]] | None":
-        """The next whole message and its descriptors, which are the caller's to close."""
+        """The next whole message and its descriptors, which are the caller's to close.
+
+        Raises GarbledError.
+        """
         if len(self._data) < _HEAD.size:
             return None
         length, count = _HEAD.unpack_from(self._data)
+        if length > _LONGEST:
+            raise GarbledError
         end = _HEAD.size + length
         if len(self._data) < end:
             return None
-        message: dict[str, Any] = json.loads(self._data[_HEAD.size : end])
+        message = _read(self._data[_HEAD.size : end])
         del self._data[:end]
         descriptors, self._descriptors = self._descriptors[:count], self._descriptors[count:]
         return message, descriptors
@@ -52,6 +62,16 @@ class Inbox:
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
+
+
+def _read(body: bytearray) -> "dict[str, Any]":
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise GarbledError from error
+    if not isinstance(message, dict):
+        raise GarbledError
+    return message
 
 
 def pack(message: "dict[str, Any]", descriptors: int = 0) -> bytes:

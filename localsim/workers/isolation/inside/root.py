@@ -11,8 +11,6 @@ from typing import Any
 
 from localsim.workers.isolation.inside import devices, fullness, kernel, mounts, tree
 
-HOST = "/lost+found"
-"""Where the machine's own root is while the worker's is made: empty on any host, and never used."""
 _built: dict[str, Any] = {}
 
 
@@ -22,17 +20,20 @@ def build(plan: dict[str, Any]) -> list[str]:
     Called in new user, mount, PID, network and IPC namespaces, by their first process.
     """
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
-    notes = _enter(plan["root"])
-    # From here on every path leads into the new root, whatever links programs left on the disk.
+    # Where the machine's own root is meanwhile: no link that programs left on the disk can name it,
+    # so every other path leads into the new root.
+    host = f"/.{os.urandom(16).hex()}"
+    notes = _enter(plan["root"], host)
     devices.make_proc(guarded=plan["guard_proc"])
-    notes += devices.make_sys(HOST, HOST + plan["pci"])
-    devices.make_dev(HOST, plan["chips"], plan["shm_bytes"])
+    notes += devices.make_sys(host, host + plan["pci"])
+    devices.make_dev(host, plan["chips"], plan["shm_bytes"])
     for mount in plan["mounts"]:
-        notes += _MOUNT[mount["kind"]](mount)
+        notes += _MOUNT[mount["kind"]](mount, host)
     for path, target in plan["links"]:
         tree.link(path, target)
     tree.directory("/run/lock", 0o1777)
-    kernel.umount(HOST, kernel.MNT_DETACH)
+    kernel.umount(host, kernel.MNT_DETACH)
+    os.rmdir(host)
     _built.update(plan)
     return notes
 
@@ -47,33 +48,33 @@ def free() -> None:
     fullness.free()
 
 
-def _enter(mount: dict[str, Any]) -> list[str]:
+def _enter(mount: dict[str, Any], old: str) -> list[str]:
     path = mount["path"]
     tree.directory(path)
     notes = _mount_overlay(mount, host="")
     if notes:
         kernel.mount(path, path, flags=kernel.MS_BIND)
-    tree.directory(path + HOST)
-    kernel.pivot_root(path, path + HOST)
+    tree.directory(path + old)
+    kernel.pivot_root(path, path + old)
     os.chdir("/")
     return notes
 
 
-def _memory(mount: dict[str, Any]) -> list[str]:
+def _memory(mount: dict[str, Any], _host: str) -> list[str]:
     mounts.memory(mount["path"], mount["size_bytes"], mount["mode"])
     return []
 
 
-def _bind(mount: dict[str, Any]) -> list[str]:
-    source, path = HOST + mount["source"], mount["path"]
+def _bind(mount: dict[str, Any], host: str) -> list[str]:
+    source, path = host + mount["source"], mount["path"]
     (tree.directory if os.path.isdir(source) else tree.empty_file)(path)
     mounts.bind_read_only(source, path)
     return []
 
 
-def _overlay(mount: dict[str, Any]) -> list[str]:
+def _overlay(mount: dict[str, Any], host: str) -> list[str]:
     tree.directory(mount["path"])
-    return _mount_overlay(mount, HOST)
+    return _mount_overlay(mount, host)
 
 
 def _mount_overlay(mount: dict[str, Any], host: str) -> list[str]:

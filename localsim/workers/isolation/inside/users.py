@@ -18,11 +18,12 @@ def add(name: str) -> None:
     """
     if not name.translate(_PUNCTUATION).isalnum():
         raise OSError(errno.EINVAL, f"no user can have the name {name!r}")
+    home = f"/home/{name}"
+    if not os.path.isdir(home):
+        tree.directory(home)
+        tree.write(f"{home}/.bashrc", _BASHRC)
     if _is_known(name):
         return
-    home = f"/home/{name}"
-    tree.directory(home)
-    tree.write(f"{home}/.bashrc", _BASHRC)
     descriptor = os.open(_PASSWD, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(descriptor, f"{name}:x:0:0::{home}:/bin/bash\n".encode())

@@ -3,10 +3,11 @@
 import os
 import socket
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.workers.isolation.inside.messages import Inbox, pack, send
+from localsim.workers.isolation.inside.messages import GarbledError, Inbox, pack, send
 
 TEXTS = st.text(max_size=200)
 
@@ -44,6 +45,26 @@ def test_a_message_is_taken_only_when_it_is_whole(size, text):
             near.sendall(data[start : start + size])
             inbox.receive(far)
     assert inbox.take() == ({"text": text}, [])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\xff\xff\xff\xff\0", id="too long to wait for"),
+        pytest.param(b"\0\0\0\2\0{]", id="no JSON"),
+        pytest.param(b"\0\0\0\2\0[]", id="no object"),
+        pytest.param(b"\0\3\xd0\x90\0" + b"[" * 250_000, id="too deep"),
+    ],
+)
+def test_what_is_no_message_is_refused(data):
+    near, far = socket.socketpair()
+    inbox = Inbox()
+    with near, far:
+        for start in range(0, len(data), 4096):
+            near.sendall(data[start : start + 4096])
+            inbox.receive(far)
+    with pytest.raises(GarbledError):
+        inbox.take()
 
 
 def test_descriptors_of_a_message_that_never_came_are_closed():

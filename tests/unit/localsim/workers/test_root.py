@@ -175,6 +175,20 @@ def test_packages_are_read_only_where_they_are_no_part_of_the_interpreter(machin
         assert (code, "Read-only" in text) == (1, True)
 
 
+def test_links_on_the_disk_lead_a_boot_nowhere_outside(machine: Machine):
+    if not (packages := root_plan.packages()):
+        pytest.skip("nothing is mounted below a directory of the disk here")
+    top, below = Path(*packages[0].parts[:2]), packages[0].parts[2]
+    (trap := machine.directory / "trap" / below).mkdir(parents=True, exist_ok=True)
+    if machine.user is not None:
+        hand_over(machine.directory)
+    mounted = " ".join(map(str, packages))
+    link = f"ln -sT /lost+found{trap.parent} {top}"
+    machine.run(f"umount {mounted} && (rmdir -p {mounted}; {link})")
+    machine.boot("true")
+    assert list(trap.iterdir()) == []
+
+
 def test_programs_find_the_chips(machine: Machine):
     sys_files, dev_files, opened = machine.run(
         "cd /sys/bus/pci/devices && grep . */vendor */device */class",

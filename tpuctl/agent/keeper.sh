@@ -1,0 +1,7 @@
+# End a command that has its client's own input, so that only this, beside it, can tell that the
+# client is gone: attached.sh hangs up on it then. A command that has ended by itself may leave
+# behind what it likes. Arguments: the file that has the command's process group.
+trap 'trap "" HUP
+    group=$(cat "$1"); rm -f "$1"
+    kill -0 "$group" && kill -HUP -- "-$group" && sleep 1 && kill -KILL -- "-$group"; exit' HUP
+sleep 2147483647 & wait
