@@ -8,6 +8,7 @@ from localsim.ports import RefusedToServe
 from localsim.server.settings import Mode
 from localsim.workers.isolation.namespace import NamespaceIsolation
 from localsim.workers.isolation.process import ProcessIsolation
+from localsim.workers.processes import UnkillableError
 
 _SYSCTLS = (
     ("kernel.unprivileged_userns_clone", "0", "1"),
@@ -41,6 +42,8 @@ async def choose(wanted: Mode | None, state_dir: Path) -> Chosen:
     else:
         try:
             return Chosen(await NamespaceIsolation.open(state_dir))
+        except UnkillableError as error:
+            raise RefusedToServe(f"workers of an earlier simulator: {error}", 60) from error
         except OSError as error:
             reason = f"the kernel allows no namespaces here ({error.strerror or error}); {_cure()}"
     if wanted == "namespace":

@@ -43,6 +43,8 @@ async def apply(worker: Worker, door: Door, wanted: Affliction) -> None:
     worker.suffer(wanted)
     if wanted.killed:
         worker.cut_power()
+        # Its peers hear nothing any more, not even that their connections are closed.
+        await _try(worker, worker.host.connect_network(connected=False))
         # Connections break first: no client is told an exit status.
         await asyncio.gather(door.close(), worker.host.crash())
         return

@@ -3,5 +3,5 @@
 # behind what it likes. Arguments: the file that has the command's process group.
 trap 'trap "" HUP
     group=$(cat "$1"); rm -f "$1"
-    kill -0 "$group" && kill -HUP -- "-$group" && sleep 1 && kill -KILL -- "-$group"; exit' HUP
+    kill -0 "$group" && kill -s HUP -- "-$group" && sleep 1 && kill -s KILL -- "-$group"; exit' HUP
 sleep 2147483647 & wait

@@ -48,7 +48,7 @@ async def on_workers(
     access: Access,
     work: Callable[[Shell], Awaitable[Completed]],
 ) -> list[Completed]:
-    """`on_each`, bounded, where a worker that is not who it should be is a RefusedError at the end."""
+    """`on_each`, bounded; one that is not who it should be is a RefusedError, at the end."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def bounded(shell: Shell) -> Completed:

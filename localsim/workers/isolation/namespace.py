@@ -5,7 +5,6 @@ The kernel gives all of it to an ordinary user: no root, no container runtime, n
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 import sys
 from collections.abc import Collection
@@ -20,10 +19,9 @@ from localsim.workers.isolation.hosts_file import HostsFile
 from localsim.workers.isolation.namespace_host import NamespaceHost, Place, connected
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.isolation.vpc import Channel
-from localsim.workers.spec import SliceSpec
+from localsim.workers.spec import SUBNET_PREFIX, SliceSpec
 from tpuctl.catalog import accelerator_type
 
-SUBNET_BITS = 16
 GUEST = "/opt/localsim/python"
 LIBTPU = "/lib/libtpu.so"
 FILES = {"python": Path(guest.__path__[0])}
@@ -44,6 +42,7 @@ class NamespaceIsolation:
         self._slices: dict[Path, tuple[NamespaceHost, ...]] = {}
         self._hosts: dict[int, NamespaceHost] = {}
         self._watching: dict[int, asyncio.Task[None]] = {}
+        self._has_told = False
         self._over = asyncio.Event()
         self._prepared: asyncio.Future[None]
         self._channel: Channel
@@ -138,14 +137,13 @@ class NamespaceIsolation:
 
     async def _boot(self, disk: SliceDisk, spec: SliceSpec, index: int) -> "NamespaceHost":
         address, *external = spec.addresses_of(index)
-        bridge = await self._bridge(address)
-        network = _network(address)
+        bridge = await self._bridge(spec)
         reply, (descriptor,) = await self._channel.ask(
             "boot",
             bridge=bridge,
             hostname=disk.hostname(index),
-            addresses=[f"{address}/{SUBNET_BITS}", *(f"{each}/32" for each in external)],
-            gateway=str(network[1]),
+            addresses=[f"{address}/{SUBNET_PREFIX}", *(f"{each}/32" for each in external)],
+            gateway=spec.gateway,
             plan=root_plan.plan(
                 disk.worker(index),
                 accelerator_type=spec.accelerator_type,
@@ -164,7 +162,7 @@ class NamespaceIsolation:
         )
         self._hosts[place.worker] = host
         try:
-            await host.up()
+            self._tell(await host.up())
             watching = asyncio.create_task(_watch(disk.worker(index), host))
             self._watching[place.worker] = watching
             for way in ways:
@@ -174,14 +172,19 @@ class NamespaceIsolation:
             raise
         return host
 
-    async def _bridge(self, address: str) -> str:
-        network = _network(address)
-        key = str(network)
+    def _tell(self, notes: list[str]) -> None:
+        """Say on stderr, for the first worker, what it lacks; it is much the same for all."""
+        if notes and not self._has_told:
+            self._has_told = True
+            sys.stderr.write("".join(f"workers' files: {note}\n" for note in notes))
+
+    async def _bridge(self, spec: SliceSpec) -> str:
+        key = str(spec.subnet)
         if key not in self._subnets:
             made = self._subnets[key] = asyncio.get_running_loop().create_future()
             bridge = f"br{len(self._subnets)}"
             try:
-                gateway = f"{network[1]}/{SUBNET_BITS}"
+                gateway = f"{spec.gateway}/{SUBNET_PREFIX}"
                 await self._channel.ask("subnet", bridge=bridge, gateway=gateway)
             except BaseException as error:
                 del self._subnets[key]
@@ -215,8 +218,3 @@ def environment(devices: int) -> dict[str, str]:
         "PYTHONPATH": GUEST,
         "TPU_LIBRARY_PATH": LIBTPU,
     }
-
-
-def _network(address: str) -> ipaddress.IPv4Network:
-    """The zone's subnet that a worker's address is in."""
-    return ipaddress.IPv4Network(f"{address}/{SUBNET_BITS}", strict=False)

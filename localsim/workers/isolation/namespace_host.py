@@ -54,8 +54,6 @@ class NamespaceHost:
         self.place = place
         self.busy = asyncio.Event()
         """Set while any program runs on it."""
-        self.notes: tuple[str, ...] = ()
-        """What of its files could be done only in part."""
         self._environment = environment
         self._vpc = vpc
         self._programs: dict[int, NamespaceProgram] = {}
@@ -77,12 +75,12 @@ class NamespaceHost:
         """A user's home directory, as the worker sees it."""
         return "/root" if user == "root" else f"/home/{user.replace('/', '_')}"
 
-    async def up(self) -> None:
-        """Return when it has booted; raises OSError."""
+    async def up(self) -> list[str]:
+        """What of its files could be done only in part, once it has booted; raises OSError."""
         message = await self._ready
         if "ready" not in message:
             raise OSError(message.get("failed", "its first process ended at once"))
-        self.notes = tuple(message["notes"])
+        return [str(note) for note in message["notes"]]
 
     async def listen(self, port: int) -> socket.socket:
         """A listening socket for a port of the worker; raises OSError."""
@@ -161,10 +159,6 @@ class NamespaceHost:
     def signal_groups(self, number: int) -> None:
         """Signal every process group of the worker."""
         self._channel.tell("signal_groups", number=number)
-
-    async def ended(self) -> None:
-        """Return when no process of it is left."""
-        await self._over.wait()
 
     async def failure(self) -> None:
         """Return when its processes have all ended and nobody had asked for that."""

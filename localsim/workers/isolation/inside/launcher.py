@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import socket
-import sys
 from typing import Any
 
 from localsim.workers.isolation.inside import init, kernel, messages
@@ -178,6 +177,3 @@ class _Vpc:
                 self._workers.pop(ended, None)
                 messages.send(self._control, {"ended": ended})
 
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
