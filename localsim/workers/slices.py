@@ -228,7 +228,7 @@ class Slices:
             await self._isolation.kill([disk.directory])
             return _with_free_ports(disk, taken)
         chosen = ports.choose(1 + len(spec.addresses), taken)
-        return disks.create(self._directory, spec.name, chosen)
+        return await asyncio.to_thread(disks.create, self._directory, spec.name, chosen)
 
     def _of(self, name: str) -> list[SliceDisk]:
         """The disk of a slice, if it has one."""

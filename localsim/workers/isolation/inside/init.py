@@ -291,4 +291,3 @@ def _attached(leader: int) -> list[int]:
         for process, (group, ignores) in _processes().items()
         if group == leader and (process == leader or not ignores)
     ]
-

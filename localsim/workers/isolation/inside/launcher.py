@@ -176,4 +176,3 @@ class _Vpc:
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                 self._workers.pop(ended, None)
                 messages.send(self._control, {"ended": ended})
-
