@@ -25,7 +25,17 @@ def main() -> None:
         sys.stderr.flush()
     except BrokenPipeError:
         code = code or 0
+    except OSError as error:
+        code = code or cannot_print(error)
     os._exit(code)
+
+
+def cannot_print(error: OSError) -> int:
+    """Results are lost: the disk that standard output leads to is full, for one; the exit code."""
+    from tpuctl.errors import LocalIOError
+
+    sys.stderr.write(f"error: cannot write to standard output: {str(error.strerror).lower()}\n")
+    return LocalIOError.exit_code
 
 
 def report_bug(error: Exception) -> int:

@@ -16,6 +16,10 @@ _SYSCTLS = (
     ("user.max_user_namespaces", "0", "10000"),
 )
 """Name, the value that forbids namespaces, one that allows them."""
+_CONTAINER = " ".join(
+    f"--security-opt {each}=unconfined" for each in ("seccomp", "apparmor", "systempaths")
+)
+"""What Docker forbids by default: the calls, mounts, and a /proc of one's own."""
 _PROC = Path("/proc/sys")
 
 
@@ -33,15 +37,18 @@ class Chosen:
         return self.isolation if isinstance(self.isolation, NamespaceIsolation) else None
 
 
-async def choose(wanted: Mode | None, state_dir: Path) -> Chosen:
-    """The wanted way, or the best that this machine allows; raises RefusedToServe."""
+async def choose(wanted: Mode | None, state_dir: Path, *, proxy: str | None = None) -> Chosen:
+    """The wanted way, or the best that this machine allows; raises RefusedToServe.
+
+    What installs packages goes through the HTTP `proxy` where workers have a VPC.
+    """
     if wanted == "process":
         return Chosen(ProcessIsolation())
     if sys.platform != "linux":
         reason = "workers that are hosts of their own need Linux"
     else:
         try:
-            return Chosen(await NamespaceIsolation.open(state_dir))
+            return Chosen(await NamespaceIsolation.open(state_dir, proxy=proxy))
         except UnkillableError as error:
             raise RefusedToServe(f"workers of an earlier simulator: {error}", 60) from error
         except OSError as error:
@@ -57,4 +64,4 @@ def _cure() -> str:
         setting = _PROC / name.replace(".", "/")
         if setting.is_file() and setting.read_text().strip() == forbidding:
             return f"to allow them: sudo sysctl -w {name}={allowing}"
-    return "a container must be started with --security-opt seccomp=unconfined to allow them"
+    return f"to allow them a container must be started with {_CONTAINER}"

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ANYWHERE = "0.0.0.0"  # noqa: S104 -- in the VPC
 FOR_WORKERS = ("tpu_grpc", "tpu_rest", "storage", "neighbours")
 """What programs on workers may use, as on Google; the rest is for this machine's user."""
+WAY_OUT = f"http://{API_ADDRESS}:{proxy.PORT}"
+"""The HTTP proxy for the installation of packages, as workers see it."""
 
 
 async def open_ports(parts: Parts, state: StateDirectory, stack: AsyncExitStack) -> None:

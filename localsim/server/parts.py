@@ -17,7 +17,6 @@ from localsim.cloud.timekeeping import last_reading
 from localsim.ports import LOOPBACK, RefusedToServe
 from localsim.server.hosts import Chosen
 from localsim.server.settings import Settings
-from localsim.services import proxy
 from localsim.services.loopback_doors import LoopbackDoors
 from localsim.services.metadata import open_metadata
 from localsim.services.neighbour_calls import Project
@@ -39,8 +38,6 @@ ZONE = "us-west4-a"
 BUCKET = "local-bucket"
 BUCKET_PROPERTIES = {"location": "US-WEST4"}
 MANUAL_START_S = 1_800_000_000.0
-_INSIDE = f"localhost,127.0.0.1,169.254.169.254,{API_ADDRESS},metadata.google.internal,.internal"
-"""What programs on workers reach without the proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ def build(
     cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
     objects = ObjectStore(state.path / "storage", clock, earlier=connection)
     objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
-    environment = _environment(settings, hosts, chosen)
+    environment = _environment(hosts, chosen)
     doors = _loopback_doors(state) if settings.loopback_doors else None
     slices = Slices(
         state.path,
@@ -108,15 +105,11 @@ def build(
     )
 
 
-def _environment(settings: Settings, hosts: Chosen, chosen: Mapping[str, int]) -> dict[str, str]:
+def _environment(hosts: Chosen, chosen: Mapping[str, int]) -> dict[str, str]:
     """What programs on workers are told of the simulator."""
     if hosts.vpc is None:
         return {"STORAGE_EMULATOR_HOST": f"http://{LOOPBACK}:{chosen['storage']}"}
-    environment = {"STORAGE_EMULATOR_HOST": f"http://{API_ADDRESS}:{chosen['storage']}"}
-    if not settings.offline:  # in capitals: gRPC would take the others for its own connections
-        way_out = {"HTTPS_PROXY": f"http://{API_ADDRESS}:{proxy.PORT}", "NO_PROXY": _INSIDE}
-        environment.update(way_out)
-    return environment
+    return {"STORAGE_EMULATOR_HOST": f"http://{API_ADDRESS}:{chosen['storage']}"}
 
 
 def _loopback_doors(state: StateDirectory) -> LoopbackDoors:

@@ -71,7 +71,9 @@ async def _start(
     """Everything until the stack closes; what it returns ends when it cannot go on any more."""
     stack.callback((connection := open_database(state.private("state.sqlite"))).close)
     damage.check_kept(state, connection)
-    chosen = await hosts.choose(settings.isolation, state.path)
+    chosen = await hosts.choose(
+        settings.isolation, state.path, proxy=None if settings.offline else opening.WAY_OUT
+    )
     stack.push_async_callback(chosen.isolation.close)
     parts = build(settings, rules, state, connection, chosen)
     if parts.doors is not None:

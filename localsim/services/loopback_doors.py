@@ -33,14 +33,16 @@ class LoopbackDoors:
         """Claim the addresses; raises OSError with the reason when they are not free."""
         self.config = directory / CONFIG
         self._claim = _listen(_CLAIM)
-        self._workers: dict[str, Worker] = {}
+        self._served: dict[str, tuple[Worker, Door]] = {}
+        """By loopback address; doors that have closed are forgotten at the next boot."""
         self._write()
 
     async def open(self, worker: Worker, door: Door) -> None:
         """Serve a worker on loopback as well; raises OSError with the reason."""
         address = loopback(worker.addresses[0])
         await door.listen(_listen(address))
-        self._workers[address] = worker
+        still = {key: each for key, each in self._served.items() if not each[1].is_closed}
+        self._served = {**still, address: (worker, door)}
         self._write()
 
     def close(self) -> None:
@@ -52,7 +54,7 @@ class LoopbackDoors:
     def _write(self) -> None:
         hosts = (
             f"Host {' '.join(worker.addresses)}\n  HostName {address}\n  Port {PORT}\n"
-            for address, worker in self._workers.items()
+            for address, (worker, _) in self._served.items()
         )
         draft = self.config.with_name(f".{CONFIG}.new")
         draft.write_text("\n".join([_HEAD, *hosts]))

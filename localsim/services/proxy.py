@@ -19,13 +19,7 @@ REQUEST_S = 10.0
 CONNECT_S = 20.0
 _PORT_OUT = 443
 _LONGEST_REQUEST = 8192
-_REASONS = {
-    400: "Bad Request",
-    403: "Forbidden",
-    405: "Method Not Allowed",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-}
+_LONGEST_REASON = 200
 _UNICAST = ipaddress.IPv6Network("2000::/3")
 """All that is given out of IPv6: what embeds IPv4 addresses, but for two ways, is outside."""
 
@@ -78,12 +72,12 @@ class Proxy:
             server = await self._reach(line)
         except _RefusedError as refused:
             with contextlib.suppress(OSError):
-                await _answer(client, refused.status, f"{refused}\n")
+                await _answer(client, refused.status, str(refused))
             return None
         except (OSError, TimeoutError):
             return None  # gone, or too slow to be served
         try:
-            await _answer(client, 200, "")
+            await _answer(client, 200, "Connection established")
             await asyncio.get_running_loop().sock_sendall(server, early)
         except BaseException as error:
             server.close()
@@ -181,12 +175,10 @@ def _host(line: str) -> str:
     return host
 
 
-async def _answer(client: socket.socket, status: int, body: str) -> None:
-    if status == 200:
-        head = "HTTP/1.1 200 Connection established\r\n\r\n"
-    else:
-        head = (
-            f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-            f"Content-Length: {len(body.encode())}\r\nConnection: close\r\n\r\n"
-        )
-    await asyncio.get_running_loop().sock_sendall(client, (head + body).encode())
+async def _answer(client: socket.socket, status: int, reason: str) -> None:
+    """The reason is in the status line: of a refused CONNECT clients show nothing else."""
+    words = "".join(each if each.isascii() and each.isprintable() else "?" for each in reason)
+    head = f"HTTP/1.1 {status} {words[:_LONGEST_REASON]}\r\n"
+    if status != 200:
+        head += "Content-Length: 0\r\nConnection: close\r\n"
+    await asyncio.get_running_loop().sock_sendall(client, f"{head}\r\n".encode())

@@ -34,7 +34,7 @@ class Door:
         self.manner = Manner.SERVES
         self._worker = worker
         self._hangup_grace_s = hangup_grace_s
-        self._is_closed = False
+        self.is_closed = False
         self._servers: list[asyncio.Server] = []
         self._lines: set[Line] = set()
         self._sessions: set[asyncio.Task[None]] = set()
@@ -82,7 +82,7 @@ class Door:
 
     async def close(self) -> None:
         """Break every connection and stop; returns when no session is left."""
-        self._is_closed = True
+        self.is_closed = True
         for server in self._servers:
             server.close()
         lines = list(self._lines)
@@ -93,7 +93,7 @@ class Door:
 
     def _protocol(self) -> asyncio.Protocol:
         """The near end of one more connection."""
-        if self._is_closed or self.manner is Manner.REFUSES:
+        if self.is_closed or self.manner is Manner.REFUSES:
             return _Refusal()
         line = Line(self._serve, is_dead=self.manner in _DEAD, ended=self._lines.discard)
         self._lines.add(line)

@@ -57,7 +57,7 @@ async def run(session: Session, worker: Worker, hangup_grace_s: float) -> None:
         session.program = await _start(session, worker, streams)
         session.terminal = streams.stdin if is_terminal else None
         await _attend(session, session.program, streams, hangup_grace_s)
-    except (OSError, WorkerStoppedError) as error:
+    except (OSError, ValueError, WorkerStoppedError) as error:  # ValueError: a zero in a text
         session.refuse(str(error))
     finally:
         session.terminal = None

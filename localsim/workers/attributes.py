@@ -63,7 +63,7 @@ def tree(spec: SliceSpec, index: int, present: Present) -> Tree:
             "guest-attributes": Verbatim(
                 {name: Verbatim(each) for name, each in present.guest_attributes.items()}
             ),
-            "hostname": f"{hostname}.{spec.zone}.c.{spec.project}.internal",
+            "hostname": spec.full_name(hostname),
             "id": instance_id(hostname),
             "maintenance-event": (
                 "TERMINATE_ON_HOST_MAINTENANCE" if _is_maintained(spec) else "NONE"

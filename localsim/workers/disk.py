@@ -14,7 +14,7 @@ No name of the cloud ever becomes part of a path.
 import json
 import os
 import secrets
-import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,16 @@ import asyncssh
 
 SCHEMA = 1
 _GONE = ".gone"
-_BLOCK_BYTES = 512
+_KIB = 1024
+_LONGEST_REASON = 300
 
 
 class NewerDiskError(Exception):
     """A newer localsim wrote this disk."""
+
+
+class LeftOverError(OSError):
+    """A disk is given up, but not all of its files can be removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,9 @@ class WorkerDisk:
     def used_bytes(self) -> int:
         """What programs with a host of their own have written to it, by walking through it all.
 
-        Blocks as `du` counts them; what programs closed to their own user is not counted.
+        What programs closed to their own user is not counted. Raises OSError.
         """
-        return _used_bytes(self.system) + _used_bytes(self.upper)
+        return _used_bytes(self.system, self.upper)
 
     def host_key(self) -> asyncssh.SSHKey:
         """The SSH host key, the same for as long as the disk exists."""
@@ -173,37 +178,37 @@ def slice_id(directory: Path) -> str:
 
 
 def remove(directory: Path) -> None:
-    """Delete a slice's disk; after a crash half-way, what is left no longer loads."""
+    """Delete a slice's disk; after a crash half-way, what is left no longer loads.
+
+    Raises OSError, LeftOverError when the disk has gone and files of it have not.
+    """
     gone = directory.with_name(slice_id(directory) + _GONE)
     directory.rename(gone)
-    try:
-        shutil.rmtree(gone)
-    except PermissionError:
-        _open_up(gone)
-        shutil.rmtree(gone)
+    # Programs may have nested directories deeper than Python and the kernel's paths go; `rm` walks
+    # by descriptors. And they may have taken away their own right to delete.
+    if _system("rm", "-rf", gone).returncode == 0:
+        return
+    _system("chmod", "-R", "u+rwX", gone)
+    if (again := _system("rm", "-rf", gone)).returncode:
+        reason = again.stderr.partition("\n")[0][:_LONGEST_REASON]
+        raise LeftOverError(f"{gone} cannot be removed: {reason}")
 
 
-def _used_bytes(directory: Path) -> int:
-    total, waiting = 0, [str(directory)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # it went away, or is not ours to read
-    return total
+def _used_bytes(*directories: Path) -> int:
+    rows = _system("du", "-sk", *directories).stdout.splitlines()
+    return sum(int(row.split()[0]) * _KIB for row in rows)
 
 
-def _open_up(directory: Path) -> None:
-    """Programs may have taken away their own right to delete."""
-    for parent, names, _ in os.walk(directory):
-        for name in names:
-            path = Path(parent, name)
-            if not path.is_symlink():
-                path.chmod(0o700)
+def _system(program: str, option: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of the system on our files; raises OSError when there is none."""
+    return subprocess.run(
+        [program, option, *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+        check=False,
+    )
 
 
 def _write_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:

@@ -39,15 +39,16 @@ def layer_of(shared: Path) -> Path:
     return shared / "layer"
 
 
-def prepare(shared: Path, files: Mapping[str, Path]) -> None:
+def prepare(shared: Path, files: Mapping[str, Path], *, proxy: str | None = None) -> None:
     """Make what the plans of all workers refer to; takes some 0.1 s. Raises OSError.
 
-    `files` are put on every worker: path below /opt/localsim -> file or directory here.
+    `files` are put on every worker: path below /opt/localsim -> file or directory here. What
+    installs packages there goes through the HTTP `proxy`.
     """
     layer = layer_of(shared)
     machine = _machine(layer)
     points = [*(each.path for each in machine.overlays), *machine.packages]
-    system_layer.prepare(layer, files, points=points, links=machine.links)
+    system_layer.prepare(layer, files, points=points, links=machine.links, proxy=proxy)
 
 
 def plan(

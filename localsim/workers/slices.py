@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,7 +103,10 @@ class Slices:
             await self._stop(name)
             for disk in self._of(name):
                 await self._isolation.kill([disk.directory])
-                await asyncio.to_thread(disks.remove, disk.directory)
+                try:
+                    await asyncio.to_thread(disks.remove, disk.directory)
+                except disks.LeftOverError as error:
+                    _note(error)
 
     async def notice(self, name: str) -> None:
         """Tell a slice that it is about to be preempted: the metadata flag and SIGTERM."""
@@ -159,7 +163,10 @@ class Slices:
             for directory in idle:
                 disk = disks.load(directory)
                 if disk is None or disk.name not in known:
-                    await asyncio.to_thread(disks.remove, directory)
+                    try:
+                        await asyncio.to_thread(disks.remove, directory)
+                    except OSError as error:
+                        _note(error)
 
     async def close(self) -> None:
         """Stop every slice."""
@@ -246,6 +253,11 @@ async def _open(
     except BaseException:
         listening.close()
         raise
+
+
+def _note(error: OSError) -> None:
+    """Tell whoever looks after the simulator; the next start tries again."""
+    sys.stderr.write(f"localsim: {error}\n")
 
 
 async def _afflict(found: Iterable[tuple[Worker, Door]], spec: SliceSpec) -> None:

@@ -119,6 +119,10 @@ class SliceSpec:
         """The address by which its workers reach the others: 10.128.0.1."""
         return str(self.subnet.network_address + 1)
 
+    def full_name(self, hostname: str) -> str:
+        """What a host name of the slice is called in the VPC's own names."""
+        return f"{hostname}.{self.zone}.c.{self.project}.internal"
+
     def addresses_of(self, index: int) -> tuple[str, ...]:
         """Where a worker is reached: its VPC address, then its external one if it has one."""
         return self.addresses[index], *self.external_addresses[index : index + 1]

@@ -19,7 +19,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from localsim.workers import chips
+from localsim.workers import chips, installers
 from tpuctl.catalog import AcceleratorType, generations
 
 _DIRECTORIES = {
@@ -100,12 +100,18 @@ _NOBODY = ["nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"]
 
 
 def prepare(
-    layer: Path, files: Mapping[str, Path], *, points: Iterable[str], links: Mapping[str, str]
+    layer: Path,
+    files: Mapping[str, Path],
+    *,
+    points: Iterable[str],
+    links: Mapping[str, str],
+    proxy: str | None,
 ) -> None:
     """Make the layer, in place of an older one; raises OSError.
 
     `files` are put on every worker: path below /opt/localsim -> file or directory here. Something
-    is going to be mounted at each of the `points`, and `links` are path -> target.
+    is going to be mounted at each of the `points`, and `links` are path -> target. What installs
+    packages goes through the HTTP `proxy`.
     """
     shutil.rmtree(layer, ignore_errors=True)
     top = root(layer)
@@ -114,6 +120,8 @@ def prepare(
     _copy_readable(Path("/etc"), top / "etc", skipped=_OWN)
     _write_own(top / "etc")
     _write_programs(top)
+    if proxy is not None:
+        installers.configure(top, proxy)
     _hide_private(Path("/opt"), top / "opt")
     for target, source in files.items():
         _place(source, top / "opt" / "localsim" / target)

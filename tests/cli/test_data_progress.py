@@ -3,7 +3,9 @@
 import io
 import re
 
-from tpuctl.cli.data_progress import watching
+import pytest
+
+from tpuctl.cli.data_progress import finding_out, watching
 from tpuctl.cli.runtime import Runtime
 
 
@@ -26,6 +28,18 @@ def test_a_warning_goes_on_a_line_of_its_own_above_the_bar():
         "warning: set/a: not there any more",
         "warning: afterwards",
     ]
+
+
+@pytest.mark.parametrize(("done_bytes", "is_shown"), [(2**20, True), (2**19, False), (0, False)])
+def test_only_of_a_whole_copy_the_bar_stays(done_bytes, is_shown):
+    runtime = Runtime(out=io.StringIO(), err=Terminal())
+    with finding_out(runtime) as watch:
+        if done_bytes:
+            watch.expect(1, 2**20)
+        watch.advance(done_bytes)
+        watch.finished()
+    erased = runtime.err.getvalue().rstrip("\n").endswith("\x1b[1A\x1b[2K")
+    assert erased != is_shown
 
 
 def test_amounts_and_rates_are_in_the_same_units():

@@ -153,14 +153,38 @@ def test_the_table_says_which_worker_failed_and_why(slice4, home, tmp_path):
     result = slice4("node", "cp", str(tmp_path / "a"), "n1:")
     assert (result.code, result.out.splitlines()[2]) == (
         70,
-        "2\tFAILED\t0\t0\t1\ta: a directory stands in the way",
+        "2\tFAILED\t0\t0\t1",
     )
     assert result.err.splitlines() == [
         "warning: worker 2: a: not copied: a directory stands in the way",
         "error: 1 of 4 workers failed: 2",
-        "hint: run the same command again; or look: tpuctl node list",
+        "hint: put right what is said here, then run the same command again",
     ]
     assert (home(3) / "a").read_text() == "a"
+
+
+def test_a_cause_is_said_once_and_is_about_the_target(slice4, tmp_path):
+    (tmp_path / "a").write_text("a")
+    result = slice4("node", "cp", str(tmp_path / "a"), "n1:/proc/x", "--worker", "0,2-3")
+    cause = "a: not copied: cannot write to /proc: no such file or directory"
+    assert (result.code, result.err.splitlines()[0]) == (70, f"warning: workers 0,2-3: {cause}")
+    assert result.err.count("no such file") == 1
+    result = slice4("node", "cp", str(tmp_path / "a"), "n1:/proc/x", "--worker", "0")
+    assert (result.code, result.err.splitlines()[0]) == (
+        10,
+        "error: worker 0: a: cannot write to /proc: no such file or directory",
+    )
+
+
+def test_a_lost_worker_is_named_once(slice4, tmp_path):
+    (tmp_path / "a").write_text("a")
+    assert slice4("local", "fault", "worker n1/1: refuses ssh").code == 0
+    result = slice4("node", "cp", str(tmp_path / "a"), "n1:")
+    alone = slice4("node", "cp", str(tmp_path / "a"), "n1:", "--worker", "1")
+    assert slice4("local", "fault", "--clear").code == 0
+    why = "worker 1: it ends the connection before the login"
+    assert (result.code, result.err.splitlines()[0]) == (70, f"warning: {why}")
+    assert (alone.code, alone.err.splitlines()[0]) == (40, f"error: {why}")
 
 
 def test_no_link_on_a_worker_leads_a_copy_out_of_its_target(slice4, home, tmp_path):
@@ -190,6 +214,7 @@ def test_no_link_on_a_worker_leads_a_copy_out_of_its_target(slice4, home, tmp_pa
         (["gs://b/a", "n1:"], 2, "'gs://b/a' is in a bucket"),
         (["n9:a", "."], 10, "there is no node 'n9' in us-west4-a"),
         (["n1:a", ".", "--worker", "9"], 2, "node 'n1' has no worker 9"),
+        (["n1:a", ".", "--worker", ""], 2, "'' does not name workers"),
     ],
 )
 def test_what_cannot_be_copied_is_said(slice4, argv, code, error):

@@ -1,11 +1,16 @@
 """`tpuctl node exec`: which workers, what is printed, who failed and why, and the exit code."""
 
+import errno
+import io
 import json
 from collections.abc import Iterator
 
 import pytest
 from clouds import Runner
 from own_slice import own_slice
+
+from tpuctl.cli.app import main
+from tpuctl.cli.runtime import Runtime
 
 EXEC = ("node", "exec", "n1")
 FAIL_ON_1_AND_3 = "exit $((TPU_WORKER_ID % 2 * 42))"
@@ -53,6 +58,11 @@ def test_a_table_says_who_failed_and_how(four):
     ]
 
 
+def test_where_all_failed_there_is_nobody_to_leave_out(four):
+    result = four(*sh("exit 3"))
+    assert (result.code, result.err.splitlines()[-1]) == (70, "error: 4 of 4 workers failed")
+
+
 def test_json_keeps_the_streams_apart(four):
     rows = four(*sh("echo o; echo e >&2; exit 3", "--worker", "3", "-o", "json")).json
     assert rows == [{"worker": 3, "exit_status": 3, "stdout": "o\n", "stderr": "e\n", "lost": None}]
@@ -66,7 +76,7 @@ def test_json_of_several_has_a_row_for_each_and_an_error_of_its_own(four):
     assert json.loads(result.err)["exit_code"] == result.code == 70
 
 
-@pytest.mark.parametrize("workers", ["3-1", "\u00b2", "0-999999999", "-1", "1-", "x", "4"])
+@pytest.mark.parametrize("workers", ["", "3-1", "\u00b2", "0-999999999", "-1", "1-", "x", "4"])
 def test_workers_that_are_not_there_are_refused_before_anything_runs(four, workers):
     result = four(*EXEC, "--worker", workers, "--", "true")
     assert (result.code, result.out) == (2, "")
@@ -125,6 +135,20 @@ def test_a_directory_that_cannot_be_is_told(four, tmp_path):
     result = four(*sh("true", "--output-directory", str(tmp_path / "file")))
     assert result.code == 60
     assert result.err.startswith("error: cannot make ")
+
+
+class FullDisk(io.StringIO):
+    def write(self, _text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_cannot_be_printed_here_is_no_failure_of_a_worker(four):
+    environ = {"TPUCTL_HOME": str(four.home)}
+    runtime = Runtime(out=FullDisk(), err=io.StringIO(), environ=environ)
+    assert main([*EXEC, "--", "echo", "hi"], runtime) == 60
+    assert runtime.err.getvalue() == (
+        "error: cannot print what the workers say: no space left on device\n"
+    )
 
 
 def test_one_that_does_not_end_holds_nobody_up(four):

@@ -97,6 +97,42 @@ def test_ctrl_c_goes_to_the_other_side_and_the_terminal_is_as_before(screen):
     assert termios.tcgetattr(shown.theirs) == shown.before
 
 
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["cd / && pwd; echo ${BASH_VERSION:+bash}; exit 9"], (9, b"/\nbash\n")),
+        (["printf", "%s", b"$HOME  \xff"], (0, b"$HOME  \xff")),
+    ],
+)
+def test_one_word_is_a_line_for_the_shell_as_ssh_has_it(terminals, argv, expected):
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tpuctl", "node", "ssh", "n1", "--", *argv],
+        env={**os.environ, "TPUCTL_HOME": str(terminals.home)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["--worker=all", "--command=id"], "write it at the end: tpuctl node exec NAME -- COMMAND"),
+        (["--tunnel-through-iap"], "write --dialer iap"),
+        (
+            ["--", "-L", "8888:localhost:8888"],
+            "for ports run: tpuctl node forward n1 [LOCAL:]REMOTE",
+        ),
+        (["--frobnicate"], "run: tpuctl node ssh --help"),
+    ],
+)
+def test_habits_from_elsewhere_are_told_how_it_is_said_here(terminals, argv, hint):
+    result = terminals("node", "ssh", "n1", *argv)
+    assert (result.code, result.out) == (2, "")
+    assert f"\nhint: {hint}" in result.err
+
+
 def test_several_workers_are_too_many(terminals):
     result = terminals("node", "ssh", "n1", "--worker", "0-1")
     assert (result.code, result.out) == (2, "")

@@ -1,11 +1,14 @@
 """What a worker reaches of the simulator inside the VPC, and what not."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from clouds import Cloud, Runner, serve
 
+REFUSED = "192.168.0.1 is no public address: the proxy leads nowhere else"
 HTTP = "curl -s -m 5 -o /dev/null -w '%{http_code}' "
 
 
@@ -80,11 +83,40 @@ def test_what_is_this_machine_s_user_s_does_not(vpc_cloud: Cloud, on_worker, nam
 
 
 def test_the_way_out_refuses_what_is_near_and_the_apis_need_none(vpc_cloud: Cloud, on_worker):
-    assert on_worker("echo $HTTPS_PROXY") == "http://10.127.0.1:3128\n"
     shown = on_worker("curl -sv -m 5 -o /dev/null https://192.168.0.1/ 2>&1 || echo curl $?")
-    assert "HTTP/1.1 403 Forbidden" in shown
+    assert f"HTTP/1.1 403 {REFUSED}" in shown
     assert shown.endswith("curl 56\n")
-    assert on_worker("env | grep -c _proxy= || true") == "0\n"  # gRPC would use these
+    assert on_worker(f"{HTTP} http://metadata.google.internal/") == "200"
+
+
+def test_programs_cannot_tell_that_there_is_a_way_out(on_worker):
+    """JAX warns of a proxy in the environment, and gRPC would use one for its own connections."""
+    assert on_worker("env | grep -ic _proxy= || true") == "0\n"
+
+
+@pytest.mark.parametrize(
+    "installer",
+    [
+        "python3 -m pip download --no-deps --retries 1 -i https://192.168.0.1/simple wheel",
+        "git ls-remote https://192.168.0.1/repository",
+        "wget -t 1 -O /dev/null https://192.168.0.1/",
+    ],
+    ids=lambda line: next(word for word in line.split() if word in ("pip", "git", "wget")),
+)
+def test_what_installs_packages_knows_it_and_tells_why_it_is_refused(on_worker, installer: str):
+    if not shutil.which(installer.split()[0]):
+        pytest.skip("this machine does not have it")
+    shown = on_worker(f"{installer} 2>&1 || true")
+    assert REFUSED in shown or "response 403" in shown  # git tells the number alone
+
+
+def test_packages_of_the_distribution_come_by_https(on_worker):
+    if not Path("/etc/apt").is_dir():
+        pytest.skip("this machine's system has no apt")
+    shown = on_worker(
+        "apt-config dump Acquire::https::Proxy; grep -rlw http: /etc/apt/sources* || true"
+    )
+    assert shown == 'Acquire::https::Proxy "http://10.127.0.1:3128";\n'
 
 
 def test_offline_there_is_no_way_out(namespaces, tmp_path):

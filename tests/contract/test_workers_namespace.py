@@ -14,6 +14,7 @@ from worker_fixtures import GOOGLE, ONE, SPEC, run, until, vpc
 
 import localsim
 from localsim.workers import processes
+from localsim.workers.spec import Affliction
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
@@ -28,7 +29,8 @@ SIGHT = """
 import json, os, socket
 print(json.dumps({
     "host": socket.gethostname(),
-    "address": socket.gethostbyname(socket.gethostname()),
+    "whole": socket.getfqdn(),
+    "address": socket.gethostbyname(socket.getfqdn()),
     "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit())[:2],
     "chips": sorted(os.listdir("/dev/vfio")),
     "pci": [open(f"/sys/bus/pci/devices/{each}/vendor").read().strip()
@@ -77,6 +79,7 @@ def test_a_worker_has_a_name_an_address_processes_and_chips_of_its_own(tmp_path)
                 name = here.identities[address].hostname
                 assert seen == {
                     "host": name,
+                    "whole": f"{name}.us-west4-a.c.demo.internal",
                     "address": address,
                     "processes": [1, 2],
                     "chips": ["0", "1", "2", "3", "vfio"],
@@ -214,6 +217,25 @@ def test_what_is_asked_of_a_worker_that_has_ended_by_itself_harms_no_other(tmp_p
                 await first.connect_network(connected=False)
             await second.connect_network(connected=True)
             assert await python(here, SPEC.addresses[1], "print(1)") == "1\n"
+
+    run(story)
+
+
+def test_peers_of_a_killed_worker_hear_nothing_of_its_end(tmp_path):
+    knock = """
+import socket
+with socket.socket() as knocking:
+    knocking.settimeout(0.3)
+    try:
+        knocking.connect(("10.128.0.2", 22))
+    except TimeoutError:
+        print("silence")
+"""
+
+    async def story() -> None:
+        async with vpc(tmp_path, SPEC, mode="namespace") as here:
+            await here.slices.afflict(replace(SPEC, afflictions={0: Affliction(killed=True)}))
+            assert await python(here, SPEC.addresses[1], knock) == "silence\n"
 
     run(story)
 

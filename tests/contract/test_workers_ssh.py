@@ -159,6 +159,15 @@ def test_a_terminal_is_real_and_follows_the_window(tmp_path: Path, isolation: st
     run(test)
 
 
+def test_what_no_program_can_be_told_is_refused(tmp_path: Path, isolation: str):
+    async def test() -> None:
+        async with vpc(tmp_path, ONE, mode=isolation) as here, here.ssh() as worker:
+            assert (await worker.run("echo a\0b")).returncode
+            assert (await worker.run("echo on")).stdout == "on\n"
+
+    run(test)
+
+
 def test_an_interactive_shell_knows_the_worker_s_name(tmp_path: Path, isolation: str):
     async def test() -> None:
         async with vpc(tmp_path, ONE, mode=isolation) as here, here.ssh() as worker:

@@ -195,7 +195,7 @@ def free(wanted: list[list[int]], grace_s: float) -> dict[str, Any]:
         gone[number] = [pid for pid, began in alive if (pid, began) not in left]
         alive = left
     ended, killed = gone.values()
-    return {"ended": ended, "killed": killed, "refused": sorted(refused), **swept()}
+    return {"ended": ended, "killed": killed, "refused": sorted(refused), **swept(gone)}
 
 
 def outlive(alive: list[tuple[int, int]], patience_s: float) -> list[tuple[int, int]]:
@@ -207,9 +207,15 @@ def outlive(alive: list[tuple[int, int]], patience_s: float) -> list[tuple[int, 
     return alive
 
 
-def swept() -> dict[str, Any]:
-    """Remove lock files that nobody holds; what is left."""
-    found = look()
+def swept(gone: dict[int, list[int]]) -> dict[str, Any]:
+    """Remove lock files that nobody holds; what is left.
+
+    What a process held that has just ended is let go of when the last of its threads is gone.
+    """
+    found, deadline = look(), time.monotonic() + KILL_S
+    while found["unseen"] and any(gone.values()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        found = look()
     removed = []
     for path in found["stale"]:
         with contextlib.suppress(OSError), open(path, "r+b") as file:

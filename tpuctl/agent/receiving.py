@@ -47,7 +47,7 @@ def main() -> int:
     try:
         unpacking = Unpacking(orders, say)
     except OSError as error:
-        say(failed=orders["target"], why=reason(error), errno=error.errno or 0)
+        say(failed=orders["target"] or "HOME", why=reason(error), errno=error.errno or 0)
         return 1
     try:
         for block in arriving():

@@ -52,9 +52,9 @@ class Unpacking:
         self.coming: dict[str, int] = {}
         self.is_over = False
         self.received_bytes = 0
-        root, self.top = placed(orders)
+        self.place, self.top = placed(orders)
         self.names = orders["names"]
-        self.root = os.open(root, FOLDER)
+        self.root = os.open(self.place, FOLDER)
         self.made: list[Made] = []
         self.buffer = bytearray()
         self.parent_path, self.parent = "", os.dup(self.root)
@@ -127,7 +127,7 @@ class Unpacking:
         try:
             yield
         except OSError as error:
-            self.refuse(path, reason(error), error.errno or 0)
+            self.refuse(path, unwritable(self.place, error), error.errno or 0)
             if error.errno in FULL:
                 raise
 
@@ -249,6 +249,11 @@ def placed(orders: dict[str, Any]) -> tuple[str, str | None]:
 def matches(name: str, asked: str) -> bool:
     """A name is, or is one of, what was asked for."""
     return name == asked or fnmatch.fnmatchcase(name, asked)
+
+
+def unwritable(place: str, error: OSError) -> str:
+    """Why a name is not here, which is nothing that is wrong where it comes from."""
+    return IN_THE_WAY.get(error.errno or 0) or f"cannot write to {place}: {reason(error)}"
 
 
 def reason(error: OSError) -> str:

@@ -1,5 +1,6 @@
 """A command line for a worker's login shell that ends when its client does."""
 
+import os
 import secrets
 import shlex
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ def attached(argv: Sequence[str]) -> str:
     if any("\0" in word for word in argv):
         raise UsageError("an argument cannot have a NUL in it")
     watched, unwatched = _scripts()
-    return _LINE.format(watched=watched, argv=shlex.join(argv), unwatched=unwatched)
+    return _LINE.format(watched=watched, argv=_line_of(argv), unwatched=unwatched)
 
 
 def kept(argv: Sequence[str]) -> tuple[str, str]:
@@ -33,7 +34,23 @@ def kept(argv: Sequence[str]) -> tuple[str, str]:
     """
     noted = f"/tmp/tpuctl-ssh-{secrets.token_hex(8)}"  # noqa: S108 - nobody guesses it
     beside = attached(["sh", "-c", _script("keeper.sh"), "sh", noted])
-    return shlex.join(["sh", "-c", _NOTED, "sh", noted, *argv]), beside
+    return _line_of(["sh", "-c", _NOTED, "sh", noted, *argv]), beside
+
+
+def _line_of(argv: Sequence[str]) -> str:
+    """The line that argv is to a shell, which any SSH server takes: it is UTF-8."""
+    return " ".join(map(_quoted, argv))
+
+
+def _quoted(word: str) -> str:
+    """A word; bytes of our own command line that are not UTF-8 are printed over there."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        body = word.rstrip("\n")  # command substitution drops the line ends
+        octal = "".join(f"\\0{byte:03o}" for byte in os.fsencode(body))
+        return f"\"$(printf %b '{octal}')\"" + shlex.quote(word.removeprefix(body))
+    return shlex.quote(word)
 
 
 @cache

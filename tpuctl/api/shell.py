@@ -14,6 +14,7 @@ from tpuctl.api.attachment import HEARTBEAT, HEARTBEAT_S, attached, kept
 from tpuctl.errors import TransientError
 from tpuctl.models.operation import Completed
 
+LOGIN_SHELL = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -l')
 CHUNK_BYTES = 64 * 1024
 KEEPALIVE_S = 5
 KEEPALIVE_COUNT = 4
@@ -122,9 +123,9 @@ class Shell:
         terminal: Terminal | None = None,
         argv: Sequence[str] = (),
     ) -> int:
-        """A login shell, or argv, joined to our streams; its exit status. Argv ends when we do."""
+        """A login shell, or argv, joined to our streams; it ends when we do. Its exit status."""
         size = (terminal.columns, terminal.rows) if terminal else None
-        line, beside = kept(argv) if argv else (None, None)
+        line, beside = kept(argv or LOGIN_SHELL)
         async with lost_is_transient(self.worker_id), self._keeping(beside):
             process = await self.connection.create_process(
                 line,
@@ -137,11 +138,8 @@ class Shell:
             return await _carried(process, out, err, beside=feeding)
 
     @contextlib.asynccontextmanager
-    async def _keeping(self, line: str | None) -> AsyncIterator[None]:
+    async def _keeping(self, line: str) -> AsyncIterator[None]:
         """Let what watches over another command hear of us meanwhile."""
-        if line is None:
-            yield
-            return
         keeper = await self.connection.create_process(line, encoding=None)
         here = asyncio.create_task(_say_that_we_are_here(keeper))
         try:

@@ -1,5 +1,6 @@
 """The command tree, and the one place where errors become a line, a hint and an exit code."""
 
+import errno
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,10 +15,11 @@ from typer.exceptions import Abort, Exit, TyperException
 from tpuctl import __version__
 from tpuctl.cli.options import shared_options
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import DeadlineError, TpuctlError, UsageError
+from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
 
 INTERRUPTED = 130
 TERMINATED = 143
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 COMMANDS = {
     "node": ("node", "Create, use and delete nodes (TPU slices)."),
@@ -35,6 +37,12 @@ COMMANDS = {
     "quickstart": ("quickstart", "See the whole story happen on this machine."),
 }
 ALIASES = {"qr": "queued-resource"}
+NOT_HERE = {
+    "--command": "write it at the end: tpuctl node exec NAME -- COMMAND [ARG]...",
+    "--internal-ip": "write --dialer internal",
+    "--tunnel-through-iap": "write --dialer iap",
+}
+"""What gcloud's tpu-vm ssh and scp take, and how it is said to a command of `node`."""
 
 
 class Interrupted(Exception):
@@ -59,6 +67,10 @@ class LazyGroup(TyperGroup):
             raise UsageError(f"{error.object[:100]!r} is not UTF-8") from error
         except BrokenPipeError:
             raise Exit(0) from None  # the reader of our output has seen enough, as `head` does
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise LocalIOError("cannot write: no space is left") from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Load the module behind the name; completion comes through here as well."""
@@ -141,4 +153,6 @@ def install_signals() -> None:
 def _usage(error: TyperException) -> UsageError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "tpuctl"
-    return UsageError(error.format_message().rstrip("."), hint=f"run: {command} --help")
+    option = getattr(error, "option_name", None) if command.startswith("tpuctl node ") else None
+    hint = NOT_HERE.get(option or "", f"run: {command} --help")
+    return UsageError(error.format_message().rstrip("."), hint=hint)

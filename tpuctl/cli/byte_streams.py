@@ -5,6 +5,8 @@ import io
 from collections.abc import Callable
 from typing import BinaryIO, TextIO, cast
 
+from tpuctl.errors import LocalIOError
+
 
 def bytes_to(stream: TextIO) -> Callable[[bytes], None]:
     """Bytes reach a file or a pipe unchanged; a stream of text gets them decoded."""
@@ -17,6 +19,25 @@ def bytes_to(stream: TextIO) -> Callable[[bytes], None]:
         else:
             buffer.write(data)
             buffer.flush()
+
+    return emit
+
+
+def printer(stream: TextIO) -> Callable[[bytes], None]:
+    """`bytes_to` for what workers print: that it cannot be written is no failure of theirs.
+
+    It raises LocalIOError; BrokenPipeError when the reader has seen enough.
+    """
+    write = bytes_to(stream)
+
+    def emit(data: bytes) -> None:
+        try:
+            write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise LocalIOError(f"cannot print what the workers say: {why}") from error
 
     return emit
 

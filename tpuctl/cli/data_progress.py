@@ -24,6 +24,11 @@ class Watch:
     done_objects: int = 0
     done_bytes: int = 0
 
+    @property
+    def is_whole(self) -> bool:
+        """All that there is to copy is there; of anything else no bar stays on the screen."""
+        return 0 < self.objects <= self.done_objects and self.total_bytes <= self.done_bytes
+
     def expect(self, objects: int, size_bytes: int) -> None:
         """So much more is to come."""
         self.objects += objects
@@ -118,7 +123,11 @@ def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
             rate, total = f"{sized(speed)}/s" if speed else "", watch.total_bytes or None
             progress.update(task, total=total, completed=watch.done_bytes, objects=done, rate=rate)
 
-        yield Watch(objects, total_bytes, show)
+        watch = Watch(objects, total_bytes, show)
+        try:
+            yield watch
+        finally:
+            progress.live.transient = not watch.is_whole
 
 
 @contextmanager

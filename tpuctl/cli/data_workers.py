@@ -201,7 +201,7 @@ def conclude(
     # Also when none is lost: a slice that is taken away with a warning ends its processes first.
     raise_preempted(runtime, reached)
     if len(done) == 1 and done[0].state == DeliveryState.LOST:
-        raise TransientError(done[0].error or "lost", hint=AGAIN)
+        raise TransientError(f"worker {done[0].worker_id}: {done[0].error}", hint=AGAIN)
     names = ", ".join(str(one.worker_id) for one in failed)
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=AGAIN)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol, TextIO
 
-from tpuctl.cli.byte_streams import bytes_to
+from tpuctl.cli.byte_streams import printer
 from tpuctl.errors import LocalIOError
 from tpuctl.models.worker_ranges import ranges
 
@@ -59,7 +59,7 @@ class Grouped(Kept):
         """Print what came, the text of the first worker first."""
         for stream, index in zip(self._streams, (0, 1), strict=True):
             texts = {number: bytes(both[index]) for number, both in self._found.items()}
-            write = bytes_to(stream)
+            write = printer(stream)
             for workers, text in grouped(texts):
                 write(f"--- {workers} ---\n".encode() + text + _line_end(text))
 
@@ -75,10 +75,10 @@ class Labelled:
     def writers(self, worker_id: int) -> tuple[Write, Write]:
         """Straight to our own streams."""
         if not self._is_labelled:
-            out, err = map(bytes_to, self._streams)
+            out, err = map(printer, self._streams)
             return out, err
         label = f"[{worker_id}] ".encode()
-        lines = Line(label, bytes_to(self._streams[0])), Line(label, bytes_to(self._streams[1]))
+        lines = Line(label, printer(self._streams[0])), Line(label, printer(self._streams[1]))
         self._open[worker_id] = lines
         return lines[0].write, lines[1].write
 

@@ -35,19 +35,25 @@ def conclude(runtime: Runtime, name: str, done: Sequence[Completed]) -> None:
     for each in failed:
         if each.refusal:
             raise each.refusal
-    again = f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
-    raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed", hint=again)
+    count = f"{len(failed)} of {len(done)}"
+    raise PartialFailureError(f"{count} workers failed", hint=_next_step(name, done))
 
 
 def why(done: Completed) -> str:
     """How it ended on one worker, in a few words."""
     if done.lost:
-        reason = done.lost.removeprefix(f"worker {done.worker_id}").lstrip(": ")
+        reason = done.lost_because
         return reason if done.refusal or done.exit_status == TIMED_OUT else f"lost: {reason}"
     number = done.exit_status - _SIGNALLED
     if number in set(signal.Signals):
         return f"killed by signal {number}"
     return f"exit {done.exit_status}" if done.exit_status else "ok"
+
+
+def _next_step(name: str, done: Sequence[Completed]) -> str | None:
+    if not all(each.exit_status for each in done):
+        return f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
+    return f"run: tpuctl node workers {name} --check" if any(each.lost for each in done) else None
 
 
 def _exit_as(runtime: Runtime, done: Completed) -> None:

@@ -137,7 +137,7 @@ def logs(
 
     runtime = ctx.ensure_object(Runtime)
     wanted = Wanted(
-        frozenset(worker_ids(worker)) if worker else None,
+        frozenset(worker_ids(worker)) if worker is not None else None,
         frozenset({attempt}) if attempt else None,
     )
     outside = runtime.outside

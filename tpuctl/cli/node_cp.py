@@ -1,9 +1,9 @@
 """`tpuctl node cp`: files and directories to and from workers."""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.models.worker_ranges import ranges
 from tpuctl.operations.places import Copy, copy_of
 from tpuctl.operations.stage.endpoints import ALL, OnWorkers
 
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
     from tpuctl.operations import copying
     from tpuctl.operations.stage.workers import Reach
 
-RESULTS = {
+COLUMNS: dict[str, Any] = {
     "worker": lambda one: one.worker_id,
     "state": lambda one: one.state,
     "files_copied": lambda one: one.files,
     "bytes_copied": lambda one: one.size_bytes,
     "files_failed": lambda one: len(one.failures),
-    "error": lambda one: one.error,
 }
+DOCUMENT = {**COLUMNS, "error": lambda one: one.error}
+"""Beside a table the warnings say why."""
 AGAIN = "run the same command again; or look: tpuctl node list"
+PUT_RIGHT = "put right what is said here, then run the same command again"
 NAMED_AT_MOST = 10
 _REFUSED = LocalIOError, "see that there is room and permission, then run it again"
 _KINDS: dict[int, tuple[type[TpuctlError], str]] = {
@@ -72,7 +75,8 @@ def copy(
     asked = copy_of(paths)
     target = copying.target_of(asked)
     entries = copying.listed(asked.sources, recursive=recursive) if asked.is_upload else []
-    place = OnWorkers(asked.node, worker or (ALL if asked.is_upload else "0"), asked.target)
+    default = ALL if asked.is_upload else "0"
+    place = OnWorkers(asked.node, default if worker is None else worker, asked.target)
     reached = reach(runtime, place)
     runtime.goes_on.append("what was copied stays; no file is there in part")
     with finding_out(runtime) as watch:
@@ -101,39 +105,52 @@ def _targets(
 
 def _conclude(runtime: Runtime, reached: "Reach", done: Sequence["copying.Outcome"]) -> None:
     """Tell what became of it; raises what `node exec` raises."""
-    runtime.output.items(done, RESULTS, title=f"workers of {reached.node.name}")
+    columns = DOCUMENT if runtime.output.is_document else COLUMNS
+    runtime.output.items(done, columns, title=f"workers of {reached.node.name}")
     failed = [one for one in done if one.error]
     if not failed:
         return
-    for one in failed:
-        _warn(runtime, one)
+    if len(done) > 1 or done[0].files or len(done[0].failures) > 1:
+        _warn(runtime, failed)
     from tpuctl.cli.data_workers import raise_preempted
 
     raise_preempted(runtime, reached)
     if len(done) == 1:
         raise _failure(done[0])
     names = ", ".join(str(one.worker_id) for one in failed)
-    raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=AGAIN)
+    hint = PUT_RIGHT if all(one.failures for one in failed) else AGAIN
+    raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=hint)
 
 
-def _warn(runtime: Runtime, outcome: "copying.Outcome") -> None:
+def _warn(runtime: Runtime, failed: Sequence["copying.Outcome"]) -> None:
+    """Every cause once, with the workers that it is the cause on."""
+    workers: dict[str, list[int]] = {}
+    for outcome in failed:
+        for text in _causes(outcome):
+            workers.setdefault(text, []).append(outcome.worker_id)
+    for text, numbers in workers.items():
+        who = "worker" if len(numbers) == 1 else "workers"
+        runtime.output.warn(f"{who} {ranges(numbers)}: {text}")
+
+
+def _causes(outcome: "copying.Outcome") -> Iterator[str]:
     if not outcome.failures:
-        runtime.output.warn(f"worker {outcome.worker_id}: {outcome.error}")
+        yield str(outcome.error)
     for one in outcome.failures[:NAMED_AT_MOST]:
-        name = printable(one.path)
-        runtime.output.warn(f"worker {outcome.worker_id}: {name}: not copied: {one.why}")
+        yield f"{printable(one.path)}: not copied: {one.why}"
     more = len(outcome.failures) - NAMED_AT_MOST
     if more > 0:
-        runtime.output.warn(f"worker {outcome.worker_id}: and {more} more were not copied")
+        yield f"and {more} more were not copied"
 
 
 def _failure(outcome: "copying.Outcome") -> TpuctlError:
     """The error of the only worker."""
     text = f"worker {outcome.worker_id}: {outcome.error}"
     if not outcome.failures:
-        return TransientError(outcome.error or text, hint=AGAIN)
+        return TransientError(text, hint=AGAIN)
     if outcome.files:
         count = len(outcome.failures)
-        return PartialFailureError(f"{count} of {count + outcome.files} files failed", hint=AGAIN)
+        text = f"{count} of {count + outcome.files} files failed"
+        return PartialFailureError(text, hint=PUT_RIGHT)
     kind, hint = _KINDS.get(outcome.failures[0].number, _REFUSED)
     return kind(text, hint=hint)

@@ -88,7 +88,7 @@ def _require_one(given: list[bool], names: str) -> None:
 
 def _chosen(runtime: Runtime, node: Node, worker: str | None, *, only_failed: bool) -> list[Worker]:
     if not only_failed:
-        return fanout.chosen(node, worker or "all")
+        return fanout.chosen(node, "all" if worker is None else worker)
     failed = last_exec.failed(runtime.home, runtime.context.name, node)
     return [one for one in node.workers if one.worker_id in failed]
 

@@ -63,7 +63,7 @@ def _tell(runtime: Runtime, seen: "Sighting") -> None:
     for line in lines:
         runtime.err.write(printable(f"worker {seen.worker_id}: {line}") + "\n")
     if seen.error:
-        runtime.output.warn(seen.error)  # which names the worker
+        runtime.output.warn(f"worker {seen.worker_id}: {seen.error}")
     runtime.err.flush()
 
 
@@ -90,13 +90,14 @@ def _conclude(
     failed = [one for one in done if one.error]
     if not failed:
         return
-    told = {one.error for one in seen}
+    told = {one.worker_id for one in seen if one.error}
     for one in failed:
-        if one.error not in told:
+        if one.worker_id not in told:
             runtime.output.warn(f"worker {one.worker_id}: {one.error}")
     names = ", ".join(str(one.worker_id) for one in failed)
     if len(done) == 1 and done[0].state == "LOST":
-        raise TransientError(done[0].error or "lost", hint=AGAIN.format(name))
+        text = f"worker {done[0].worker_id}: {done[0].error}"
+        raise TransientError(text, hint=AGAIN.format(name))
     raise PartialFailureError(
         f"{len(failed)} of {len(done)} workers failed: {names}", hint=AGAIN.format(name)
     )

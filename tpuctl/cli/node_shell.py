@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.api import os_login
-from tpuctl.cli.byte_streams import bytes_to
+from tpuctl.cli.byte_streams import printer
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import UsageError
 from tpuctl.models.node import Node, Worker
@@ -21,6 +21,8 @@ DialerOption = Annotated[
     ),
 ]
 
+SHELL_LINE = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -c "$1"', "sh")
+
 
 def ssh(
     ctx: typer.Context,
@@ -29,14 +31,28 @@ def ssh(
     worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
     dialer: DialerOption = None,
 ) -> None:
-    """Log in to a worker of a node, or run a command there with your terminal and your input."""
+    """Log in to a worker of a node, or run a command there with your terminal and your input.
+
+    As ssh has it, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
+    """
+    _require_no_option(name, argv or [])
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
     node = reachable(runtime, name)
     chosen = fanout.chosen(node, worker)
     if len(chosen) != 1:
         raise UsageError("ssh goes to one worker", hint=f"run: tpuctl node exec {name} -- COMMAND")
-    raise typer.Exit(asyncio.run(_login(runtime, node, chosen[0], argv or [])))
+    raise typer.Exit(asyncio.run(_login(runtime, node, chosen[0], _line(argv or []))))
+
+
+def _require_no_option(name: str, argv: list[str]) -> None:
+    if argv and argv[0].startswith("-"):
+        text = f"{argv[0]!r} is no command, and options of ssh are not taken"
+        raise UsageError(text, hint=f"for ports run: tpuctl node forward {name} [LOCAL:]REMOTE")
+
+
+def _line(argv: list[str]) -> list[str]:
+    return [*SHELL_LINE, *argv] if len(argv) == 1 else argv
 
 
 def reachable(runtime: Runtime, name: str) -> Node:
@@ -54,7 +70,7 @@ async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) 
     from tpuctl.api.doors import Doors
     from tpuctl.cli import terminal
 
-    out, err = bytes_to(runtime.out), bytes_to(runtime.err)
+    out, err = printer(runtime.out), printer(runtime.err)
     async with (
         Doors(runtime.tpu, node, runtime.access) as doors,
         await doors.open(worker) as shell,

@@ -55,7 +55,7 @@ def workers(
 def _silent(name: str, seen: "list[Seen]", silent: "list[Seen]") -> Exception:
     hint = f"run: tpuctl node describe {name}"
     if len(seen) == 1:
-        return TransientError(silent[0].ssh or "", hint=hint)
+        return TransientError(f"worker 0: {silent[0].ssh}", hint=hint)
     names = ", ".join(str(one.worker.worker_id) for one in silent)
     return PartialFailureError(
         f"{len(silent)} of {len(seen)} workers do not answer: {names}", hint=hint

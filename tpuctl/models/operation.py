@@ -37,3 +37,13 @@ class Completed:
     """Why it is not known how the command ended, when it is not."""
     refusal: RefusedError | None = None
     """Why nothing was run there: the worker is not who it should be."""
+
+    @property
+    def lost_because(self) -> str:
+        """`lost` where the worker is named already; empty when it is not lost."""
+        return unnamed(self.worker_id, self.lost or "")
+
+
+def unnamed(worker_id: int, message: str) -> str:
+    """A message about a worker, for where the worker is named already."""
+    return message.removeprefix(f"worker {worker_id}").lstrip(": ")

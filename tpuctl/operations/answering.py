@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpuctl.api.keys import Access
 from tpuctl.errors import RefusedError, TpuctlError, TransientError
 from tpuctl.models.node import Node, Symptom, Worker
+from tpuctl.models.operation import unnamed
 from tpuctl.operations.fanout import AT_ONCE
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ async def _answers(
             async with gate, await doors.open(worker) as shell:
                 done = await shell.run(["true"], timeout_s=ANSWER_S)
         except (TransientError, RefusedError) as error:
-            return str(error)
+            return unnamed(worker.worker_id, str(error))
         return YES if done.exit_status == 0 else f"exit status {done.exit_status} of true"
 
     async with Doors(api, node, access) as doors:

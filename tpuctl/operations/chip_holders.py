@@ -109,11 +109,11 @@ def _asked(reach: Reach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, An
         lines = Lines(heard.append)
         one = [*argv, json.dumps(orders.get(shell.worker_id, {}))]
         status = await shell.execute(one, out=lines.out, err=lines.err)
-        failed = {"error": f"worker {shell.worker_id}: exit status {status}: {lines.complaint}"}
+        failed = {"error": f"exit status {status}: {lines.complaint}"}
         answers[shell.worker_id] = heard[-1] if heard and status == 0 else failed
         return Completed(shell.worker_id, status)
 
-    lost = {one.worker_id: {"error": one.lost} for one in on_each(reach, work) if one.lost}
+    lost = {one.worker_id: {"error": one.lost_because} for one in on_each(reach, work) if one.lost}
     return {
         worker.worker_id: lost.get(worker.worker_id) or answers[worker.worker_id]
         for worker in reach.workers

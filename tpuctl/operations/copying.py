@@ -282,8 +282,8 @@ async def _stream(
 def _collected(reach: Reach, done: Sequence[Completed], found: dict[int, Outcome]) -> list[Outcome]:
     for each in done:
         if each.lost:
-            lost = Outcome(each.worker_id, state=CopyState.LOST, error=each.lost)
-            found[each.worker_id] = lost
+            lost, why = CopyState.LOST, each.lost_because
+            found[each.worker_id] = Outcome(each.worker_id, state=lost, error=why)
     return [found[worker.worker_id] for worker in reach.workers]
 
 

@@ -18,7 +18,7 @@ class HostsFile:
         self._write()
 
     def add(self, names: Mapping[str, str]) -> None:
-        """Address by host name; raises OSError."""
+        """Address by host name, the canonical one of an address first; raises OSError."""
         self.addresses.update(names)
         self._write()
 
@@ -29,8 +29,11 @@ class HostsFile:
         self._write()
 
     def _write(self) -> None:
+        found: dict[str, list[str]] = {}
+        for name, address in self.addresses.items():
+            found.setdefault(address, []).append(name)
         rows = [("127.0.0.1", "localhost"), METADATA]
-        rows += [(address, name) for name, address in self.addresses.items()]
+        rows += [(address, " ".join(names)) for address, names in found.items()]
         content = "".join(f"{address}\t{names}\n" for address, names in rows).encode()
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:

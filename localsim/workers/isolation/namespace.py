@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,13 +49,16 @@ class NamespaceIsolation:
         self._launcher: asyncio.subprocess.Process
 
     @classmethod
-    async def open(cls, state_dir: Path) -> Self:
-        """A VPC without workers; raises OSError with the kernel's reason where it allows none."""
+    async def open(cls, state_dir: Path, *, proxy: str | None = None) -> Self:
+        """A VPC without workers; raises OSError with the kernel's reason where it allows none.
+
+        What installs packages on workers goes through the HTTP `proxy`.
+        """
         isolation = cls(state_dir)
         await launchers.end_left_over(state_dir)
         isolation._launcher, isolation._channel = await vpc.start(sys.executable, isolation._news)
         launchers.record(state_dir, isolation._launcher.pid)
-        preparing = asyncio.to_thread(root_plan.prepare, isolation._shared, FILES)
+        preparing = asyncio.to_thread(root_plan.prepare, isolation._shared, FILES, proxy=proxy)
         isolation._prepared = asyncio.ensure_future(preparing)
         try:
             await isolation._channel.ask("address", address=vpc.API_ADDRESS)
@@ -82,8 +85,8 @@ class NamespaceIsolation:
     async def boot(self, disk: SliceDisk, spec: SliceSpec) -> tuple["NamespaceHost", ...]:
         """One host per worker of the slice; raises OSError."""
         await asyncio.shield(self._prepared)
-        names = [disk.hostname(index) for index in range(len(spec.addresses))]
-        self._hosts_file.add(dict(zip(names, spec.addresses, strict=True)))
+        names = dict(_names(disk, spec))
+        self._hosts_file.add(names)
         booting = [self._boot(disk, spec, index) for index in range(len(spec.addresses))]
         found = await asyncio.gather(*booting, return_exceptions=True)
         hosts = tuple(each for each in found if isinstance(each, NamespaceHost))
@@ -200,6 +203,14 @@ class NamespaceIsolation:
         for way in (way for host in hosts for way in host.place.routes):
             with contextlib.suppress(OSError):
                 await self._channel.ask("unroute", **way)
+
+
+def _names(disk: SliceDisk, spec: SliceSpec) -> Iterator[tuple[str, str]]:
+    """Host name, address; the whole name first, which makes it the canonical one."""
+    for index, address in enumerate(spec.addresses):
+        hostname = disk.hostname(index)
+        yield spec.full_name(hostname), address
+        yield hostname, address
 
 
 async def _watch(disk: WorkerDisk, host: NamespaceHost) -> None:

@@ -45,7 +45,7 @@ def start(
     behind, gate = os.pipe()
     try:
         pid = _spawn(command, environment, behind)
-    except OSError:
+    except BaseException:
         os.close(gate)
         raise
     finally:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,3 +94,15 @@ def test_where_sudo_asks_for_a_password_we_stay_who_we_are(place, monkeypatch):
 def test_a_process_that_only_has_the_number_is_left_alone():
     began = holders.started(os.getpid())
     assert holders.free([[os.getpid(), began - 1]], 0.0)["ended"] == []
+
+
+def test_what_an_ended_process_held_is_waited_for(place, monkeypatch):
+    path = place / "libtpu_lockfile"
+    path.touch()
+    answers = iter([True, True, False])
+    monkeypatch.setattr(holders, "POLL_S", 0.001)
+    monkeypatch.setattr(holders, "is_locked", lambda each: each == str(path) and next(answers))
+    with subprocess.Popen(["sleep", "600"]) as process:
+        found = holders.free([[process.pid, holders.started(process.pid)]], 10.0)
+    assert found["ended"] == [process.pid]
+    assert (found["unseen"], found["removed"]) == ([], [str(path)])

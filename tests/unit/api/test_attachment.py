@@ -12,6 +12,7 @@ from tpuctl.api.attachment import HEARTBEAT, attached
 from tpuctl.errors import UsageError
 
 ODD = ["", "a b", "'\"\\", "line\nline", "$(false)`false`$HOME*", "-n", "é\x01\x7f"]
+ODD += [os.fsdecode(data) for data in (b"\xff", b"%d\\n\xff'$x\n\n", bytes(range(1, 256)))]
 
 
 @pytest.fixture(params=["bash", "sh", "sh without bash"])
@@ -55,7 +56,8 @@ def end_of(process):
 
 def test_argv_arrives_as_it_is(shell):
     out, err, status = end_of(shell("/usr/bin/printf", "%s\\0", *ODD))
-    assert (out, err, status) == ("".join(f"{word}\0" for word in ODD).encode(), b"", 0)
+    expected = b"".join(os.fsencode(word) + b"\0" for word in ODD)
+    assert (out, err, status) == (expected, b"", 0)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def send(reach: Reach, files: Sequence[Outgoing], root: str, meter: Meter) -> li
     for each in on_each(reach, work):
         if each.lost:
             found[each.worker_id] = Delivery(
-                each.worker_id, state=DeliveryState.LOST, error=each.lost
+                each.worker_id, state=DeliveryState.LOST, error=each.lost_because
             )
     return [found[worker.worker_id] for worker in reach.workers]
 

@@ -79,8 +79,8 @@ def fetch(
 
     for each in on_each(reach, work):
         if each.lost:
-            lost = DeliveryState.LOST
-            found[each.worker_id] = Delivery(each.worker_id, state=lost, error=each.lost)
+            lost, why = DeliveryState.LOST, each.lost_because
+            found[each.worker_id] = Delivery(each.worker_id, state=lost, error=why)
     return [found[worker.worker_id] for worker in reach.workers]
 
 

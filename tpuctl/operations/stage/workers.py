@@ -108,7 +108,7 @@ def deliver(reach: Reach, orders: Callable[[Worker], bytes], meter: Meter) -> li
     for each in done:
         if each.lost:
             found[each.worker_id] = Delivery(
-                each.worker_id, state=DeliveryState.LOST, error=each.lost
+                each.worker_id, state=DeliveryState.LOST, error=each.lost_because
             )
     return [found[worker.worker_id] for worker in reach.workers]
 

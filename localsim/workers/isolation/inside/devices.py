@@ -4,6 +4,7 @@ import os
 
 from localsim.workers.isolation.inside import kernel, mounts, tree
 
+QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _NODES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {
     "ptmx": "pts/ptmx",
@@ -22,14 +23,14 @@ _GUARDED = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc
 def make_dev(host: str, chips: list[str], shm_bytes: int) -> None:
     """Mount /dev; `host` is where the machine's own root is. Raises OSError.
 
-    A chip's device file is the null device by another name: it opens, and whoever lists open files
-    sees the chip.
+    A chip's device file is the machine's /dev/full by another name: it opens, hardly anything else
+    has it open, and whoever lists open files sees the chip.
     """
     mounts.memory("/dev", _DEV_BYTES, 0o755)
     for name in _NODES:
         _node(f"{host}/dev/{name}", f"/dev/{name}")
     for path in chips:
-        _node(f"{host}/dev/null", path)
+        _node(f"{host}/dev/full", path)
     for name, target in _LINKS.items():
         os.symlink(target, f"/dev/{name}")
     tree.directory("/dev/pts")
@@ -41,7 +42,7 @@ def make_dev(host: str, chips: list[str], shm_bytes: int) -> None:
 def make_proc(*, guarded: bool) -> None:
     """Mount /proc of this PID namespace; raises OSError where the kernel refuses that."""
     tree.directory("/proc")
-    kernel.mount("proc", "/proc", "proc", _QUIET)
+    kernel.mount("proc", "/proc", "proc", QUIET)
     if guarded:
         for path in filter(os.path.exists, _GUARDED):
             mounts.bind_read_only(path, path)
@@ -52,7 +53,7 @@ def make_sys(host: str, pci: str) -> list[str]:
     notes = []
     tree.directory("/sys")
     try:
-        kernel.mount("sysfs", "/sys", "sysfs", _QUIET | kernel.MS_RDONLY)
+        kernel.mount("sysfs", "/sys", "sysfs", QUIET | kernel.MS_RDONLY)
     except OSError as error:
         kernel.mount(f"{host}/sys", "/sys", flags=kernel.MS_BIND | kernel.MS_REC)
         notes.append(f"/sys is the machine's own ({error.strerror})")
@@ -61,9 +62,6 @@ def make_sys(host: str, pci: str) -> list[str]:
         tree.directory(_PCI)
     mounts.bind_read_only(pci, _PCI)
     return notes
-
-
-_QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 
 def _node(source: str, path: str) -> None:

@@ -41,7 +41,7 @@ def main(control: socket.socket, released: int, worker: dict[str, Any]) -> NoRet
         try:
             notes = _set_up(worker)
         except OSError as error:
-            messages.send(control, {"failed": str(error)})
+            messages.send(control, {"failed": error.strerror or str(error)})
         else:
             machine = _Machine(control)
             messages.send(control, {"ready": True, "notes": notes})
@@ -129,6 +129,8 @@ class _Machine:
             )
         except OSError as error:
             reply["error"] = [error.errno or 0, str(error.strerror or error)]
+        except RecursionError:
+            reply["error"] = [errno.ELOOP, "programs nested directories too deep to follow"]
         messages.send(self._control, reply, *found)
         for descriptor in [*found, *descriptors]:
             os.close(descriptor)
@@ -255,7 +257,10 @@ def _become(command: dict[str, Any], streams: list[int], *, frozen: bool) -> NoR
         if command["terminal"]:
             # The first terminal that a session's leader opens becomes the session's own.
             os.close(os.open(command["terminal"], os.O_RDWR))
-        os.chdir(command["directory"])
+        try:
+            os.chdir(command["directory"])
+        except FileNotFoundError:  # a full disk had no room for it, or it was removed
+            os.chdir("/")
         if frozen:
             os.kill(os.getpid(), signal.SIGSTOP)
         os.execvpe(command["argv"][0], command["argv"], command["environment"])

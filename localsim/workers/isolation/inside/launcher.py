@@ -12,7 +12,7 @@ import signal
 import socket
 from typing import Any
 
-from localsim.workers.isolation.inside import init, kernel, messages
+from localsim.workers.isolation.inside import devices, init, kernel, messages
 from localsim.workers.isolation.inside.netlink import Netlink
 
 BACKLOG = 128
@@ -37,7 +37,7 @@ def main(descriptor: int, parent: int) -> None:
         _leave_home()
         child = os.fork()
     except OSError as error:
-        messages.send(control, {"failed": str(error)})
+        messages.send(control, {"failed": error.strerror or str(error)})
         return
     if child:
         control.close()
@@ -45,9 +45,11 @@ def main(descriptor: int, parent: int) -> None:
         return
     kernel.die_with_parent()
     try:
+        # As each worker will: a container that masks parts of /proc is found out here already.
+        kernel.mount("proc", "/proc", "proc", devices.QUIET)
         vpc = _Vpc(control)
     except OSError as error:
-        messages.send(control, {"failed": str(error)})
+        messages.send(control, {"failed": error.strerror or str(error)})
         return
     messages.send(control, {"ready": True})
     with contextlib.suppress(ConnectionError):  # the simulator was killed
@@ -145,22 +147,19 @@ class _Vpc:
         """Start a worker; the socket is the way to its first process, which says when it is up."""
         ours, theirs = socket.socketpair()
         released, release = os.pipe()
-        child = kernel.clone(_WORKER)
-        if child == 0:
-            os.close(release)
-            init.main(theirs, released, worker)
         try:
-            cable = f"v{child}"
-            self._links.add_veth(cable, bridge=worker["bridge"], peer="eth0", pid=child)
+            child = kernel.clone(_WORKER)
+            if child == 0:
+                os.close(release)
+                init.main(theirs, released, worker)
+            self._plug_in(child, worker["bridge"])
         except BaseException:
-            os.kill(child, signal.SIGKILL)
             ours.close()
             raise
         finally:
             theirs.close()
             os.close(released)
             os.close(release)  # its other end breaks: go on
-        self._workers[child] = cable
         reply["worker"] = child
         return ours
 
@@ -168,6 +167,16 @@ class _Vpc:
         """End a worker, and all that runs on it with it; its end is told when it is over."""
         if worker in self._workers:
             os.kill(worker, signal.SIGKILL)
+
+    def _plug_in(self, worker: int, bridge: str) -> None:
+        """Give a new worker its cable; raises OSError, and ends it then."""
+        cable = f"v{worker}"
+        try:
+            self._links.add_veth(cable, bridge=bridge, peer="eth0", pid=worker)
+        except BaseException:
+            os.kill(worker, signal.SIGKILL)
+            raise
+        self._workers[worker] = cable
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -7,6 +7,7 @@ from localsim.workers.isolation.inside import tree
 
 _PASSWD = "/etc/passwd"
 _PUNCTUATION = {ord(character): None for character in "-._"}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _BASHRC = "PS1='$LOGNAME@\\h:\\w\\$ '\n"
 
 
@@ -14,15 +15,24 @@ def add(name: str) -> None:
     """Give a user a row and a home directory at the first login; raises OSError.
 
     The row comes after root's, so that `whoami` says root, which is what file modes and sudo tell
-    programs as well; `~name` is the user's home, and LOGNAME and HOME say the user.
+    programs as well; `~name` is the user's home, and LOGNAME and HOME say the user. What a full
+    disk does not take is left for a later login: one can always log in and clean up.
     """
     if not name.translate(_PUNCTUATION).isalnum():
         raise OSError(errno.EINVAL, f"no user can have the name {name!r}")
-    home = f"/home/{name}"
-    if not os.path.isdir(home):
+    try:
+        _add(name, f"/home/{name}")
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+
+
+def _add(name: str, home: str) -> None:
+    is_known = _is_known(name)
+    if not is_known or not os.path.isdir(home):
         tree.directory(home)
         tree.write(f"{home}/.bashrc", _BASHRC)
-    if _is_known(name):
+    if is_known:
         return
     descriptor = os.open(_PASSWD, os.O_WRONLY | os.O_APPEND)
     try:

@@ -1,6 +1,9 @@
 """Which way of keeping workers apart is chosen, and what is said when it is not the best."""
 
 import asyncio
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from localsim.workers.isolation.namespace import NamespaceIsolation
 def refusing(monkeypatch, tmp_path) -> Path:
     """The settings of a kernel that allows no namespaces."""
 
-    async def refuse(_state_dir: Path) -> None:
+    async def refuse(_state_dir: Path, **_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(NamespaceIsolation, "open", refuse)
@@ -68,3 +71,21 @@ def test_namespaces_that_are_asked_for_and_refused_are_an_error(refusing: Path, 
     with pytest.raises(RefusedToServe, match="--isolation namespace: the kernel") as refused:
         choose("namespace", tmp_path)
     assert refused.value.exit_code == 60
+
+
+MASKED = """
+import asyncio, pathlib, sys
+from localsim.server import hosts
+print(asyncio.run(hosts.choose(None, pathlib.Path(sys.argv[1]))).reason)
+"""
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_container_that_masks_parts_of_proc_is_one_that_refuses(tmp_path):
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare to make such a container with")
+    lines = 'mount --bind /dev/null /proc/version && exec "$@"'
+    argv = ["unshare", "-Urm", "sh", "-c", lines, "sh", sys.executable, "-c", MASKED, str(tmp_path)]
+    reason = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert "Operation not permitted" in reason
+    assert "systempaths=unconfined" in reason

@@ -175,6 +175,13 @@ def test_packages_are_read_only_where_they_are_no_part_of_the_interpreter(machin
         assert (code, "Read-only" in text) == (1, True)
 
 
+def test_a_home_that_was_removed_is_there_at_the_next_login(machine: Machine):
+    _, shown, known = machine.run(
+        "!user ada", "rm -r /home/ada", "!user ada", "ls -A /home/ada", "grep -c ^ada: /etc/passwd"
+    )
+    assert (shown, known) == (".bashrc\n", "1\n")
+
+
 def test_links_on_the_disk_lead_a_boot_nowhere_outside(machine: Machine):
     if not (packages := root_plan.packages()):
         pytest.skip("nothing is mounted below a directory of the disk here")
@@ -250,6 +257,15 @@ def test_users_are_root_with_a_home_of_their_own(machine: Machine):
     assert who == "root\n"
     assert home.split() == ["/home/ada", ".bashrc", "1"]
     assert sudo.split() == ["1", "0"]
+
+
+def test_a_user_whom_a_full_disk_did_not_take_is_added_at_a_later_login(machine: Machine):
+    login = "cd ~ada 2>/dev/null; pwd; cat .bashrc 2>/dev/null; grep -c ^ada: /etc/passwd || true"
+    full, empty = machine.run("!fill", "!user ada", login, "!free", "!user ada", login)
+    assert full.split()[-1] == "0"
+    assert empty.split()[0] == "/home/ada"
+    assert "PS1=" in empty
+    assert empty.split()[-1] == "1"
 
 
 def test_files_put_on_every_worker_are_below_opt_localsim(machine: Machine):

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,49 @@ def test_a_newer_disk_is_refused(tmp_path: Path):
 
 def test_no_slices_yet(tmp_path: Path):
     assert list(disks.directories(tmp_path / "none")) == []
+
+
+def nest(directory: Path, depth: int) -> None:
+    """Directories in each other, deeper than a path can tell."""
+    back = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(directory)
+        for _ in range(depth):
+            os.mkdir("d" * 20)
+            os.chdir("d" * 20)
+        Path("file").write_bytes(bytes(1 << 20))
+    finally:
+        os.fchdir(back)
+        os.close(back)
+
+
+def test_directories_too_deep_for_any_path_are_measured_and_removed(tmp_path: Path):
+    made = disks.create(tmp_path, NAME, PORTS)
+    worker = made.workers[1]
+    worker.upper.mkdir()
+    nest(worker.upper, 1500)
+    assert worker.used_bytes() >= 1 << 20
+    disks.remove(made.directory)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_programs_closed_to_themselves_is_removed(tmp_path: Path):
+    made = disks.create(tmp_path, NAME, PORTS)
+    closed = made.workers[0].home / "closed" / "more"
+    closed.mkdir(parents=True)
+    closed.parent.chmod(0)
+    disks.remove(made.directory)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_is_told_and_no_longer_loads(tmp_path: Path, monkeypatch):
+    made = disks.create(tmp_path, NAME, PORTS)
+    rm = tmp_path / "bin" / "rm"
+    rm.parent.mkdir()
+    rm.write_text("#!/bin/sh\necho rm: busy >&2\nexit 1\n")
+    rm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{rm.parent}:{os.environ['PATH']}")
+    with pytest.raises(disks.LeftOverError, match=r"\.gone cannot be removed: rm: busy$"):
+        disks.remove(made.directory)
+    (gone,) = tmp_path.glob("*.gone")
+    assert disks.load(gone) is None

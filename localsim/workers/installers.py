@@ -1,0 +1,86 @@
+"""The way out of the VPC, told to what installs packages: by its own files, not by variables.
+
+Programs look at HTTPS_PROXY as well, and JAX warns of it: an unchanged one must find none.
+"""
+
+import configparser
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_CURL = Path("usr/bin/curl")
+_CURL_WITH_PROXY = """\
+#!/bin/sh
+# curl's own file knows a proxy for all schemes alone, and what is near is asked by http.
+HTTPS_PROXY=${{HTTPS_PROXY-{proxy}}} exec /{curl} "$@"
+"""
+_ADDED = {
+    "apt/apt.conf.d/zz-localsim-proxy": (
+        'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "{proxy}";\n'
+    ),
+    "gitconfig": '[http]\n\tproxy = "{proxy}"\n',
+    "uv/uv.toml": 'https-proxy = "{proxy}"\n',
+    "wgetrc": "https_proxy = {proxy}\n",
+}
+"""File below /etc -> what is added to it: before what is there where that may end in a section."""
+
+
+def configure(top: Path, proxy: str) -> None:
+    """Write these files below a root, some of which are copies of this machine's; raises OSError.
+
+    They are for apt, curl, git, pip, uv from 0.9.16 on, and wget. `proxy` is an HTTP proxy's URL.
+    """
+    etc = top / "etc"
+    for name, text in _ADDED.items():
+        _write(top, etc / name, _with(etc / name, text.format(proxy=proxy)))
+    _write(top, etc / "pip.conf", _pip_conf(etc / "pip.conf", proxy))
+    for path in _sources(etc / "apt"):
+        # The proxy leads to port 443 alone.
+        _write(top, path, re.sub(r"\bhttp://", "https://", _read(path)))
+    if ("/" / _CURL).exists():
+        program = top / "usr" / "local" / "bin" / "curl"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(_CURL_WITH_PROXY.format(proxy=proxy, curl=_CURL))
+        program.chmod(0o755)
+
+
+def _with(path: Path, text: str) -> str:
+    found = _read(path)
+    is_toml = path.suffix == ".toml"  # what follows a table's head is the table's
+    return text + found if is_toml else f"{found.rstrip()}\n{text}".lstrip()
+
+
+def _pip_conf(path: Path, proxy: str) -> str:
+    parser = configparser.RawConfigParser()
+    with contextlib.suppress(configparser.Error):  # pip does not read it either
+        parser.read_string(_read(path))
+    if not parser.has_section("global"):
+        parser.add_section("global")
+    parser.set("global", "proxy", proxy)
+    written = io.StringIO()
+    parser.write(written)
+    return written.getvalue()
+
+
+def _sources(apt: Path) -> Iterator[Path]:
+    """Where packages of the distribution come from, in both of its formats."""
+    yield from (path for path in (apt / "sources.list",) if path.exists())
+    for pattern in ("*.list", "*.sources"):
+        yield from (apt / "sources.list.d").glob(pattern)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="surrogateescape")
+    except FileNotFoundError:
+        return ""
+
+
+def _write(top: Path, path: Path, text: str) -> None:
+    """Put a file in the place of a link, and nothing where a link leads out of our root."""
+    if path.parent.resolve().is_relative_to(top.resolve()):
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_text(text, errors="surrogateescape")

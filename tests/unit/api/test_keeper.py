@@ -1,0 +1,63 @@
+"""A command with its client's own input ends with its client, too; an SSH server leaves it alone."""
+
+import signal
+import subprocess
+
+import pytest
+
+from tpuctl.api.attachment import HEARTBEAT, kept
+
+
+@pytest.fixture
+def session():
+    """Starts a command, and what watches over it, as an SSH server does."""
+    started = []
+
+    def start(script):
+        for line in kept(["sh", "-c", script]):
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", line],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                bufsize=0,
+            )
+            started.append(process)
+        command, watching = started
+        watching.stdin.write(HEARTBEAT)
+        return command, watching
+
+    yield start
+    for process in started:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+
+def test_it_reads_what_its_client_gives(session):
+    command, _ = session("cat; exit 4")
+    out, _ = command.communicate(b"through a pipe")
+    assert (out, command.returncode) == (b"through a pipe", 4)
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("echo started; exec sleep 600", -signal.SIGHUP),
+        ("trap '' HUP; echo started; sleep 600; sleep 600", -signal.SIGKILL),
+    ],
+)
+def test_it_ends_when_its_client_is_gone(session, script, status):
+    command, watching = session(script)
+    assert command.stdout.readline() == b"started\n"
+    watching.stdin.close()
+    assert command.wait() == status
+
+
+def test_what_it_left_behind_stays(session):
+    command, watching = session("sleep 600 </dev/null >/dev/null 2>&1 & echo $!")
+    left = int(command.stdout.readline())
+    assert command.wait() == 0
+    watching.stdin.close()
+    watching.wait()
+    subprocess.run(["kill", "-9", str(left)], check=True)  # which would fail
