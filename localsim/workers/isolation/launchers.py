@@ -11,19 +11,25 @@ from pathlib import Path
 
 from localsim.workers import processes
 
-_NAME = "vpc.launcher"
+_LAUNCHER, _FIRST = "vpc.launcher", "vpc.first"
+"""Files in the state directory: the launcher's process, and the first one inside the VPC, which is
+there until the last program in the VPC has gone."""
 _POLL_S = 0.01
 END_S = 10.0
 
 
 def record(state_dir: Path, pid: int) -> None:
-    """Remember a launcher by its process and start time; raises OSError."""
-    (state_dir / _NAME).write_text(f"{pid} {processes.started(pid)}\n", "ascii")
+    """Remember a launcher and its child by process and start time; raises OSError."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")  # not every kernel has it
+    first = children.read_text("ascii").split() if children.is_file() else []
+    for name, process in zip((_LAUNCHER, _FIRST), (pid, *map(int, first)), strict=False):
+        (state_dir / name).write_text(f"{process} {processes.started(process)}\n", "ascii")
 
 
 def forget(state_dir: Path) -> None:
-    """It has ended."""
-    (state_dir / _NAME).unlink(missing_ok=True)
+    """They have ended."""
+    for name in (_LAUNCHER, _FIRST):
+        (state_dir / name).unlink(missing_ok=True)
 
 
 async def end_left_over(state_dir: Path) -> None:
@@ -31,16 +37,19 @@ async def end_left_over(state_dir: Path) -> None:
 
     Raises processes.UnkillableError.
     """
-    try:
-        pid, started = (state_dir / _NAME).read_text("ascii").split()
-    except (FileNotFoundError, ValueError):  # ValueError: the simulator ended while it wrote it
-        return
+    for name in (_LAUNCHER, _FIRST):
+        with suppress(FileNotFoundError, ValueError):  # the simulator ended while it wrote it
+            pid, started = (state_dir / name).read_text("ascii").split()
+            await _end(int(pid), started)
+    forget(state_dir)
+
+
+async def _end(pid: int, started: str) -> None:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + END_S
-    while processes.started(int(pid)) == started:
+    while processes.started(pid) == started:
         if loop.time() > deadline_s:
             raise processes.UnkillableError(f"still running: {pid}")
         with suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(_POLL_S)
-    forget(state_dir)

@@ -18,6 +18,17 @@ def test_one_that_still_runs_is_ended_and_forgotten(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_so_is_its_child_which_ends_last(tmp_path):
+    argv = ["/bin/sh", "-c", "sleep 600 & echo $!; wait"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as left:
+        child = int(left.stdout.readline())
+        launchers.record(tmp_path, left.pid)
+        asyncio.run(launchers.end_left_over(tmp_path))
+        assert left.wait() == -9
+    assert processes.started(child) is None
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_process_of_the_same_number_is_left_alone(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         (tmp_path / "vpc.launcher").write_text(f"{other.pid} 1\n")
