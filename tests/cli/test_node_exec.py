@@ -3,6 +3,9 @@
 import errno
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -58,9 +61,36 @@ def test_a_table_says_who_failed_and_how(four):
     ]
 
 
-def test_where_all_failed_there_is_nobody_to_leave_out(four):
-    result = four(*sh("exit 3"))
-    assert (result.code, result.err.splitlines()[-1]) == (70, "error: 4 of 4 workers failed")
+@pytest.mark.parametrize(
+    ("script", "last"),
+    [
+        ("exit 3", "error: 4 of 4 workers failed"),
+        ("kill $$", "hint: as before a preemption; look: tpuctl node describe n1"),
+    ],
+)
+def test_where_all_failed_there_is_nobody_to_leave_out(four, script, last):
+    result = four(*sh(script))
+    assert (result.code, result.err.splitlines()[-1]) == (70, last)
+
+
+@pytest.mark.parametrize("workers", ["all", "2"])
+def test_a_slice_that_is_taken_away_meanwhile_is_told_as_that(four, workers):
+    assert four("node", "create", "n3", "-t", "v5litepod-16", "--spot").code == 0
+    argv = [sys.executable, "-P", "-m", "tpuctl", "node", "exec", "n3", "--worker", workers, "--"]
+    environ = {**os.environ, "TPUCTL_HOME": str(four.home)}
+    with subprocess.Popen(
+        [*argv, "sh", "-c", "echo here; exec sleep 600"],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        for _ in range(4 if workers == "all" else 1):
+            assert "here" in process.stdout.readline()
+        assert four("local", "preempt", "n3", "--no-notice").code == 0
+        assert process.wait() == 31
+        assert "error: node 'n3' is PREEMPTED, not READY" in process.stderr.read()
+    assert four("node", "delete", "n3", "--yes").code == 0
 
 
 def test_json_keeps_the_streams_apart(four):

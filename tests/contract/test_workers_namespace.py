@@ -158,6 +158,7 @@ umount -l /etc/hosts 2>/dev/null && echo nameless
 umount -l /proc/sys 2>/dev/null && echo ours
 touch {Path(localsim.__path__[0])}/new 2>/dev/null && echo touched
 mount -t proc proc /mnt 2>/dev/null && echo processes
+unshare -C true 2>/dev/null && echo cgroups
 ip link set eth0 down 2>/dev/null && echo unplugged
 readlink /proc/1/fd/[0-9] | grep /
 echo done

@@ -195,7 +195,7 @@ async def _receive(client: socket.socket, count: int) -> bytes:
     return data
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 5.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
     """Return once the condition holds; raises TimeoutError."""
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 -- what it looks at has no event

@@ -27,4 +27,4 @@ def test_the_command_line_is_understood(line):
 
 
 def test_there_are_such_lines():
-    assert {line[2] for line in LINES} == {"cp", "exec", "forward"}
+    assert {line[2] for line in LINES} == {"cp", "exec", "forward", "ssh"}

@@ -46,6 +46,7 @@ KEEPALIVE_S = 10.0
 GRACE_S = 10.0
 LAST_UPLOAD_S = 20.0
 LEFTOVERS_S = 2.0
+DYING_S = 10.0
 HTTP_TIMEOUT_S = 30.0
 FETCH_ATTEMPTS = 6
 METADATA_TIMEOUT_S = 2.0
@@ -398,10 +399,18 @@ class Run:
             while process.poll() is None:
                 self.take(selector, HEARTBEAT_S)
                 self.enforce(process)
+            # A shell ends at once when it is told to stop; what it started has the grace.
+            while self.kill_at is not None and group_lives(process.pid):
+                self.take(selector, POLL_S)
+                self.enforce(process)
             kill_group(process.pid, signal.SIGKILL)
             deadline = time.monotonic() + LEFTOVERS_S
             while len(selector.get_map()) > 1 and time.monotonic() < deadline:
                 self.take(selector, LEFTOVERS_S)
+        # Until the last of them is gone it holds the chips, and the next attempt cannot have them.
+        deadline = time.monotonic() + DYING_S
+        while group_lives(process.pid) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
 
     def take(self, selector: selectors.BaseSelector, timeout_s: float) -> None:
         """Wait for a signal or for output, and log the output."""
@@ -485,6 +494,28 @@ def kill_group(group: int, name: int) -> None:
     """Signal a process group that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, name)
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process of the group runs, or has ended and not yet let go of its files."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    if not Path("/proc/self/stat").exists():
+        return True
+    return any(entry.name.isdigit() and is_of(group, entry) for entry in Path("/proc").iterdir())
+
+
+def is_of(group: int, process: Path) -> bool:
+    """Whether a directory of /proc is that of a process which lives and is in the group."""
+    with contextlib.suppress(OSError):
+        fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
+        if int(fields[2]) != group:
+            return False
+        # The first thread of a process may have ended before the others, which hold its files.
+        return fields[0] not in (b"Z", b"X") or len(list((process / "task").iterdir())) > 1
+    return False
 
 
 def started(pid: int) -> int | None:
@@ -684,10 +715,10 @@ def end_orphan(directory: Path) -> None:
     """Kill the program of a run whose agent was killed: nobody else would."""
     status = read_status(directory) or {}
     pid, began = status.get("pid"), status.get("pid_started")
-    if pid is None or began is None or is_alive(directory):
+    if pid is None or began is None or is_alive(directory) or started(pid) != began:
         return
-    deadline = time.monotonic() + LEFTOVERS_S
-    while started(pid) == began and time.monotonic() < deadline:
+    deadline = time.monotonic() + DYING_S
+    while group_lives(pid) and time.monotonic() < deadline:
         kill_group(pid, signal.SIGKILL)
         time.sleep(POLL_S)
 

@@ -34,7 +34,7 @@ def kept(argv: Sequence[str]) -> tuple[str, str]:
     """
     noted = f"/tmp/tpuctl-ssh-{secrets.token_hex(8)}"  # noqa: S108 - nobody guesses it
     beside = attached(["sh", "-c", _script("keeper.sh"), "sh", noted])
-    return _line_of(["sh", "-c", _NOTED, "sh", noted, *argv]), beside
+    return "exec " + _line_of(["sh", "-c", _NOTED, "sh", noted, *argv]), beside
 
 
 def _line_of(argv: Sequence[str]) -> str:

@@ -143,6 +143,7 @@ class Shell:
         keeper = await self.connection.create_process(line, encoding=None)
         here = asyncio.create_task(_say_that_we_are_here(keeper))
         try:
+            await keeper.stdout.readline()  # from now on it sees our end
             yield
         finally:
             here.cancel()

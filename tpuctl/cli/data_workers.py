@@ -9,20 +9,18 @@ from typing import TypeVar
 from tpuctl.cli.data_outcome import AGAIN, PUT_RIGHT, names_refused
 from tpuctl.cli.data_progress import watching
 from tpuctl.cli.data_region import warn_of_distance
-from tpuctl.cli.node_shell import reachable
+from tpuctl.cli.node_shell import raise_preempted, reachable
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import (
     LocalIOError,
     NotFoundError,
     PartialFailureError,
-    PreemptedError,
-    TpuctlError,
     TransientError,
 )
 from tpuctl.models.delivery import Delivery, DeliveryState
-from tpuctl.models.node import LOST_STATES, Worker
+from tpuctl.models.node import Worker
 from tpuctl.models.transfer import Refusal
-from tpuctl.operations import fanout, lifecycle
+from tpuctl.operations import fanout
 from tpuctl.operations.stage import ssh, ssh_pull
 from tpuctl.operations.stage.endpoints import OnWorkers
 from tpuctl.operations.stage.files import Target
@@ -199,7 +197,7 @@ def conclude(
     if not failed:
         return
     # Also when none is lost: a slice that is taken away with a warning ends its processes first.
-    raise_preempted(runtime, reached)
+    raise_preempted(runtime, reached.node)
     if len(done) == 1 and done[0].state == DeliveryState.LOST:
         raise TransientError(f"worker {done[0].worker_id}: {done[0].error}", hint=AGAIN)
     names = ", ".join(str(one.worker_id) for one in failed)
@@ -216,18 +214,6 @@ def raise_refused(refusals: Sequence[Refusal]) -> None:
     """After the rest was copied. Raises PartialFailureError."""
     if refusals:
         raise PartialFailureError(names_refused(len(refusals)), hint=PUT_RIGHT)
-
-
-def raise_preempted(runtime: Runtime, reached: Reach) -> None:
-    """Raises PreemptedError when the workers went because their node was taken away."""
-    try:
-        node = lifecycle.find(runtime.tpu, reached.node.zone, reached.node.name)
-        if node.state in LOST_STATES:
-            lifecycle.require_ready(node)
-    except PreemptedError:
-        raise
-    except TpuctlError:
-        return  # what the workers said is the better message
 
 
 def _outgoing(

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 import typer
 
+from tpuctl.cli.node_shell import LOOK, raise_preempted
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TransientError
+from tpuctl.models.node import Node
 from tpuctl.models.operation import Completed
 from tpuctl.models.worker_ranges import ranges
 
@@ -20,13 +22,12 @@ RESULTS = {
     "stderr": lambda done: done.stderr.decode("utf-8", "replace"),
     "lost": lambda done: done.lost,
 }
-AGAIN = "run it again; or look: tpuctl node list"
 
 
-def conclude(runtime: Runtime, name: str, done: Sequence[Completed]) -> None:
+def conclude(runtime: Runtime, node: Node, done: Sequence[Completed]) -> None:
     """One worker: exit as it did; several: tell who failed. Raises what the exit code says."""
     if len(done) == 1:
-        _exit_as(runtime, done[0])
+        _exit_as(runtime, node, done[0])
     failed = [each for each in done if each.exit_status]
     if not failed:
         return
@@ -35,8 +36,9 @@ def conclude(runtime: Runtime, name: str, done: Sequence[Completed]) -> None:
     for each in failed:
         if each.refusal:
             raise each.refusal
+    _raise_preempted(runtime, node, failed)
     count = f"{len(failed)} of {len(done)}"
-    raise PartialFailureError(f"{count} workers failed", hint=_next_step(name, done))
+    raise PartialFailureError(f"{count} workers failed", hint=_next_step(node.name, done))
 
 
 def why(done: Completed) -> str:
@@ -53,16 +55,25 @@ def why(done: Completed) -> str:
 def _next_step(name: str, done: Sequence[Completed]) -> str | None:
     if not all(each.exit_status for each in done):
         return f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
-    return f"run: tpuctl node workers {name} --check" if any(each.lost for each in done) else None
+    if all(each.exit_status == _SIGNALLED + signal.SIGTERM for each in done):
+        return f"as before a preemption; look: tpuctl node describe {name}"
+    return LOOK.format(name) if any(each.lost for each in done) else None
 
 
-def _exit_as(runtime: Runtime, done: Completed) -> None:
+def _raise_preempted(runtime: Runtime, node: Node, failed: Sequence[Completed]) -> None:
+    """A slice that is taken away with a warning ends its programs first."""
+    if any(each.lost or each.exit_status > _SIGNALLED for each in failed):
+        raise_preempted(runtime, node)
+
+
+def _exit_as(runtime: Runtime, node: Node, done: Completed) -> None:
     if done.refusal:
         raise done.refusal
+    _raise_preempted(runtime, node, [done])
     if done.exit_status == TIMED_OUT and done.lost:
         runtime.output.note(done.lost)
     elif done.lost:
-        raise TransientError(done.lost, hint=AGAIN)
+        raise TransientError(done.lost, hint=f"run it again; or {LOOK.format(node.name)}")
     raise typer.Exit(done.exit_status)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.cli.data_progress import finding_out
-from tpuctl.cli.node_shell import DialerOption
+from tpuctl.cli.node_shell import LOOK, DialerOption, raise_preempted
 from tpuctl.cli.output import printable
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import (
@@ -36,7 +36,7 @@ COLUMNS: dict[str, Any] = {
 }
 DOCUMENT = {**COLUMNS, "error": lambda one: one.error}
 """Beside a table the warnings say why."""
-AGAIN = "run the same command again; or look: tpuctl node list"
+AGAIN = f"run the same command again; or {LOOK}"
 PUT_RIGHT = "put right what is said here, then run the same command again"
 NAMED_AT_MOST = 10
 _REFUSED = LocalIOError, "see that there is room and permission, then run it again"
@@ -105,20 +105,19 @@ def _targets(
 
 def _conclude(runtime: Runtime, reached: "Reach", done: Sequence["copying.Outcome"]) -> None:
     """Tell what became of it; raises what `node exec` raises."""
+    name = reached.node.name
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
-    runtime.output.items(done, columns, title=f"workers of {reached.node.name}")
+    runtime.output.items(done, columns, title=f"workers of {name}")
     failed = [one for one in done if one.error]
     if not failed:
         return
     if len(done) > 1 or done[0].files or len(done[0].failures) > 1:
         _warn(runtime, failed)
-    from tpuctl.cli.data_workers import raise_preempted
-
-    raise_preempted(runtime, reached)
+    raise_preempted(runtime, reached.node)
     if len(done) == 1:
-        raise _failure(done[0])
+        raise _failure(done[0], name)
     names = ", ".join(str(one.worker_id) for one in failed)
-    hint = PUT_RIGHT if all(one.failures for one in failed) else AGAIN
+    hint = PUT_RIGHT if all(one.failures for one in failed) else AGAIN.format(name)
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=hint)
 
 
@@ -143,11 +142,11 @@ def _causes(outcome: "copying.Outcome") -> Iterator[str]:
         yield f"and {more} more were not copied"
 
 
-def _failure(outcome: "copying.Outcome") -> TpuctlError:
-    """The error of the only worker."""
+def _failure(outcome: "copying.Outcome", name: str) -> TpuctlError:
+    """The error of the only worker of a node of that name."""
     text = f"worker {outcome.worker_id}: {outcome.error}"
     if not outcome.failures:
-        return TransientError(text, hint=AGAIN)
+        return TransientError(text, hint=AGAIN.format(name))
     if outcome.files:
         count = len(outcome.failures)
         text = f"{count} of {count + outcome.files} files failed"

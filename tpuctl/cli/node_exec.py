@@ -78,7 +78,7 @@ def execute(
     last_exec.keep(runtime.home, runtime.context.name, node, done)
     if is_document:
         runtime.output.items(done, RESULTS)
-    conclude(runtime, name, done)
+    conclude(runtime, node, done)
 
 
 def _require_one(given: list[bool], names: str) -> None:

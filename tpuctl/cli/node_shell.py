@@ -8,8 +8,8 @@ import typer
 from tpuctl.api import os_login
 from tpuctl.cli.byte_streams import printer
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import UsageError
-from tpuctl.models.node import Node, Worker
+from tpuctl.errors import PreemptedError, TpuctlError, TransientError, UsageError
+from tpuctl.models.node import LOST_STATES, Node, Worker
 from tpuctl.operations import fanout, lifecycle
 from tpuctl.operations.wait import Patience
 
@@ -22,6 +22,7 @@ DialerOption = Annotated[
 ]
 
 SHELL_LINE = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -c "$1"', "sh")
+LOOK = "look: tpuctl node workers {} --check"
 
 
 def ssh(
@@ -42,7 +43,13 @@ def ssh(
     chosen = fanout.chosen(node, worker)
     if len(chosen) != 1:
         raise UsageError("ssh goes to one worker", hint=f"run: tpuctl node exec {name} -- COMMAND")
-    raise typer.Exit(asyncio.run(_login(runtime, node, chosen[0], _line(argv or []))))
+    try:
+        status = asyncio.run(_login(runtime, node, chosen[0], _line(argv or [])))
+    except TransientError as error:
+        raise_preempted(runtime, node)
+        error.hint = error.hint or f"run it again; or {LOOK.format(name)}"
+        raise
+    raise typer.Exit(status)
 
 
 def _require_no_option(name: str, argv: list[str]) -> None:
@@ -64,6 +71,18 @@ def reachable(runtime: Runtime, name: str) -> Node:
         return node
     lifecycle.admit(runtime.tpu, node, runtime.access, Patience(60, runtime.sleep))
     return node
+
+
+def raise_preempted(runtime: Runtime, node: Node) -> None:
+    """Raises PreemptedError when workers failed because their node was taken away."""
+    try:
+        found = lifecycle.find(runtime.tpu, node.zone, node.name)
+        if found.state in LOST_STATES:
+            lifecycle.require_ready(found)
+    except PreemptedError:
+        raise
+    except TpuctlError:
+        return  # what the workers said is the better message
 
 
 async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) -> int:

@@ -18,7 +18,6 @@ COLUMNS: dict[str, Any] = {
     "address": lambda one: one.worker.ip_address,
     "external_address": lambda one: one.worker.external_ip,
     "hostname": lambda one: one.hostname,
-    "health": lambda one: one.health,
     "symptoms": lambda one: [each.kind for each in one.symptoms],
     "ssh": lambda one: one.ssh,
 }

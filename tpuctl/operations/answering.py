@@ -26,7 +26,6 @@ class Seen:
 
     worker: Worker
     hostname: str | None
-    health: str
     symptoms: tuple[Symptom, ...]
     ssh: str | None = None
     """`yes`, or why not; None when it was not asked."""
@@ -39,7 +38,6 @@ def described(api: TpuApi, node: Node, answers: Mapping[int, str] | None = None)
         Seen(
             worker,
             names.get(worker.worker_id),
-            node.health,
             tuple(one for one in node.symptoms if one.worker_id == str(worker.worker_id)),
             (answers or {}).get(worker.worker_id),
         )

@@ -221,6 +221,22 @@ def test_stop_is_sigterm_then_sigkill_of_the_whole_group(worker):
     assert alive_in(status["pid"]) == []
 
 
+def test_what_a_shell_started_has_the_grace_that_the_shell_did_not_need(worker):
+    saving = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.05; done"
+    worker.run(f"({saving}) & wait")
+    worker.until(phase="prepared")
+    worker.agent("start")
+    worker.until(phase="running")
+    deadline = time.monotonic() + DEADLINE_S
+    while "up" not in worker.text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    worker.agent("stop", "--grace", "30")
+    status = worker.until(closed=True)
+    assert status["signal"] == signal.SIGTERM
+    assert worker.text().splitlines()[-1] == "saved"
+    assert alive_in(status["pid"]) == []
+
+
 def test_a_stop_at_the_barrier_ends_the_run_before_it_began(worker):
     worker.run("echo never")
     worker.until(phase="prepared")

@@ -1,4 +1,4 @@
-"""A command with its client's own input ends with its client, too; an SSH server leaves it alone."""
+"""A command with its client's own input ends with its client: no SSH server sees to that."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ def session():
     started = []
 
     def start(script):
-        for line in kept(["sh", "-c", script]):
+        for line in reversed(kept(["sh", "-c", script])):
             process = subprocess.Popen(
                 ["/bin/sh", "-c", line],
                 stdin=subprocess.PIPE,
@@ -23,14 +23,18 @@ def session():
                 bufsize=0,
             )
             started.append(process)
-        command, watching = started
-        watching.stdin.write(HEARTBEAT)
+            if len(started) == 1:
+                process.stdin.write(HEARTBEAT)
+                assert process.stdout.readline() == b"ready\n"
+        watching, command = started
         return command, watching
 
     yield start
-    for process in started:
+    for process in reversed(started):  # the watching one ends by itself, and leaves nothing
         process.stdin.close()
         process.stdout.close()
+        if process is not started[0]:
+            process.kill()
         process.wait()
 
 
@@ -59,5 +63,5 @@ def test_what_it_left_behind_stays(session):
     left = int(command.stdout.readline())
     assert command.wait() == 0
     watching.stdin.close()
-    watching.wait()
+    assert watching.wait() == 0
     subprocess.run(["kill", "-9", str(left)], check=True)  # which would fail

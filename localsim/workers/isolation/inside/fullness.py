@@ -160,8 +160,11 @@ def _apply(layer: str, place: str, *, deletions_only: bool) -> None:
 def _apply_directory(layer: str, place: str, *, deletions_only: bool) -> None:
     if _is_opaque(layer):
         tree.remove(place)  # it was deleted, and made again
-    if os.path.isdir(place) or not deletions_only:
-        tree.directory(place)
+    if not deletions_only and not os.path.isdir(place):
+        tree.remove(place)
+        os.mkdir(place)  # in a directory that is there: its path leads through a descriptor
+        os.chmod(place, stat.S_IMODE(os.stat(layer).st_mode))
+    if os.path.isdir(place):
         _apply(layer, place, deletions_only=deletions_only)
 
 

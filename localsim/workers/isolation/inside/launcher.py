@@ -61,6 +61,9 @@ def _leave_home() -> None:
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(_VPC)
     kernel.become_root_of_namespace(user, group)
+    # In a cgroup namespace of its own a program could mount, and change, this machine's cgroups.
+    with contextlib.suppress(OSError):
+        kernel.write("/proc/sys/user/max_cgroup_namespaces", "0")
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the simulator's
 
