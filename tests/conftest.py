@@ -23,7 +23,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if asked or config.option.file_or_dir else 3
 
 
-LONGEST = ("test_quickstart.py", "test_training.py", "test_tpu_gcloud.py", "test_storage_g")
+LONGEST = (
+    "test_quickstart.py", "test_training.py", "test_jax", "test_tpu_gcloud.py", "test_storage_g",
+)  # fmt: skip
 """Whole runs, and command lines that take a second a call."""
 
 

@@ -56,7 +56,7 @@ async def run(session: Session, worker: Worker, hangup_grace_s: float) -> None:
     try:
         session.program = await _start(session, worker, streams)
         session.terminal = streams.stdin if is_terminal else None
-        await _attend(session, session.program, streams, hangup_grace_s)
+        await _attend(session, session.program, streams)
     except (OSError, ValueError, WorkerStoppedError) as error:  # ValueError: a zero in a text
         session.refuse(str(error))
     finally:
@@ -105,16 +105,16 @@ async def _start(session: Session, worker: Worker, streams: _Streams) -> Program
         streams.close_theirs()
 
 
-async def _attend(
-    session: Session, program: Program, streams: _Streams, hangup_grace_s: float
-) -> None:
-    """Carry the streams until the program has ended; end it when the client goes first."""
+async def _attend(session: Session, program: Program, streams: _Streams) -> None:
+    """Carry the streams until the program has ended or the client has gone.
+
+    As with OpenSSH a terminal hangs up then, and pipes break; a program that does not care goes on.
+    """
     finishing = asyncio.create_task(_finish(session, program, streams))
     feeding = asyncio.create_task(_feed(session, streams))
     leaving = asyncio.create_task(session.left.wait())
     try:
         await asyncio.wait({finishing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        await program.hang_up(hangup_grace_s)  # nothing to do when it has ended by itself
     finally:
         await _cancel(finishing, feeding, leaving)
 

@@ -113,7 +113,7 @@ def test_another_scenario_while_it_runs_is_a_conflict(offline, tmp_path):
     result = offline("local", "up", "--scenario", str(scenario))
     assert result.code == 11
     assert result.err == (
-        "error: it runs already with the default scenario\n"
+        f"error: it runs already with no options, not with --scenario {scenario}\n"
         "hint: run: tpuctl local down, then local up again\n"
     )
 
@@ -222,6 +222,16 @@ def test_clear_and_a_text_leave_that_one(tpuctl):
     tpuctl("local", "fault", "GetNode: reset")
     tpuctl("local", "fault", "--clear", "ListNodes: latency 2s")
     assert tpuctl("local", "fault").out == "ListNodes: latency 2s\t0\n"
+
+
+def test_whom_a_fault_of_a_worker_strikes_is_told(tpuctl):
+    assert tpuctl("node", "create", "n1", "-t", "v5litepod-16").code == 0
+    absent = tpuctl("local", "fault", "worker n1/4: hangs").err.splitlines()
+    killed = tpuctl("local", "fault", "worker n1/2: killed").err.splitlines()
+    cleared = tpuctl("local", "fault", "--clear").err
+    assert absent[1:] == ["nobody is struck now: no such worker is up"]
+    stays = "a killed worker stays down until its node is made anew, or stopped and started"
+    assert (killed[1:], cleared) == ([stays], f"nothing goes wrong any more; {stays}\n")
 
 
 def test_a_fault_that_is_not_understood_is_one_line(tpuctl):

@@ -112,6 +112,9 @@ def test_no_second_cloud_is_started_where_nobody_outside_would_reach_it(shell):
     other = shell(*tpuctl, "local", "up", "--name", "other")
     assert other.returncode == 12
     assert other.stderr.startswith("error: inside `tpuctl local shell` no local cloud can be")
+    nested = shell(*tpuctl, "local", "shell", "--", "true")
+    assert nested.returncode == 12
+    assert nested.stderr.startswith("error: inside `tpuctl local shell` no other one can be opened")
 
 
 def test_a_cloud_that_is_down(offline):

@@ -37,15 +37,16 @@ class ControlApi:
         """Delete every node, request, operation and object."""
         self._post("/reset", {})
 
-    def add_fault(self, fault: str) -> None:
-        """Let something go wrong from now on, such as `GetNode: UNAVAILABLE x2`.
+    def add_fault(self, fault: str) -> Mapping[str, Any]:
+        """Let something go wrong from now on, such as `GetNode: UNAVAILABLE x2`; as in `faults`.
 
         Raises UsageError when the simulator does not understand it.
         """
         try:
-            self._post("/faults", {"fault": fault})
+            standing: list[Mapping[str, Any]] = self._post("/faults", {"fault": fault})["faults"]
         except UsageError as error:
             raise UsageError(str(error), hint="run: tpuctl local fault --help") from error
+        return standing[-1]
 
     def faults(self) -> list[Mapping[str, Any]]:
         """What goes wrong at present: `fault` as it was written, `met` how often it has struck."""

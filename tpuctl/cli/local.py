@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +29,7 @@ STATUS = {
     "reason": lambda row: row.get("mode_reason"),
     "state_dir": lambda row: row["state_dir"],
 }
-
+STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
 FAULTS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"]}
 
 
@@ -224,13 +225,29 @@ def fault(
     runtime = ctx.ensure_object(Runtime)
     control = local.control(_line(runtime, name))
     if clear:
+        killed = any(_kills(row) for row in control.faults())
         control.clear_faults()
+        runtime.output.note(f"nothing goes wrong any more{f'; {STAYS_DOWN}' if killed else ''}")
     if text:
-        control.add_fault(" ".join(text))
+        row = control.add_fault(" ".join(text))
         end = f"tpuctl local fault --clear{'' if name == DEFAULT_CONTEXT else f' --name {name}'}"
-        runtime.output.note(f"from now on: {' '.join(text)}; end it with: {end}")
+        runtime.output.note(f"from now on: {row['fault']}; end it with: {end}")
+        _tell_who(runtime, row)
     if not text and not clear:
         runtime.output.items(control.faults(), FAULTS)
+
+
+def _kills(row: Mapping[str, Any]) -> bool:
+    return str(row["fault"]).startswith("worker ") and str(row["fault"]).endswith(": killed")
+
+
+def _tell_who(runtime: Runtime, row: Mapping[str, Any]) -> None:
+    """What a fault of a worker does not say by itself."""
+    is_of_worker = str(row["fault"]).startswith("worker ")
+    if is_of_worker and not row["met"] and not str(row["fault"]).endswith(": never boots"):
+        runtime.output.note("nobody is struck now: no such worker is up")
+    elif _kills(row):
+        runtime.output.note(STAYS_DOWN)
 
 
 def provided(runtime: Runtime, context: Context) -> frozenset[str]:

@@ -15,6 +15,7 @@ def enter(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> 
     argv = list(command) or [environ.get("SHELL") or FALLBACK]
     path = local_shell.program(argv, environ)
     if line["mode"] == "namespace":
+        local_shell.require_outside(runtime.home, "no other one can be opened")
         local_shell.enter(line)
         if not command:
             runtime.output.note(

@@ -242,7 +242,7 @@ def _require_same_options(path: Path, options: Options) -> None:
         serving = []
     if asked and asked != serving:
         raise ConflictError(
-            f"it runs already with {' '.join(serving) or 'the default scenario'}",
+            f"it runs already with {' '.join(serving) or 'no options'}, not with {' '.join(asked)}",
             hint="run: tpuctl local down, then local up again",
         )
 

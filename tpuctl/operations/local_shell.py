@@ -54,13 +54,12 @@ def enter(line: Mapping[str, Any]) -> None:
         ) from error
 
 
-def require_outside(home: Path) -> None:
+def require_outside(home: Path, refusal: str = "no local cloud can be started") -> None:
     """Raise PreconditionError in the network of a cloud: one that is started there stays there."""
     for names in (home / "local").glob("*/vpc/hosts"):
         if names.samefile(HOSTS):
             raise PreconditionError(
-                "inside `tpuctl local shell` no local cloud can be started",
-                hint="leave the shell with: exit; then run: tpuctl local up",
+                f"inside `tpuctl local shell` {refusal}", hint="leave the shell first, with: exit"
             )
 
 

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import itertools
 import os
+import resource
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from localsim.workers.isolation.inside.messages import GarbledError, Inbox, pack
 Reply = tuple[dict[str, Any], list[int]]
 _FOUND = {"boot": 1, "listen": 1, "socket": 1, "terminal": 2}
 """Request -> how many descriptors come with its answer."""
+_TOO_MANY = "too many open files: the simulator may open {} (ulimit -n)"
 API_ADDRESS = "10.127.0.1"
 """Where the emulated APIs answer inside the VPC."""
 _SOURCE = Path(__file__).parents[3]
@@ -65,10 +67,14 @@ class Channel:
         if "error" in reply:
             _close(found)
             raise OSError(*reply["error"])
-        if len(found) != _FOUND.get(op, 0):
-            _close(found)
-            raise OSError(errno.EPROTO, "its first process makes no sense")
-        return reply, found
+        if len(found) == _FOUND.get(op, 0):
+            return reply, found
+        _close(found)
+        if reply["lacks_descriptors"]:
+            raise OSError(
+                errno.EMFILE, _TOO_MANY.format(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            )
+        raise OSError(errno.EPROTO, "its first process makes no sense")
 
     def tell(self, op: str, **arguments: Any) -> None:
         """Send a request whose answer nobody waits for."""
@@ -138,6 +144,7 @@ class Channel:
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
         answer = self._waiting.pop(message.get("reply", -1), None)
         if answer is not None:
+            message["lacks_descriptors"] = self._inbox.lacks_descriptors
             answer.set_result((message, descriptors))
             return
         _close(descriptors)

@@ -26,11 +26,14 @@ class Inbox:
     def __init__(self) -> None:
         self._data = bytearray()
         self._descriptors: list[int] = []
+        self.lacks_descriptors = False
+        """Whether some that came could not be taken: this process has too many open."""
 
     def receive(self, connection: socket.socket) -> bool:
         """Read once; False at the end. Raises BlockingIOError, OSError."""
         space = socket.CMSG_SPACE(_MOST_DESCRIPTORS * 4)
-        data, ancillary, _, _ = connection.recvmsg(_READ_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+        data, ancillary, flags, _ = connection.recvmsg(_READ_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+        self.lacks_descriptors = bool(flags & socket.MSG_CTRUNC)
         for level, kind, content in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 found = array.array("i")

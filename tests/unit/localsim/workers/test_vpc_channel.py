@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import socket
 
 import pytest
@@ -74,5 +75,21 @@ def test_an_answer_without_its_descriptors_is_an_error_and_leaves_none_open():
                 await answer
             assert os.read(reading, 1) == b""
             os.close(reading)
+
+    asyncio.run(story())
+
+
+def test_a_descriptor_too_many_for_this_process_is_named():
+    async def story():
+        async with conversation() as (channel, theirs, _):
+            answer, number = await asked(channel, theirs, "socket")
+            send(theirs, {"reply": number}, theirs.fileno())
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+                with pytest.raises(OSError, match=r"may open 3 \(ulimit -n\)"):
+                    await answer
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     asyncio.run(story())

@@ -75,7 +75,7 @@ def nest(directory: Path, depth: int) -> None:
     try:
         os.chdir(directory)
         for _ in range(depth):
-            os.mkdir("d" * 20)
+            Path("d" * 20).mkdir()
             os.chdir("d" * 20)
         Path("file").write_bytes(bytes(1 << 20))
     finally:
