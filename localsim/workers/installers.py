@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+_NEAR = "localhost,127.0.0.1,.internal"
 _CURL = Path("usr/bin/curl")
 _CURL_WITH_PROXY = """\
 #!/bin/sh
 # curl's own file knows a proxy for all schemes alone, and what is near is asked by http.
-HTTPS_PROXY=${{HTTPS_PROXY-{proxy}}} exec /{curl} "$@"
+export HTTPS_PROXY="${{HTTPS_PROXY-{proxy}}}" NO_PROXY="${{NO_PROXY-{near},10.0.0.0/8}}"
+exec /{curl} "$@"
 """
 _ADDED = {
     "apt/apt.conf.d/zz-localsim-proxy": (
@@ -22,7 +24,7 @@ _ADDED = {
     ),
     "gitconfig": '[http]\n\tproxy = "{proxy}"\n',
     "uv/uv.toml": 'https-proxy = "{proxy}"\n',
-    "wgetrc": "https_proxy = {proxy}\n",
+    "wgetrc": "https_proxy = {proxy}\nno_proxy = {near}\n",
 }
 """File below /etc -> what is added to it: before what is there where that may end in a section."""
 
@@ -34,7 +36,7 @@ def configure(top: Path, proxy: str) -> None:
     """
     etc = top / "etc"
     for name, text in _ADDED.items():
-        _write(top, etc / name, _with(etc / name, text.format(proxy=proxy)))
+        _write(top, etc / name, _with(etc / name, text.format(proxy=proxy, near=_NEAR)))
     _write(top, etc / "pip.conf", _pip_conf(etc / "pip.conf", proxy))
     for path in _sources(etc / "apt"):
         # The proxy leads to port 443 alone.
@@ -42,14 +44,15 @@ def configure(top: Path, proxy: str) -> None:
     if ("/" / _CURL).exists():
         program = top / "usr" / "local" / "bin" / "curl"
         program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text(_CURL_WITH_PROXY.format(proxy=proxy, curl=_CURL))
+        program.write_text(_CURL_WITH_PROXY.format(proxy=proxy, near=_NEAR, curl=_CURL))
         program.chmod(0o755)
 
 
 def _with(path: Path, text: str) -> str:
     found = _read(path)
-    is_toml = path.suffix == ".toml"  # what follows a table's head is the table's
-    return text + found if is_toml else f"{found.rstrip()}\n{text}".lstrip()
+    if path.suffix == ".toml":  # what follows a table's head is the table's; no key comes twice
+        return text + re.sub(r"(?m)^https-proxy\b.*\n?", "", found)
+    return f"{found.rstrip()}\n{text}".lstrip()
 
 
 def _pip_conf(path: Path, proxy: str) -> str:

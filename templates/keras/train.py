@@ -13,6 +13,7 @@ import digits
 import jax
 import keras
 import numpy as np
+from keras import initializers
 
 from tpuctl.checkpoint import Checkpointer
 
@@ -55,12 +56,15 @@ def main():
 
 
 def network():
-    """Two layers, ready to be trained."""
+    """Two layers, ready to be trained.
+
+    Every worker must make the same weights, whatever else drew random numbers there: by own seeds.
+    """
     model = keras.Sequential(
         [
             keras.Input((64,)),
-            keras.layers.Dense(HIDDEN, activation="relu", kernel_initializer="he_normal"),
-            keras.layers.Dense(10),
+            keras.layers.Dense(HIDDEN, "relu", kernel_initializer=initializers.HeNormal(SEED)),
+            keras.layers.Dense(10, kernel_initializer=initializers.GlorotUniform(SEED + 1)),
         ]
     )
     model.compile(

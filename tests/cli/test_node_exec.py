@@ -153,11 +153,15 @@ def test_equal_outputs_are_printed_once(four):
 
 def test_a_file_for_each_worker(four, tmp_path):
     directory = tmp_path / "logs" / "today"
+    directory.mkdir(parents=True)
+    (directory / "1.log").symlink_to(tmp_path / "precious")
+    (tmp_path / "precious").write_text("mine")
     script = "echo out $TPU_WORKER_ID; echo err >&2"
     result = four(*sh(script, "--output-directory", str(directory)))
     assert (result.code, result.out, result.err) == (0, "", "")
     found = {path.name: sorted(path.read_text().splitlines()) for path in directory.iterdir()}
     assert found == {f"{number}.log": ["err", f"out {number}"] for number in range(4)}
+    assert (tmp_path / "precious").read_text() == "mine"
 
 
 def test_a_directory_that_cannot_be_is_told(four, tmp_path):

@@ -21,6 +21,7 @@ def test_the_node_tells_which_worker_is_down_and_why(tpuctl, cloud):
         "MESH_BUILD_FAIL",
         sentence,
     )
+    assert f"health of the node: TIMEOUT: {sentence}\n" in tpuctl("node", "workers", "n1").err
     shown = tpuctl("node", "describe", "n1").out
     assert sentence in shown
     assert "worker=2" in shown

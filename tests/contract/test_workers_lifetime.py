@@ -22,6 +22,8 @@ from worker_fixtures import (
     vpc,
 )
 
+from localsim.workers import disk as disks
+
 # A program that leaves its session, its parent and everything else behind.
 DAEMON = "setsid sh -c 'echo $$; exec sleep 1000 </dev/null >/dev/null 2>&1' & sleep 1000"
 
@@ -217,6 +219,28 @@ def test_half_made_and_half_removed_disks_are_swept(tmp_path: Path, point: str):
             assert list((tmp_path / "slices").iterdir()) == []
 
     run(test)
+
+
+def test_a_directory_that_cannot_be_removed_is_told_and_the_sweep_goes_on(
+    tmp_path: Path, monkeypatch, capsys
+):
+    stuck, other = (tmp_path / "slices" / name for name in ("0", "1"))
+    for directory in (stuck, other):
+        directory.mkdir(parents=True)
+    remove = disks.remove
+
+    def refuse(directory: Path) -> None:
+        if directory == stuck:
+            raise disks.LeftOverError("0.gone cannot be removed: rm: busy")
+        remove(directory)
+
+    async def test() -> None:
+        await new_slices(tmp_path).sweep(known=())
+
+    monkeypatch.setattr(disks, "remove", refuse)
+    run(test)
+    assert (stuck.exists(), other.exists()) == (True, False)
+    assert capsys.readouterr().err == "localsim: 0.gone cannot be removed: rm: busy\n"
 
 
 def test_a_sweep_spares_what_runs(tmp_path: Path):

@@ -708,15 +708,16 @@ def evict(directory: Path, job: str) -> None:
     while any(is_running(each) for each in earlier) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     for each in earlier:
-        end_orphan(each)
+        end_program(each)
 
 
-def end_orphan(directory: Path) -> None:
-    """Kill the program of a run whose agent was killed: nobody else would."""
+def end_program(directory: Path) -> None:
+    """Kill what a run still has running: its agent was killed, or gave it a longer grace."""
     status = read_status(directory) or {}
     pid, began = status.get("pid"), status.get("pid_started")
-    if pid is None or began is None or is_alive(directory) or started(pid) != began:
-        return
+    watched = is_alive(directory) and status.get("phase") == "running"
+    if pid is None or not (watched or (began is not None and started(pid) == began)):
+        return  # another process may have the number by now
     deadline = time.monotonic() + DYING_S
     while group_lives(pid) and time.monotonic() < deadline:
         kill_group(pid, signal.SIGKILL)

@@ -132,7 +132,8 @@ class Files:
         """Into the worker's file; raises LocalIOError."""
         path = self._directory / f"{worker_id}.log"
         try:
-            file = self._open[worker_id] = path.open("wb", buffering=0)
+            path.unlink(missing_ok=True)  # and a link there leads nowhere
+            file = self._open[worker_id] = path.open("xb", buffering=0)
         except OSError as error:
             raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
 

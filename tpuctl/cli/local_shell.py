@@ -1,5 +1,6 @@
 """`tpuctl local shell`: a shell, or one command, where the workers have their own addresses."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -18,9 +19,11 @@ def enter(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> 
         local_shell.require_outside(runtime.home, "no other one can be opened")
         local_shell.enter(line)
         if not command:
+            key = shlex.quote(str(runtime.access.key_path))
             runtime.output.note(
                 f"inside the network of the local cloud {line['name']!r}: its workers answer at "
-                "their own names and addresses, port 22; leave with: exit"
+                f"their own names and addresses: ssh -i {key} {runtime.access.user}@NAME; "
+                "leave with: exit"
             )
     else:
         reason = f" ({line['mode_reason']})" if line.get("mode_reason") else ""

@@ -46,6 +46,8 @@ def workers(
     seen = answering.described(runtime.tpu, node, found)
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
     runtime.output.items(seen, columns, title=f"workers of {name}")
+    if node.health not in ("", "HEALTHY") and not runtime.output.is_document:
+        runtime.output.note(f"health of the node: {node.health}: {node.health_description}")
     silent = [one for one in seen if one.ssh not in (None, answering.YES)]
     if silent:
         raise _silent(name, seen, silent)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import termios
@@ -17,8 +16,12 @@ from tpuctl.api.shell import CHUNK_BYTES, Terminal
 
 def current() -> Terminal:
     """What kind of terminal this is, and its size now."""
-    columns, rows = shutil.get_terminal_size()
-    return Terminal(os.environ.get("TERM", "xterm"), columns, rows)
+    return Terminal(os.environ.get("TERM", "xterm"), *_size())
+
+
+def _size() -> os.terminal_size:
+    """Columns and rows of the window itself: COLUMNS and LINES do not follow it."""
+    return os.get_terminal_size(sys.stdin.fileno())
 
 
 @contextmanager
@@ -37,7 +40,7 @@ def raw() -> Iterator[None]:
 def watched_size(resize: Callable[[int, int], None]) -> Iterator[None]:
     """Call `resize(columns, rows)` whenever the window changes."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGWINCH, lambda: resize(*shutil.get_terminal_size()))
+    loop.add_signal_handler(signal.SIGWINCH, lambda: resize(*_size()))
     try:
         yield
     finally:

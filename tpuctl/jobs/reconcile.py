@@ -26,8 +26,11 @@ from tpuctl.models.job import (
     counted,
 )
 from tpuctl.models.node import NodeState
+from tpuctl.models.operation import unnamed
 from tpuctl.models.queued_resource import QueuedResourceState
 
+PATIENCE_S = 20.0
+"""How long after its slice is READY a worker may refuse connections before people are told."""
 ENDED_STATE = {
     Outcome.SUCCEEDED: JobState.SUCCEEDED,
     Outcome.CANCELLED: JobState.CANCELLED,
@@ -151,10 +154,19 @@ def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
     if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
         running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
         return _moved(record, running, f"running on {counted(attempt.worker_count)}", seen)
-    silent = [report for report in attempt.workers if report.unreachable_s > 0]
-    if silent:
-        return told(record, f"worker {silent[0].worker_id} does not answer", seen.now_s)
-    return record
+    return told(record, _waits_for(attempt, seen.now_s) or record.why, seen.now_s)
+
+
+def _waits_for(attempt: Attempt, now_s: float) -> str | None:
+    """The worker that holds the others up, and why, where it is known."""
+    for report in attempt.workers:
+        if report.unreachable_s > 0:
+            return f"worker {report.worker_id} does not answer"
+        is_late = now_s - (attempt.ready_s or now_s) > PATIENCE_S
+        if is_late and report.phase == Phase.CONNECTING and report.message:
+            why = unnamed(report.worker_id, report.message)
+            return f"waiting for worker {report.worker_id}: {why}"
+    return None
 
 
 def _stopping(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:

@@ -14,6 +14,7 @@ from tpuctl.models.job import (
     counted,
 )
 from tpuctl.models.node import LOST_STATES, NodeState
+from tpuctl.models.operation import unnamed
 from tpuctl.models.queued_resource import QueuedResourceState
 
 UNREACHABLE_S = 60.0
@@ -173,9 +174,11 @@ def _overdue(record: JobRecord, attempt: Attempt, now_s: float) -> Verdict | Non
     if attempt.state == AttemptState.PREPARING:
         if now_s - (attempt.ready_s or now_s) <= timeouts.setup_s:
             return None
-        unheard = [r.worker_id for r in attempt.workers if r.phase == Phase.CONNECTING]
+        unheard = [each for each in attempt.workers if each.phase == Phase.CONNECTING]
         if unheard:
-            return Verdict(Outcome.LOST, f"worker {unheard[0]} was never reached")
+            number, message = unheard[0].worker_id, unheard[0].message
+            why = f": {unnamed(number, message)}" if message else ""
+            return Verdict(Outcome.LOST, f"worker {number} was never reached{why}")
         return Verdict(Outcome.TIMEOUT, f"not prepared within {timeouts.setup_s:.0f} s")
     first_s = next((each.started_s for each in record.attempts if each.started_s), now_s)
     if timeouts.run_s is not None and now_s - first_s > timeouts.run_s:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import email.utils
 import itertools
-import random
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any, TypeVar
 
 import requests
@@ -24,6 +24,7 @@ T = TypeVar("T")
 _CONNECT_S = 10.0
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 8.0
+_JITTER = Random()  # noqa: S311 - no secret; a program that seeds `random` keeps its own numbers
 _STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 _LOST = (
     requests.ConnectionError,
@@ -96,8 +97,8 @@ class Attempts:
         if not is_transient(error):
             raise error
         longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** next(self._numbers))
-        # Jitter, so that those who failed together do not come back together (no secret is drawn).
-        pause_s = _asked_pause_s(error) + random.uniform(0, longest_s)
+        # Jitter, so that those who failed together do not come back together.
+        pause_s = _asked_pause_s(error) + _JITTER.uniform(0, longest_s)
         if self._now() + pause_s > self._deadline_s:
             raise error
         self._sleep(pause_s)

@@ -295,6 +295,23 @@ def test_a_later_attempt_ends_an_earlier_one(worker):
     assert worker.until(phase="ended")["stopped"] is True
 
 
+def test_a_later_attempt_ends_what_an_earlier_one_still_gives_time(worker, monkeypatch):
+    worker.run("(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait")
+    worker.until(phase="prepared")
+    worker.agent("start")
+    status = worker.until(phase="running")
+    worker.agent("stop", "--grace", "1000")
+    later = second_attempt(worker)
+    later.configure("echo second", logs="logs/a2/w0")
+    impatient = "import sys, agent; agent.GRACE_S = 0.1; agent.run(agent.Path(sys.argv[1]))"
+    monkeypatch.setenv("PYTHONPATH", str(Path(AGENT).parent))
+    subprocess.run([sys.executable, "-c", impatient, later.directory], check=True)
+    later.until(phase="prepared")
+    assert alive_in(status["pid"]) == []
+    later.agent("start")
+    later.until(closed=True)
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="tells no start times")
 def test_a_later_attempt_ends_the_program_of_a_killed_agent(worker):
     worker.run("exec sleep 100")

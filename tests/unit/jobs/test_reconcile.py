@@ -170,6 +170,19 @@ def test_a_silent_worker_is_waited_for_a_minute():
     assert (step.record.attempt.state, step.record.attempt.outcome) == ("STOPPING", "lost")
 
 
+def test_a_worker_that_was_never_reached_is_named_with_the_reason():
+    fine = {"phase": Phase.PREPARED}
+    full = {"message": "worker 1: the agent does not start: No space left on device"}
+    why = "the agent does not start: No space left on device"
+    early = lived(job(), *WAITED, seen(15.0, fine, full)).record
+    assert early.why == "preparing 2 workers"
+    late = lived(job(), *WAITED, seen(30.0, fine, full)).record
+    assert late.why == f"waiting for worker 1: {why}"
+    assert lived(late, seen(40.0, fine, fine)).record.why == "running on 2 workers"
+    over = lived(late, seen(3000.0, fine, full)).record
+    assert over.attempt.reason == f"worker 1 was never reached: {why}"
+
+
 def test_what_is_not_known_changes_nothing():
     record = lived(job(), *RAN).record
     unknown = Observed(60.0, workers=gang({"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}))

@@ -1,5 +1,6 @@
 """What is sent again, and how long is waited: a clock in the test's hand."""
 
+import random
 import ssl
 
 import pytest
@@ -54,6 +55,13 @@ def test_final_answers_are_not(status, attempts, clock):
 )
 def test_lost_connections_are_tried_again(error):
     assert is_transient(error)
+
+
+def test_the_random_numbers_of_the_program_are_its_own(attempts):
+    random.seed(1)
+    before = random.getstate()
+    attempts.wait(answer(503))
+    assert random.getstate() == before
 
 
 def test_a_certificate_that_is_not_believed_is_final():
