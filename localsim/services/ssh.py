@@ -17,7 +17,6 @@ from localsim.services.ssh_line import Line
 from localsim.workers.doors import Manner
 from localsim.workers.worker import Worker
 
-HANGUP_GRACE_S = 3.0
 LOGIN_S = 15.0
 # A client that has lost its network is given up after 20 s.
 KEEPALIVE_S = 5
@@ -30,10 +29,9 @@ _DEAD = (Manner.HANGS, Manner.UNREACHABLE)
 class Door:
     """A worker's SSH server and its connections."""
 
-    def __init__(self, worker: Worker, *, hangup_grace_s: float) -> None:
+    def __init__(self, worker: Worker) -> None:
         self.manner = Manner.SERVES
         self._worker = worker
-        self._hangup_grace_s = hangup_grace_s
         self.is_closed = False
         self._servers: list[asyncio.Server] = []
         self._lines: set[Line] = set()
@@ -106,16 +104,14 @@ class Door:
         return Session(self._begin)
 
     def _begin(self, session: Session) -> None:
-        task = asyncio.create_task(ssh_session.run(session, self._worker, self._hangup_grace_s))
+        task = asyncio.create_task(ssh_session.run(session, self._worker))
         self._sessions.add(task)
         task.add_done_callback(self._sessions.discard)
 
 
-async def open_door(
-    worker: Worker, listening: socket.socket, *, hangup_grace_s: float = HANGUP_GRACE_S
-) -> Door:
+async def open_door(worker: Worker, listening: socket.socket) -> Door:
     """Serve SSH to a worker on a listening socket."""
-    return await Door(worker, hangup_grace_s=hangup_grace_s).listen(listening)
+    return await Door(worker).listen(listening)
 
 
 class _Refusal(asyncio.Protocol):

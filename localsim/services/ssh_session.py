@@ -45,7 +45,7 @@ class _Streams:
             os.close(descriptor)
 
 
-async def run(session: Session, worker: Worker, hangup_grace_s: float) -> None:
+async def run(session: Session, worker: Worker) -> None:
     """Serve a session from its request to its program's end, or to the client's."""
     is_terminal = session.channel.get_terminal_type() is not None  # it may have no name
     try:

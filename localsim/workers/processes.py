@@ -33,7 +33,6 @@ class Process:
     session: int
     started: str
     """When, in the system's own words: with the pid it names a process for good."""
-    ignores_hangup: bool
     worker: str
     """The MARKER in its environment, or nothing."""
 
@@ -92,7 +91,6 @@ def _from_proc(entry: Path) -> Process | None:
         group=int(fields[2]),
         session=int(fields[3]),
         started=fields[19].decode(),
-        ignores_hangup=bool(int(fields[30]) & 1 << (signal.SIGHUP - 1)),
         worker=_marker(entry),
     )
 
@@ -131,6 +129,5 @@ def _from_ps_line(line: str) -> Process | None:
         group=int(group),
         session=int(group),
         started="".join(rest[:5]),
-        ignores_hangup=False,
         worker=(markers or [""])[-1],
     )

@@ -237,22 +237,26 @@ async def ended(here, pid: int) -> None:
             pass
 
 
-def test_when_the_client_vanishes_its_command_s_group_ends(tmp_path: Path, isolation: str):
+def test_a_program_goes_on_without_its_client_until_it_writes_as_with_openssh(
+    tmp_path: Path, isolation: str
+):
     async def test() -> None:
         async with vpc(tmp_path, ONE, mode=isolation) as here, here.ssh() as worker:
-            process = await worker.create_process("sleep 1000 & echo $!; echo $$; wait")
-            pids = [await pid_of(process), await pid_of(process)]
+            quiet = await worker.create_process("echo $$; exec sleep 1000")
+            loud = await worker.create_process("echo $$; while sleep 0.01; do echo; done")
+            pids = [await pid_of(quiet), await pid_of(loud)]
             worker.abort()
-            for pid in pids:
-                await ended(here, pid)
+            await ended(here, pids[1])
+            async with here.ssh() as another:
+                assert (await another.run(f"kill -0 {pids[0]}")).exit_status == 0
 
     run(test)
 
 
-def test_a_command_that_ignores_the_hang_up_is_killed_after_the_grace(tmp_path: Path):
+def test_a_program_that_reads_sees_the_end_when_its_client_vanishes(tmp_path: Path):
     async def test() -> None:
-        async with vpc(tmp_path, ONE, grace_s=0.1) as here, here.ssh() as worker:
-            process = await worker.create_process("trap '' HUP; echo $$; while :; do sleep 1; done")
+        async with vpc(tmp_path, ONE) as here, here.ssh() as worker:
+            process = await worker.create_process("echo $$; exec cat >/dev/null")
             pid = await pid_of(process)
             worker.abort()
             await ended(here, pid)
@@ -273,12 +277,13 @@ def test_a_terminal_s_shell_ends_with_its_client(tmp_path: Path):
 
 @pytest.mark.parametrize("how", ["setsid", "nohup"])
 def test_what_was_detached_survives_its_client_but_not_its_worker(tmp_path: Path, how: str):
-    itself = "echo detached $$; exec sleep 1000 </dev/null >/dev/null 2>&1"
-    command = f"{how} sh -c '{itself}' & echo attached $$; sleep 1000"
+    itself = "echo detached $$ >&3; exec sleep 1000"
+    detached = f"{how} sh -c '{itself}' </dev/null >/dev/null 2>&1"
+    command = f"exec 3>&1; {detached} & echo attached $$; sleep 1000"
 
     async def test() -> None:
-        async with vpc(tmp_path, ONE, grace_s=0.1) as here, here.ssh() as worker:
-            process = await worker.create_process(command)
+        async with vpc(tmp_path, ONE) as here, here.ssh() as worker:
+            process = await worker.create_process(command, term_type="xterm")
             lines = [(await process.stdout.readline()).split() for _ in range(2)]
             pids = {name: int(pid) for name, pid in lines}
             worker.abort()

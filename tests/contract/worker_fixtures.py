@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -61,7 +60,6 @@ async def tell_nobody(*_: object) -> None:
 def new_slices(
     state_dir: Path,
     *,
-    hangup_grace_s: float = 3.0,
     tell: Tell = tell_nobody,
     now: Callable[[], float] = time.time,
     isolation: Isolation | None = None,
@@ -70,7 +68,7 @@ def new_slices(
     return Slices(
         state_dir,
         isolation=isolation,
-        open_door=partial(open_door, hangup_grace_s=hangup_grace_s),
+        open_door=open_door,
         open_metadata=open_metadata,
         open_chips=ChipDoors(FILES[isolation.mode]).open,
         surroundings=Surroundings(
@@ -120,7 +118,6 @@ class Vpc:
 async def vpc(
     state_dir: Path,
     *specs: SliceSpec,
-    grace_s: float = 3.0,
     handshake_s: float = 10.0,
     tell: Tell = tell_nobody,
     now: Callable[[], float] = time.time,
@@ -128,7 +125,7 @@ async def vpc(
 ) -> AsyncIterator[Vpc]:
     """`mode` is the isolation's; a test of `namespace` asks for the fixture `namespaces`."""
     isolation = await OPEN[mode](state_dir)
-    slices = new_slices(state_dir, hangup_grace_s=grace_s, tell=tell, now=now, isolation=isolation)
+    slices = new_slices(state_dir, tell=tell, now=now, isolation=isolation)
     proxy = await serve_socks(slices, handshake_s=handshake_s)
     here = Vpc(slices, proxy)
     try:

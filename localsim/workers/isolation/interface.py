@@ -47,9 +47,6 @@ class Program(Protocol):
     def signal(self, number: int) -> None:
         """Signal its process group."""
 
-    async def hang_up(self, grace_s: float) -> None:
-        """End its process group as a vanished terminal does, by SIGKILL after the grace."""
-
 
 class Host(Protocol):
     """The system that one booted worker's programs run on."""

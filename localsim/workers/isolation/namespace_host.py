@@ -1,7 +1,6 @@
 """One worker in namespaces of its own, as the simulator commands its first process."""
 
 import asyncio
-import contextlib
 import errno
 import ipaddress
 import signal
@@ -23,7 +22,6 @@ _ADDRESSES = {
     CHIPS_PORT: "127.0.0.1",
 }
 """Ports that are not for everybody -> where they are served."""
-_ATTACHED_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,31 +210,6 @@ class NamespaceProgram:
         """Signal its process group, unless its leader has ended."""
         if not self._exit.done():
             self._channel.tell("signal", program=self.number, number=number)
-
-    async def hang_up(self, grace_s: float) -> None:
-        """End its process group as a vanished terminal does, by SIGKILL after the grace.
-
-        What the program left behind when it ended stays, and so does what nohup keeps.
-        """
-        if self._exit.done():
-            return
-        with contextlib.suppress(OSError):  # the worker itself has ended
-            reply, _ = await self._channel.ask("leader", program=self.number)
-            leader = reply["leader"]
-            if leader is None:
-                return
-            self.signal(signal.SIGHUP)
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + grace_s
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.wait(), grace_s)
-            while loop.time() < deadline and await self._attached(leader):
-                await asyncio.sleep(min(_ATTACHED_POLL_S, grace_s))
-            await self._channel.ask("kill_group", leader=leader)
-
-    async def _attached(self, leader: int) -> bool:
-        reply, _ = await self._channel.ask("attached", leader=leader)
-        return bool(reply["attached"])
 
 
 async def connected(descriptor: int, address: str, port: int) -> socket.socket:

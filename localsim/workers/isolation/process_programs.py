@@ -11,7 +11,6 @@ from pathlib import Path
 from localsim.workers import processes
 from localsim.workers.descriptors import readable
 from localsim.workers.isolation.interface import Command
-from localsim.workers.processes import Process
 
 SHELL = "/bin/sh"
 _GATE = 3
@@ -81,31 +80,6 @@ class ProcessProgram:
         if not self._exit.done():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, number)
-
-    async def hang_up(self, grace_s: float) -> None:
-        """End its process group as a vanished terminal does, by SIGKILL after the grace.
-
-        What the program left behind when it ended stays, and so does what nohup keeps.
-        """
-        if self._exit.done():
-            return
-        self.signal(signal.SIGHUP)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + grace_s
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.wait(), grace_s)
-        while loop.time() < deadline and self._attached():
-            await asyncio.sleep(min(0.1, grace_s))
-        processes.send(self._attached(), signal.SIGKILL)
-
-    def _attached(self) -> list[Process]:
-        """Its group without what was told to outlive it."""
-        return [
-            process
-            for process in processes.running()
-            if process.group == self._pid
-            and (process.pid == self._pid or not process.ignores_hangup)
-        ]
 
     async def _reap(self) -> int:
         await _exited(self._pid)

@@ -157,27 +157,11 @@ class _Machine:
 
     def do_signal_groups(self, _reply: dict[str, Any], _: list[int], number: int) -> None:
         """Signal every process group of the worker, once."""
-        found = _processes()
         # A program that has no session yet is in our own group, which is the simulator's too.
-        early = [-process for process, (group, _) in found.items() if group == 0]
-        for group in {group for group, _ in found.values() if group != 0}.union(early):
+        targets = {-group if group else process for process, group in _groups().items()}
+        for target in targets:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(-group, number)
-
-    def do_attached(self, reply: dict[str, Any], _: list[int], leader: int) -> None:
-        """The processes of a group that no hang-up was told to spare."""
-        reply["attached"] = _attached(leader)
-
-    def do_kill_group(self, _reply: dict[str, Any], _: list[int], leader: int) -> None:
-        """End these."""
-        for process in _attached(leader):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-
-    def do_leader(self, reply: dict[str, Any], _: list[int], program: int) -> None:
-        """The process that leads a program, none when it has ended."""
-        found = [leader for leader, number in self._programs.items() if number == program]
-        reply["leader"] = found[0] if found else None
+                os.kill(target, number)
 
     def do_freeze(self, _reply: dict[str, Any], _: list[int], *, frozen: bool) -> None:
         """Stop everything where it stands, or let it go on."""
@@ -271,28 +255,11 @@ def _become(command: dict[str, Any], streams: list[int], *, frozen: bool) -> NoR
         os._exit(status)
 
 
-def _processes() -> dict[int, tuple[int, bool]]:
-    """Every process but ourselves: its group, and whether it ignores hang-ups."""
+def _groups() -> dict[int, int]:
+    """Every process but ourselves, and its group."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY)
-                try:
-                    stat = os.read(descriptor, 4096)
-                finally:
-                    os.close(descriptor)
-                # The command's name is in parentheses and may itself hold spaces and parentheses.
-                fields = stat[stat.rindex(b")") + 2 :].split()
-                ignores = bool(int(fields[30]) & 1 << (signal.SIGHUP - 1))
-                if fields[0] not in (b"Z", b"X"):
-                    found[int(name)] = int(fields[2]), ignores
+            with contextlib.suppress(ProcessLookupError):
+                found[int(name)] = os.getpgid(int(name))
     return found
-
-
-def _attached(leader: int) -> list[int]:
-    return [
-        process
-        for process, (group, ignores) in _processes().items()
-        if group == leader and (process == leader or not ignores)
-    ]

@@ -2,7 +2,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,14 +55,6 @@ HEEDING = (
 """Whoever runs the tests may ignore the hang-up, and a shell cannot take that back."""
 
 
-@pytest.mark.parametrize(("trap", "ignores"), [("trap '' HUP;", True), ("", False)])
-def test_whether_a_process_ignores_the_hang_up(trap: str, *, ignores: bool):
-    script = f"{trap} echo ready; exec sleep 1000"
-    argv = [sys.executable, "-c", HEEDING, "/bin/sh", "-c", script]
-    with child(argv) as process:
-        assert row_of(process).ignores_hangup is ignores
-
-
 def test_zombies_and_the_gone_have_no_start_time(sleeper):
     assert processes.started(sleeper.pid)
     sleeper.kill()
@@ -79,7 +70,7 @@ def test_kill_ends_what_belongs_and_returns_when_it_is_gone(sleeper):
 
 
 def test_signals_to_the_gone_are_no_error():
-    gone = Process(2**22 + 1, 2**22 + 1, 2**22 + 1, "0", ignores_hangup=False, worker="")
+    gone = Process(2**22 + 1, 2**22 + 1, 2**22 + 1, "0", worker="")
     processes.send([gone], signal.SIGTERM)
     processes.send_groups([gone], signal.SIGTERM)
 
@@ -104,6 +95,6 @@ def test_the_table_of_a_system_without_proc():
         "  613   613 Z    Sat Nov 21 07:20:02 2026     (sleep)\n"
     )
     assert processes._from_ps(table) == [
-        Process(1, 1, 1, "SatNov2107:00:002026", ignores_hangup=False, worker=""),
-        Process(612, 612, 612, "SatNov2107:20:012026", ignores_hangup=False, worker="ab-0"),
+        Process(1, 1, 1, "SatNov2107:00:002026", worker=""),
+        Process(612, 612, 612, "SatNov2107:20:012026", worker="ab-0"),
     ]
