@@ -87,7 +87,7 @@ def test_a_client_that_has_gone_meanwhile_is_noticed_when_it_is_back(
 ):
     async def test() -> None:
         async with door_of(tmp_path) as (here, door, worker):
-            process = await worker.create_process("echo $$; sleep 1000")
+            process = await worker.create_process("echo $$; exec cat >/dev/null")
             pid = await process.stdout.readline()
             door.behave(manner)
             worker.abort()

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -15,10 +16,19 @@ ODD = ["", "a b", "'\"\\", "line\nline", "$(false)`false`$HOME*", "-n", "é\x01\
 ODD += [os.fsdecode(data) for data in (b"\xff", b"%d\\n\xff'$x\n\n", bytes(range(1, 256)))]
 
 
-@pytest.fixture(params=["bash", "sh", "sh without bash"])
+SHELLS = ["bash", "sh", "sh without bash"]
+
+
+@pytest.fixture(params=SHELLS)
 def shell(request, tmp_path):
     """Starts a line in a login shell, as an SSH server does; reaped as soon as it ends."""
-    name, *without = request.param.split(maxsplit=1)
+    with login_shell(request.param, tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def login_shell(kind, tmp_path):
+    name, *without = kind.split(maxsplit=1)
     environ = dict(os.environ)
     if without:
         for command in ("sh", "sleep", "printf", "cat"):
@@ -37,8 +47,9 @@ def shell(request, tmp_path):
             bufsize=0,
         )
         threading.Thread(target=process.wait, daemon=True).start()
-        process.stdin.write(HEARTBEAT)
         started.append(process)
+        with suppress(BrokenPipeError):  # it has ended already
+            process.stdin.write(HEARTBEAT)
         return process
 
     yield start
@@ -94,11 +105,15 @@ def test_the_group_ends_with_its_client(shell, script, status):
     assert process.wait() == status
 
 
-def test_one_that_ignores_it_is_killed(shell):
-    process = shell("sh", "-c", "trap '' HUP; echo started; sleep 600")
-    assert process.stdout.readline() == b"started\n"
-    process.stdin.close()
-    assert process.wait() == -signal.SIGKILL
+def test_one_that_ignores_it_is_killed(tmp_path):
+    argv = ("sh", "-c", "trap '' HUP; echo started; sleep 600")
+    with ExitStack() as shells:  # at once: each has three seconds
+        kinds = [shells.enter_context(login_shell(kind, tmp_path)) for kind in SHELLS]
+        processes = [start(*argv) for start in kinds]
+        for process in processes:
+            assert process.stdout.readline() == b"started\n"
+            process.stdin.close()
+        assert [process.wait() for process in processes] == [-signal.SIGKILL] * 3
 
 
 def test_so_does_what_the_command_left_behind(shell):
