@@ -63,12 +63,9 @@ def test_a_slice_that_is_preempted_while_it_is_staged_is_exit_31(staging, manual
         assert staging("local", "preempt", "n1", "--no-notice").code == 0
         out, err = client.communicate(timeout=60)
         assert client.returncode == 31, err
-        assert [row.split("\t")[:2] for row in out.splitlines()] == [
-            ["0", "DONE"],
-            ["1", "LOST"],
-            ["2", "DONE"],
-            ["3", "DONE"],
-        ]
+        states = dict(row.split("\t")[:2] for row in out.splitlines())
+        assert states.pop("1") == "LOST"
+        assert set(states.values()) <= {"DONE", "LOST"}  # who had told in time is DONE
 
 
 class stalled:

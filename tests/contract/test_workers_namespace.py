@@ -156,7 +156,7 @@ mount -o remount,bind,rw {Path(localsim.__path__[0])} 2>/dev/null && echo writab
 umount -l {Path(localsim.__path__[0])} 2>/dev/null && echo removed
 umount -l /etc/hosts 2>/dev/null && echo nameless
 umount -l /proc/sys 2>/dev/null && echo ours
-touch {Path(localsim.__path__[0])}/new 2>/dev/null && echo touched
+touch {Path(localsim.__path__[0])}/new 2>/dev/null
 mount -t proc proc /mnt 2>/dev/null && echo processes
 unshare -C true 2>/dev/null && echo cgroups
 ip link set eth0 down 2>/dev/null && echo unplugged
@@ -170,6 +170,7 @@ def test_a_program_that_is_root_on_a_worker_does_not_get_at_this_machine(tmp_pat
         async with vpc(tmp_path, ONE, mode="namespace") as here, here.ssh() as worker:
             tried = await worker.run("bash", input=FENCES)
             assert set(tried.stdout.split()) <= {"/dev/null", "done"}
+        assert not Path(localsim.__path__[0], "new").exists()
 
     run(story)
 

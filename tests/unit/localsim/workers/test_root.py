@@ -183,7 +183,9 @@ def test_a_home_that_was_removed_is_there_at_the_next_login(machine: Machine):
 
 
 def test_links_on_the_disk_lead_a_boot_nowhere_outside(machine: Machine):
-    if not (packages := root_plan.packages()):
+    packages = root_plan.packages()
+    elsewhere = ("/tmp", sys.prefix)  # a memory file system, an overlay: no directory of the disk
+    if not packages or any(packages[0].is_relative_to(each) for each in elsewhere):
         pytest.skip("nothing is mounted below a directory of the disk here")
     top, below = Path(*packages[0].parts[:2]), packages[0].parts[2]
     (trap := machine.directory / "trap" / below).mkdir(parents=True, exist_ok=True)
