@@ -278,7 +278,7 @@ def test_files_put_on_every_worker_are_below_opt_localsim(machine: Machine):
 
 def test_a_full_disk_takes_no_data_until_it_is_freed(machine: Machine):
     write = "{ echo data > %s; } 2>/dev/null"
-    places = ["/home/a/new", "/root/new", "/usr/local/new", "/tmp/new", "/var/new", "/etc/new"]
+    places = ["/home/a/new", "/srv/new", "/usr/local/new", "/tmp/new", "/var/new", "/etc/new"]
     attempts = "; ".join(f"{write % place} && echo {place}" for place in places)
     _, results = machine.boot(
         "mkdir /home/a && echo old > /home/a/old && cp /home/a/old /home/a/older",
@@ -297,9 +297,9 @@ def test_a_full_disk_takes_no_data_until_it_is_freed(machine: Machine):
 
 
 def test_deletions_on_a_full_disk_can_be_measured_at_once(machine: Machine):
-    machine.run("dd if=/dev/zero of=/root/big bs=1M count=3 2>/dev/null")
+    machine.run("dd if=/dev/zero of=/srv/big bs=1M count=3 2>/dev/null")
     before = machine.disk.used_bytes()
-    machine.run("!fill", "rm /root/big", "!settle")  # and the power fails
+    machine.run("!fill", "rm /srv/big", "!settle")  # and the power fails
     assert before - machine.disk.used_bytes() >= 3 << 20
 
 
