@@ -32,7 +32,7 @@ class Service(Protocol):
         """Cut every connection before anything else, and stop."""
 
 
-OpenMetadata: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Service]]
+OpenService: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Service]]
 OpenDoor: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Door]]
 """They start a service of one worker on a listening socket."""
 
@@ -68,8 +68,8 @@ class Slices:
         *,
         isolation: Isolation,
         open_door: OpenDoor,
-        open_metadata: OpenMetadata,
-        open_chips: OpenMetadata,
+        open_metadata: OpenService,
+        open_chips: OpenService,
         surroundings: Surroundings,
     ) -> None:
         """The `open_` functions are services'."""
