@@ -36,13 +36,15 @@ def locks(shared):
 
 
 @pytest.fixture
-def hold(locks):
+def hold(locks, tmp_path):
     """`hold(worker, *argv)` starts a program that holds that worker's chips."""
     started = []
+    (tmp_path / "hold.py").write_text(HOLD)
 
     def start(worker, *argv, **environ):
         process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, *argv],
+            [sys.executable, "hold.py", *argv],
+            cwd=tmp_path,
             env={"TMPDIR": str(locks[worker].parent), **environ},
             stdout=subprocess.PIPE,
         )
@@ -70,7 +72,7 @@ def test_holders_are_named_and_ended(shared, hold, locks):
     ]
     one, three = result.err.splitlines()
     assert one.startswith(f"worker 1: pid {train.pid} of ")
-    assert one.endswith("time.sleep(600)  train")
+    assert one.endswith("hold.py train")
     assert three.endswith("serve, job digits-1: better end it with: tpuctl job cancel digits-1")
     assert (train.wait(), serve.wait()) == (-15, -15)
 

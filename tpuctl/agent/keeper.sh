@@ -4,6 +4,7 @@
 # Arguments: the file that has the command's process group.
 trap 'trap "" HUP
     [ -s "$1" ] || sleep 1; group=$(cat "$1"); rm -f "$1"
-    kill -0 "$group" && kill -s HUP -- "-$group" && sleep 1 && kill -s KILL -- "-$group"; exit' HUP
+    kill -0 "$group" && kill -s HUP -- "-$group" && sleep 1 && kill -s KILL -- "-$group"
+    exit 0' HUP
 echo ready
 sleep 2147483647 & wait
