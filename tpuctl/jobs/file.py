@@ -179,7 +179,7 @@ def _resources(document: Document, *, tensorflow: bool) -> Resources:
     return Resources(
         accelerators=accelerators,
         topology=topology,
-        zone=zones[0] if zones else None,
+        zones=tuple(zones),
         use_spot=document.get("resources.use_spot", False),
         runtime_version=runtime_version,
     )

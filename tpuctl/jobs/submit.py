@@ -127,7 +127,7 @@ def _place(spec: JobSpec, outside: Outside, node: Node | None) -> tuple[str, str
     """The zone and accelerator type the job runs on."""
     wanted = spec.resources.accelerators
     if node is None:
-        zone = spec.resources.zone or outside.zone
+        zone = spec.resources.zones[0] if spec.resources.zones else outside.zone
         if wanted is None:
             raise UsageError(
                 "the job file has no resources.accelerators",

@@ -40,6 +40,10 @@ class Outcome(StrEnum):
     LOST = "lost"
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
+    HUNG = "hung"
+    """No line and no step for `timeouts.hang`: stopped after a dump of every stack."""
+    STOCKOUT = "stockout"
+    """The zone had no capacity, or no quota was left: another zone, or a later try."""
     REFUSED = "refused"
 
 
@@ -68,8 +72,10 @@ class Resources:
 
     accelerators: str | None = None
     topology: str | None = None
-    zone: str | None = None
+    zones: tuple[str, ...] = ()
+    """To be tried in this order; none: the submitter's zone."""
     use_spot: bool = False
+    num_slices: int = 1
     runtime_version: str | None = None
 
 
@@ -97,6 +103,17 @@ class Timeouts:
     queue_s: float | None = None
     setup_s: float = 20 * 60.0
     run_s: float | None = None
+    hang_s: float | None = None
+    """Without a log line and without a step of any worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What all slices of a job together may use; None: no limit."""
+
+    hours: float | None = None
+    """Of one slice set that is READY: two attempts of an hour each are two."""
+    usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +127,15 @@ class JobSpec:
     workdir: str | None = None
     """An absolute path on the submitter's machine."""
     envs: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Variable -> where its value is: `env:NAME`, `file:PATH` or `sm://projects/P/secrets/S`."""
+    file_mounts: Mapping[str, str] = field(default_factory=dict)
+    """Absolute path on every worker -> `gs://BUCKET/PREFIX`, copied there before setup."""
     resources: Resources = Resources()
     checkpoints: Checkpoints | None = None
     restart: Restart = Restart()
     timeouts: Timeouts = Timeouts()
+    budget: Budget = Budget()
     teardown: Teardown = Teardown.ALWAYS
 
 
@@ -124,7 +146,7 @@ class WorkerReport:
     worker_id: int
     phase: str = Phase.CONNECTING
     stage: str | None = None
-    """The stage that ended the run: `fetch`, `setup` or `run`."""
+    """The stage that ended the run: `fetch`, `mounts`, `secrets`, `setup` or `run`."""
     exit_status: int | None = None
     signal: int | None = None
     stopped: bool = False
@@ -141,6 +163,16 @@ class WorkerReport:
     rss_bytes: int | None = None
     unreachable_s: float = 0.0
     """For how long the worker has not answered after it once did."""
+    ended_s: float | None = None
+    """When the run ended, by the worker's clock."""
+    active_s: float | None = None
+    """When it last printed a line or told a step, by the worker's clock."""
+    last_lines: tuple[str, ...] = ()
+    """The end of its log, once the run has ended or the worker was lost."""
+    traceback: str = ""
+    """The last Python traceback of a run that failed, the same for the same failure."""
+    switch: str = ""
+    """Of worker 0: `armed`, or why the slice cannot delete itself; empty while not known."""
     message: str = ""
 
 
@@ -156,6 +188,9 @@ class Attempt:
     """The slice is the job's own: requested by it, and deleted by it."""
     queued_resource: str | None = None
     request_id: str | None = None
+    slices: int = 1
+    node_ids: tuple[int, ...] = ()
+    """What the API calls the nodes for ever; their names may be used again."""
     worker_count: int = 0
     requested_s: float | None = None
     accepted_s: float | None = None
@@ -170,7 +205,18 @@ class Attempt:
     """For `refused`: the kind of the API's error, as tpuctl.errors names it (`usage`, …)."""
     resume_step: int = 0
     last_step: int = 0
+    first_worker: int | None = None
+    """The worker that failed or went silent first."""
+    saved_s: float | None = None
+    """When the newest checkpoint that was there as the attempt ended was written."""
     workers: tuple[WorkerReport, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The node, or the nodes of several slices in the order of their workers."""
+        if self.slices == 1:
+            return (self.node,)
+        return tuple(f"{self.node}-{number}" for number in range(self.slices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +236,18 @@ class JobRecord:
     owner: str
     submitted_s: float
     zone: str
+    """The zone of the newest attempt; before the first, the one that is tried first."""
     accelerator_type: str
+    zones: tuple[str, ...] = ()
+    """Every zone that may be tried, in order."""
     node: str | None = None
     """The slice that the submitter named; it is never torn down."""
+    usd_per_hour: float | None = None
+    """Of all its slices together, by the price list at submission; None: not known."""
+    seat: str = ""
+    """Where it was submitted: secrets of that machine are known there alone."""
+    retried_after: int = 0
+    """Attempts up to this number do not count any more: somebody asked to try again."""
     workdir_sha256: str | None = None
     fence: int = 0
     state: JobState = JobState.QUEUED

@@ -57,7 +57,7 @@ def test_every_field(tmp_path):
         requires="numpy-core",
         workdir=str(tmp_path),
         envs={"EPOCHS": "3", "DATA": "gs://my-bucket/digits", "TEAM": "vision"},
-        resources=Resources("v5litepod-16", "4x4", "us-west4-a", use_spot=True),
+        resources=Resources("v5litepod-16", "4x4", ("us-west4-a",), use_spot=True),
         checkpoints=Checkpoints("gs://my-bucket/runs/digits", 5),
         restart=Restart(preemption=True, failure=2, exit_codes=(75,)),
         timeouts=Timeouts(queue_s=43200, setup_s=1200, run_s=5400),

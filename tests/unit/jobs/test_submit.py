@@ -53,7 +53,8 @@ def test_a_slice_must_be_named_one_way_or_the_other(world):
     with pytest.raises(UsageError, match=r"no resources\.accelerators"):
         submitted(world, replace(SPEC, resources=Resources()))
     with pytest.raises(UsageError, match="v5litepod-16 is not offered in us-central2-b"):
-        submitted(world, replace(SPEC, resources=Resources("v5litepod-16", zone="us-central2-b")))
+        elsewhere = Resources("v5litepod-16", zones=("us-central2-b",))
+        submitted(world, replace(SPEC, resources=elsewhere))
 
 
 def test_nothing_is_left_behind_by_a_refused_workdir(world, tmp_path):
