@@ -126,23 +126,42 @@ def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path):
     assert not (tmp_path / "local" / "quickstart").exists()
 
 
-def test_kill_9_of_the_simulator_in_the_middle_loses_nothing(tmp_path):
-    process = tpuctl(tmp_path, "quickstart", "-o", "json")
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A quickstart that is kept, whose simulator was killed in the middle: home, output, story."""
+    home = tmp_path_factory.mktemp("kept")
+    process = tpuctl(home, "quickstart", "--keep", "--seed", "3", "-o", "json")
     for line in process.stderr:
         if "resumed step=" in line:
             break
-    before = local.running(tmp_path, "quickstart")
-    kept = listing(before)
+    before = local.running(home, "quickstart")
+    acknowledged = listing(before)
     os.kill(before["pid"], signal.SIGKILL)
-    until(lambda: local.running(tmp_path, "quickstart") is None)
-    after = local.up(tmp_path, "quickstart", local.Options())
+    until(lambda: local.running(home, "quickstart") is None)
+    after = local.up(home, "quickstart", local.Options())
     assert {**after, "pid": 0} == {**before, "pid": 0}
-    assert kept <= listing(after)
-    out, rest = process.communicate(timeout=100)
-    assert process.returncode == 0, rest
-    summary = json.loads(out)
-    assert summary["accuracy"] >= 0.95
-    assert processes_of(tmp_path) == []
+    assert acknowledged <= listing(after)
+    out, story = process.communicate(timeout=100)
+    assert process.returncode == 0, story
+    return home, out, story
+
+
+def test_kill_9_of_the_simulator_in_the_middle_loses_nothing(kept):
+    _, out, _ = kept
+    assert json.loads(out)["accuracy"] >= 0.95
+
+
+def test_keep_leaves_it_running_and_says_how_to_end_it(kept):
+    home, _, story = kept
+    end = "tpuctl local down --name quickstart --delete-state"
+    assert end in story
+    with tpuctl(home, "quickstart") as second:
+        _, refusal = second.communicate(timeout=20)
+    assert second.returncode == 61
+    assert f"hint: run: {end}\n" in refusal
+    with tpuctl(home, *end.split()[1:]) as ending:
+        ending.communicate(timeout=30)
+    assert processes_of(home) == []
 
 
 def test_it_refuses_to_run_against_another_context(tmp_path):
@@ -152,21 +171,6 @@ def test_it_refuses_to_run_against_another_context(tmp_path):
         assert (process.returncode, out) == (80, "")
         assert err.startswith("error: the quickstart runs on a local cloud of its own")
     assert not (tmp_path / "local").exists()
-
-
-def test_keep_leaves_it_running_and_says_how_to_end_it(tmp_path):
-    with tpuctl(tmp_path, "quickstart", "--keep", "--seed", "3") as process:
-        out, err = process.communicate(timeout=100)
-    assert process.returncode == 0, out + err
-    end = "tpuctl local down --name quickstart --delete-state"
-    assert end in err
-    with tpuctl(tmp_path, "quickstart") as second:
-        _, refusal = second.communicate(timeout=20)
-    assert second.returncode == 61
-    assert f"hint: run: {end}\n" in refusal
-    with tpuctl(tmp_path, *end.split()[1:]) as ending:
-        ending.communicate(timeout=30)
-    assert processes_of(tmp_path) == []
 
 
 def listing(line) -> set[str]:
