@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from localsim.accounts import email
 from localsim.statedir import secret, write_private
 
 LIFE = datetime.timedelta(days=365)
@@ -62,11 +63,6 @@ def establish(directory: Path, project: str, token_uri: str, accounts: Iterable[
         files,
         {name: _account(file, name, project, token_uri) for name, file in files.items()},
     )
-
-
-def email(account: str, project: str) -> str:
-    """The name by which a service account is known."""
-    return f"{account}@{project}.iam.gserviceaccount.com"
 
 
 def _is_usable(ca: Path, server: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from localsim.ports import LOOPBACK
 from localsim.statedir import StateDirectory
 
-NEIGHBOURS = ("compute", "serviceusage", "cloudresourcemanager", "oauth2")
+NEIGHBOURS = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager", "oauth2")
 """They share a port: no path of one is a path of another."""
 
 

@@ -8,15 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localsim import authority
+from localsim import accounts, authority
 from localsim.authority import Authority
 from localsim.ports import LOOPBACK, RefusedToServe
-from localsim.services.authorization import (
-    GrpcAuthorization,
-    neighbour_authorization,
-    rest_authorization,
-    storage_authorization,
-)
+from localsim.services.authorization import Callers, GrpcAuthorization
 from localsim.services.iam import ACCOUNTS
 from localsim.services.oauth2 import PATH
 from localsim.services.tokens import Tokens
@@ -37,21 +32,9 @@ class Branch:
         """The server's certificate and its key."""
         return self.authority.server.read_bytes()
 
-    def interceptors(self) -> tuple[Any, ...]:
+    def interceptors(self, callers: Callers) -> tuple[Any, ...]:
         """In front of gRPC."""
-        return (GrpcAuthorization(self.tokens, self.project),)
-
-    def rest(self) -> Any:
-        """The middleware in front of Cloud TPU over REST."""
-        return rest_authorization(self.tokens)
-
-    def storage(self) -> Any:
-        """The middleware in front of Cloud Storage."""
-        return storage_authorization(self.tokens)
-
-    def neighbours(self) -> Any:
-        """Who asks the neighbours."""
-        return neighbour_authorization(self.tokens)
+        return (GrpcAuthorization(callers, self.project),)
 
     def endpoints(self, ports: Mapping[str, int]) -> dict[str, Any]:
         """For the line of endpoints, under `google`."""
@@ -81,7 +64,7 @@ def open_branch(
     except (OSError, ValueError, AttributeError) as error:
         sentence = f"cannot use the keys in {state.path / 'google'}: {type(error).__name__}"
         raise RefusedToServe(sentence, 62) from error
-    emails = {authority.email(name, project): name for name in ACCOUNTS}
+    emails = {accounts.email(name, project): name for name in ACCOUNTS}
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.load_cert_chain(found.server)

@@ -10,6 +10,7 @@ import yaml
 from localsim.cloud import fault_texts
 from localsim.cloud import scenario_checks as checks
 from localsim.cloud.distributions import Amount
+from localsim.cloud.roles import EDITOR, ROLES
 from localsim.cloud.scenario_checks import ANY, ScenarioError
 
 __all__ = ["Scenario", "ScenarioError", "built_in", "load"]
@@ -64,6 +65,8 @@ class Scenario:
     """`disabled` until somebody enables the service for the project."""
     billing: str = "enabled"
     """`disabled` refuses everything, whatever the quota."""
+    worker_roles: Sequence[str] = (EDITOR,)
+    """Of the service account that programs on workers act as."""
     faults: Sequence[str] = ()
     """Texts as `tpuctl local fault` takes them."""
 
@@ -204,5 +207,6 @@ _CHECKS: Mapping[str, checks.Check] = {
     "maintenance": checks.list_of(_maintenance),
     "unreachable": checks.list_of(checks.zone),
     "closed_zones": checks.list_of(checks.zone),
+    "worker_roles": checks.list_of(checks.one_of(*ROLES)),
     "faults": checks.list_of(fault_texts.check),
 }

@@ -23,6 +23,7 @@ def controls(parts: Parts) -> Controls:
     async def reset() -> None:
         await world.reset()
         parts.project.metadata.clear()
+        parts.project.secrets.clear()
         objects.clear()
         objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
 

@@ -15,6 +15,12 @@ from localsim.server.controls import controls
 from localsim.server.parts import Parts
 from localsim.services import control, neighbours, oauth2, proxy, relay, rest, tpu
 from localsim.services.acceptor import Acceptor
+from localsim.services.authorization import (
+    Callers,
+    neighbour_authorization,
+    rest_authorization,
+    storage_authorization,
+)
 from localsim.services.guard import guard
 from localsim.services.socks import serve_socks
 from localsim.services.storage import application as storage
@@ -45,7 +51,7 @@ async def open_ports(parts: Parts, state: StateDirectory, stack: AsyncExitStack)
             chosen["google_tpu"],
             stack,
             certificate=branch.certificate,
-            interceptors=branch.interceptors(),
+            interceptors=branch.interceptors(_callers(parts)),
         )
     for name, app in _applications(parts, state).items():
         inside = await _inside(parts, name, stack)
@@ -66,19 +72,24 @@ def _applications(parts: Parts, state: StateDirectory) -> dict[str, Any]:
     """What speaks HTTP, by the name of its port."""
     world, branch = parts.world, parts.branch
     guards = _guards(parts.ports, LOOPBACK, "localhost", API_ADDRESS)
-    rest_guards, storage_guards, authorize = guards, guards, neighbours.anybody
+    callers = _callers(parts)
     granted: Callable[[str], Any] = oauth2.no_accounts
     if branch is not None:
-        rest_guards, storage_guards = (*guards, branch.rest()), (*guards, branch.storage())
-        authorize, granted = branch.neighbours(), branch.tokens.granted
+        granted = branch.tokens.granted
     faults = Faults(world.cloud.storage_faults, world.clock.pause)
     own = _guards(parts.ports, LOOPBACK, "localhost")
+    storage_guards = (*guards, storage_authorization(callers))
+    authorize = neighbour_authorization(callers)
     return {
-        "tpu_rest": rest.application(world, rest_guards),
+        "tpu_rest": rest.application(world, (*guards, rest_authorization(callers))),
         "storage": storage.application(parts.objects, storage_guards, faults),
         "neighbours": neighbours.application(parts.project, granted, guards, authorize),
         "control": control.application(controls(parts), state.token(), own),
     }
+
+
+def _callers(parts: Parts) -> Callers:
+    return Callers(parts.worker_tokens, None if parts.branch is None else parts.branch.tokens)
 
 
 def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:

@@ -2,26 +2,29 @@
 
 import socket
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localsim import ports
+from localsim import accounts, ports
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.objects.store import ObjectStore
 from localsim.cloud.project_metadata import ProjectMetadata
 from localsim.cloud.scenario import Scenario, ScenarioError
 from localsim.cloud.scenario import load as load_scenario
+from localsim.cloud.secret_versions import SecretVersions
 from localsim.cloud.timekeeping import last_reading
 from localsim.ports import LOOPBACK, RefusedToServe
 from localsim.server.hosts import Chosen
 from localsim.server.settings import Settings
+from localsim.services.iam import ACCOUNTS
 from localsim.services.loopback_doors import LoopbackDoors
 from localsim.services.metadata import open_metadata
 from localsim.services.neighbour_calls import Project
 from localsim.services.ssh import Door, open_door
 from localsim.services.tpu_metrics_door import ChipDoors
+from localsim.services.worker_tokens import WorkerTokens
 from localsim.statedir import StateDirectory
 from localsim.workers.chip_holders import FILES
 from localsim.workers.isolation.vpc import API_ADDRESS
@@ -51,6 +54,7 @@ class Parts:
     ports: Mapping[str, int]
     hosts: Chosen
     doors: LoopbackDoors | None
+    worker_tokens: WorkerTokens
     branch: "Branch | None"
     offline: bool
 
@@ -83,6 +87,7 @@ def build(
     objects = ObjectStore(state.path / "storage", clock, earlier=connection)
     objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
     environment = _environment(hosts, chosen)
+    tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=_named_accounts())
     doors = _loopback_doors(state) if settings.loopback_doors else None
     slices = Slices(
         state.path,
@@ -95,21 +100,39 @@ def build(
             tell=lambda *news: world.tell(*news),
             lost=lambda *worker: world.lose(*worker),
             extra_environment=lambda: environment,
+            access_token=tokens.issued,
         ),
     )
     metadata = ProjectMetadata(connection)
     world = World(cloud, slices, clock, project_metadata=metadata.items)
-    project = Project(PROJECT, PROJECT_NUMBER, metadata, world, clock.now)
+    secrets = SecretVersions(connection)
     return Parts(
-        world, objects, slices, project, chosen, hosts, doors, branch, offline=settings.offline
+        world=world,
+        objects=objects,
+        slices=slices,
+        project=Project(PROJECT, PROJECT_NUMBER, metadata, secrets, world, clock.now),
+        ports=chosen,
+        hosts=hosts,
+        doors=doors,
+        worker_tokens=tokens,
+        branch=branch,
+        offline=settings.offline,
     )
 
 
 def _environment(hosts: Chosen, chosen: Mapping[str, int]) -> dict[str, str]:
     """What programs on workers are told of the simulator."""
-    if hosts.vpc is None:
-        return {"STORAGE_EMULATOR_HOST": f"http://{LOOPBACK}:{chosen['storage']}"}
-    return {"STORAGE_EMULATOR_HOST": f"http://{API_ADDRESS}:{chosen['storage']}"}
+    host = LOOPBACK if hosts.vpc is None else API_ADDRESS
+    return {
+        "STORAGE_EMULATOR_HOST": f"http://{host}:{chosen['storage']}",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://{host}:{chosen['tpu_rest']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"http://{host}:{chosen['neighbours']}/",
+    }
+
+
+def _named_accounts() -> dict[str, Sequence[str]]:
+    """The accounts that have roles of their own, by their addresses."""
+    return {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
 
 
 def _loopback_doors(state: StateDirectory) -> LoopbackDoors:

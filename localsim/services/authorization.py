@@ -1,6 +1,11 @@
-"""The TLS ports ask who calls and what they may: in front of every wire, and nowhere in between."""
+"""Who calls and what they may: asked in front of every wire, and nowhere in between.
+
+Whoever comes over TLS needs a token. Who comes without TLS needs none, but is held to what the
+token allows when it is that of a worker.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,8 +19,9 @@ from localsim.services.neighbour_calls import Row
 from localsim.services.neighbours import Authorize
 from localsim.services.storage.permissions import denied, is_batch, permissions_of, refusal
 from localsim.services.storage.requests import ACCOUNT
-from localsim.services.tokens import Tokens
+from localsim.services.tokens import Tokens, require_scope
 from localsim.services.wire_errors import grpc_error, http_error
+from localsim.services.worker_tokens import WorkerTokens
 
 STORAGE = "storage.googleapis.com"
 ROUTING = "x-goog-request-params"
@@ -25,12 +31,40 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Refuse = Callable[[web.Request, CloudError], web.Response]
 
 
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Who is known: workers by their tokens, and with TLS the accounts that have a key."""
+
+    workers: WorkerTokens
+    tokens: Tokens | None = None
+
+    def caller(
+        self, authorization: object, service: str, method: str, *, secure: bool
+    ) -> iam.Account | None:
+        """Who asks; None who needs no token. Raises CloudError."""
+        found = self.workers.caller(authorization)
+        if found is not None:
+            account, scopes = found
+            require_scope(scopes, {"service": service, "method": method})
+            return account
+        if not secure or self.tokens is None:
+            return None
+        header = authorization if isinstance(authorization, str) else None
+        name = self.tokens.caller(header, service, method)
+        return iam.Account(self.tokens.email(name), iam.ACCOUNTS[name])
+
+    def of(self, request: web.Request, service: str, method: str) -> iam.Account | None:
+        """Who sends a request; raises CloudError."""
+        header = request.headers.get("Authorization")
+        return self.caller(header, service, method, secure=request.secure)
+
+
 class GrpcAuthorization(_Interceptor):
     """For a grpc.aio server with TLS: refuses before the handler sees a byte."""
 
-    def __init__(self, tokens: Tokens, project: str) -> None:
+    def __init__(self, callers: Callers, project: str) -> None:
         """`project` is named where a request does not say what it is about."""
-        self._tokens = tokens
+        self._callers = callers
         self._project = project
 
     async def intercept_service(
@@ -39,10 +73,11 @@ class GrpcAuthorization(_Interceptor):
         """The handler of one call, or one that refuses it."""
         metadata = dict(details.invocation_metadata or ())
         try:
+            method = details.method.strip("/").replace("/", ".")
+            header = metadata.get("authorization")
             _require(
-                self._tokens,
-                metadata.get("authorization"),
-                details.method.strip("/").replace("/", "."),
+                self._callers.caller(header, iam.TPU_SERVICE, method, secure=True),
+                method,
                 _routed(metadata.get(ROUTING)) or f"projects/{self._project}",
             )
         except CloudError as error:
@@ -50,52 +85,50 @@ class GrpcAuthorization(_Interceptor):
         return await continuation(details)
 
 
-def rest_authorization(tokens: Tokens) -> Middleware:
-    """For Cloud TPU's REST side: what comes over TLS needs a token, what does not needs none."""
+def rest_authorization(callers: Callers) -> Middleware:
+    """For Cloud TPU's REST side."""
     served = rest.routes()
 
     def check(request: web.Request) -> None:
         path = request.raw_path.partition("?")[0]
         if (request.method, path) == ("GET", discovery.PATH):
             return  # anybody may read what the API looks like
-        header = request.headers.get("Authorization")
         try:
             route, resource = rest.find(served, request.method, path)
         except CloudError:
-            tokens.caller(header, iam.TPU_SERVICE, "")
+            callers.of(request, iam.TPU_SERVICE, "")
             return  # there is no such method: the wire says so itself
         method = f"{route.method.service}.{route.method.name}"
-        _require(tokens, header, method, resource)
+        _require(callers.of(request, iam.TPU_SERVICE, method), method, resource)
 
-    return _over_tls(check, _in_json(http_error))
+    return _checked(check, _in_json(http_error))
 
 
-def storage_authorization(tokens: Tokens) -> Middleware:
+def storage_authorization(callers: Callers) -> Middleware:
     """The same for Cloud Storage; every call of a batch is asked for itself."""
 
     def check(request: web.Request) -> None:
         if is_batch(request.raw_path):
             return
         asked = permissions_of(request.method, request.raw_path)
-        method = asked[0] if asked else request.method
-        account = tokens.caller(request.headers.get("Authorization"), STORAGE, method)
+        account = callers.of(request, STORAGE, asked[0] if asked else request.method)
+        if account is None:
+            return
         held = iam.granted(account, asked)
         for permission in asked:
             if permission not in held:
-                raise denied(tokens.email(account), permission)
+                raise denied(account.email, permission)
         request[ACCOUNT] = account
 
-    return _over_tls(check, refusal)
+    return _checked(check, refusal)
 
 
-def neighbour_authorization(tokens: Tokens) -> Authorize:
+def neighbour_authorization(callers: Callers) -> Authorize:
     """The same for the neighbours; the token endpoint itself asks for none."""
 
-    def authorize(request: web.Request, row: Row) -> str | None:
-        if not request.secure:
-            return None
+    def authorize(request: web.Request, row: Row) -> iam.Account | None:
         method = f"{row.service.partition('.')[0]}.{row.name}"
-        account = tokens.caller(request.headers.get("Authorization"), row.service, method)
+        account = callers.of(request, row.service, method)
         if row.permission and not iam.granted(account, [row.permission]):
             resource = request.path.strip("/").partition("projects/")[2].split("/")[0]
             raise iam.denied(row.permission, f"projects/{resource}", row.service)
@@ -104,11 +137,8 @@ def neighbour_authorization(tokens: Tokens) -> Authorize:
     return authorize
 
 
-def _require(tokens: Tokens, authorization: Any, method: str, resource: str) -> None:
-    """Raises CloudError unless the caller may call the method, which has its full name."""
-    account = tokens.caller(
-        authorization if isinstance(authorization, str) else None, iam.TPU_SERVICE, method
-    )
+def _require(account: iam.Account | None, method: str, resource: str) -> None:
+    """Raises CloudError unless the account may call the method, which has its full name."""
     name = method.rpartition(".")[2]
     permission = iam.METHODS.get(name)
     if permission is None:
@@ -125,17 +155,18 @@ def _in_json(worded: Callable[[CloudError], tuple[int, Mapping[str, Any]]]) -> _
     return refuse
 
 
-def _over_tls(check: Callable[[web.Request], None], refuse: _Refuse) -> Middleware:
+def _checked(check: Callable[[web.Request], None], refuse: _Refuse) -> Middleware:
     @web.middleware
     async def authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if request.secure:
-            try:
-                check(request)
-            except CloudError as error:
-                response = refuse(request, error)
-                if response.status == 401:  # noqa: PLR2004
-                    response.headers["WWW-Authenticate"] = REALM
-                return response
+        if not request.secure and "Authorization" not in request.headers:
+            return await handler(request)
+        try:
+            check(request)
+        except CloudError as error:
+            response = refuse(request, error)
+            if response.status == 401:  # noqa: PLR2004
+                response.headers["WWW-Authenticate"] = REALM
+            return response
         return await handler(request)
 
     return authorized

@@ -1,54 +1,14 @@
-"""Who may do what: service accounts, their roles, and the permission each method asks for.
-
-Permissions are named as in Google's reference of IAM; that queued resources ask for those of nodes,
-as nodes do, is assumed: the reference has no row for them.
-"""
+"""Who may do what: service accounts, their roles, and the permission each method asks for."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from localsim.cloud.errors import CloudError, Code, ErrorInfo
+from localsim.cloud.roles import permissions
 
 DOMAIN = "googleapis.com"
 TPU_SERVICE = "tpu.googleapis.com"
 
-_PROJECT_READ = frozenset({"resourcemanager.projects.get", "serviceusage.services.get"})
-_TPU_READ = frozenset(
-    f"tpu.{kind}.{verb}"
-    for kind in ("acceleratortypes", "locations", "nodes", "operations", "runtimeversions")
-    for verb in ("get", "list")
-)
-_TPU_CHANGE = frozenset(
-    f"tpu.nodes.{verb}"
-    for verb in (
-        "create",
-        "delete",
-        "performMaintenance",
-        "simulateMaintenanceEvent",
-        "start",
-        "stop",
-        "update",
-    )
-) | {"tpu.operations.cancel", "tpu.operations.delete"}
-_STORAGE = frozenset(
-    f"storage.{kind}.{verb}"
-    for kind in ("buckets", "objects")
-    for verb in ("create", "delete", "get", "list", "update")
-) | {
-    "storage.buckets.getIamPolicy",
-    "storage.buckets.setIamPolicy",
-    "storage.managedFolders.list",
-    "storage.multipartUploads.abort",
-    "storage.multipartUploads.create",
-    "storage.multipartUploads.list",
-    "storage.multipartUploads.listParts",
-    "storage.objects.move",
-}
-
-ROLES: Mapping[str, frozenset[str]] = {
-    "roles/tpu.admin": _PROJECT_READ | _TPU_READ | _TPU_CHANGE,
-    "roles/tpu.viewer": _PROJECT_READ | _TPU_READ,
-    "roles/storage.admin": _STORAGE,
-}
 ACCOUNTS: Mapping[str, Sequence[str]] = {
     "admin": ("roles/tpu.admin", "roles/storage.admin"),
     "viewer": ("roles/tpu.viewer",),
@@ -90,14 +50,17 @@ METHODS: Mapping[str, str] = {
 """What a method of the Cloud TPU API asks for."""
 
 
-def permissions(account: str) -> frozenset[str]:
-    """Everything an account may do in the project."""
-    return frozenset[str]().union(*(ROLES[role] for role in ACCOUNTS.get(account, ())))
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who calls: a service account by its e-mail address, and its roles in the project."""
+
+    email: str
+    roles: Sequence[str]
 
 
-def granted(account: str | None, wanted: Iterable[str]) -> list[str]:
+def granted(account: Account | None, wanted: Iterable[str]) -> list[str]:
     """Which of the wanted permissions an account has; None, who needs no token, has all."""
-    held = None if account is None else permissions(account)
+    held = None if account is None else permissions(account.roles)
     return [each for each in wanted if held is None or each in held]
 
 

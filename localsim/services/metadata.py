@@ -20,6 +20,8 @@ ROOT = "computeMetadata"
 VERSION = "v1"
 GOOGLE = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 MAX_WAIT_S = 3600.0
+CLOSING_S = 0.01
+"""For those who wait for a change; aiohttp takes 0 for no limit."""
 _NAMES = ("metadata.google.internal", "metadata", "169.254.169.254")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Answer: TypeAlias = "Tree | str | tuple[str, ...] | Record | Secret"
@@ -39,7 +41,7 @@ class MetadataServer:
 async def open_metadata(worker: Worker, listening: socket.socket) -> MetadataServer:
     """Serve the worker's metadata on a listening socket."""
     app = _application(worker, listening)
-    runner = web.AppRunner(app, access_log=None, logger=HTTP_LOG, shutdown_timeout=0)
+    runner = web.AppRunner(app, access_log=None, logger=HTTP_LOG, shutdown_timeout=CLOSING_S)
     await runner.setup()
     await web.SockSite(runner, listening).start()
     return MetadataServer(runner)

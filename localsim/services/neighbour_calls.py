@@ -6,11 +6,14 @@ from typing import Any
 
 from localsim.cloud.errors import CloudError, Code
 from localsim.cloud.project_metadata import ProjectMetadata
+from localsim.cloud.secret_versions import SecretVersions
+from localsim.services.iam import Account
 from localsim.services.world import World
 
 COMPUTE = "compute.googleapis.com"
 SERVICE_USAGE = "serviceusage.googleapis.com"
 RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
+SECRET_MANAGER = "secretmanager.googleapis.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Project:
     id: str
     number: int
     metadata: ProjectMetadata
+    secrets: SecretVersions
     world: World
     now: Callable[[], float]
     """Simulated seconds since the epoch."""
@@ -35,7 +39,7 @@ class Call:
     body: Mapping[str, Any]
     origin: str
     """Scheme and host as the client used them."""
-    account: str | None
+    account: Account | None
     """Who asks; None where nobody needs a token."""
 
 

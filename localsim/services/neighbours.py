@@ -1,4 +1,4 @@
-"""The neighbours of Cloud TPU on one port: slivers of four APIs, as small as their callers."""
+"""The neighbours of Cloud TPU on one port: slivers of five APIs, as small as their callers."""
 
 import inspect
 import re
@@ -9,15 +9,16 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from localsim.cloud.errors import CloudError, Code, absent
-from localsim.services import compute, oauth2, resourcemanager, serviceusage
+from localsim.services import compute, oauth2, resourcemanager, secretmanager, serviceusage
 from localsim.services.guard import json_only
+from localsim.services.iam import Account
 from localsim.services.json_messages import parsed_json
 from localsim.services.neighbour_calls import COMPUTE, Call, HttpRefusal, Project, Row, not_ours
 from localsim.services.wire_errors import http_error
 
 MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 200
-ROWS = (*compute.ROWS, *serviceusage.ROWS, *resourcemanager.ROWS)
+ROWS = (*compute.ROWS, *serviceusage.ROWS, *resourcemanager.ROWS, *secretmanager.ROWS)
 REASONS = {
     400: "invalid",
     401: "required",
@@ -27,19 +28,15 @@ REASONS = {
 }
 """HTTP status -> the reason that Compute Engine's errors carry."""
 
-Authorize = Callable[[web.Request, Row], str | None]
+Authorize = Callable[[web.Request, Row], Account | None]
 """Who asks, None where nobody needs a token; raises CloudError."""
-
-
-def anybody(_request: web.Request, _row: Row) -> None:
-    """Whoever reaches a port without accounts is the project's owner."""
 
 
 def application(
     project: Project,
     granted: Callable[[str], Any],
-    middlewares: Sequence[Any] = (),
-    authorize: Authorize = anybody,
+    middlewares: Sequence[Any],
+    authorize: Authorize,
 ) -> web.Application:
     """Serve them all; `granted` answers assertions with tokens or GrantError."""
     routes = [(*_compiled(row), row) for row in ROWS]
@@ -70,7 +67,7 @@ def application(
 
 
 async def _answered(
-    project: Project, row: Row, names: dict[str, str], account: str | None, request: web.Request
+    project: Project, row: Row, names: dict[str, str], account: Account | None, request: web.Request
 ) -> Any:
     asked = names.get("project", project.id)
     if asked not in (project.id, str(project.number)):

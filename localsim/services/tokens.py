@@ -102,12 +102,7 @@ class Tokens:
         if kind.lower() != "bearer" or not token.isascii():
             token = ""
         account, scopes = self._spoken_for(token.strip(), about)
-        if not scopes & SCOPES.get(service, frozenset({CLOUD_PLATFORM})):
-            raise CloudError(
-                Code.PERMISSION_DENIED,
-                "Request had insufficient authentication scopes.",
-                ErrorInfo("ACCESS_TOKEN_SCOPE_INSUFFICIENT", DOMAIN, about),
-            )
+        require_scope(scopes, about)
         return account
 
     def email(self, account: str) -> str:
@@ -158,6 +153,16 @@ class Tokens:
             "expires_s": expires_s,
             "now_s": time.time(),
         }
+
+
+def require_scope(scopes: frozenset[str], about: Mapping[str, str]) -> None:
+    """Raises CloudError for a token that is not good for `about`'s service."""
+    if not scopes & SCOPES.get(about["service"], frozenset({CLOUD_PLATFORM})):
+        raise CloudError(
+            Code.PERMISSION_DENIED,
+            "Request had insufficient authentication scopes.",
+            ErrorInfo("ACCESS_TOKEN_SCOPE_INSUFFICIENT", DOMAIN, about),
+        )
 
 
 def _require_short_life(claims: Mapping[str, Any], now_s: float) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from math import prod
 from typing import Any, TypeAlias
 
+from localsim import accounts
 from localsim.workers.spec import SliceSpec, UpcomingMaintenance
 from tpuctl.catalog import AcceleratorType, accelerator_type, generation
 
@@ -209,13 +210,22 @@ def _comma(values: Iterable[object]) -> str:
     return ",".join(str(value) for value in values)
 
 
+def service_account(spec: SliceSpec) -> str:
+    """The address of the account that the workers' programs act as."""
+    return spec.service_account or accounts.compute_default(spec.project_number)
+
+
+def scopes(spec: SliceSpec) -> tuple[str, ...]:
+    """What the account's tokens are good for."""
+    return spec.scopes or SCOPES
+
+
 def _service_accounts(spec: SliceSpec, access_token: str) -> Tree:
-    default = f"{spec.project_number}-compute@developer.gserviceaccount.com"
-    email = spec.service_account or default
+    email = service_account(spec)
     account: Tree = {
         "aliases": ("default",),
         "email": email,
-        "scopes": spec.scopes or SCOPES,
+        "scopes": scopes(spec),
         "token": Secret(
             {
                 "access_token": access_token,

@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import secrets
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +33,8 @@ class Surroundings:
     """Tells the control plane that a worker of a slice has failed by itself."""
     extra_environment: Callable[[], Mapping[str, str]]
     """Asked at each start of a program, which finds it in its environment."""
+    access_token: Callable[[str, Sequence[str]], str] = lambda _email, _scopes: "localsim.none"
+    """Issues a token for a service account and scopes."""
 
 
 class Worker:
@@ -57,7 +58,9 @@ class Worker:
         self.host_key = disk.host_key()
         self._spec = spec
         self._extra_environment = surroundings.extra_environment
-        self._access_token = f"localsim.{secrets.token_urlsafe(32)}"
+        self._access_token = surroundings.access_token(
+            attributes.service_account(spec), attributes.scopes(spec)
+        )
         self.affliction = HEALTHY
         """What it suffers from on purpose; `afflictions.apply` changes it."""
         self._is_preempted = False

@@ -31,6 +31,7 @@ def test_up_prints_one_line_of_endpoints_and_again_the_same(offline):
         "compute",
         "serviceusage",
         "cloudresourcemanager",
+        "secretmanager",
         "oauth2",
         "vpc",
         "control",

@@ -20,7 +20,7 @@ from localsim.services.storage import routes
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "localsim.md").read_text("utf-8")
 SOURCES = ("observed: ", "documented: page ")
-NEIGHBOURS = ("compute.", "serviceusage.", "cloudresourcemanager.")
+NEIGHBOURS = ("compute.", "serviceusage.", "cloudresourcemanager.", "secretmanager.")
 KINDS = ("faithful", "simplified", "absent")
 EVIDENCE = ("observed", "documented", "assumed")
 

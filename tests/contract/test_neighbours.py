@@ -1,4 +1,4 @@
-"""The neighbours of Cloud TPU: as much of four APIs as the clients of this one ask for."""
+"""The neighbours of Cloud TPU: as much of five APIs as the clients of this one ask for."""
 
 import json
 import os
@@ -270,5 +270,5 @@ def test_gcloud_prepares_a_connection_to_a_worker(gcloud, tpuctl):
 
 
 def test_all_of_them_share_a_port(cloud):
-    keys = ("compute", "serviceusage", "cloudresourcemanager", "oauth2")
+    keys = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager", "oauth2")
     assert len({urlsplit(cloud.line[key]).port for key in keys}) == 1

@@ -155,6 +155,21 @@ def test_who_waits_for_preemption_is_told_of_it(tmp_path: Path):
     run(test)
 
 
+def test_a_slice_ends_though_somebody_waits_for_a_change(tmp_path: Path):
+    async def test() -> None:
+        async with vpc(tmp_path, ONE) as here:
+            server = await server_of(here)
+            path = f"{V1}/instance/preempted?wait_for_change=true"
+            waiting = asyncio.create_task(ask(server, path))
+            await ask(server, f"{V1}/instance/name")  # the other one is waiting by now
+            async with asyncio.timeout(10):
+                await here.slices.destroy(NAME)
+                with pytest.raises((OSError, EOFError)):
+                    await waiting
+
+    run(test)
+
+
 def test_metadata_updates_show_at_once(tmp_path: Path):
     async def test() -> None:
         async with vpc(tmp_path, ONE) as here:

@@ -138,6 +138,7 @@ def context(line: Mapping[str, Any]) -> Context:
         storage_endpoint=line["storage"],
         credentials=ANONYMOUS,
         dialer=line["vpc"],
+        serviceusage_endpoint=line["serviceusage"],
     )
 
 
@@ -167,6 +168,7 @@ def environment(line: Mapping[str, Any]) -> dict[str, str]:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{line['compute']}/compute/v1/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{line['serviceusage']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{line['cloudresourcemanager']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{line['secretmanager']}/",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": line["project"],
         "CLOUDSDK_COMPUTE_ZONE": line["zone"],

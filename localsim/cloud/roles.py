@@ -1,0 +1,75 @@
+"""What Google's predefined roles allow, as far as anything here asks for it.
+
+Permissions are named as in Google's reference of IAM; that queued resources ask for those of nodes,
+as nodes do, is assumed: the reference has no row for them.
+"""
+
+from collections.abc import Iterable, Mapping
+
+_PROJECT_READ = frozenset({"resourcemanager.projects.get", "serviceusage.services.get"})
+_TPU_READ = frozenset(
+    f"tpu.{kind}.{verb}"
+    for kind in ("acceleratortypes", "locations", "nodes", "operations", "runtimeversions")
+    for verb in ("get", "list")
+)
+_TPU_CHANGE = frozenset(
+    f"tpu.nodes.{verb}"
+    for verb in (
+        "create",
+        "delete",
+        "performMaintenance",
+        "simulateMaintenanceEvent",
+        "start",
+        "stop",
+        "update",
+    )
+) | {"tpu.operations.cancel", "tpu.operations.delete"}
+_STORAGE = frozenset(
+    f"storage.{kind}.{verb}"
+    for kind in ("buckets", "objects")
+    for verb in ("create", "delete", "get", "list", "update")
+) | {
+    "storage.buckets.getIamPolicy",
+    "storage.buckets.setIamPolicy",
+    "storage.managedFolders.list",
+    "storage.multipartUploads.abort",
+    "storage.multipartUploads.create",
+    "storage.multipartUploads.list",
+    "storage.multipartUploads.listParts",
+    "storage.objects.move",
+}
+_COMPUTE = frozenset(
+    f"compute.{each}"
+    for each in ("projects.get", "projects.setCommonInstanceMetadata", "globalOperations.get")
+)
+_SECRETS_READ = frozenset(
+    f"secretmanager.{kind}.{verb}" for kind in ("secrets", "versions") for verb in ("get", "list")
+)
+_SECRETS_CHANGE = frozenset(
+    {"secretmanager.secrets.create", "secretmanager.secrets.delete", "secretmanager.versions.add"}
+)
+_SECRETS_ACCESS = frozenset({"secretmanager.versions.access"})
+
+ROLES: Mapping[str, frozenset[str]] = {
+    "roles/tpu.admin": _PROJECT_READ | _TPU_READ | _TPU_CHANGE,
+    "roles/tpu.viewer": _PROJECT_READ | _TPU_READ,
+    "roles/storage.admin": _STORAGE,
+    "roles/secretmanager.admin": _SECRETS_READ | _SECRETS_CHANGE | _SECRETS_ACCESS,
+    "roles/secretmanager.secretAccessor": _SECRETS_ACCESS,
+    # An editor sets no policies and reads no secrets.
+    "roles/editor": _PROJECT_READ
+    | {"serviceusage.services.list", "serviceusage.services.enable", "serviceusage.quotas.get"}
+    | _TPU_READ
+    | _TPU_CHANGE
+    | (_STORAGE - {"storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"})
+    | _COMPUTE
+    | _SECRETS_READ
+    | _SECRETS_CHANGE,
+}
+EDITOR = "roles/editor"
+"""What the Compute Engine default account has in most projects."""
+
+
+def permissions(roles: Iterable[str]) -> frozenset[str]:
+    """Everything that some roles allow together."""
+    return frozenset[str]().union(*(ROLES[role] for role in roles))
