@@ -1,7 +1,9 @@
-"""Cloud Storage and a metadata server as the agent sees them: real HTTP over a directory store."""
+"""Cloud Storage, Secret Manager and a metadata server as the agent sees them, over real HTTP."""
 
+import base64
 import json
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,9 +11,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tpuctl.errors import NotFoundError, PreconditionError
-from tpuctl.store import Store, open_store
+from tpuctl.store import Entry, Store, crc32c, open_store
 
 TOKEN = {"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}
+PAGE = 2
 
 
 class BucketServer(ThreadingHTTPServer):
@@ -20,9 +23,32 @@ class BucketServer(ThreadingHTTPServer):
     def __init__(self, store: Store) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.store = store
-        self.preempted = False
+        self.metadata = {
+            "instance/service-accounts/default/token": json.dumps(TOKEN),
+            "instance/preempted": "FALSE",
+            "instance/maintenance-event": "NONE",
+        }
+        self.changed = threading.Condition()
+        self.secrets: dict[str, str] = {}
+        self.is_away = False
+        """The bucket answers 503."""
         self.authorizations: set[str | None] = set()
         self.uploads: list[str] = []
+        self.media: list[str] = []
+
+    @property
+    def preempted(self) -> bool:
+        return self.metadata["instance/preempted"] == "TRUE"
+
+    @preempted.setter
+    def preempted(self, value: bool) -> None:
+        self.announce("instance/preempted", "TRUE" if value else "FALSE")
+
+    def announce(self, path: str, value: str) -> None:
+        """Change what the metadata server says, and wake those who wait for it."""
+        with self.changed:
+            self.metadata[path] = value
+            self.changed.notify_all()
 
     @property
     def address(self) -> str:
@@ -37,20 +63,54 @@ class Handler(BaseHTTPRequestHandler):
     server: BucketServer
 
     def do_GET(self) -> None:
-        path = urlsplit(self.path).path
-        if path.startswith("/computeMetadata/v1/"):
-            return self.metadata(path.removeprefix("/computeMetadata/v1/"))
+        asked = urlsplit(self.path)
+        query = {key: values[-1] for key, values in parse_qs(asked.query).items()}
+        if asked.path.startswith("/computeMetadata/v1/"):
+            return self.metadata(asked.path.removeprefix("/computeMetadata/v1/"), query)
         self.server.authorizations.add(self.headers["Authorization"])
-        bucket, _, key = path.removeprefix("/storage/v1/b/").partition("/o/")
+        if asked.path.startswith("/v1/projects/"):
+            return self.secret(unquote(asked.path.removeprefix("/v1/")))
+        if self.server.is_away:
+            return self.answer(503, b"{}")
+        _, _, key = asked.path.removeprefix("/storage/v1/b/").partition("/o/")
+        return self.object(unquote(key), query) if key else self.listing(query)
+
+    def object(self, key: str, query: dict[str, str]) -> None:
         try:
-            return self.answer(200, self.server.store.get_range(unquote(key)))
+            body = self.server.store.get_range(key)
         except NotFoundError:
             return self.answer(404, b"{}")
+        if query.get("alt") != "media":
+            return self.answer(200, json.dumps({"size": str(len(body))}).encode())
+        self.server.media.append(key)
+        if "Range" not in self.headers:
+            return self.answer(200, body)
+        start, end = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        return self.answer(206, body[start : end + 1])
+
+    def listing(self, query: dict[str, str]) -> None:
+        """A page of two."""
+        entries = sorted(self.server.store.list(query["prefix"]), key=lambda each: each.key)
+        entries = [each for each in entries if each.key > query.get("pageToken", "")]
+        page = {"items": [row(each) for each in entries[:PAGE]]} if entries else {}
+        more = {"nextPageToken": entries[PAGE - 1].key} if len(entries) > PAGE else {}
+        self.answer(200, json.dumps({**page, **more}).encode())
+
+    def secret(self, name: str) -> None:
+        found = self.server.secrets.get(name.removesuffix(":access"))
+        if found is None:
+            text = "Permission 'secretmanager.versions.access' denied"
+            return self.answer(403, json.dumps({"error": {"message": text}}).encode())
+        sum_ = int.from_bytes(base64.b64decode(crc32c(found.encode())), "big")
+        data = {"data": base64.b64encode(found.encode()).decode(), "dataCrc32c": str(sum_)}
+        return self.answer(200, json.dumps({"payload": data}).encode())
 
     def do_POST(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
         self.server.authorizations.add(self.headers["Authorization"])
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.is_away:
+            return self.answer(503, b"{}")
         assert query["uploadType"] == ["multipart"]
         assert query["ifGenerationMatch"] == ["0"]
         boundary = b"--" + self.headers["Content-Type"].partition("boundary=")[2].encode()
@@ -64,22 +124,39 @@ class Handler(BaseHTTPRequestHandler):
         self.server.uploads.append(name)
         return self.answer(200, b"{}")
 
-    def metadata(self, path: str) -> None:
+    def metadata(self, path: str, query: dict[str, str]) -> None:
         assert self.headers["Metadata-Flavor"] == "Google"
-        values = {
-            "instance/service-accounts/default/token": json.dumps(TOKEN),
-            "instance/preempted": "TRUE" if self.server.preempted else "FALSE",
-        }
+        values = self.server.metadata
+        with self.server.changed:
+            if query.get("wait_for_change") == "true":
+                wait_s = float(query["timeout_sec"])
+                self.server.changed.wait_for(
+                    lambda: etag(values[path]) != query["last_etag"], wait_s
+                )
         self.answer(200 if path in values else 404, values.get(path, "").encode())
 
     def answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", etag(body.decode("latin-1")))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *_args) -> None:
         pass
+
+
+def row(entry: Entry) -> dict[str, str]:
+    return {
+        "name": entry.key,
+        "generation": str(entry.generation),
+        "size": str(entry.size_bytes),
+        "crc32c": entry.crc32c,
+    }
+
+
+def etag(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):x}"
 
 
 @contextmanager

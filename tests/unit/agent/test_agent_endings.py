@@ -1,0 +1,88 @@
+"""What is told of a run that ended, and what the agent's files may be made of."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import tpuctl
+from tpuctl.agent.job import endings
+
+JOB = Path(tpuctl.__file__).parent / "agent" / "job"
+FAILED = """\
+step=1
+Traceback (most recent call last):
+  File "old.py", line 1, in <module>
+ValueError: an earlier one
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/home/me/train.py", line 7, in main
+    step(state)
+    ^^^^^^^^^^^
+RuntimeError: object at 0x7f00beef at 2026-11-22T04:00:01.25Z, or 04:00:02
+and a second line of it
+the end
+"""
+
+
+def test_the_last_traceback_is_the_same_for_the_same_failure():
+    assert endings.traceback(FAILED.encode()) == (
+        "Traceback (most recent call last):\n"
+        '  File "/home/me/train.py", line 7, in main\n'
+        "    step(state)\n"
+        "    ^^^^^^^^^^^\n"
+        "RuntimeError: object at 0x? at <time>, or <time>"
+    )
+
+
+def test_a_crash_of_the_interpreter_is_a_traceback_too():
+    log = b"Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f11 (most recent call first):\n  File \"a.py\", line 3 in f\n"  # fmt: skip  # noqa: E501
+    assert "Current thread 0x? (most recent call first)" in endings.traceback(log)
+
+
+def test_a_long_traceback_keeps_its_end():
+    frames = '  File "a.py", line 1, in f\n' * 1000
+    found = endings.traceback(f"Traceback (most recent call last):\n{frames}E: x\n".encode())
+    assert len(found) == endings.TRACEBACK_BYTES
+    assert found.endswith("E: x")
+
+
+def test_no_traceback_is_none():
+    assert endings.traceback(b"step=1\nFailed: nothing\n") == ""
+
+
+def test_the_last_lines_are_twenty_of_five_hundred():
+    log = "\n".join(["", *map(str, range(30)), "y" * 600, ""])
+    lines = endings.last_lines(log.encode())
+    assert (len(lines), lines[0], len(lines[-1])) == (20, "11", 500)
+
+
+def test_a_failed_run_tells_its_traceback_and_a_stopped_one_its_lines(worker):
+    program = "import sys; print('step=3'); sys.stdout.flush(); raise ValueError('no')"
+    status = worker.finish(f'python3 -c "{program}"')
+    assert status["exit_status"] == 1
+    assert status["traceback"].endswith("ValueError: no")
+    assert status["last_lines"][0] == "step=3"
+    assert status["ended_s"] >= status["active_s"] > 1e9
+    assert worker.final() == {**status, "updated": worker.final()["updated"]}
+
+
+@pytest.mark.parametrize("path", sorted(JOB.glob("*.py")), ids=lambda path: path.name)
+def test_the_agent_needs_python_3_8_and_nothing_else(path):
+    tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
+    imported = {
+        (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    }
+    foreign = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
+    assert foreign <= {"tpuctl"}
+    ours = {name for name in imported if name.startswith("tpuctl")}
+    assert {name.rpartition(".")[0] for name in ours} <= {
+        "tpuctl",
+        "tpuctl.agent",
+        "tpuctl.agent.job",
+    }

@@ -1,0 +1,115 @@
+"""Runs one attempt of a job on one worker; docs/agent-protocol.md has the protocol.
+
+    agent.py run DIR [--watch]                       run the stages in background; secrets on stdin
+    agent.py start DIR [--fence F]                   let a prepared run begin
+    agent.py stop DIR --grace S [--fence F] [--dump] SIGTERM to the program, SIGKILL after S seconds
+    agent.py status DIR                              print the status; exit 1 when there is no run
+    agent.py watch DIR [--offset N]                  stream status and log until the run is over
+
+It lies in DIR, with the package that it imports beside it. Every verb imports what it needs and no
+more: sixteen of them may share a core. Standard library only, Python 3.8.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GRACE_S = "10"
+FLAGS = frozenset({"--dump", "--watch"})
+REFUSED = 3
+
+
+def run(directory: str, options: Mapping[str, str]) -> int:
+    """Start the run in the background, once."""
+    from tpuctl.agent.job import beginning
+
+    done = beginning.begin(directory)
+    return watch(directory, options) if done == 0 and "--watch" in options else done
+
+
+def start(directory: str, options: Mapping[str, str]) -> int:
+    """Let a prepared run begin."""
+    from tpuctl.agent.job import orders
+
+    return orders.leave(directory, "go", "go", fence(options))
+
+
+def stop(directory: str, options: Mapping[str, str]) -> int:
+    """End the program, or what prepares it."""
+    from tpuctl.agent.job import orders
+
+    text = f"{float(options.get('--grace', GRACE_S))}{' dump' if '--dump' in options else ''}"
+    return orders.leave(directory, "stop", text, fence(options))
+
+
+def fence(options: Mapping[str, str]) -> int | None:
+    """Under which lease the caller speaks, when it says so."""
+    return int(options["--fence"]) if "--fence" in options else None
+
+
+def status(directory: str, _options: Mapping[str, str]) -> int:
+    """Print the status."""
+    from tpuctl.agent.job import watching
+
+    return watching.show(directory)
+
+
+def watch(directory: str, options: Mapping[str, str]) -> int:
+    """Stream until the run is over."""
+    from tpuctl.agent.job import watching
+
+    return watching.watch(directory, int(options["--offset"]) if "--offset" in options else None)
+
+
+def fetch(directory: str, _options: Mapping[str, str]) -> int:
+    """The stage of that name: a process of its own gives its memory back."""
+    from tpuctl.agent.job import workdir
+
+    return workdir.fetch(directory)
+
+
+def mounts(directory: str, _options: Mapping[str, str]) -> int:
+    """The stage of that name."""
+    from tpuctl.agent.job import mounts
+
+    return mounts.copy_all(directory)
+
+
+def secrets(directory: str, _options: Mapping[str, str]) -> int:
+    """The stage of that name."""
+    from tpuctl.agent.job import secret_values
+
+    return secret_values.tell(directory)
+
+
+VERBS = {
+    "run": run, "start": start, "stop": stop, "status": status, "watch": watch,
+    "fetch": fetch, "mounts": mounts, "secrets": secrets,
+}  # fmt: skip
+
+
+def parsed(words: list[str]) -> dict[str, str]:
+    """Options and their values."""
+    rest = iter(words)
+    return {word: "" if word in FLAGS else next(rest) for word in rest}
+
+
+def main(argv: list[str]) -> int:
+    """Parse and do."""
+    if len(argv) < 2 or argv[0] not in VERBS:
+        sys.stderr.write(__doc__ or "")
+        return 2
+    return VERBS[argv[0]](os.path.abspath(argv[1]), parsed(argv[2:]))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)

@@ -1,0 +1,131 @@
+"""One stage: a process group, from its start until nothing of it is left. Python 3.8."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+from tpuctl.agent.job import processes, stack_dump
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tpuctl.agent.job.alarm import Alarm
+    from tpuctl.agent.job.joblog import Log
+    from tpuctl.agent.job.orders import Orders
+
+BLOCK_BYTES = 256 * 1024
+POLL_S = 0.05
+AGAIN_S = 1.0
+LEFTOVERS_S = 2.0
+DYING_S = 10.0
+DUMP_S = 5.0
+
+
+def shell(line: str) -> list[str]:
+    """The argv that gives the user's own line to a shell."""
+    program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    return [program, "-c", line]
+
+
+def spawn(
+    argv: list[str], directory: str, environ: Mapping[str, str], *, is_private: bool
+) -> subprocess.Popen[bytes]:
+    """Start a group whose output is read: joined, or with stdout for itself. Raises OSError."""
+    return subprocess.Popen(
+        argv,
+        cwd=directory,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if is_private else subprocess.STDOUT,
+        start_new_session=True,
+        bufsize=0,
+    )
+
+
+class Child:
+    """A running stage, and what is asked of it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], alarm: Alarm, orders: Orders) -> None:
+        self.process = process
+        self.alarm = alarm
+        self.orders = orders
+        self.limit: float | None = None
+        """When it is killed, on the monotonic clock."""
+        self.dump_until: float | None = None
+        self.stacks: list[str] = []
+        """What a dump says, when there was one."""
+        self.kill_at: float | None = None
+        self.is_warned = False
+
+    def pump(self, log: Log, took: Callable[[bytes], None], tick: Callable[[], float]) -> None:
+        """Give away what it prints until it has ended, its children with it.
+
+        `tick` is called after each time something may have happened, and says for how long
+        nothing else is to be done.
+        """
+        while self.process.poll() is None:
+            self.take(tick())
+            self.enforce(log)
+        # A shell ends at once when it is told to stop; what it started has the grace.
+        while self.is_ending() and processes.group_lives(self.process.pid):
+            self.take(min(POLL_S, tick()))
+            self.enforce(log)
+        processes.signal_group(self.process.pid, signal.SIGKILL)
+        deadline = time.monotonic() + LEFTOVERS_S
+        while self.alarm.watched() and time.monotonic() < deadline:
+            self.take(min(LEFTOVERS_S, tick()))
+        self.alarm.forget()
+        took(log.end_line())
+        # Until the last of them is gone it holds the chips, and the next attempt cannot have them.
+        deadline = time.monotonic() + DYING_S
+        while processes.group_lives(self.process.pid) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+    def take(self, timeout_s: float) -> None:
+        """Wait for news or output, though no longer than until something is due."""
+        for due in (self.kill_at, self.dump_until, self.limit):
+            if due is not None:
+                timeout_s = min(timeout_s, max(0.0, due - time.monotonic()))
+        self.alarm.doze(timeout_s, BLOCK_BYTES)
+
+    def is_ending(self) -> bool:
+        """It was asked to stop, and has its grace."""
+        return self.kill_at is not None or self.dump_until is not None or self.is_warned
+
+    def enforce(self, log: Log) -> None:
+        """Do what is due: warn, dump, SIGTERM, and SIGKILL when the grace is over."""
+        now = time.monotonic()
+        asked = self.orders.stop()
+        if self.kill_at is not None:
+            if now >= self.kill_at:
+                self.kill(now)
+        elif asked is not None and self.is_dumped(log, now, wants_dump=asked[1]):
+            self.kill_at = now + asked[0]
+            processes.signal_group(self.process.pid, signal.SIGTERM)
+        elif asked is None and self.orders.is_preempted and not self.is_warned:
+            self.is_warned = True
+            processes.signal_group(self.process.pid, signal.SIGTERM)
+        elif self.limit is not None and now >= self.limit:
+            self.kill(now)
+
+    def kill(self, now: float) -> None:
+        """SIGKILL, and again when that did not help."""
+        processes.signal_group(self.process.pid, signal.SIGKILL)
+        self.kill_at = now + AGAIN_S
+
+    def is_dumped(self, log: Log, now: float, *, wants_dump: bool) -> bool:
+        """Nothing needs to be dumped any more; begins to, where it has not."""
+        if not wants_dump:
+            return True
+        if self.dump_until is None:
+            self.stacks = [stack_dump.kernel_view(self.process.pid)]
+            log.heard = []
+            self.dump_until = now + DUMP_S
+            stack_dump.abort(self.process.pid)
+            return False
+        return now >= self.dump_until

@@ -1,0 +1,194 @@
+"""A log on the disk: files of bounded size, named by the offset of their first byte. Python 3.8.
+
+What is safe in the bucket goes when newer lines come. What is not is kept up to a bound; then the
+oldest gives way to a line that says so, at its offset.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILE_BYTES = 8 * 1024 * 1024
+KEPT_BYTES = 64 * 1024 * 1024
+MOST_BYTES = 4 * 1024 * 1024 * 1024
+BLOCK_BYTES = 256 * 1024
+DROPPED = "tpuctl: %d bytes of the log were dropped here: the bucket did not take them in time\n"
+
+
+class Piece:
+    """One file: its first offset, how long it is, and the offset after what it stands for."""
+
+    def __init__(self, start: int, size_bytes: int = 0) -> None:
+        self.start = start
+        self.size_bytes = size_bytes
+        self.end = start + size_bytes
+
+    @property
+    def is_gap(self) -> bool:
+        """It is a line in the place of what was dropped."""
+        return self.end != self.start + self.size_bytes
+
+
+class Span:
+    """A part of the log to upload: its bytes, and the offset that is reached with them."""
+
+    def __init__(self, start: int, size_bytes: int, end: int) -> None:
+        self.start = start
+        self.size_bytes = size_bytes
+        self.end = end
+
+
+class LogFiles:
+    """The files of one log. One thread appends, another one uploads."""
+
+    def __init__(self, directory: str) -> None:
+        os.makedirs(directory, 0o700, exist_ok=True)
+        self.directory = directory
+        self.pieces = [Piece(0)]
+        self.file: int | None = None
+        self.disk_bytes = 0
+        self.safe_bytes = 0
+        """What lies before this offset is in the bucket, or gone."""
+        self.busy_bytes = 0
+        """What lies before this offset is being uploaded."""
+        self.lock = threading.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        """The offset of the next byte."""
+        return self.pieces[-1].end
+
+    def path(self, start: int) -> str:
+        """The file that begins at an offset."""
+        return os.path.join(self.directory, f"{start:012d}")
+
+    def append(self, data: bytes) -> None:
+        """Write whole lines; raises OSError, and then nothing of them is there."""
+        with self.lock:
+            if self.pieces[-1].size_bytes >= FILE_BYTES:
+                self.turn()
+            try:
+                self.write(data)
+            except OSError:
+                self.remove_safe(0)
+                self.write(data)
+
+    def turn(self) -> None:
+        """Begin the next file; the oldest go."""
+        if self.file is not None:
+            os.close(self.file)
+        self.file = None
+        self.pieces.append(Piece(self.size_bytes))
+        self.remove_safe(KEPT_BYTES)
+        while self.disk_bytes > MOST_BYTES and self.drop():
+            pass
+
+    def write(self, data: bytes) -> None:
+        """Append to the newest file, everything or nothing."""
+        piece = self.pieces[-1]
+        if self.file is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self.file = os.open(self.path(piece.start), flags, 0o600)
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self.file, rest) :]
+        except OSError:
+            os.ftruncate(self.file, piece.size_bytes)
+            raise
+        piece.size_bytes += len(data)
+        piece.end += len(data)
+        self.disk_bytes += len(data)
+
+    def remove_safe(self, kept_bytes: int) -> None:
+        """Remove the oldest files that are in the bucket, as long as more than so much is left."""
+        while self.disk_bytes > kept_bytes and len(self.pieces) > 1:
+            if self.pieces[0].end > self.safe_bytes:
+                return
+            self.remove(self.pieces.pop(0))
+
+    def remove(self, piece: Piece) -> None:
+        """Remove one file; a reader that has it open reads on."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path(piece.start))
+        self.disk_bytes -= piece.size_bytes
+
+    def drop(self) -> bool:
+        """Put a line in the place of the oldest file that can be missed; False: there is none."""
+        floor = max(self.safe_bytes, self.busy_bytes)
+        whole = [
+            index
+            for index, piece in enumerate(self.pieces[:-1])
+            if piece.end > floor and piece.start >= self.busy_bytes and not piece.is_gap
+        ]
+        if not whole:
+            return False
+        last = first = whole[0]
+        if first and self.pieces[first - 1].is_gap and self.pieces[first - 1].start >= floor:
+            first -= 1  # two gaps in a row are one
+        gone = self.pieces[first : last + 1]
+        start = max(gone[0].start, floor)
+        self.pieces[first : last + 1] = [self.gap(gone, start, gone[-1].end)]
+        return True
+
+    def gap(self, gone: list[Piece], start: int, end: int) -> Piece:
+        """The line that stands for what is removed here, as old as the oldest of it."""
+        with open(self.path(gone[0].start), "rb") as file:
+            stamp = file.read(32).partition(b" ")[0]
+        for piece in gone:
+            self.remove(piece)
+        line = stamp + b" " + (DROPPED % (end - start)).encode()
+        with open(self.path(start), "wb") as file:
+            file.write(line)
+        gap = Piece(start, len(line))
+        gap.end = end
+        self.disk_bytes += len(line)
+        return gap
+
+    def next_span(self, most_bytes: int) -> Span | None:
+        """What is to be uploaded next, and stays until `uploaded` or `kept`; None: nothing."""
+        with self.lock:
+            waiting = [piece for piece in self.pieces if piece.end > self.safe_bytes]
+            if not waiting:
+                return None
+            if waiting[0].is_gap:
+                span = Span(waiting[0].start, waiting[0].size_bytes, waiting[0].end)
+            else:
+                end = min([self.size_bytes, *(piece.start for piece in waiting if piece.is_gap)])
+                limit = self.safe_bytes + most_bytes
+                if end > limit:  # then to the end of a file: lines stay whole
+                    end = max([piece.start for piece in waiting if piece.start <= limit])
+                span = Span(self.safe_bytes, end - self.safe_bytes, end)
+            self.busy_bytes = span.end
+            return span
+
+    def blocks(self, span: Span) -> Iterator[bytes]:
+        """Its bytes."""
+        with self.lock:
+            pieces = [(each.start, each.size_bytes) for each in self.pieces]
+        at, end = span.start, span.start + span.size_bytes
+        for start, size_bytes in pieces:
+            if start <= at < min(end, start + size_bytes):
+                with open(self.path(start), "rb", buffering=0) as file:
+                    file.seek(at - start)
+                    while at < min(end, start + size_bytes):
+                        block = file.read(min(BLOCK_BYTES, end - at, start + size_bytes - at))
+                        at += len(block)
+                        yield block
+
+    def uploaded(self, end: int) -> None:
+        """What lies before that offset is safe."""
+        with self.lock:
+            self.safe_bytes, self.busy_bytes = end, 0
+            self.remove_safe(KEPT_BYTES)
+
+    def kept(self) -> None:
+        """It could not be uploaded."""
+        with self.lock:
+            self.busy_bytes = 0

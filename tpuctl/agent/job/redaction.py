@@ -1,0 +1,41 @@
+"""Secrets are replaced by value in everything that the agent writes. Python 3.8."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+LEAST_CHARACTERS = 4
+"""What is shorter would hide half of the log and little of a secret."""
+MARK = "***"
+
+
+class Redaction:
+    """Knows the values, and every line of those that have several."""
+
+    def __init__(self) -> None:
+        self.words: list[bytes] = []
+        self.longest_bytes = 0
+
+    def add(self, values: Iterable[str]) -> None:
+        """Replace these too."""
+        lines = {line.strip() for value in values for line in value.splitlines()}
+        words = {line.encode() for line in lines if len(line) >= LEAST_CHARACTERS}
+        self.words = sorted({*self.words, *words}, key=len, reverse=True)
+        self.longest_bytes = max(map(len, self.words), default=0)
+
+    def of(self, data: bytes) -> bytes:
+        """The same without secrets; the longest first, for one may hold another."""
+        for word in self.words:
+            data = data.replace(word, MARK.encode())
+        return data
+
+    def of_json(self, value: Any) -> Any:
+        """A JSON value with every text in it redacted."""
+        if isinstance(value, str):
+            return self.of(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+        if isinstance(value, dict):
+            return {self.of_json(key): self.of_json(each) for key, each in value.items()}
+        return [self.of_json(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,59 @@
+"""Where every process of a run stands, before it is killed for standing still. Python 3.8."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from tpuctl.agent.job import processes
+
+COMMAND_CHARACTERS = 300
+PRINTED = "\n==== printed after SIGABRT\n"
+
+
+def kernel_view(group: int) -> str:
+    """Every process of a group, and where each of its threads waits in the kernel."""
+    return "".join(of_process(pid) for pid in processes.members(group)) or "no /proc here\n"
+
+
+def of_process(pid: int) -> str:
+    """Its command and its threads; empty when it has ended."""
+    command = read(f"/proc/{pid}/cmdline").replace("\0", " ")[:COMMAND_CHARACTERS]
+    try:
+        threads = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
+    except OSError:
+        return ""
+    rows = "".join(of_thread(f"/proc/{pid}/task/{thread}") for thread in threads)
+    return f"==== process {pid}: {command}\n{rows}"
+
+
+def of_thread(path: str) -> str:
+    """Its name, its state, the kernel's function that it waits in, and its stack for root."""
+    fields = dict(
+        line.split(":\t", 1) for line in read(f"{path}/status").split("\n") if ":\t" in line
+    )
+    wchan = read(f"{path}/wchan")
+    stack = "".join(f"    {line}\n" for line in read(f"{path}/stack").split("\n") if line)
+    number = os.path.basename(path)
+    name, state = fields.get("Name", "?"), fields.get("State", "?")
+    return f"thread {number} {name}: {state}, waits in {wchan or '?'}\n{stack}"
+
+
+def read(path: str) -> str:
+    """A file of /proc; empty when it may not be read or is gone."""
+    with contextlib.suppress(OSError), open(path, errors="replace") as file:
+        return file.read()
+    return ""
+
+
+def abort(group: int) -> None:
+    """Send SIGABRT, on which Python prints the stack of every thread; no core is written."""
+    with contextlib.suppress(ImportError, AttributeError):
+        import resource
+
+        for pid in processes.members(group):
+            with contextlib.suppress(OSError):
+                _, most = resource.prlimit(pid, resource.RLIMIT_CORE)
+                resource.prlimit(pid, resource.RLIMIT_CORE, (0, most))
+    processes.signal_group(group, signal.SIGABRT)

@@ -1,0 +1,84 @@
+"""DIR/status.json: what the agent says of its run, on a full disk as well. Python 3.8."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+PROTOCOL = 2
+RESERVE = "reserve"
+RESERVE_BYTES = 256 * 1024
+ROOM_BYTES = 4096
+"""Of the smallest status: a later one fits into its place."""
+LONG = ("last_lines", "traceback", "metrics")
+
+
+class StatusFile:
+    """Replaced whole. Something on the disk is held ready, so that the last one can be written."""
+
+    def __init__(self, directory: str) -> None:
+        self.path = os.path.join(directory, "status.json")
+        self.reserve = os.path.join(directory, RESERVE)
+        self.written: Mapping[str, Any] = {}
+        self.written_at = 0.0
+        self.descriptor: int | None = None
+        """Of the file that has the name now."""
+        with contextlib.suppress(OSError), open(self.reserve, "wb") as file:
+            file.write(b"\0" * RESERVE_BYTES)
+
+    @property
+    def age_s(self) -> float:
+        """Since it was written."""
+        return time.monotonic() - self.written_at
+
+    def write(self, values: Mapping[str, Any], document: Mapping[str, Any]) -> None:
+        """Write a document that says these values; on a full disk what there is room for."""
+        self.written, self.written_at = dict(values), time.monotonic()
+        text = json.dumps(document).ljust(ROOM_BYTES).encode()
+        try:
+            self.renew(text)
+        except OSError:
+            self.free()
+            with contextlib.suppress(OSError):
+                self.write_anyway(text, document)
+
+    def renew(self, text: bytes) -> None:
+        """Write another file and give it the name. Raises OSError."""
+        new = f"{self.path}.new"
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(descriptor, text) < len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.replace(new, self.path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+        self.descriptor = descriptor
+
+    def write_anyway(self, text: bytes, document: Mapping[str, Any]) -> None:
+        """Where there was no room: with what was held ready, else over what is there. OSError."""
+        with contextlib.suppress(OSError):
+            self.renew(text)
+            return
+        if self.descriptor is None:
+            return
+        room_bytes = os.fstat(self.descriptor).st_size
+        if len(text) > room_bytes:
+            short = {key: value for key, value in document.items() if key not in LONG}
+            text = json.dumps(short).encode()
+        os.pwrite(self.descriptor, text.ljust(room_bytes), 0)
+
+    def free(self) -> None:
+        """Give back what was held ready."""
+        with contextlib.suppress(OSError):
+            os.unlink(self.reserve)
