@@ -20,6 +20,7 @@ APPLICATION_DEFAULT = "application-default"
 GOOGLE_TPU = "tpu.googleapis.com:443"
 GOOGLE_TPU_REST = "https://tpu.googleapis.com"
 GOOGLE_STORAGE = "https://storage.googleapis.com"
+GOOGLE_SERVICE_USAGE = "https://serviceusage.googleapis.com"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
@@ -46,6 +47,8 @@ class Context:
     dialer: str = "direct"
     """How workers are reached: `direct`, `internal`, `iap`, `socks5://HOST:PORT`, or
     `jump://[USER@]HOST[:PORT]`."""
+    serviceusage_endpoint: str = GOOGLE_SERVICE_USAGE
+    """Where the limits of quotas are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,11 @@ def refuse_in_the_clear(context: Context) -> None:
     """Credentials leave this machine through TLS alone. Raises RefusedError."""
     if context.credentials == ANONYMOUS:
         return
-    for url in (context.tpu_rest_endpoint, context.storage_endpoint):
+    for url in (
+        context.tpu_rest_endpoint,
+        context.storage_endpoint,
+        context.serviceusage_endpoint,
+    ):
         try:
             found = urlsplit(url)
             is_safe = found.hostname and found.port != 0 and _is_private(found)

@@ -30,6 +30,11 @@ def tpu_api(context: Context) -> TpuApi:
     )
 
 
+def service_usage(context: Context) -> RestApi:
+    """Service Usage; raises CredentialsError without touching the network."""
+    return RestApi(context.serviceusage_endpoint, session_of(tokens(context)))
+
+
 def _belong_together(context: Context) -> bool:
     """Both endpoints are Google's, or neither: what one has must never be asked of the other."""
     return (context.tpu_endpoint == GOOGLE_TPU) == (context.tpu_rest_endpoint == GOOGLE_TPU_REST)

@@ -18,7 +18,7 @@ KEEPALIVE_S = 5
 
 
 class JumpHost:
-    """The connection to a jump host, made when it is first needed."""
+    """The connection to a jump host, made when it is needed: first, or after it broke."""
 
     def __init__(self, dialer: Dialer, known_hosts: Path) -> None:
         self._dialer = dialer
@@ -29,7 +29,7 @@ class JumpHost:
     async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
         """A connection to a worker's internal address; raises TransientError, RefusedError."""
         async with self._opening:
-            if self._connection is None:
+            if self._connection is None or self._connection.is_closed():
                 self._connection = await self._open()
         try:
             async with asyncio.timeout(CONNECT_S):

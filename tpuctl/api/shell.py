@@ -12,7 +12,7 @@ import asyncssh
 
 from tpuctl.api.attachment import HEARTBEAT, HEARTBEAT_S, attached, kept
 from tpuctl.errors import TransientError
-from tpuctl.models.operation import Completed
+from tpuctl.models.operation import CommandFailedError, Completed
 
 LOGIN_SHELL = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -l')
 CHUNK_BYTES = 64 * 1024
@@ -69,13 +69,23 @@ class Shell:
             status = _status(done)
         return Completed(self.worker_id, status, _bytes(done.stdout), _bytes(done.stderr))
 
-    async def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:
-        """What argv prints, as it comes; ends when argv does. Raises TransientError."""
+    async def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AsyncIterator[bytes]:
+        """What argv prints, as it comes; ends when argv does.
+
+        Raises TransientError when the worker is lost, CommandFailedError when argv fails.
+        """
         async with lost_is_transient(self.worker_id):
-            process = await self.connection.create_process(shlex.join(argv), encoding=None)
+            process = await self.connection.create_process(
+                shlex.join(argv), encoding=None, input=stdin or None
+            )
             async with process:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield bytes(chunk)
+                done = await process.wait()
+            status = _status(done)
+        if status:
+            said = _bytes(done.stderr)
+            raise CommandFailedError(Completed(self.worker_id, status, stderr=said))
 
     async def execute(
         self,

@@ -56,6 +56,13 @@ class TpuApi:
                 "ListNodes", self._parent(zone), lambda page: views.listed_nodes(page.nodes)
             )
 
+    def read_nodes(self, zone: str = ALL_ZONES) -> tuple[list[Node], list[str]]:
+        """The same with everything that is known of each node; most lists need less."""
+        with translated(self._about("list nodes", NODE, zone=zone)):
+            return self._wire.pages(
+                "ListNodes", self._parent(zone), lambda page: map(views.node, page.nodes)
+            )
+
     def get_node(self, zone: str, name: str) -> Node:
         """One node; raises NotFoundError."""
         path = self._path(zone, "nodes", name)

@@ -98,6 +98,7 @@ def queued_resource(message: Any) -> QueuedResource:
         reservation=message.reservation_name,
         valid_after_s=after_s,
         valid_until_s=until_s,
+        labels=dict(first.labels) if first else {},
     )
 
 

@@ -167,6 +167,8 @@ class WorkerReport:
     """When the run ended, by the worker's clock."""
     active_s: float | None = None
     """When it last printed a line or told a step, by the worker's clock."""
+    quiet_s: float = 0.0
+    """For how long it has done neither, by the supervisor's clock."""
     last_lines: tuple[str, ...] = ()
     """The end of its log, once the run has ended or the worker was lost."""
     traceback: str = ""
@@ -209,6 +211,10 @@ class Attempt:
     """The worker that failed or went silent first."""
     saved_s: float | None = None
     """When the newest checkpoint that was there as the attempt ended was written."""
+    awaited_s: float | None = None
+    """Since when it waits for nobody but workers that were never reached."""
+    spent: bool = False
+    """Its own slice is of no more use: it is deleted, whatever `teardown` says."""
     workers: tuple[WorkerReport, ...] = ()
 
     @property
@@ -217,6 +223,12 @@ class Attempt:
         if self.slices == 1:
             return (self.node,)
         return tuple(f"{self.node}-{number}" for number in range(self.slices))
+
+    @property
+    def is_usable(self) -> bool:
+        """Its slice was there, and is still good for something."""
+        was_ready = self.ready_s is not None and self.deleted_s is None
+        return was_ready and not self.spent and self.outcome != Outcome.PREEMPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +264,11 @@ class JobRecord:
     fence: int = 0
     state: JobState = JobState.QUEUED
     why: str = "waiting for a supervisor"
+    wanted_since_s: float | None = None
+    """Since when it wants a slice and has none."""
+    next_s: float | None = None
+    """When it goes on by itself, where it waits for a moment; `next_zone` is where."""
+    next_zone: str = ""
     cancel_requested_s: float | None = None
     ended_s: float | None = None
     attempts: tuple[Attempt, ...] = ()
@@ -288,12 +305,11 @@ class JobRecord:
         newest = self.attempt
         if newest is None or (not self.is_ended and newest.state != AttemptState.ENDED):
             return newest.queued_resource if newest else None
-        was_ready = newest.ready_s is not None and newest.outcome != Outcome.PREEMPTED
         policy = self.spec.teardown
         keep = policy == Teardown.NEVER or (
             policy == Teardown.ON_SUCCESS and self.state != JobState.SUCCEEDED
         )
-        return newest.queued_resource if was_ready and keep else None
+        return newest.queued_resource if newest.is_usable and keep else None
 
 
 def counted(workers: int) -> str:
@@ -309,3 +325,5 @@ class LogLine:
     worker_id: int
     time_s: float
     text: str
+    missing_bytes: int = 0
+    """Of a line that the log does not have: how much is missing here."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tpuctl.errors import RefusedError
+from tpuctl.errors import RefusedError, TransientError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +47,14 @@ class Completed:
 def unnamed(worker_id: int, message: str) -> str:
     """A message about a worker, for where the worker is named already."""
     return message.removeprefix(f"worker {worker_id}").lstrip(": ")
+
+
+class CommandFailedError(TransientError):
+    """A command on a worker, whose output was read as it came, ended with another status than 0."""
+
+    def __init__(self, done: Completed) -> None:
+        """`done` holds the status and standard error; what was read is not in it."""
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        why = said[-1] if said else f"it ended with status {done.exit_status}"
+        super().__init__(f"worker {done.worker_id}: {why}")
+        self.done = done

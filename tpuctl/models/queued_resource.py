@@ -1,6 +1,7 @@
 """A queued resource: a request that becomes a node when there is capacity."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tpuctl.models.node import NodeSpec
@@ -77,6 +78,8 @@ class QueuedResource:
     valid_after_s: float | None = None
     valid_until_s: float | None = None
     max_run_duration_s: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of its nodes."""
 
     @property
     def node_count(self) -> int:

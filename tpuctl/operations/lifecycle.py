@@ -17,8 +17,9 @@ from tpuctl.errors import (
 )
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
+from tpuctl.models.quota import Wanted
 from tpuctl.operations import startup_script, wait
-from tpuctl.operations.quota import Wanted, holders_named
+from tpuctl.operations.quota import holders_named
 from tpuctl.operations.wait import Patience
 
 if TYPE_CHECKING:

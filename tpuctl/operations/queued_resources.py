@@ -24,8 +24,9 @@ from tpuctl.models.queued_resource import (
     QueuedResourceSpec,
     QueuedResourceState,
 )
+from tpuctl.models.quota import Wanted
 from tpuctl.operations import wait
-from tpuctl.operations.quota import Wanted, holders_named
+from tpuctl.operations.quota import holders_named
 from tpuctl.operations.wait import Patience
 
 if TYPE_CHECKING:

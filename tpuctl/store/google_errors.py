@@ -27,6 +27,8 @@ from tpuctl.errors import (
 from tpuctl.store.wire import without_url
 
 _LOGIN = "run: gcloud auth application-default login"
+_GRANT = "it takes roles/storage.objectUser on the bucket"
+_AGAIN = "it is safe to run it again"
 
 
 class RangeError(UsageError):
@@ -38,24 +40,24 @@ _ROWS: tuple[tuple[type[Exception], type[TpuctlError], str | None], ...] = (
     (api.PreconditionFailed, PreconditionError, None),
     (api.Conflict, ConflictError, None),
     (api.Unauthorized, CredentialsError, _LOGIN),
-    (api.Forbidden, PermissionDeniedError, None),
+    (api.Forbidden, PermissionDeniedError, _GRANT),
     (api.RequestRangeNotSatisfiable, RangeError, None),
-    (api.TooManyRequests, TransientError, None),
+    (api.TooManyRequests, TransientError, _AGAIN),
     (api.ClientError, UsageError, None),
-    (api.GoogleAPICallError, TransientError, None),
-    (api.RetryError, TransientError, None),
+    (api.GoogleAPICallError, TransientError, _AGAIN),
+    (api.RetryError, TransientError, _AGAIN),
     (DataCorruption, IntegrityError, None),
-    (auth.TransportError, TransientError, None),
+    (auth.TransportError, TransientError, _AGAIN),
     (auth.GoogleAuthError, CredentialsError, _LOGIN),
-    (requests.RequestException, TransientError, None),
-    (urllib3.exceptions.HTTPError, TransientError, None),
-    (ConnectionError, TransientError, None),
-    (TimeoutError, TransientError, None),
+    (requests.RequestException, TransientError, _AGAIN),
+    (urllib3.exceptions.HTTPError, TransientError, _AGAIN),
+    (ConnectionError, TransientError, _AGAIN),
+    (TimeoutError, TransientError, _AGAIN),
     (OSError, LocalIOError, None),
 )
 _REQUEST = re.compile(r"^(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
 """How Google's library begins a message: nobody wants to read the URL."""
-_SERVER_MESSAGE = re.compile(r'"message": "([^"]+)"')
+_SERVER_MESSAGE = re.compile(r'"message":\s*"([^"]+)"')
 _CAUGHT = tuple(row[0] for row in _ROWS)
 
 

@@ -9,7 +9,8 @@ from tpuctl.api.explain import QuotaError
 from tpuctl.errors import TransientError
 from tpuctl.models.node import ListedNode
 from tpuctl.models.queued_resource import QueuedResource
-from tpuctl.operations.quota import Wanted, holders_named
+from tpuctl.models.quota import Wanted
+from tpuctl.operations.quota import holders_named
 
 WANTED = Wanted("v5litepod-16", "us-west4-a", "spot")
 REFUSAL = "create node 'n9': Quota limit 'TPUV5sLitepodPerProjectPerRegion' exceeded. Limit: 48 in"

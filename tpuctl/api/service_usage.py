@@ -1,0 +1,80 @@
+"""Service Usage: the limits of Cloud TPU's quotas, as v1beta1's consumerQuotaMetrics has them.
+
+How much is in use it does not say. In the field a metric is called
+`tpu.googleapis.com/tpu-v5s-litepod-preemptible`, or as the quota in an error message:
+`.../TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI`; both are understood.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from tpuctl.api.rest import RestApi
+from tpuctl.errors import TransientError
+
+TPU = "tpu.googleapis.com"
+UNLIMITED = -1
+PAGE_SIZE = 200
+MOST_PAGES = 20
+_SCOPE = re.compile(r"\{(zone|region)\}")
+_END = re.compile(r"perprojectper(zone|region)fortpuapi$")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit: of each zone or of each region, `default` where nothing else is said."""
+
+    quota: str
+    """Such as `tpuv5slitepod`: letters and digits alone, without the tier."""
+    is_preemptible: bool
+    scope: str
+    default: int | None
+    by_place: Mapping[str, int]
+
+    def of(self, zone: str) -> int | None:
+        """The limit that holds for a zone; None where there is none, or it is not told."""
+        place = zone if self.scope == "zone" else zone.rpartition("-")[0]
+        found = self.by_place.get(place, self.default)
+        return None if found == UNLIMITED else found
+
+
+def tpu_limits(rest: RestApi, project: str) -> list[Limit]:
+    """Every limit of Cloud TPU's; raises TransientError, and what tokens raise."""
+    found: list[Limit] = []
+    token = ""
+    for _ in range(MOST_PAGES):
+        query = {"view": "FULL", "pageSize": PAGE_SIZE, **({"pageToken": token} if token else {})}
+        path = f"/v1beta1/projects/{project}/services/{TPU}/consumerQuotaMetrics"
+        try:
+            reply = rest.request("GET", f"{path}?{urlencode(query)}")
+        except OSError as error:
+            raise TransientError(f"the quota cannot be asked: {error}") from error
+        if reply.status != 200:
+            raise TransientError(f"the quota cannot be asked: HTTP {reply.status}")
+        for metric in reply.document.get("metrics", []):
+            found += _limits(metric)
+        token = str(reply.document.get("nextPageToken", ""))
+        if not token:
+            break
+    return found
+
+
+def _limits(metric: Mapping[str, Any]) -> Iterator[Limit]:
+    name = str(metric.get("metric", "")).rpartition("/")[2].lower()
+    quota = re.sub(r"[^a-z0-9]", "", _END.sub("", name))
+    for limit in metric.get("consumerQuotaLimits", []):
+        scope = _SCOPE.search(str(limit.get("unit", "")))
+        if scope is None:
+            continue  # calls per minute
+        buckets = limit.get("quotaBuckets", [])
+        by_place = {
+            str(bucket["dimensions"][scope[1]]): int(bucket.get("effectiveLimit", 0))
+            for bucket in buckets
+            if scope[1] in bucket.get("dimensions", {})
+        }
+        others = [bucket for bucket in buckets if not bucket.get("dimensions")]
+        default = int(others[0].get("effectiveLimit", 0)) if others else None
+        is_preemptible = "preemptible" in quota
+        yield Limit(quota.replace("preemptible", ""), is_preemptible, scope[1], default, by_place)
