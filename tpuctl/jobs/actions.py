@@ -1,9 +1,10 @@
 """What is to be done for a job, as data: follows from its record and the world alone."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tpuctl.jobs.observed import ABSENT, Observed
-from tpuctl.models.job import Attempt, AttemptState, JobRecord, Phase
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, Outcome, Phase
 from tpuctl.models.queued_resource import QueuedResourceState
 
 GRACE_S = 10.0
@@ -45,9 +46,21 @@ class Stop:
 
     attempt: Attempt
     grace_s: float
+    dump: bool = False
+    """Every process's stack is kept before."""
 
 
-Action = RequestSlice | DeleteSlice | Attach | Start | Stop
+@dataclass(frozen=True, slots=True)
+class NoteWeather:
+    """Tell other jobs that a zone is out of the job's type, or has it; once is enough."""
+
+    attempt: int
+    zone: str
+    out_s: float | None
+    """When an attempt found it so; None: it has granted one."""
+
+
+Action = RequestSlice | DeleteSlice | Attach | Start | Stop | NoteWeather
 
 
 def wanted(record: JobRecord, seen: Observed) -> list[Action]:
@@ -57,23 +70,36 @@ def wanted(record: JobRecord, seen: Observed) -> list[Action]:
         for name in record.unwanted
         if seen.requests.get(name) not in (ABSENT, QueuedResourceState.DELETING)
     ]
+    found += _weather(record, seen)
     attempt = record.attempt
-    if record.is_ended or attempt is None:
+    if record.is_ended or attempt is None or attempt.state == AttemptState.ENDED:
         return found
     if attempt.state == AttemptState.WAITING:
-        # A dead slice holds quota: the next one is requested when it is gone.
+        # Known of only when the one who asks now has looked: a create's reply may have been lost.
         absent = seen.requests.get(attempt.queued_resource or "") == ABSENT
-        if absent and attempt.accepted_s is None and not record.unwanted:
+        if absent and attempt.accepted_s is None and not seen.lacks:
             found.append(RequestSlice(attempt))
         return found
-    found.append(Attach(attempt, install=attempt.state == AttemptState.PREPARING))
+    return [*found, *_of_workers(attempt, seen)]
+
+
+def _of_workers(attempt: Attempt, seen: Observed) -> Iterator[Action]:
+    yield Attach(attempt, install=attempt.state == AttemptState.PREPARING and not seen.lacks)
     if attempt.state == AttemptState.RUNNING and any(
         report.phase == Phase.PREPARED for report in attempt.workers
     ):
-        found.append(Start(attempt))
+        yield Start(attempt)
     if attempt.state == AttemptState.STOPPING:
-        found.append(Stop(attempt, GRACE_S))
-    return found
+        yield Stop(attempt, GRACE_S, dump=attempt.outcome == Outcome.HUNG)
+
+
+def _weather(record: JobRecord, seen: Observed) -> Iterator[Action]:
+    for attempt in record.attempts[-2:]:
+        if attempt.outcome == Outcome.STOCKOUT:
+            yield NoteWeather(attempt.number, attempt.zone, attempt.ended_s)
+        known = (seen.weather or {}).get(attempt.zone)
+        if attempt.state == AttemptState.PREPARING and attempt.owned and known and known.heat > 0:
+            yield NoteWeather(attempt.number, attempt.zone, None)
 
 
 def _zone_of(record: JobRecord, name: str) -> str:

@@ -1,46 +1,39 @@
 """Looks after one job that this supervisor holds the lease of, until it is settled."""
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from tpuctl.errors import PreconditionError, TpuctlError
+from tpuctl.errors import TpuctlError, TransientError
+from tpuctl.jobs import evidence, switch, weather, world
 from tpuctl.jobs import gang as gangs
-from tpuctl.jobs import lease as leasing
-from tpuctl.jobs import record as records
-from tpuctl.jobs import world
-from tpuctl.jobs.actions import Action, Attach, DeleteSlice, RequestSlice, Start, Stop
+from tpuctl.jobs.actions import (
+    Action,
+    Attach,
+    DeleteSlice,
+    NoteWeather,
+    RequestSlice,
+    Start,
+    Stop,
+)
 from tpuctl.jobs.gang import Gang, Pace
-from tpuctl.jobs.lease import Lease
-from tpuctl.jobs.observed import Observed, Refusal
-from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.reconcile import reconcile
-from tpuctl.jobs.record import Stored
-from tpuctl.jobs.story import recovered
-from tpuctl.jobs.world import Sky
-from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
+from tpuctl.jobs.installation import Given
+from tpuctl.jobs.ledger import Ledger
+from tpuctl.jobs.lookout import Lookout, is_set_within
+from tpuctl.jobs.observed import Observed, Refusal, Weather
+from tpuctl.jobs.ports import Clocks, Outside
+from tpuctl.jobs.reconcile import Step, reconcile
+from tpuctl.jobs.secrets import Vault
+from tpuctl.models.job import Attempt, AttemptState, JobRecord
 
 TURN_S = 0.5
-LOOK_FAST_S = 0.5
-LOOK_SLOW_S = 5.0
-RECHECK_S = 1.0
-PROGRESS_S = 30.0
+CALM_TURN_S = 2.0
 AGAIN_S = 1.0
 """An action that has not shown its effect is repeated no sooner than this."""
 
 
-class LeaseLostError(Exception):
-    """Another supervisor looks after the job now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """Time, injected."""
-
-    now: Callable[[], float]
-    monotonic: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
+class BetterElsewhereError(Exception):
+    """The job can go on on the machine that knows its secrets, and not here."""
 
 
 @dataclass(slots=True)
@@ -48,113 +41,142 @@ class Caretaker:
     """The observe, reconcile, write, act loop of one job."""
 
     outside: Outside
-    lease: Lease
+    """Behind the fence of the lease."""
     clocks: Clocks
-    stored: Stored
-    """The record as it stands here, and the generation that the bucket has."""
-    saved: JobRecord | None = None
-    """The record as it was last written."""
+    ledger: Ledger
+    vault: Vault
     alarm: asyncio.Event = field(default_factory=asyncio.Event)
     """Something was seen: take the next turn now."""
-    stale: asyncio.Event = field(default_factory=asyncio.Event)
-    """Something was done: look again now."""
-    sky: Sky = Sky()
     gang: Gang | None = None
     refusal: Refusal | None = None
-    saved_s: float = 0.0
-    checked_s: float = 0.0
+    calm: bool = False
+    """Every worker runs and answers."""
+    switch: str = ""
+    """What was last remembered of the slice's own switch."""
+    weather: Mapping[str, Weather] | None = None
+    weather_s: float | None = None
+    """When the weather was asked for."""
+    told: set[NoteWeather] = field(default_factory=set)
     acted: dict[str, float] = field(default_factory=dict)
+    lookout: Lookout = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lookout = Lookout(
+            self.outside,
+            self.clocks,
+            record=lambda: self.record,
+            is_calm=lambda: self.calm,
+            changed=self.alarm.set,
+        )
+
+    @property
+    def record(self) -> JobRecord:
+        """As it stands here."""
+        return self.ledger.record
 
     async def care(self) -> None:
-        """Until the job is settled; raises LeaseLostError, TransientError."""
-        looking = asyncio.create_task(self._keep_looking())
+        """Until the job is settled.
+
+        Raises LeaseLostError, BetterElsewhereError, TransientError and its kin.
+        """
+        await self.ledger.claim()
+        # Only now: what an earlier holder has asked for is seen before anything is created.
+        looking = asyncio.create_task(self.lookout.keep_looking())
         try:
-            await self._claim()
-            while not self.stored.record.is_settled:
-                await self._turn()
-                await _is_set_within(self.alarm, TURN_S)
+            while not self.record.is_settled:
+                await self._patient_turn()
+                await is_set_within(self.alarm, CALM_TURN_S if self.calm else TURN_S)
                 self.alarm.clear()
                 if looking.done():
                     looking.result()
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
-            await self._let_go()
-        await asyncio.to_thread(leasing.drop, self.outside.store, self.lease.job_id)
+            if self.gang is not None:
+                await self.gang.close()
 
-    async def _claim(self) -> None:
-        """The first write under our fence: from here on an earlier holder's writes fail."""
-        if self.stored.record.fence > self.lease.fence:
-            raise LeaseLostError
-        await self._save(replace(recovered(self.stored.record), fence=self.lease.fence))
+    def ring(self) -> None:
+        """Somebody has changed the record: read it now."""
+        self.ledger.ring()
+        self.alarm.set()
+
+    async def _patient_turn(self) -> None:
+        """Through the absences of the bucket, without letting go of the workers."""
+        try:
+            await self._turn()
+        except TransientError as error:
+            self.lookout.trouble(str(error))
+            await self.clocks.sleep(AGAIN_S)
 
     async def _turn(self) -> None:
-        await self._hear_cancel()
-        step = reconcile(self.stored.record, self._observed())
+        await self.ledger.hear_wishes()
+        await self._hear_weather()
+        lacks = self.vault.lacking(self.record)
+        step = await self._step(lacks)
         if self._has_ended(step.record):
             await self._close_gang()
-        if self._is_worth_saving(step.record):
-            await self._save(step.record)
-            self.stale.set()
+        if self.ledger.is_news(step.record):
+            await self.ledger.save(step.record)
+            self.lookout.stir()
+        elif self.ledger.is_due(step.record):
+            await self.ledger.save(step.record)
         else:
-            self.stored = Stored(step.record, self.stored.generation)
+            self.ledger.keep(step.record)
+        if waits_for_secrets(self.vault, self.record):
+            raise BetterElsewhereError(lacks)
         for action in step.actions:
             await self._do(action)
+        await self._remember_switch()
+        self._note_calm()
 
-    def _observed(self) -> Observed:
-        attempt = self.stored.record.attempt
-        sky = self.sky
+    async def _step(self, lacks: str) -> Step:
+        """One step; and again with what decides, when it would end an attempt."""
+        before, seen = self.record, self._observed(lacks)
+        step = reconcile(before, seen)
+        attempt = evidence.ending(before, step.record)
+        if attempt is None:
+            return step
+        seen = await asyncio.to_thread(evidence.with_evidence, self.outside, before, attempt, seen)
+        return reconcile(before, seen)
+
+    def _observed(self, lacks: str) -> Observed:
+        attempt, sky, gang = self.record.attempt, self.lookout.sky, self.gang
         current = attempt is not None and sky.attempt == attempt.number
-        gang = self.gang if attempt and self.gang and self.gang.attempt == attempt.number else None
+        joined = attempt is not None and gang is not None and gang.attempt == attempt.number
+        node = sky.node if current else None
         return Observed(
             now_s=self.clocks.now(),
             requests=sky.requests,
+            looked_s=sky.looked_s,
             node=sky.node_state if current else None,
             node_checked_s=sky.checked_s if current else 0.0,
-            worker_count=len(sky.node.workers) if current and sky.node else 0,
-            queued_resource=sky.node.queued_resource if current and sky.node else None,
-            workers=gang.reports() if gang else (),
-            refusal=self.refusal,
+            node_ids=sky.node_ids if current else (),
+            worker_count=sky.worker_count if current else 0,
+            queued_resource=node.queued_resource if node else None,
+            workers=gang.reports() if gang and joined else (),
+            weather=self.weather,
+            lacks=lacks,
+            refusal=sky.refusal or self.refusal,
             trouble=sky.trouble,
         )
 
-    # -------------------------------------------------------------- the record
+    async def _hear_weather(self) -> None:
+        now_s = self.clocks.now()
+        if weather.is_due(self.record, self.weather_s, now_s):
+            self.weather = await asyncio.to_thread(weather.read, self.outside, self.record, now_s)
+            self.weather_s = now_s
 
-    async def _save(self, record: JobRecord) -> None:
-        try:
-            self.stored = await asyncio.to_thread(
-                records.save, self.outside.store, record, self.stored.generation
-            )
-        except PreconditionError:
-            await self._reread(record)
-            return await self._save(self._merged(record))
-        self.saved, self.saved_s = record, self.clocks.monotonic()
-        return None
-
-    async def _reread(self, record: JobRecord) -> None:
-        self.stored = await asyncio.to_thread(records.load, self.outside.store, record.job_id)
-        if self.stored.record.fence > self.lease.fence:
-            raise LeaseLostError
-
-    def _merged(self, record: JobRecord) -> JobRecord:
-        """Ours, with the one thing that somebody without the lease may write."""
-        return replace(record, cancel_requested_s=self.stored.record.cancel_requested_s)
-
-    async def _hear_cancel(self) -> None:
-        """A record that changed under us carries a cancellation, or another supervisor's fence."""
-        if self.clocks.monotonic() - self.checked_s < RECHECK_S:
-            return
-        self.checked_s = self.clocks.monotonic()
-        mine = self.stored
-        found = await asyncio.to_thread(records.generation, self.outside.store, mine.record.job_id)
-        if found != mine.generation:
-            await self._reread(mine.record)
-            self.stored = Stored(self._merged(mine.record), self.stored.generation)
-
-    def _is_worth_saving(self, record: JobRecord) -> bool:
-        if self.saved is None or _without_progress(record) != _without_progress(self.saved):
-            return True
-        return record != self.saved and self.clocks.monotonic() - self.saved_s >= PROGRESS_S
+    def _note_calm(self) -> None:
+        attempt = self.record.attempt
+        running = attempt is not None and attempt.state == AttemptState.RUNNING
+        was_calm, self.calm = (
+            self.calm,
+            running
+            and self.gang is not None
+            and all(report.unreachable_s == 0 for report in self.gang.reports()),
+        )
+        if was_calm and not self.calm:
+            self.lookout.stir()
 
     # -------------------------------------------------------------- the workers
 
@@ -171,19 +193,34 @@ class Caretaker:
             await gang.save_tails(self.outside, self.clocks.sleep)
             await gang.close()
 
-    async def _let_go(self) -> None:
-        if self.gang is not None:
-            await self.gang.close()
-
     async def _attach(self, attempt: Attempt) -> None:
-        node = self.sky.node
-        if self.gang is not None or node is None or self.sky.attempt != attempt.number:
+        sky = self.lookout.sky
+        if self.gang is not None or not sky.nodes or sky.attempt != attempt.number:
             return
         if not self._is_due(f"attach {attempt.number}"):
             return
-        await asyncio.to_thread(world.let_us_in, self.outside, node)
+        for node in sky.nodes:
+            await asyncio.to_thread(world.let_us_in, self.outside, node)
         pace = Pace(self.clocks.monotonic, self.clocks.sleep, self.alarm.set)
-        self.gang = gangs.gather(self.outside, self.stored.record, attempt, node, pace)
+        told = switch.config(self.outside, self.record, attempt)
+        given = Given(self.ledger.lease.fence, self._secrets(), told)
+        self.gang = gangs.gather(self.outside, self.record, attempt, sky.nodes, pace, given)
+
+    def _secrets(self) -> Mapping[str, str] | None:
+        """None where they are not known: what runs goes on without them, and nothing is begun."""
+        return None if self.vault.lacking(self.record) else self.vault.values(self.record)
+
+    async def _remember_switch(self) -> None:
+        reports = self.gang.reports() if self.gang is not None else ()
+        said = reports[0].switch if reports else ""
+        if not said or said == self.switch:
+            return
+        self.switch = said
+        try:
+            now_s = self.clocks.now()
+            await asyncio.to_thread(switch.remember, self.outside.store, said, now_s)
+        except TpuctlError as error:  # the next slice proves it again
+            self.lookout.trouble(str(error))
 
     # -------------------------------------------------------------- the actions
 
@@ -192,24 +229,29 @@ class Caretaker:
         try:
             await self._perform(action)
         except TpuctlError as error:
-            self.sky = replace(self.sky, trouble=str(error))
+            self.lookout.trouble(str(error))
 
     async def _perform(self, action: Action) -> None:
+        fence = self.ledger.lease.fence
         match action:
             case Attach(attempt):
                 await self._attach(attempt)
             case Start() if self.gang is not None:
-                await self.gang.start()
-            case Stop(_, grace_s) if self.gang is not None:
-                await self.gang.stop(grace_s)
+                await self.gang.start(fence)
+            case Stop() as stop if self.gang is not None:
+                await self.gang.stop(fence, stop.grace_s, dump=stop.dump)
             case RequestSlice(attempt) if self._is_due(f"request {attempt.node}"):
                 self.refusal = await asyncio.to_thread(
-                    world.request_slice, self.outside, self.stored.record, attempt
+                    world.request_slice, self.outside, self.record, attempt
                 )
-                self.stale.set()
+                self.lookout.stir()
             case DeleteSlice(zone, name) if self._is_due(f"delete {name}"):
                 await asyncio.to_thread(world.delete_slice, self.outside.tpu, zone, name)
-                self.stale.set()
+                self.lookout.stir()
+            case NoteWeather() as seen if seen not in self.told:
+                self.told.add(seen)
+                now_s, store = self.clocks.now(), self.outside.store
+                await asyncio.to_thread(weather.note, store, self.record, seen, now_s)
             case _:
                 return
 
@@ -220,49 +262,10 @@ class Caretaker:
         self.acted[what] = now
         return True
 
-    # -------------------------------------------------------------- the pace
 
-    async def _keep_looking(self) -> None:
-        while True:
-            self.stale.clear()
-            self.sky = await asyncio.to_thread(
-                world.look, self.outside.tpu, self.stored.record, self.clocks.now
-            )
-            self.alarm.set()
-            looked_s = self.clocks.monotonic()
-            while self.clocks.monotonic() - looked_s < self._look_every_s():
-                if await _is_set_within(self.stale, LOOK_FAST_S):
-                    break
-
-    def _look_every_s(self) -> float:
-        """Often while something moves, seldom while every worker runs and answers."""
-        attempt = self.stored.record.attempt
-        calm = attempt is not None and attempt.state == AttemptState.RUNNING and self.gang
-        if calm and all(report.unreachable_s == 0 for report in calm.reports()):
-            return LOOK_SLOW_S
-        return LOOK_FAST_S
-
-
-async def _is_set_within(event: asyncio.Event, timeout_s: float) -> bool:
-    """Wait for an event, but not for long."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(timeout_s):
-            return await event.wait()
-    return False
-
-
-def _without_progress(record: JobRecord) -> JobRecord:
-    """A record without what changes all the time while a job runs well."""
-    attempts = tuple(
-        replace(
-            attempt,
-            last_step=0,
-            workers=tuple(_without_steps(report) for report in attempt.workers),
-        )
-        for attempt in record.attempts[-1:]
-    )
-    return replace(record, attempts=(*record.attempts[:-1], *attempts))
-
-
-def _without_steps(report: WorkerReport) -> WorkerReport:
-    return replace(report, step=None, metrics={}, rss_bytes=None, unreachable_s=0.0, message="")
+def waits_for_secrets(vault: Vault, record: JobRecord) -> bool:
+    """Nothing can be done for the job here: it is to begin, and what it needs is elsewhere."""
+    attempt = record.attempt
+    runs = attempt is not None and attempt.state in (AttemptState.RUNNING, AttemptState.STOPPING)
+    has_end = record.is_ended or record.cancel_requested_s is not None
+    return vault.is_elsewhere(record) and not (runs or has_end or record.unwanted)

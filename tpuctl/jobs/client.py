@@ -1,6 +1,9 @@
-"""What people ask about jobs, and of them: list, describe, wait, cancel."""
+"""What people ask about jobs, and of them: list, describe, wait, cancel, retry."""
 
+import json
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpuctl.errors import (
@@ -15,7 +18,7 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
-from tpuctl.jobs import lease, record, seat
+from tpuctl.jobs import heartbeat, lease, record, retry, seat
 from tpuctl.models.job import Attempt, JobRecord, JobState, Outcome
 from tpuctl.store import Store
 
@@ -26,6 +29,18 @@ REFUSALS: dict[str, type[TpuctlError]] = {
     for kind in (UsageError, PreconditionError, PermissionDeniedError, CapacityError)
 }
 """What a refused slice is, by the kind of the API's error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supervisor:
+    """Who looks after a job: what its heartbeat says."""
+
+    holder: str
+    host: str = ""
+    pid: int = 0
+    owner: str = ""
+    since_s: float | None = None
+    """When it began to supervise."""
 
 
 def list_jobs(
@@ -39,7 +54,28 @@ def unsupervised(store: Store, home: Path, context: str) -> list[str]:
     """Ids of unsettled jobs that no supervisor looks after, neither here nor elsewhere."""
     if seat.is_taken(home, context):
         return []
-    return lease.silent(store, seat.name(home, context))
+    return heartbeat.silent(store, seat.name(home, context))
+
+
+def supervisor_of(store: Store, home: Path, context: str, job_id: str) -> Supervisor | None:
+    """Who looks after a job; None when nobody does. Raises DamagedStateError."""
+    found = lease.held(store, job_id)
+    if found is None or not found.holder:
+        return None
+    here = None if seat.is_taken(home, context) else seat.name(home, context)
+    if job_id in heartbeat.silent(store, here):
+        return None
+    with suppress(NotFoundError, ValueError, TypeError, AttributeError):
+        body = json.loads(store.get_range(lease.HEARTBEATS + found.holder))
+        known = {key: body[key] for key in ("host", "pid", "owner", "since_s") if key in body}
+        return Supervisor(found.holder, **known)
+    return Supervisor(found.holder)
+
+
+def tended(store: Store, home: Path, context: str) -> frozenset[str]:
+    """Ids of unsettled jobs that a live supervisor looks after, here or elsewhere."""
+    unsettled = {entry.key.removeprefix(lease.LEASES) for entry in store.list(lease.LEASES)}
+    return frozenset(unsettled - set(unsupervised(store, home, context)))
 
 
 def describe(store: Store, name: str) -> JobRecord:
@@ -60,7 +96,29 @@ def describe(store: Store, name: str) -> JobRecord:
 
 def cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
     """Ask a job's supervisor to end it; one that has ended is left as it is."""
-    return record.request_cancel(store, job_id, now_s)
+    wanted = record.request_cancel(store, job_id, now_s)
+    lease.ring(store, job_id)
+    return wanted
+
+
+def reopen(store: Store, job_id: str, now_s: float) -> JobRecord:
+    """Let an ended job begin anew. Raises PreconditionError when it cannot.
+
+    Its fence goes up: whoever still clears away behind the earlier attempts finds that it is not
+    his any more. The lease comes first, so that the job is not overlooked if this ends here.
+    """
+    for _ in range(record.CANCEL_TRIES):
+        found = record.load(store, job_id)
+        wanted = replace(retry.reopened(found.record, now_s), fence=found.record.fence + 1)
+        lease.reoffer(store, job_id, wanted.owner, wanted.fence)
+        try:
+            record.save(store, wanted, found.generation)
+        except PreconditionError:
+            continue  # its supervisor wrote in between
+        if lease.held(store, job_id) is None:
+            lease.reoffer(store, job_id, wanted.owner, wanted.fence)
+        return wanted
+    raise PreconditionError(f"job {job_id!r} changes too fast", hint="try again")
 
 
 def wait(
@@ -68,18 +126,24 @@ def wait(
     job_id: str,
     *,
     timeout_s: float | None,
-    settled: bool,
     monotonic: Callable[[], float],
     sleep: Callable[[float], None],
+    on_change: Callable[[JobRecord], None] = lambda _record: None,
 ) -> JobRecord:
-    """Wait until a job has ended or, with `settled`, until its own slices are gone as well.
+    """Wait until a job has ended and its own slices are gone.
 
-    Raises DeadlineError while the job goes on.
+    `on_change` is called with every version of the record that is seen. Raises DeadlineError while
+    the job goes on, NotFoundError.
     """
     began = monotonic()
+    found, generation = None, None
     while True:
-        found = record.load(store, job_id).record
-        if found.is_settled if settled else found.is_ended:
+        now = record.generation(store, job_id)
+        if found is None or now != generation:
+            stored = record.load(store, job_id)
+            found, generation = stored.record, stored.generation
+            on_change(found)
+        if found.is_settled:
             return found
         if timeout_s is not None and monotonic() - began >= timeout_s:
             raise DeadlineError(
@@ -95,7 +159,8 @@ def error_of(found: JobRecord) -> TpuctlError | None:
         return None
     hint = f"run: tpuctl job logs {found.job_id}"
     if found.state == JobState.CANCELLED:
-        return JobFailedError(f"job {found.job_id!r} was cancelled")
+        again = f"to begin it anew: tpuctl job retry {found.job_id}"
+        return JobFailedError(f"job {found.job_id!r} was cancelled", hint=again)
     last = found.attempt
     reason = last.reason if last and last.reason else found.why
     return _kind(last)(f"job {found.job_id!r} failed: {reason}", hint=hint)
@@ -105,6 +170,8 @@ def _kind(last: Attempt | None) -> type[TpuctlError]:
     """What a FAILED job is, by its last attempt; otherwise it failed by itself."""
     if last is not None and last.outcome == Outcome.PREEMPTED:
         return PreemptedError
+    if last is not None and last.outcome == Outcome.STOCKOUT:
+        return CapacityError
     if last is not None and last.outcome == Outcome.REFUSED:
         return REFUSALS.get(last.refusal, CapacityError)
     return JobFailedError

@@ -4,55 +4,41 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import islice
 
 from tpuctl.errors import TpuctlError, TransientError
+from tpuctl.jobs import gang as gangs
 from tpuctl.jobs import link as links
 from tpuctl.jobs import record as records
 from tpuctl.jobs import segments
-from tpuctl.jobs.caretaker import Clocks
-from tpuctl.jobs.gang import Doors
+from tpuctl.jobs.gang import Member
 from tpuctl.jobs.link import Link, Run
-from tpuctl.jobs.ports import Outside
+from tpuctl.jobs.log_lines import ALL, Lines, Wanted
+from tpuctl.jobs.ports import Clocks, Outside
 from tpuctl.jobs.segments import Source
 from tpuctl.models.job import (
     Attempt,
     AttemptState,
     JobRecord,
     LogLine,
-    Phase,
     WorkerReport,
 )
+from tpuctl.models.node import NodeState
 
 LOOK_S = 0.5
-DRAIN_S = 0.1
+LOOK_FAST_S = 0.1
+"""While there is nobody to listen to yet."""
+DRAIN_S = 0.05
 PATIENCE_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which workers' lines, and of which attempts; None: all."""
-
-    workers: frozenset[int] | None = None
-    attempts: frozenset[int] | None = None
-
-    def has(self, source: Source) -> bool:
-        """Lines of that attempt and worker are wanted."""
-        attempt, worker_id = source
-        return (self.attempts is None or attempt in self.attempts) and (
-            self.workers is None or worker_id in self.workers
-        )
-
-
-ALL = Wanted()
+AT_ONCE = 2000
+"""Lines read from the bucket at a time."""
 
 
 def read(outside: Outside, job_id: str, wanted: Wanted = ALL) -> Iterator[LogLine]:
     """The lines that are in the bucket now, by attempt and time. Raises NotFoundError."""
     records.load(outside.store, job_id)
-    sources = segments.sources(outside.store, job_id)
-    return segments.lines(
-        outside.store, job_id, {source: 0 for source in sources if wanted.has(source)}
-    )
+    found = segments.lines(outside.store, job_id, wanted.has, since_s=wanted.since_s)
+    return (line for line in found if wanted.shows(line))
 
 
 async def follow(
@@ -67,7 +53,6 @@ async def follow(
 
     `on_report` is called with every change of a live worker's report. Raises NotFoundError.
     """
-    shown: dict[Source, int] = {}
     number, told = 1, ""
     while True:
         record = await _patiently(outside, job_id, clocks)
@@ -76,7 +61,7 @@ async def follow(
             yield record
         if number <= len(record.attempts):
             live = Live(outside, record.attempts[number - 1], job_id, clocks, wanted, on_report)
-            async with aclosing(live.lines(shown, told)) as items:
+            async with aclosing(live.lines(told)) as items:
                 async for item in items:
                     told = item.why if isinstance(item, JobRecord) else told
                     yield item
@@ -84,7 +69,7 @@ async def follow(
         elif record.is_ended:
             return
         else:
-            await clocks.sleep(LOOK_S)
+            await clocks.sleep(LOOK_FAST_S)
 
 
 async def _patiently(outside: Outside, job_id: str, clocks: Clocks) -> JobRecord:
@@ -110,87 +95,116 @@ class Live:
     wanted: Wanted
     on_report: Callable[[int, WorkerReport], None]
     queue: list[LogLine] = field(default_factory=list)
+    logs: dict[Source, Lines] = field(default_factory=dict)
+    members: list[Member] = field(default_factory=list)
     links: dict[int, Link] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    rest: dict[Source, bytes] = field(default_factory=dict)
-    doors: Doors | None = None
+    holes: dict[Source, list[tuple[int, bytes]]] = field(default_factory=dict)
+    """What came after a hole that the bucket may fill."""
 
-    async def lines(
-        self, shown: dict[Source, int], told: str
-    ) -> AsyncGenerator[JobRecord | LogLine]:
+    async def lines(self, told: str) -> AsyncGenerator[JobRecord | LogLine]:
         """Until the record says that the attempt has ended, and everything was read."""
         try:
+            async for line in self._stored():  # so that workers are asked for the newest part only
+                yield line
             while self.attempt.state != AttemptState.ENDED:
                 record = await _patiently(self.outside, self.job_id, self.clocks)
                 self.attempt = record.attempts[self.attempt.number - 1]
                 if record.why != told:
                     told = record.why
                     yield record
-                await self._connect(shown)
-                until = self.clocks.monotonic() + LOOK_S
+                await self._connect()
+                until = self.clocks.monotonic() + (LOOK_S if self.links else LOOK_FAST_S)
                 while self.clocks.monotonic() < until:
-                    for line in self._drained():
+                    for line in await self._drained():
                         yield line
                     await self.clocks.sleep(DRAIN_S)
         finally:
             await links.cancelled(self.tasks)
-        for line in [*self._drained(), *await asyncio.to_thread(self._remaining, shown)]:
+        for line in await self._drained():
+            yield line
+        async for line in self._stored():
             yield line
 
-    def _drained(self) -> list[LogLine]:
+    async def _drained(self) -> list[LogLine]:
+        for source in list(self.holes):
+            await self._fill(source)
         drained, self.queue = self.queue, []
-        return sorted(drained, key=lambda line: line.time_s)
+        return sorted(filter(self.wanted.shows, drained), key=lambda line: line.time_s)
 
-    def _remaining(self, shown: dict[Source, int]) -> list[LogLine]:
+    async def _fill(self, source: Source) -> None:
+        """The bucket has what the worker has not any more; or that part is lost."""
+        log, held = self.logs[source], self.holes[source]
+        upto = held[0][0]
+
+        def filled() -> list[tuple[int, bytes]]:
+            entries = segments.sources(self.outside.store, self.job_id, source[0])
+            found = segments.pieces(self.outside.store, entries.get(source, []), log.end)
+            return [piece for piece in found if piece[0] < upto]
+
+        try:
+            missing = await asyncio.to_thread(filled)
+        except TransientError:
+            return  # asked again when the queue is drained next
+        for offset, data in [*missing, *self.holes.pop(source)]:
+            self.queue += log.take(offset, data)
+
+    async def _stored(self) -> AsyncGenerator[LogLine]:
         """What the bucket has beyond what was shown."""
-        found = segments.sources(self.outside.store, self.job_id)
-        start = {
-            source: shown.get(source, 0)
-            for source in found
-            if source[0] == self.attempt.number and self.wanted.has(source)
-        }
-        return list(segments.lines(self.outside.store, self.job_id, start))
+        found = segments.lines(
+            self.outside.store,
+            self.job_id,
+            self.wanted.has,
+            attempt=self.attempt.number,
+            logs=self.logs,
+            since_s=self.wanted.since_s,
+        )
+        while batch := await asyncio.to_thread(lambda: list(islice(found, AT_ONCE))):
+            for line in filter(self.wanted.shows, batch):
+                yield line
 
-    async def _connect(self, shown: dict[Source, int]) -> None:
-        """A link to every wanted worker that has none, or whose run was not there yet."""
+    async def _connect(self) -> None:
+        """A link to every wanted worker that has none."""
         if self.attempt.state in (AttemptState.WAITING, AttemptState.ENDED):
             return
-        if self.doors is None:
+        if not self.members:
             try:
-                node = await asyncio.to_thread(
-                    self.outside.tpu.get_node, self.attempt.zone, self.attempt.node
-                )
+                self.members = await asyncio.to_thread(self._found)
             except TpuctlError:
                 return  # gone, or not to be asked now: the bucket has what was saved
-            self.doors = Doors(self.outside, node)
-        for worker in self.doors.node.workers:
-            source = (self.attempt.number, worker.worker_id)
-            known = self.links.get(worker.worker_id)
-            missing = known is None or (known.over and known.report.phase == Phase.LOST)
-            if missing and self.wanted.has(source):
-                link = self._link(source, self.doors, shown)
-                self.links[worker.worker_id] = link
+        for member in self.members:
+            number = member.place.worker_id
+            if number not in self.links and self.wanted.has((self.attempt.number, number)):
+                self.links[number] = link = self._link(member)
                 self.tasks.append(links.kept(link))
 
-    def _link(self, source: Source, doors: Doors, shown: dict[Source, int]) -> Link:
-        worker = doors.node.workers[source[1]]
-        self.rest.pop(source, None)
+    def _found(self) -> list[Member]:
+        """Every worker of every slice, when all of them are there."""
+        tpu, zone = self.outside.tpu, self.attempt.zone
+        nodes = [tpu.get_node(zone, name) for name in self.attempt.nodes]
+        is_ready = all(node.state == NodeState.READY for node in nodes)
+        return list(gangs.members(self.outside, nodes)) if is_ready else []
+
+    def _link(self, member: Member) -> Link:
+        source = (self.attempt.number, member.place.worker_id)
+        log = self.logs.setdefault(source, Lines(*source))
         link = Link(
             run=Run(self.job_id, self.attempt.number),
-            report=links.connecting(worker.worker_id),
-            dial=lambda: doors.open(worker),
+            report=links.connecting(member.place.worker_id),
+            dial=member.dial,
             monotonic=self.clocks.monotonic,
             sleep=self.clocks.sleep,
-            changed=lambda: self.on_report(source[0], link.report),
-            on_log=lambda offset, data: self._take(source, shown, offset, data),
-            offset=shown.setdefault(source, 0),
+            changed=lambda: self.on_report(source[0], link.now()),
+            on_log=lambda offset, data: self._take(source, offset, data),
+            offset=log.end,
+            is_patient=True,
         )
         return link
 
-    def _take(self, source: Source, shown: dict[Source, int], offset: int, data: bytes) -> None:
-        """Queue the whole lines of a piece of log; the rest of a line waits for its end."""
-        text = self.rest.pop(source, b"") + data
-        whole = text[: text.rfind(b"\n") + 1]
-        self.rest[source] = text[len(whole) :]
-        shown[source] = offset + len(data) - len(self.rest[source])
-        self.queue += segments.parsed(source, whole.splitlines())
+    def _take(self, source: Source, offset: int, data: bytes) -> None:
+        """Queue the whole lines of a piece of log; what lies behind a hole waits for that."""
+        log = self.logs[source]
+        if source in self.holes or offset > log.end:
+            self.holes.setdefault(source, []).append((offset, data))
+        else:
+            self.queue += log.take(offset, data)

@@ -1,26 +1,28 @@
-"""Who looks after which job: one heartbeat per supervisor, one lease per unfinished job.
+"""Who looks after which job: one lease per job that is not settled.
 
-    tpuctl/supervisors/<holder>     written every 5 s by a live supervisor
     tpuctl/leases/<job-id>          holder and fence; written when the job changes hands
 
-A holder is dead when its heartbeat is gone, or has had the same generation for 30 s of the
-watcher's own monotonic time: clocks of different machines are never compared. The fence goes up
-with every change of hands; the lease is deleted when the job is settled.
+The fence goes up with every change of hands; the lease is deleted when the job is settled. Whether
+a holder still lives is told by its heartbeat: tpuctl.jobs.heartbeat.
 """
 
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
 from tpuctl.store import Entry, Store
 
-HEARTBEATS = "tpuctl/supervisors/"
 LEASES = "tpuctl/leases/"
+HEARTBEATS = "tpuctl/supervisors/"
 SCHEMA = 1
-RENEW_S = 5.0
-DEAD_AFTER_S = 30.0
+TRIES = 10
+"""Of a change that somebody else's change comes in between of."""
+
+
+class LeaseLostError(Exception):
+    """Another supervisor looks after the job now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +35,68 @@ class Lease:
     owner: str
     generation: int = 0
 
+    def is_same_hold(self, other: "Lease | None") -> bool:
+        """The other says that the job is in the same hands as here, and was all the time."""
+        return other is not None and (other.holder, other.fence) == (self.holder, self.fence)
+
 
 def offer(store: Store, job_id: str, owner: str) -> Lease:
     """A new lease that nobody holds: written before the record, so that no job is overlooked."""
-    lease = Lease(job_id, "", 0, owner)
-    entry = store.put_if_absent(LEASES + job_id, _encode(lease))
-    return Lease(job_id, "", 0, owner, entry.generation)
+    return _put(store, Lease(job_id, "", 0, owner))
 
 
 def take(store: Store, lease: Lease, holder: str) -> Lease | None:
     """Take over a lease as it was seen; None when somebody was faster."""
-    taken = Lease(lease.job_id, holder, lease.fence + 1, lease.owner)
     try:
-        entry = store.put_if_generation(LEASES + lease.job_id, _encode(taken), lease.generation)
+        return _put(store, replace(lease, holder=holder, fence=lease.fence + 1))
     except PreconditionError:
         return None
-    return Lease(taken.job_id, holder, taken.fence, taken.owner, entry.generation)
 
 
-def drop(store: Store, job_id: str) -> None:
-    """The job is settled: nobody needs to look after it."""
-    store.delete(LEASES + job_id)
+def held(store: Store, job_id: str) -> Lease | None:
+    """The lease as it is now; None when there is none. Raises DamagedStateError."""
+    while True:
+        entry = store.head(LEASES + job_id)
+        if entry is None:
+            return None
+        if found := _read(store, entry.key, entry.generation):
+            return found
+
+
+def drop(store: Store, lease: Lease) -> None:
+    """The job is settled: nobody needs to look after it; a lease in other hands is left."""
+    _change(
+        store, lease, lambda found: store.delete(LEASES + found.job_id, generation=found.generation)
+    )
+
+
+def release(store: Store, lease: Lease) -> None:
+    """Nobody's again: somebody else can look after the job better."""
+    _change(store, lease, lambda found: _put(store, replace(found, holder="")))
+
+
+def ring(store: Store, job_id: str) -> None:
+    """Let the job's holder read its record at once: the lease is written again as it is."""
+    found = held(store, job_id)
+    if found is not None:
+        with suppress(PreconditionError):  # it has just changed hands: the record is read anyway
+            _put(store, found)
+
+
+def reoffer(store: Store, job_id: str, owner: str, fence: int) -> None:
+    """The lease of a job that begins anew: nobody's, with at least that fence.
+
+    Raises PreconditionError when it changes all the time.
+    """
+    for _ in range(TRIES):
+        found = held(store, job_id) or Lease(job_id, "", 0, owner)
+        wanted = replace(found, holder="", fence=max(fence, found.fence))
+        if wanted == found and found.generation:
+            return
+        with suppress(PreconditionError):
+            _put(store, wanted)
+            return
+    raise PreconditionError(f"the lease of {job_id!r} changes too fast", hint="try again")
 
 
 def withdraw(store: Store, lease: Lease) -> bool:
@@ -90,70 +133,28 @@ def leases(
     return found
 
 
-def beat(store: Store, holder: str, body: Mapping[str, object], generation: int) -> int:
-    """Renew a heartbeat; returns its new generation. Raises PreconditionError if it is not ours."""
-    data = json.dumps(dict(body)).encode()
-    return store.put_if_generation(HEARTBEATS + holder, data, generation).generation
+def _change(store: Store, lease: Lease, change: Callable[[Lease], object]) -> None:
+    """Change a lease while it is in the same hands; it may have been rung meanwhile."""
+    for _ in range(TRIES):
+        found = held(store, lease.job_id)
+        if found is None or not lease.is_same_hold(found):
+            return
+        with suppress(PreconditionError):
+            change(found)
+            return
 
 
-def leave(store: Store, holder: str) -> None:
-    """A supervisor that ends in order lets go of its jobs at once."""
-    store.delete(HEARTBEATS + holder)
-
-
-@dataclass(slots=True)
-class Watcher:
-    """Tells dead holders from live ones by this machine's monotonic time."""
-
-    monotonic: Callable[[], float]
-    dead_seats: frozenset[str] = frozenset()
-    """Seats known to be empty: this machine holds the lock that their supervisors held."""
-    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
-
-    def look(self, store: Store) -> None:
-        """Note the generation of every heartbeat."""
-        now = self.monotonic()
-        entries = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
-        self.seen = {
-            holder: self.seen[holder]
-            if holder in self.seen and self.seen[holder][0] == entry.generation
-            else (entry.generation, now)
-            for holder, entry in entries.items()
-        }
-
-    def is_dead(self, holder: str) -> bool:
-        """Nobody, gone, silent for too long, or known to have left its seat."""
-        if not holder or holder not in self.seen or seat_of(holder) in self.dead_seats:
-            return True
-        return self.monotonic() - self.seen[holder][1] >= DEAD_AFTER_S
-
-
-def silent(store: Store, seat: str | None) -> list[str]:
-    """Jobs that nobody looks after, by one look at the service's own times.
-
-    A heartbeat far behind the newest thing that was written is old; `seat` is known to be empty.
-    """
-    entries = list(store.list(LEASES))
-    beats = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
-    newest_s = max((entry.updated_s for entry in [*entries, *beats.values()]), default=0.0)
-    alive = {
-        holder
-        for holder, entry in beats.items()
-        if newest_s - entry.updated_s <= DEAD_AFTER_S and seat_of(holder) != seat
+def _put(store: Store, lease: Lease) -> Lease:
+    """In place of the generation that it says it has."""
+    document = {
+        "schema": SCHEMA,
+        "holder": lease.holder,
+        "fence": lease.fence,
+        "owner": lease.owner,
     }
-    found = (_readable(store, entry, lambda _error: None) for entry in entries)
-    return [lease.job_id for lease in found if lease and lease.holder not in alive]
-
-
-def seat_of(holder: str) -> str:
-    """The part of a holder's name that stays the same on one machine for one context."""
-    return holder.partition("-")[0]
-
-
-def _encode(lease: Lease) -> bytes:
-    return json.dumps(
-        {"schema": SCHEMA, "holder": lease.holder, "fence": lease.fence, "owner": lease.owner}
-    ).encode()
+    data = json.dumps(document).encode()
+    entry = store.put_if_generation(LEASES + lease.job_id, data, lease.generation)
+    return replace(lease, generation=entry.generation)
 
 
 def _readable(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tpuctl.config import Context
+from tpuctl.errors import TransientError
+from tpuctl.jobs.quota import Quota, asked_of
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import Completed, Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
@@ -12,6 +14,7 @@ from tpuctl.store import Store
 
 if TYPE_CHECKING:
     from tpuctl.api.keys import Access
+    from tpuctl.api.tpu import TpuApi
 
 
 class Shell(Protocol):
@@ -26,13 +29,31 @@ class Shell(Protocol):
         """Run argv to its end; raises TransientError."""
         ...
 
-    def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:
-        """What argv prints, as it comes; raises TransientError."""
+    def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AsyncIterator[bytes]:
+        """What argv prints, as it comes; raises TransientError, CommandFailedError."""
         ...
 
 
-OpenShell = Callable[[Worker, str | None], Awaitable[Shell]]
-"""Logs in to a worker that must show the given host key."""
+OpenShell = Callable[[Worker, str | None, Node], Awaitable[Shell]]
+"""Logs in to a worker, which must show the given host key, of a node."""
+OpenStore = Callable[[str], Store]
+"""The store at a `gs://bucket/prefix`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Time, injected."""
+
+    now: Callable[[], float]
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    elapsed: Callable[[], float] | None = None
+    """A clock that goes on while the machine is suspended, where it is not `monotonic`."""
+
+
+def unopened(url: str) -> Store:
+    """Where other buckets than the context's cannot be read. Raises TransientError."""
+    raise TransientError(f"{url} cannot be read from here")
 
 
 class Slices(Protocol):
@@ -76,14 +97,22 @@ class Outside:
     open_shell: OpenShell
     key_line: str
     """Our public key, as a line of a node's `ssh-keys` metadata."""
+    project: str = ""
+    open_store: OpenStore = unopened
+    quota: Quota | None = None
+    """How to ask what is left of it."""
 
 
-def outside(context: Context, *, store: Store, tpu: Slices, access: "Access") -> Outside:
+def outside(
+    context: Context,
+    *,
+    store: Store,
+    tpu: "TpuApi",
+    access: "Access",
+    open_store: OpenStore = unopened,
+) -> Outside:
     """The clients of a context, as jobs need them."""
-    from tpuctl.api.login import open_shell
-
-    async def login(worker: Worker, host_key: str | None) -> Shell:
-        return await open_shell(worker, access, host_key=host_key)
+    from tpuctl.api.entrance import Entrance
 
     return Outside(
         context=context.name,
@@ -92,6 +121,9 @@ def outside(context: Context, *, store: Store, tpu: Slices, access: "Access") ->
         storage_endpoint=context.storage_endpoint,
         store=store,
         tpu=tpu,
-        open_shell=login,
+        open_shell=Entrance(tpu, access).open,
         key_line=access.metadata_line,
+        project=context.project,
+        quota=asked_of(context, tpu),
+        open_store=open_store,
     )

@@ -1,39 +1,31 @@
-"""What tpuctl and the agent on a worker say to each other; docs/agent-protocol.md, version 1."""
+"""What tpuctl and the agent on a worker say to each other; docs/agent-protocol.md, version 2."""
 
 import base64
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from importlib import resources
 from typing import Any
 
 from tpuctl.errors import TransientError
 from tpuctl.jobs import record as records
-from tpuctl.models.job import Attempt, JobRecord, Phase, WorkerReport
+from tpuctl.models.job import Phase, WorkerReport
 
-VERSION = 1
-MOST_ATTEMPTS = 1000
-INSTALL = """\
-import json, os, sys
-asked = json.load(sys.stdin)
-path = os.path.join(os.path.expanduser("~"), asked["directory"])
-umask = os.umask(0o077)
-os.makedirs(path, exist_ok=True)
-for name, text in asked["files"].items():
-    target = os.path.join(path, name)
-    with open(target + ".new", "w") as file:
-        file.write(text)
-    os.replace(target + ".new", target)
-os.umask(umask)
-program = os.path.join(path, "agent.py")
-os.execv(sys.executable, [sys.executable, program, "run", path])
+VERSION = 2
+DUMP = "--dump"
+PATIENT = """\
+n=0
+while [ ! -e "$1/status.json" ] && [ $n -lt 200 ]; do sleep 0.1; n=$((n + 1)); done
+exec python3 -S "$1/agent.py" watch "$@"
 """
+"""For a run that somebody else is about to begin: a shell waits, which costs next to nothing."""
+FENCED_OFF = 3
+"""The status of an agent's command under a fence that is not the newest."""
 STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 REPORTED = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
-    "step", "resume_step", "metrics", "rss_bytes",
+    "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback", "switch",
 )  # fmt: skip
 
 
@@ -42,70 +34,30 @@ def run_directory(job_id: str, attempt: int) -> str:
     return f".tpuctl/jobs/{job_id}-a{attempt}"
 
 
-def install_argv() -> list[str]:
-    """The command that reads an `installation` on stdin, writes it down and starts the agent."""
-    return ["python3", "-c", INSTALL]
-
-
-def installation(
-    record: JobRecord, attempt: Attempt, worker_id: int, *, endpoint: str, bucket: str
-) -> bytes:
-    """The agent and its configuration; on stdin, so that nothing of it shows in a process list."""
-    config = {
-        "protocol": VERSION,
-        "job": record.job_id,
-        "endpoint": endpoint,
-        "bucket": bucket,
-        "logs": log_prefix(record.job_id, attempt.number, worker_id),
-        "workdir": records.workdir_key(record.job_id) if record.workdir_sha256 else None,
-        "workdir_sha256": record.workdir_sha256,
-        "setup": record.spec.setup,
-        "run": record.spec.run,
-        "env": environment(record, attempt, worker_id, bucket),
-    }
-    program = resources.files("tpuctl").joinpath("agent", "agent.py").read_text("utf-8")
-    return json.dumps(
-        {
-            "directory": run_directory(record.job_id, attempt.number),
-            "files": {"agent.py": program, "config.json": json.dumps(config)},
-        }
-    ).encode()
-
-
-def environment(record: JobRecord, attempt: Attempt, worker_id: int, bucket: str) -> dict[str, str]:
-    """What the program finds in its environment besides the worker's own."""
-    spec = record.spec
-    kept = spec.checkpoints
-    return {
-        **spec.envs,
-        "TPUCTL_JOB": record.job_id,
-        "TPUCTL_ATTEMPT": str(attempt.number),
-        "TPUCTL_FENCE": str(fence(record, attempt)),
-        "TPUCTL_WORKER_ID": str(worker_id),
-        "TPUCTL_WORKER_COUNT": str(attempt.worker_count),
-        "TPUCTL_BUCKET": bucket,
-        **(
-            {"TPUCTL_CHECKPOINT_DIR": kept.dir, "TPUCTL_CHECKPOINT_KEEP": str(kept.keep)}
-            if kept
-            else {}
-        ),
-    }
-
-
-def fence(record: JobRecord, attempt: Attempt) -> int:
-    """Above that of every earlier attempt, of this job or of one submitted before it."""
-    return int(record.submitted_s) * MOST_ATTEMPTS + attempt.number
-
-
 def agent_argv(job_id: str, attempt: int, verb: str, *options: str) -> list[str]:
     """A command to the agent of a run."""
     directory = run_directory(job_id, attempt)
-    return ["python3", f"{directory}/agent.py", verb, directory, *options]
+    return ["python3", "-S", f"{directory}/agent.py", verb, directory, *options]
+
+
+def patient_argv(job_id: str, attempt: int, *options: str) -> list[str]:
+    """The command that watches a run, which may begin within the next 20 s."""
+    return ["sh", "-c", PATIENT, "sh", run_directory(job_id, attempt), *options]
 
 
 def log_prefix(job_id: str, attempt: int, worker_id: int) -> str:
     """Where the log segments of one worker lie."""
     return f"{records.directory(job_id)}/logs/a{attempt}/w{worker_id}"
+
+
+def status_key(job_id: str, attempt: int, worker_id: int) -> str:
+    """Where a worker's agent leaves its final status, as JSON."""
+    return f"{records.directory(job_id)}/status/a{attempt}/w{worker_id}"
+
+
+def stacks_key(job_id: str, attempt: int, worker_id: int) -> str:
+    """Where a worker's agent leaves the stacks of a run that hung, as text."""
+    return f"{records.directory(job_id)}/stacks/a{attempt}/w{worker_id}"
 
 
 async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
@@ -133,6 +85,8 @@ def log_bytes(message: Mapping[str, Any]) -> bytes:
 def reported(report: WorkerReport, status: Mapping[str, Any]) -> WorkerReport:
     """A report brought up to date by the agent's status."""
     known = {key: status[key] for key in REPORTED if status.get(key) is not None}
+    if lines := status.get("last_lines"):
+        known["last_lines"] = tuple(lines)
     if "step" in known and report.step is not None:
         known["step"] = max(known["step"], report.step)
     return replace(report, **known)
@@ -146,6 +100,11 @@ def with_progress(report: WorkerReport, log: bytes) -> WorkerReport:
         step=max([*map(int, steps), report.step or 0]) if steps else report.step,
         resume_step=int(resumed[-1]) if resumed else report.resume_step,
     )
+
+
+def without_figures(report: WorkerReport) -> WorkerReport:
+    """A report without what changes all the time while a program runs well."""
+    return replace(report, metrics={}, rss_bytes=None, active_s=None)
 
 
 def lost(report: WorkerReport, why: str) -> WorkerReport:

@@ -8,14 +8,14 @@ The record is written before its actions are carried out, so every create has it
 Actions are repeated until the world shows their effect, so each must be harmless when repeated.
 """
 
-import uuid
 from dataclasses import dataclass, replace
 
-from tpuctl.jobs import verdict
+from tpuctl.jobs import attempts, restart, silence, slice_end, switch, verdict, zones
 from tpuctl.jobs.actions import Action, wanted
+from tpuctl.jobs.attempts import moved, replaced
 from tpuctl.jobs.observed import ABSENT, Observed
-from tpuctl.jobs.story import noted, told
-from tpuctl.jobs.verdict import Verdict
+from tpuctl.jobs.slice_end import Verdict
+from tpuctl.jobs.story import moment, noted, told
 from tpuctl.models.job import (
     Attempt,
     AttemptState,
@@ -23,6 +23,7 @@ from tpuctl.models.job import (
     JobState,
     Outcome,
     Phase,
+    WorkerReport,
     counted,
 )
 from tpuctl.models.node import NodeState
@@ -31,6 +32,12 @@ from tpuctl.models.queued_resource import QueuedResourceState
 
 PATIENCE_S = 20.0
 """How long after its slice is READY a worker may refuse connections before people are told."""
+UNSEEN_S = 15.0
+"""A request that was never seen may still appear for this long after it was given up."""
+LINE_CHARS = 500
+"""No longer are the last lines of a worker, as the record keeps them."""
+UNEXPLAINED = frozenset({Outcome.CANCELLED, Outcome.TIMEOUT})
+"""What was decided here stays, whatever becomes of the slice meanwhile."""
 ENDED_STATE = {
     Outcome.SUCCEEDED: JobState.SUCCEEDED,
     Outcome.CANCELLED: JobState.CANCELLED,
@@ -55,14 +62,12 @@ def reconcile(record: JobRecord, seen: Observed) -> Step:
 
 def _advance(record: JobRecord, seen: Observed) -> JobRecord:
     attempt = record.attempt
-    if attempt is None:
-        if record.cancel_requested_s is not None:
-            return _end(record, JobState.CANCELLED, "cancelled before it began", seen)
-        return _first_attempt(record, seen)
+    if attempt is None or attempt.state == AttemptState.ENDED:
+        return attempts.following(record, seen)
     if attempt.state == AttemptState.WAITING:
         return _waiting(record, attempt, seen)
-    attempt = _with_reports(attempt, seen)
-    record = _replaced(record, attempt)
+    record = _with_switch(replaced(record, _with_reports(attempt, seen)), attempt, seen)
+    attempt = record.attempts[-1]
     if attempt.state == AttemptState.STOPPING:
         return _stopping(record, attempt, seen)
     return _working(record, attempt, seen)
@@ -71,76 +76,53 @@ def _advance(record: JobRecord, seen: Observed) -> JobRecord:
 # ------------------------------------------------------------------ the life of an attempt
 
 
-def _first_attempt(record: JobRecord, seen: Observed) -> JobRecord:
-    if record.node is None:
-        return _new_slice(record, seen)
-    attempt = Attempt(
-        number=1,
-        zone=record.zone,
-        node=record.node,
-        state=AttemptState.PREPARING,
-        owned=False,
-        ready_s=seen.now_s,
-    )
-    return _begun(record, attempt, f"preparing the workers of {record.node}", seen)
-
-
-def _new_slice(record: JobRecord, seen: Observed) -> JobRecord:
-    number = len(record.attempts) + 1
-    name = f"{record.job_id}-a{number}"
-    attempt = Attempt(
-        number=number,
-        zone=record.zone,
-        node=name,
-        state=AttemptState.WAITING,
-        owned=True,
-        queued_resource=name,
-        request_id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"tpuctl:{record.job_id}:{name}")),
-        requested_s=seen.now_s,
-    )
-    text = f"requesting {record.accelerator_type} in {record.zone}"
-    return _begun(record, attempt, text, seen)
-
-
-def _same_slice(record: JobRecord, last: Attempt, seen: Observed) -> JobRecord:
-    attempt = Attempt(
-        number=last.number + 1,
-        zone=last.zone,
-        node=last.node,
-        state=AttemptState.PREPARING,
-        owned=last.owned,
-        queued_resource=last.queued_resource,
-        ready_s=seen.now_s,
-        worker_count=last.worker_count,
-    )
-    return _begun(record, attempt, f"trying again on {last.node}", seen)
-
-
 def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
     request = seen.requests.get(attempt.queued_resource or "")
-    if found := verdict.of_waiting(record, attempt, request, seen.now_s, seen.refusal):
+    if found := verdict.of_waiting(record, attempt, seen):
         return _finish(record, attempt, found, seen)
     if request is None or request == ABSENT:
         return told(record, seen.trouble, seen.now_s) if seen.trouble else record
     if attempt.accepted_s is None:
         attempt = replace(attempt, accepted_s=seen.now_s)
-        record = _replaced(record, attempt)
+        record = replaced(record, attempt)
     if request == QueuedResourceState.ACTIVE and seen.node == NodeState.READY:
         ready = replace(
             attempt,
             state=AttemptState.PREPARING,
             ready_s=seen.now_s,
+            node_ids=seen.node_ids,
             worker_count=seen.worker_count,
         )
-        return _moved(record, ready, f"preparing {counted(seen.worker_count)}", seen)
-    return told(
-        record, f"{record.zone}: queued resource {attempt.queued_resource} is {request}", seen.now_s
-    )
+        text = f"preparing {counted(seen.worker_count)}"
+        return moved(replace(record, wanted_since_s=None), ready, text, seen)
+    return _queued(record, attempt, request, seen)
+
+
+def _queued(record: JobRecord, attempt: Attempt, request: str, seen: Observed) -> JobRecord:
+    """The request waits its turn, and is given up for another zone when that takes too long."""
+    text = f"{attempt.zone}: queued resource {attempt.queued_resource} is {request}"
+    if request == QueuedResourceState.WAITING_FOR_RESOURCES:
+        text += f" since {moment(attempt.accepted_s or seen.now_s, seen.now_s)}"
+    later = zones.moves_on(record, attempt, seen.weather)
+    if later is None or later.next_s is None or request not in zones.QUEUED_STATES:
+        return told(replace(record, next_s=None, next_zone=""), text, seen.now_s)
+    if seen.now_s < later.next_s:
+        return told(
+            replace(record, next_s=later.next_s, next_zone=later.next_zone), text, seen.now_s
+        )
+    waited = f"no {record.accelerator_type} in {attempt.zone} for {_minutes(attempt, seen)} min"
+    return _finish(record, attempt, Verdict(Outcome.STOCKOUT, waited), seen)
+
+
+def _minutes(attempt: Attempt, seen: Observed) -> int:
+    return round((seen.now_s - (attempt.accepted_s or seen.now_s)) / 60.0)
 
 
 def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
-    found = _gone(attempt, seen) or verdict.of_working(record, attempt, seen.now_s)
-    if found and found.outcome in (Outcome.SUCCEEDED, Outcome.PREEMPTED) and not found.notice:
+    found = _gone(attempt, seen) or verdict.of_working(record, attempt, seen)
+    if found:
+        found = _with_finals(attempt, found, seen)
+    if found and (found.is_gone or found.outcome == Outcome.SUCCEEDED):
         return _finish(record, attempt, found, seen)
     if found:
         stopping = replace(
@@ -149,11 +131,12 @@ def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
             stopping_s=seen.now_s,
             outcome=found.outcome,
             reason=found.reason,
+            first_worker=found.first_worker,
         )
-        return told(_replaced(record, stopping), f"stopping: {found.reason}", seen.now_s)
+        return told(replaced(record, stopping), f"stopping: {found.reason}", seen.now_s)
     if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
         running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
-        return _moved(record, running, f"running on {counted(attempt.worker_count)}", seen)
+        return moved(record, running, f"running on {counted(attempt.worker_count)}", seen)
     return told(record, _waits_for(attempt, seen.now_s) or record.why, seen.now_s)
 
 
@@ -172,17 +155,20 @@ def _waits_for(attempt: Attempt, now_s: float) -> str | None:
 def _stopping(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
     """Wait until every worker is accounted for, and the node was looked at since; then judge."""
     found = _gone(attempt, seen)
-    if found is None and (verdict.is_open(attempt, seen.now_s) or not _checked(attempt, seen)):
+    if found is None and (verdict.is_open(attempt, seen) or not _checked(attempt, seen)):
         return record
     outcome = attempt.outcome or Outcome.FAILED
     noticed = outcome == Outcome.PREEMPTED and found is not None and found.final
-    if outcome == Outcome.CANCELLED or found is None or noticed:
-        found = verdict.refined(attempt, Verdict(outcome, attempt.reason))
-    return _finish(record, attempt, found, seen)
+    is_gone = found is not None and found.is_gone
+    if outcome in UNEXPLAINED or found is None or noticed:
+        judged = Verdict(outcome, attempt.reason, first_worker=attempt.first_worker)
+        found = replace(verdict.refined(attempt, judged, seen), is_gone=is_gone)
+    return _finish(record, attempt, _with_finals(attempt, found, seen), seen)
 
 
 def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed) -> JobRecord:
     """End the attempt and decide what follows."""
+    first = attempt.first_worker if found.first_worker is None else found.first_worker
     ended = replace(
         attempt,
         state=AttemptState.ENDED,
@@ -190,24 +176,23 @@ def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed)
         outcome=found.outcome,
         reason=found.reason,
         refusal=found.refusal,
+        first_worker=first,
+        saved_s=seen.saved_s,
+        spent=found.is_gone,
+        workers=tuple(_kept(report, first) for report in attempt.workers),
     )
-    record = told(
-        _replaced(record, ended),
-        f"attempt {ended.number} {found.outcome}: {found.reason}",
-        seen.now_s,
-    )
+    text = f"attempt {ended.number} {found.outcome}: {found.reason}"
+    record = told(replaced(record, ended), text, seen.now_s)
     if record.cancel_requested_s is not None and found.outcome != Outcome.SUCCEEDED:
-        return _end(record, JobState.CANCELLED, "cancelled", seen)
-    if not found.final and verdict.may_restart(record):
-        if found.outcome == Outcome.PREEMPTED:
-            return _new_slice(record, seen)
-        return _same_slice(record, ended, seen)
-    state = ENDED_STATE.get(found.outcome, JobState.FAILED)
-    return _end(record, state, found.reason, seen)
-
-
-def _end(record: JobRecord, state: JobState, why: str, seen: Observed) -> JobRecord:
-    return told(replace(record, state=state, ended_s=seen.now_s), why, seen.now_s)
+        return attempts.ended(record, JobState.CANCELLED, "cancelled", seen)
+    if found.final or not restart.may_restart(record):
+        state = ENDED_STATE.get(found.outcome, JobState.FAILED)
+        return attempts.ended(record, state, found.reason, seen)
+    if why := restart.dead_end(record):
+        return attempts.ended(record, JobState.FAILED, why, seen)
+    if restart.is_worn(record):
+        record = replaced(record, replace(ended, spent=True))
+    return attempts.following(record, seen)
 
 
 # ------------------------------------------------------------------ what was seen
@@ -215,7 +200,14 @@ def _end(record: JobRecord, state: JobState, why: str, seen: Observed) -> JobRec
 
 def _gone(attempt: Attempt, seen: Observed) -> Verdict | None:
     request = seen.requests.get(attempt.queued_resource or "")
-    return verdict.of_slice(attempt, seen.node, request)
+    return slice_end.of_slice(attempt, seen.node, request, seen.node_ids)
+
+
+def _with_finals(attempt: Attempt, found: Verdict, seen: Observed) -> Verdict:
+    """A slice may be gone because its job was done: the workers' last words decide."""
+    if not seen.finals or found.outcome not in (Outcome.PREEMPTED, Outcome.LOST):
+        return found
+    return verdict.of_finals(attempt, found, seen.finals)
 
 
 def _checked(attempt: Attempt, seen: Observed) -> bool:
@@ -232,44 +224,58 @@ def _with_reports(attempt: Attempt, seen: Observed) -> Attempt:
     """The newest reports, and the steps they tell of."""
     steps = [report.step for report in seen.workers if report.step is not None]
     resumed = [report.resume_step for report in seen.workers if report.resume_step is not None]
-    return replace(
+    known = replace(
         attempt,
         queued_resource=attempt.queued_resource or seen.queued_resource,
+        node_ids=attempt.node_ids or seen.node_ids,
         worker_count=attempt.worker_count or seen.worker_count,
         workers=seen.workers or attempt.workers,
         last_step=max([attempt.last_step, *steps]),
         resume_step=max([attempt.resume_step, *resumed]),
     )
+    return replace(known, awaited_s=silence.awaited_s(known, seen.now_s))
+
+
+def _with_switch(record: JobRecord, before: Attempt, seen: Observed) -> JobRecord:
+    """People are told once when a slice of their own could not delete itself."""
+    found = next((report.switch for report in seen.workers if report.worker_id == 0), "")
+    if not found or any(report.switch == found for report in before.workers[:1]):
+        return record
+    text = switch.told(found, record.usd_per_hour)
+    is_new = text is not None and all(event.text != text for event in record.events)
+    return noted(record, text, seen.now_s) if text is not None and is_new else record
+
+
+def _kept(report: WorkerReport, first: int | None) -> WorkerReport:
+    """What a record keeps of a worker: the last words of the one that was first, and no others."""
+    if report.worker_id != first:
+        return replace(report, last_lines=(), traceback="")
+    return replace(report, last_lines=tuple(line[:LINE_CHARS] for line in report.last_lines))
 
 
 def _note_deleted(record: JobRecord, seen: Observed) -> JobRecord:
     """A slice that we no longer want and that is gone is deleted: that is the proof."""
-    gone = {name for name in record.unwanted if seen.requests.get(name) == ABSENT}
+    gone = {
+        attempt.queued_resource
+        for attempt in record.attempts
+        if attempt.queued_resource in record.unwanted and _is_gone(attempt, seen)
+    }
     if not gone:
         return record
-    attempts = tuple(
+    settled = tuple(
         replace(attempt, deleted_s=seen.now_s) if attempt.queued_resource in gone else attempt
         for attempt in record.attempts
     )
     tell = noted if record.is_ended else told  # why it ended stays what people read
-    text = f"deleted {', '.join(sorted(gone))}"
-    return tell(replace(record, attempts=attempts), text, seen.now_s)
+    text = f"deleted {', '.join(sorted(str(name) for name in gone))}"
+    return tell(replace(record, attempts=settled), text, seen.now_s)
 
 
-# ------------------------------------------------------------------ the record's own bookkeeping
-
-
-def _begun(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> JobRecord:
-    return _moved(replace(record, attempts=(*record.attempts, attempt)), attempt, text, seen)
-
-
-def _moved(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> JobRecord:
-    """The attempt entered a state, and the job with it."""
-    state = JobState(attempt.state.value)
-    if attempt.number > 1 and state != JobState.RUNNING:
-        state = JobState.RECOVERING
-    return told(replace(_replaced(record, attempt), state=state), text, seen.now_s)
-
-
-def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
-    return replace(record, attempts=(*record.attempts[:-1], attempt))
+def _is_gone(attempt: Attempt, seen: Observed) -> bool:
+    """Absent; one that was never seen may be on its way still, its create's reply lost."""
+    if seen.requests.get(attempt.queued_resource or "") != ABSENT:
+        return False
+    was_seen = attempt.accepted_s is not None or attempt.ready_s is not None
+    if was_seen or attempt.refusal:
+        return True
+    return seen.looked_s >= (attempt.ended_s or seen.now_s) + UNSEEN_S

@@ -109,7 +109,10 @@ def decode(data: bytes, job_id: str) -> JobRecord:
             )
         return _build(JobRecord, document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedStateError(f"the record of job {job_id!r} cannot be read: {error}") from error
+        raise DamagedStateError(
+            f"the record of job {job_id!r} cannot be read: {error}",
+            hint="whether it has slices is shown by: tpuctl sweep",
+        ) from error
 
 
 def _key(job_id: str) -> str:

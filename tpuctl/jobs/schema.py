@@ -1,136 +1,31 @@
-"""The job file's schema as data: which keys there are, and what kind of value each takes."""
+"""Reads a YAML document by job-file.schema.json: the same document that editors complete by."""
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import yaml
 
 from tpuctl.errors import UsageError
-from tpuctl.models.duration import seconds
+from tpuctl.jobs import scalars
+from tpuctl.jobs.scalars import MismatchError, PatternError
 
-_YAML = "tag:yaml.org,2002:"
-
-
-class MismatchError(ValueError):
-    """A value is not of its kind; the message says what it must be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A mapping with known keys."""
-
-    fields: Mapping[str, "Kind"]
+FILE = "job-file.schema.json"
+Schema = Mapping[str, Any]
+Found = Iterator[tuple[str, Any, int]]
+"""The dotted path of a key, its value, and the line it stands on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
-    """A mapping with any keys, whose values are of one kind."""
-
-    value: "Kind"
-
-
-Kind = Table | Free | Callable[[yaml.Node], Any]
-
-
-def text(node: yaml.Node) -> str:
-    """A string."""
-    if not _is(node, "str"):
-        raise MismatchError("a string")
-    return str(node.value)
-
-
-def word(node: yaml.Node) -> str | None:
-    """A string or a number as it is written; None for nothing."""
-    if _is(node, "null"):
-        return None
-    if not _is(node, "str", "int", "float"):
-        raise MismatchError("a string: put it in quotes")
-    return str(node.value)
-
-
-def flag(node: yaml.Node) -> bool:
-    """True or false."""
-    if not _is(node, "bool"):
-        raise MismatchError("true or false")
-    return str(node.value).lower() in ("true", "yes", "on")
-
-
-def whole(node: yaml.Node) -> int:
-    """A whole number that is not negative."""
-    if not _is(node, "int") or not str(node.value).isdecimal():
-        raise MismatchError("a whole number")
-    return int(node.value)
-
-
-def duration_s(node: yaml.Node) -> float:
-    """A duration such as 90s, 20m or 12h."""
-    try:
-        return seconds(text(node))
-    except (UsageError, MismatchError) as error:
-        raise MismatchError("a duration such as 90s, 20m or 12h") from error
-
-
-def one_of(*choices: str) -> Callable[[yaml.Node], str]:
-    """One of a few words."""
-
-    def choice(node: yaml.Node) -> str:
-        if not _is(node, "str") or node.value not in choices:
-            raise MismatchError(" or ".join(choices))
-        return str(node.value)
-
-    return choice
-
-
-def list_of(kind: Callable[[yaml.Node], Any], name: str) -> Callable[[yaml.Node], list[Any]]:
-    """A list whose items are of one kind."""
-
-    def items(node: yaml.Node) -> list[Any]:
-        if not isinstance(node, yaml.SequenceNode):
-            raise MismatchError(f"a list of {name}")
-        try:
-            return [kind(item) for item in node.value]
-        except MismatchError as error:
-            raise MismatchError(f"a list of {name}") from error
-
-    return items
-
-
-JOB = Table(
-    {
-        "name": text,
-        "requires": text,
-        "resources": Table(
-            {
-                "accelerators": text,
-                "topology": text,
-                "zones": list_of(text, "zones"),
-                "use_spot": flag,
-                "num_slices": whole,
-                "runtime_version": text,
-            }
-        ),
-        "workdir": text,
-        "setup": text,
-        "run": text,
-        "envs": Free(word),
-        "secrets": Free(text),
-        "file_mounts": Free(text),
-        "checkpoints": Table({"dir": text, "keep": whole}),
-        "restart": Table(
-            {
-                "preemption": one_of("always", "never"),
-                "failure": whole,
-                "exit_codes": list_of(whole, "whole numbers"),
-            }
-        ),
-        "timeouts": Table(
-            {"queue": duration_s, "setup": duration_s, "hang": duration_s, "run": duration_s}
-        ),
-        "teardown": one_of("always", "on-success", "never"),
-    }
-)
+@cache
+def document() -> Schema:
+    """The schema of job files: JSON Schema 2020-12, as far as `read` interprets it."""
+    text = resources.files("tpuctl.jobs").joinpath(FILE).read_text("utf-8")
+    schema: Schema = json.loads(text)
+    return schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,69 +55,114 @@ class Document:
 
 def read(root: yaml.Node) -> Document:
     """Check a YAML document against the schema; raises UsageError."""
-    found = list(_table(root, JOB, ""))
+    found = list(_mapping(root, document(), ""))
     return Document(
         {path: value for path, value, _ in found}, {path: line for path, _, line in found}
     )
 
 
-def _table(node: yaml.Node, kind: Table | Free, path: str) -> Iterator[tuple[str, Any, int]]:
+def _mapping(node: yaml.Node, schema: Schema, path: str) -> Found:
+    """Everything below a mapping, in the order of the file."""
     if not isinstance(node, yaml.MappingNode):
-        subject = f"{path} (line {_line(node)})" if path else "a job file"
-        raise UsageError(f"{subject} must be a mapping of keys to values, not {_shown(node)}")
+        subject = f"{path} (line {scalars.line(node)})" if path else "a job file"
+        shown = "a value" if _is_secret(schema) else scalars.shown(node)
+        raise UsageError(f"{subject} must be a mapping of keys to values, not {shown}")
     seen: set[str] = set()
     for key_node, value in node.value:
-        key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else _shown(key_node)
+        key = _key(key_node, schema, path)
         if key in seen:
-            raise UsageError(f"key {key!r}{_where(path)} is given twice (line {_line(key_node)})")
+            line = scalars.line(key_node)
+            raise UsageError(
+                f"key {scalars.quoted(key)}{_where(path)} is given twice (line {line})"
+            )
         seen.add(key)
-        field = kind.value if isinstance(kind, Free) else kind.fields.get(key)
-        if field is None or not isinstance(key_node, yaml.ScalarNode):
-            raise _unknown(key, kind, path, _line(key_node))
-        yield from _field(field, key_node, value, f"{path}.{key}" if path else key)
+        yield from _field(_schema_of(key, schema), key_node, value, f"{path}.{key}".lstrip("."))
+    for name in schema.get("required", ()):
+        if name not in seen:
+            raise UsageError(
+                f"{path or 'the job file'} has no {name!r}", hint="see docs/job-file.md"
+            )
 
 
-def _field(
-    kind: Kind, key: yaml.Node, value: yaml.Node, path: str
-) -> Iterator[tuple[str, Any, int]]:
-    if isinstance(kind, Table | Free):
-        yield path, None, _line(key)
-        yield from _table(value, kind, path)
+def _field(schema: Schema, key: yaml.Node, value: yaml.Node, path: str) -> Found:
+    if schema.get("type") == "object":
+        yield path, None, scalars.line(key)
+        yield from _mapping(value, schema, path)
         return
     try:
-        yield path, kind(value), _line(key)
+        yield path, _value(value, schema), scalars.line(key)
     except MismatchError as error:
-        raise UsageError(
-            f"{path} (line {_line(value)}) must be {error}, not {_shown(value)}"
-        ) from error
+        raise _refusal(f"{path} (line {scalars.line(value)})", value, schema, error) from error
 
 
-def _unknown(key: str, kind: Table | Free, path: str, line: int) -> UsageError:
-    known = sorted(kind.fields) if isinstance(kind, Table) else []
-    near = get_close_matches(key, known, n=1, cutoff=0.5)
+def _refusal(place: str, value: yaml.Node, schema: Schema, error: MismatchError) -> UsageError:
+    shown = scalars.shown(value)
+    if not _is_secret(schema) and not isinstance(error, PatternError):
+        return UsageError(f"{place} must be {error}, not {shown}")
+    message, hint = scalars.pattern_message(schema)
+    subject = place if _is_secret(schema) else f"{place}: {shown}"
+    return UsageError(f"{subject} {message}", hint=hint)
+
+
+def _value(node: yaml.Node, schema: Schema) -> Any:
+    """A scalar or a list of scalars; raises MismatchError."""
+    if schema.get("type") != "array":
+        return scalars.value(node, schema)
+    items = schema["items"]
+    wanted = f"a list of {items['title']}s"
+    if not isinstance(node, yaml.SequenceNode):
+        raise MismatchError(wanted)
+    try:
+        return [scalars.value(item, items) for item in node.value]
+    except MismatchError as error:
+        is_kind = str(error).startswith("a ")
+        raise MismatchError(wanted if is_kind else f"{wanted}, each {error}") from error
+
+
+def _key(node: yaml.Node, schema: Schema, path: str) -> str:
+    """The name of a key that the schema allows; raises UsageError."""
+    line = scalars.line(node)
+    if not isinstance(node, yaml.ScalarNode):
+        raise _unknown(scalars.shown(node), schema, path, line)
+    key = str(node.value)
+    names = schema.get("propertyNames")
+    if names is None:
+        if key not in schema["properties"]:
+            raise _unknown(key, schema, path, line)
+    elif not scalars.fits(key, _resolved(names)):
+        message, hint = scalars.pattern_message(_resolved(names))
+        name = "a key" if _is_secret(schema) else scalars.cut(key)
+        raise UsageError(f"{path}.{name} (line {line}) {message}", hint=hint)
+    return key
+
+
+def _schema_of(key: str, schema: Schema) -> Schema:
+    found = schema.get("properties", {}).get(key) or schema["additionalProperties"]
+    return _resolved(found)
+
+
+def _resolved(schema: Schema) -> Schema:
+    """A schema with what it refers to; its own words come first."""
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    return {**document()["$defs"][reference.rpartition("/")[2]], **schema}
+
+
+def _unknown(key: str, schema: Schema, path: str, line: int) -> UsageError:
+    known = sorted(schema.get("properties", ()))
+    near = get_close_matches(key[:100], known, n=1, cutoff=0.5)
     advice = f"; did you mean {near[0]!r}?" if near else ""
     return UsageError(
-        f"unknown key {key!r}{_where(path)} (line {line}){advice}",
-        hint=f"known keys: {', '.join(known)}",
+        f"unknown key {scalars.quoted(key)}{_where(path)} (line {line}){advice}",
+        hint=f"known keys: {', '.join(known)}" if known else None,
     )
+
+
+def _is_secret(schema: Schema) -> bool:
+    """What stands here may be a value that must not be repeated."""
+    return bool(schema.get("writeOnly"))
 
 
 def _where(path: str) -> str:
     return f" in {path}" if path else ""
-
-
-def _is(node: yaml.Node, *tags: str) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag in {_YAML + tag for tag in tags}
-
-
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _shown(node: yaml.Node) -> str:
-    if isinstance(node, yaml.MappingNode):
-        return "a mapping"
-    if isinstance(node, yaml.SequenceNode):
-        return "a list"
-    value = str(node.value)
-    return "nothing" if _is(node, "null") else repr(value) if _is(node, "str") else value

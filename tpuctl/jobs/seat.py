@@ -27,7 +27,10 @@ def taken(home: Path, context: str) -> Iterator[str]:
     """Hold the seat of a context; yields its lasting name. Raises LockedError, LocalIOError."""
     with _opened(home, context) as file:
         if not _locked(file):
-            raise LockedError(f"a supervisor of context {context!r} runs on this machine already")
+            raise LockedError(
+                f"a supervisor of context {context!r} runs on this machine already",
+                hint=f"see {log_path(home, context)}",
+            )
         name = _lines(file)[0] or secrets.token_hex(6)
         _write(file, f"{name}\n{os.getpid()}\n")
         try:
@@ -46,6 +49,29 @@ def name(home: Path, context: str) -> str | None:
     """The seat's lasting name; None when nobody ever took it."""
     with _opened(home, context) as file:
         return _lines(file)[0] or None
+
+
+def lasting_name(home: Path, context: str) -> str:
+    """The seat's lasting name, given to it when it has none yet. Raises LocalIOError."""
+    with _opened(home, context) as file:
+        # Whoever takes the seat for good has named it before it lets us read.
+        if not _lines(file)[0] and _locked(file) and not _lines(file)[0]:
+            _write(file, f"{secrets.token_hex(6)}\n")
+        return _lines(file)[0]
+
+
+def poke(home: Path, context: str) -> None:
+    """Let the supervisor that runs here look at its bucket now."""
+    os.close(private(_file(home, context, "poke"), os.O_WRONLY | os.O_TRUNC))
+    os.utime(_file(home, context, "poke"))
+
+
+def poked_ns(home: Path, context: str) -> int:
+    """When somebody poked last, in nanoseconds of the file system's clock; 0: never."""
+    try:
+        return _file(home, context, "poke").stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def holder(home: Path, context: str) -> int | None:
@@ -67,14 +93,14 @@ def end(home: Path, context: str, *, patience_s: float = 10.0) -> None:
 
 
 def forget(home: Path, context: str) -> None:
-    """Remove the seat of a context that is gone, and the log of its supervisor."""
-    for suffix in ("lock", "log"):
-        (home / "supervisors" / f"{context}.{suffix}").unlink(missing_ok=True)
+    """Remove the seat of a context that is gone, and what its supervisor left."""
+    for suffix in ("lock", "log", "poke", "jobs", "sock"):
+        _file(home, context, suffix).unlink(missing_ok=True)
 
 
 def log_path(home: Path, context: str) -> Path:
     """Where the background supervisor of a context writes what it does."""
-    return home / "supervisors" / f"{context}.log"
+    return _file(home, context, "log")
 
 
 def argv(executable: str, context: str) -> Sequence[str]:
@@ -86,6 +112,10 @@ def private(path: Path, flags: int) -> int:
     """Open a file that only its owner can read, its directory made when needed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _file(home: Path, context: str, suffix: str) -> Path:
+    return home / "supervisors" / f"{context}.{suffix}"
 
 
 def _ended(home: Path, context: str, number: signal.Signals, within_s: float) -> bool:
@@ -143,7 +173,7 @@ def _write(file: IO[str], text: str) -> None:
 
 
 def _opened(home: Path, context: str) -> IO[str]:
-    path = home / "supervisors" / f"{context}.lock"
+    path = _file(home, context, "lock")
     try:
         return os.fdopen(private(path, os.O_RDWR), "r+", encoding="ascii")
     except OSError as error:

@@ -1,67 +1,83 @@
-"""Logs as they lie in the bucket: segments named by offset, joined, and merged by time."""
+"""Logs as they lie in the bucket: segments named by offset, read in ranges, merged by time."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from tpuctl.errors import NotFoundError
+from tpuctl.jobs.log_lines import Lines
 from tpuctl.jobs.record import directory
 from tpuctl.models.job import LogLine
 from tpuctl.store import Entry, Store
 
 Source = tuple[int, int]
 """Attempt and worker."""
+RANGE_BYTES = 1024 * 1024
+CLOCKS_S = 60.0
+"""How far the clocks of a worker and of the bucket may be apart."""
 
 
-def sources(store: Store, job_id: str) -> dict[Source, list[Entry]]:
-    """Every worker of every attempt that has a log, with its segments in order."""
+def sources(store: Store, job_id: str, attempt: int | None = None) -> dict[Source, list[Entry]]:
+    """Every worker of every attempt, or of one, that has a log, with its segments in order."""
     prefix = f"{directory(job_id)}/logs/"
+    part = prefix if attempt is None else f"{prefix}a{attempt}/"
     found: dict[Source, list[Entry]] = {}
-    for entry in store.list(prefix):
-        attempt, worker, _ = entry.key.removeprefix(prefix).split("/")
-        found.setdefault((int(attempt[1:]), int(worker[1:])), []).append(entry)
-    return {source: sorted(found[source], key=_start) for source in sorted(found)}
+    for entry in store.list(part):
+        name, worker, _ = entry.key.removeprefix(prefix).split("/")
+        found.setdefault((int(name[1:]), int(worker[1:])), []).append(entry)
+    return {source: sorted(found[source], key=start_of) for source in sorted(found)}
 
 
-def lines(store: Store, job_id: str, start: dict[Source, int]) -> Iterator[LogLine]:
-    """The log lines in the bucket, merged by time, each worker's from its given offset on.
+def lines(
+    store: Store,
+    job_id: str,
+    wanted: Callable[[Source], bool],
+    *,
+    attempt: int | None = None,
+    logs: dict[Source, Lines] | None = None,
+    since_s: float = 0.0,
+) -> Iterator[LogLine]:
+    """The log lines in the bucket, merged by time, each worker's beyond what `logs` has taken.
 
-    `start` holds the wanted sources, and is moved past what was read. An attempt's lines come
-    before the next attempt's.
+    An attempt's lines come before the next attempt's. Segments older than `since_s` are not read.
     """
-    found = sources(store, job_id)
-    for attempt in sorted({attempt for attempt, _ in start}):
-        merging = []
-        for source in sorted(start):
-            if source[0] == attempt and source in found:
-                data, end = joined(store, found[source], start[source])
-                whole = data[: data.rfind(b"\n") + 1]
-                start[source] = end - (len(data) - len(whole))
-                merging.append(list(parsed(source, whole.splitlines())))
+    found = sources(store, job_id, attempt)
+    known = {} if logs is None else logs
+    for number in sorted({number for number, _ in found}):
+        mine = [source for source in found if source[0] == number and wanted(source)]
+        merging = [
+            _lines(store, found[source], known.setdefault(source, Lines(*source)), since_s)
+            for source in mine
+        ]
         yield from heapq.merge(*merging, key=lambda line: line.time_s)
 
 
-def joined(store: Store, entries: Iterable[Entry], start: int) -> tuple[bytes, int]:
-    """The bytes from an offset on and where they end; overlaps count once, gaps are left out."""
-    data, end = bytearray(), start
+def pieces(store: Store, entries: Iterable[Entry], start: int) -> Iterator[tuple[int, bytes]]:
+    """Ranges of the log from an offset on, each with its offset; overlaps come once."""
     for entry in entries:
-        first = _start(entry)
-        if first + entry.size_bytes <= end:
-            continue
-        data += store.get_range(entry.key, max(0, end - first), generation=entry.generation)
+        first = start_of(entry)
         end = first + entry.size_bytes
-    return bytes(data), end
+        while start < end:
+            start = max(start, first)
+            until = min(end, start + RANGE_BYTES)
+            try:
+                data = store.get_range(
+                    entry.key, start - first, until - first, generation=entry.generation
+                )
+            except NotFoundError:
+                break  # cleaned up since it was listed
+            yield start, data
+            start = until
 
 
-def parsed(source: Source, stamped: Iterable[bytes]) -> Iterator[LogLine]:
-    """Log lines of `<epoch seconds> <text>`."""
-    attempt, worker_id = source
-    for line in stamped:
-        stamp, _, text = line.partition(b" ")
-        try:
-            time_s = float(stamp)
-        except ValueError:
-            continue  # the first line after a gap may be cut
-        yield LogLine(attempt, worker_id, time_s, text.decode("utf-8", "replace"))
+def _lines(store: Store, entries: list[Entry], log: Lines, since_s: float) -> Iterator[LogLine]:
+    for entry in entries:
+        end = start_of(entry) + entry.size_bytes
+        if entry.updated_s + CLOCKS_S < since_s and end > log.end:
+            log.skip(end)
+    for offset, data in pieces(store, entries, log.end):
+        yield from log.take(offset, data)
 
 
-def _start(entry: Entry) -> int:
+def start_of(entry: Entry) -> int:
+    """The offset of a segment's first byte."""
     return int(entry.key.rpartition("/")[2])

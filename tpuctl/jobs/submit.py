@@ -8,25 +8,42 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from tpuctl import catalog
 from tpuctl.config import unrecorded
 from tpuctl.errors import (
+    ConflictError,
+    DamagedStateError,
     LocalIOError,
     LockedError,
+    NotFoundError,
     PreconditionError,
     TransientError,
-    UsageError,
 )
-from tpuctl.jobs import lease, record, seat, workdir
+from tpuctl.jobs import lease, placing, record, seat, workdir
 from tpuctl.jobs.ports import Outside
 from tpuctl.models.job import JobRecord, JobSpec
-from tpuctl.models.node import Node, NodeState
+from tpuctl.models.node import Node
+from tpuctl.store import Store
 
 START_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """Who submits, from where, and what is known there."""
+
+    owner: str
+    seat: str = ""
+    """The lasting name of this machine's seat: secrets of its environment are known there alone."""
+    provides: frozenset[str] = frozenset()
+    """What the context provides for `requires`."""
+    regions: frozenset[str] = frozenset()
+    """The regions of the context's bucket, as far as anybody may tell."""
+    include: tuple[str, ...] = ()
+    """Patterns of files of the workdir that are insisted on."""
 
 
 def default_owner() -> str:
@@ -41,45 +58,69 @@ def default_owner() -> str:
 def submit(
     spec: JobSpec,
     outside: Outside,
+    submitter: Submitter,
     *,
-    owner: str,
-    provides: frozenset[str],
     now_s: float,
     node: Node | None = None,
 ) -> JobRecord:
     """Write a job and its workdir into the bucket; on `node` if given, which is never torn down.
 
-    Raises PreconditionError (what it requires, or the node's state), UsageError, RefusedError.
+    Raises PreconditionError (what it requires, or the node's state), ConflictError (another job
+    has its checkpoints), UsageError, RefusedError.
     """
-    _check_requires(spec, outside.context, provides)
-    zone, accelerator_type = _place(spec, outside, node)
+    _check_requires(spec, outside.context, submitter.provides)
+    place = placing.place(spec, node, outside.zone, submitter.regions)
+    refuse_shared_checkpoints(outside.store, spec)
     job_id = f"{spec.name}-{secrets.token_hex(3)}"
     written = JobRecord(
         job_id=job_id,
         spec=spec,
-        owner=owner,
+        owner=submitter.owner,
         submitted_s=now_s,
-        zone=zone,
-        accelerator_type=accelerator_type,
+        zone=place.zones[0],
+        accelerator_type=place.accelerator_type,
+        zones=place.zones,
         node=node.name if node else None,
+        usd_per_hour=place.usd_per_hour,
+        seat=submitter.seat,
     )
     if spec.workdir is not None:
         with tempfile.TemporaryFile() as packed:
-            digest = workdir.pack(Path(spec.workdir), packed)
+            digest = workdir.pack(Path(spec.workdir), packed, submitter.include)
             outside.store.put_if_absent(record.workdir_key(job_id), packed)
         written = replace(written, workdir_sha256=digest)
-    lease.offer(outside.store, job_id, owner)
+    lease.offer(outside.store, job_id, submitter.owner)
     created = record.create(outside.store, written).record
-    lease.renew_offer(outside.store, job_id, owner)
+    lease.renew_offer(outside.store, job_id, submitter.owner)
     return created
 
 
+def refuse_shared_checkpoints(store: Store, spec: JobSpec, but: str = "") -> None:
+    """Two jobs that write to one directory would undo each other's steps. Raises ConflictError.
+
+    `but`: the id of the job that asks.
+    """
+    if spec.checkpoints is None:
+        return
+    directory = spec.checkpoints.dir.rstrip("/")
+    for entry in list(store.list(lease.LEASES)):
+        other = _readable(store, entry.key.removeprefix(lease.LEASES))
+        if other is None or other.is_ended or other.job_id == but:
+            continue
+        if other.spec.checkpoints and other.spec.checkpoints.dir.rstrip("/") == directory:
+            raise ConflictError(
+                f"job {other.job_id!r} is {other.state} and keeps its checkpoints in {directory}",
+                hint=f"wait for it: tpuctl job wait {other.job_id}; or change checkpoints.dir",
+            )
+
+
 def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
-    """See that a supervisor runs here, and start one in the background if not.
+    """See that a supervisor runs here and knows of new jobs; start one in the background if not.
 
     Raises LocalIOError, TransientError when it does not come up.
     """
     if seat.is_taken(home, context):
+        seat.poke(home, context)
         return
     try:
         with _log(seat.log_path(home, context)) as log:
@@ -123,34 +164,9 @@ def _check_requires(spec: JobSpec, context: str, provides: frozenset[str]) -> No
         )
 
 
-def _place(spec: JobSpec, outside: Outside, node: Node | None) -> tuple[str, str]:
-    """The zone and accelerator type the job runs on."""
-    wanted = spec.resources.accelerators
-    if node is None:
-        zone = spec.resources.zones[0] if spec.resources.zones else outside.zone
-        if wanted is None:
-            raise UsageError(
-                "the job file has no resources.accelerators",
-                hint="add it, or run the job on an existing slice: --node NAME",
-            )
-        _check_offered(wanted, zone)
-        return zone, wanted
-    if node.state != NodeState.READY:
-        raise PreconditionError(
-            f"node {node.name!r} is {node.state}, not READY",
-            hint=f"run: tpuctl node wait {node.name} --zone {node.zone}",
-        )
-    if wanted is not None and wanted != node.accelerator_type:
-        raise PreconditionError(
-            f"node {node.name!r} is a {node.accelerator_type}, and the job asks for {wanted}"
-        )
-    return node.zone, node.accelerator_type
-
-
-def _check_offered(accelerator_type: str, zone: str) -> None:
-    offered = catalog.zones_of(accelerator_type)
-    if zone not in offered:
-        raise UsageError(
-            f"{accelerator_type} is not offered in {zone}",
-            hint=f"it is in: {', '.join(offered)}" if offered else "run: tpuctl catalog types",
-        )
+def _readable(store: Store, job_id: str) -> JobRecord | None:
+    """A job that is not settled; none while it is being submitted, or when it cannot be read."""
+    try:
+        return record.load(store, job_id).record
+    except (NotFoundError, DamagedStateError):
+        return None

@@ -6,6 +6,9 @@ from tpuctl.errors import PreconditionError
 from tpuctl.store import Store
 
 MAX_BYTES = 4 * 1024 * 1024
+RECENT_BYTES = 16 * 1024
+LAST_LINES = 20
+LINE_CHARACTERS = 500
 
 
 @dataclass(slots=True)
@@ -14,6 +17,8 @@ class Tail:
 
     start: int = 0
     data: bytearray = field(default_factory=bytearray)
+    recent: bytes = b""
+    """The newest bytes, whether they are safe or not."""
 
     @property
     def end(self) -> int:
@@ -27,9 +32,15 @@ class Tail:
             self.data.clear()
         new = data[max(0, self.end - offset) :]
         self.data += new
+        self.recent = (self.recent + new)[-RECENT_BYTES:]
         if len(self.data) > MAX_BYTES:
             self.drop(self.end - MAX_BYTES)
         return new
+
+    def last_lines(self) -> tuple[str, ...]:
+        """The end of the log, without the times: as much as an agent tells of its own."""
+        lines = self.recent.decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+        return tuple(line.partition(" ")[2][:LINE_CHARACTERS] for line in lines)
 
     def drop(self, until: int) -> None:
         """Forget what lies before an offset: it is safe."""

@@ -1,10 +1,12 @@
 """What the Cloud TPU API says about a job's slices, and what a job asks of it."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tpuctl import catalog
 from tpuctl.errors import (
+    CapacityError,
     ConflictError,
     NotFoundError,
     PermissionDeniedError,
@@ -12,17 +14,22 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
+from tpuctl.jobs import protocol, switch
+from tpuctl.jobs.failed_request import why_failed
 from tpuctl.jobs.observed import ABSENT, WITHDRAWN, Refusal
 from tpuctl.jobs.ports import Outside, Slices
-from tpuctl.models.job import Attempt, AttemptState, JobRecord
-from tpuctl.models.node import Node, NodeSpec, NodeState, Provisioning
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
+from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState, Provisioning
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
+from tpuctl.store import Store
 
 LABEL = "tpuctl-job"
 USER = "USER"
 VANISHED = (ABSENT, NodeState.DELETING)
-REFUSALS = (UsageError, PermissionDeniedError, PreconditionError)
-"""Errors that asking again does not cure."""
+WORST_FIRST = (*sorted(LOST_STATES), *VANISHED)
+"""Of several nodes the state of one that is like this is told, then of any that is not READY."""
+REFUSALS = (UsageError, PermissionDeniedError, PreconditionError, NotFoundError, CapacityError)
+"""Errors that asking again at once does not cure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,75 +38,119 @@ class Sky:
 
     requests: Mapping[str, str] = field(default_factory=dict)
     node_state: str | None = None
-    node: Node | None = None
+    """The worst state of the attempt's nodes."""
+    nodes: tuple[Node, ...] = ()
+    """All of the attempt's nodes, in the order of their workers, or none."""
     attempt: int = 0
-    """The attempt whose node this is."""
+    """The attempt whose nodes these are."""
+    looked_s: float = 0.0
     checked_s: float = 0.0
+    """When the nodes were asked for, if all that matters of them is known."""
+    refusal: Refusal | None = None
+    """Why the attempt's request FAILED."""
     trouble: str | None = None
+
+    @property
+    def node(self) -> Node | None:
+        """The first of the nodes."""
+        return self.nodes[0] if self.nodes else None
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """What the API calls the nodes for ever."""
+        return tuple(node.node_id for node in self.nodes)
+
+    @property
+    def worker_count(self) -> int:
+        """Of all nodes."""
+        return sum(node.worker_count for node in self.nodes)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look finds, and what stood in its way."""
+
+    tpu: Slices
+    requests: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+
+    def at_request(self, zone: str, name: str) -> None:
+        self.requests.pop(name, None)
+        try:
+            found = self.tpu.get_queued_resource(zone, name)
+        except NotFoundError:
+            self.requests[name] = ABSENT
+        except TpuctlError as error:
+            self.troubles.append(str(error))
+        else:
+            self.requests[name] = _state(found)
+            if found.state == QueuedResourceState.FAILED:
+                self.refusals[name] = why_failed(found)
+
+    def at_node(self, zone: str, name: str) -> Node | str | None:
+        """The node, ABSENT, or None when it could not be asked."""
+        try:
+            return self.tpu.get_node(zone, name)
+        except NotFoundError:
+            return ABSENT
+        except TpuctlError as error:
+            self.troubles.append(str(error))
+            return None
 
 
 def look(tpu: Slices, record: JobRecord, now: Callable[[], float]) -> Sky:
     """Ask for every slice that the record still cares about."""
-    began_s = now()
-    attempt = record.attempt
+    looked_s, attempt, eyes = now(), record.attempt, _Look(tpu)
     names = {name: _zone(record, name) for name in record.unwanted}
-    if attempt and attempt.queued_resource and not record.is_ended:
+    is_open = attempt and not record.is_ended and attempt.state != AttemptState.ENDED
+    if attempt and attempt.queued_resource and is_open:
         names[attempt.queued_resource] = attempt.zone
-    troubles: list[str] = []
-    requests = {
-        name: state
-        for name, zone in names.items()
-        if (state := _request_state(tpu, zone, name, troubles))
-    }
-    node_state, node = None, None
-    if attempt and not record.is_ended and _may_have_node(attempt, requests):
-        node_state, node = _node(tpu, attempt, troubles)
-        name = attempt.queued_resource
-        if name and node_state in VANISHED:
+    for name, zone in names.items():
+        eyes.at_request(zone, name)
+    state: str | None = None
+    nodes: tuple[Node, ...] = ()
+    if attempt and is_open and _may_have_node(attempt, eyes.requests):
+        found = [eyes.at_node(attempt.zone, name) for name in attempt.nodes]
+        state, nodes = _worst(found), tuple(each for each in found if isinstance(each, Node))
+        if attempt.queued_resource and state in VANISHED:
             # Asked before the node, it may not have told yet why the node is gone.
-            requests.pop(name, None)
-            if state := _request_state(tpu, attempt.zone, name, troubles):
-                requests[name] = state
+            eyes.at_request(attempt.zone, attempt.queued_resource)
     return Sky(
-        requests=requests,
-        node_state=node_state,
-        node=node,
+        requests=eyes.requests,
+        node_state=state,
+        nodes=nodes if attempt and len(nodes) == attempt.slices else (),
         attempt=attempt.number if attempt else 0,
-        checked_s=began_s if node_state else 0.0,
-        trouble=troubles[0] if troubles else None,
+        looked_s=looked_s,
+        checked_s=looked_s if state else 0.0,
+        refusal=eyes.refusals.get(attempt.queued_resource or "") if attempt else None,
+        trouble=eyes.troubles[0] if eyes.troubles else None,
     )
 
 
 def request_slice(outside: Outside, record: JobRecord, attempt: Attempt) -> Refusal | None:
-    """File the attempt's queued resource; returns why it will never be granted, if so.
+    """File the attempt's queued resource; returns why it is not granted, if so.
 
-    Raises TransientError and its kin when asking again may help.
+    Raises TransientError and its kin when asking again may help: the name and the request id are
+    the same then, so that there is one request at most.
     """
-    wanted = record.spec.resources
-    runtime_version = wanted.runtime_version or catalog.default_runtime_version(
-        record.accelerator_type
-    )
-    node = NodeSpec(
-        name=attempt.node,
-        zone=attempt.zone,
-        accelerator_type=record.accelerator_type,
-        runtime_version=runtime_version,
-        provisioning=Provisioning.SPOT if wanted.use_spot else Provisioning.ON_DEMAND,
-        labels={LABEL: record.job_id},
-        metadata={"ssh-keys": outside.key_line},
-    )
-    spec = QueuedResourceSpec(attempt.queued_resource or attempt.node, node)
+    name = attempt.queued_resource or attempt.node
     try:
+        spec = _spec(outside, record, attempt)
         outside.tpu.create_queued_resource(spec, request_id=attempt.request_id or "")
-    except ConflictError:
-        return None  # an earlier try of ours: the name holds the job's own random part
-    except REFUSALS as error:
-        return Refusal(str(error), error.reason)
+    except ConflictError as error:
+        return _unless_ours(outside.tpu, record, attempt, error)
+    except (*REFUSALS, catalog.UnknownError) as error:
+        kind = error.reason if isinstance(error, TpuctlError) else UsageError.reason
+        return Refusal(str(error), kind, name, is_shortage=isinstance(error, CapacityError))
     return None
 
 
 def delete_slice(tpu: Slices, zone: str, name: str) -> None:
-    """Delete a queued resource and its node; gone is as good. Raises TransientError and its kin."""
+    """Delete a queued resource and its nodes; gone is as good. Raises TransientError and its kin.
+
+    The name holds the job's own random part: what somebody else made is not called so.
+    """
     try:
         tpu.delete_queued_resource(zone, name, force=True)
     except (NotFoundError, PreconditionError):
@@ -117,14 +168,48 @@ def let_us_in(outside: Outside, node: Node) -> None:
     )
 
 
-def _request_state(tpu: Slices, zone: str, name: str, troubles: list[str]) -> str | None:
+def finals(store: Store, record: JobRecord, attempt: Attempt) -> tuple[WorkerReport, ...]:
+    """What the workers that ended left in the bucket; raises TransientError and its kin."""
+    found = []
+    for worker_id in range(attempt.worker_count):
+        try:
+            data = store.get_range(protocol.status_key(record.job_id, attempt.number, worker_id))
+            found.append(protocol.reported(WorkerReport(worker_id), json.loads(data)))
+        except (NotFoundError, ValueError, AttributeError, TypeError):
+            continue  # it has not ended well enough to say so
+    return tuple(found)
+
+
+def _spec(outside: Outside, record: JobRecord, attempt: Attempt) -> QueuedResourceSpec:
+    wanted = record.spec.resources
+    runtime_version = wanted.runtime_version or catalog.default_runtime_version(
+        record.accelerator_type
+    )
+    metadata = {"ssh-keys": outside.key_line, **switch.metadata(outside, record, attempt)}
+    node = NodeSpec(
+        name=attempt.node,
+        zone=attempt.zone,
+        accelerator_type=record.accelerator_type,
+        runtime_version=runtime_version,
+        provisioning=Provisioning.SPOT if wanted.use_spot else Provisioning.ON_DEMAND,
+        labels={LABEL: record.job_id},
+        metadata=metadata,
+    )
+    count = attempt.slices if attempt.slices > 1 else None
+    return QueuedResourceSpec(attempt.queued_resource or attempt.node, node, node_count=count)
+
+
+def _unless_ours(
+    tpu: Slices, record: JobRecord, attempt: Attempt, error: ConflictError
+) -> Refusal | None:
+    """An earlier try of ours whose reply was lost is as good as a new one; nothing else is."""
+    name = attempt.queued_resource or attempt.node
     try:
-        return _state(tpu.get_queued_resource(zone, name))
+        if tpu.get_queued_resource(attempt.zone, name).labels.get(LABEL) == record.job_id:
+            return None
     except NotFoundError:
-        return ABSENT
-    except TpuctlError as error:
-        troubles.append(str(error))
-        return None
+        pass  # then it is the name of the node that is taken
+    return Refusal(f"{error}, and it is not this job's", ConflictError.reason, name)
 
 
 def _state(request: QueuedResource) -> str:
@@ -132,15 +217,15 @@ def _state(request: QueuedResource) -> str:
     return WITHDRAWN if request.state in suspended and request.initiator == USER else request.state
 
 
-def _node(tpu: Slices, attempt: Attempt, troubles: list[str]) -> tuple[str | None, Node | None]:
-    try:
-        node = tpu.get_node(attempt.zone, attempt.node)
-    except NotFoundError:
-        return ABSENT, None
-    except TpuctlError as error:
-        troubles.append(str(error))
-        return None, None
-    return node.state, node
+def _worst(found: list[Node | str | None]) -> str | None:
+    """One lost slice is the loss of all; what could not be asked may be lost."""
+    states = [each.state if isinstance(each, Node) else each for each in found]
+    for bad in WORST_FIRST:
+        if bad in states:
+            return bad
+    if None in states:
+        return None
+    return next((state for state in states if state != NodeState.READY), NodeState.READY)
 
 
 def _may_have_node(attempt: Attempt, requests: Mapping[str, str]) -> bool:

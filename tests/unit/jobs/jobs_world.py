@@ -16,11 +16,12 @@ from bucket_server import BucketServer
 from tpuctl.errors import ConflictError, NotFoundError, TransientError
 from tpuctl.jobs import record as records
 from tpuctl.jobs import supervisor
+from tpuctl.jobs.duty import Duty
 from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.submit import submit
+from tpuctl.jobs.submit import Submitter, submit
 from tpuctl.models.job import JobRecord, JobSpec, Resources
 from tpuctl.models.node import Node, Worker
-from tpuctl.models.operation import Completed, Operation
+from tpuctl.models.operation import CommandFailedError, Completed, Operation
 from tpuctl.models.queued_resource import QueuedResource
 
 ZONE = "us-west4-a"
@@ -135,20 +136,25 @@ class LocalShell:
         out, err = await process.communicate(stdin)
         return Completed(self.worker_id, process.returncode or 0, out, err)
 
-    async def stream(self, argv):
-        process = await self._spawn(argv, asyncio.subprocess.DEVNULL)
+    async def stream(self, argv, *, stdin=b""):
+        process = await self._spawn(argv, asyncio.subprocess.PIPE)
+        process.stdin.write(stdin)
+        process.stdin.write_eof()
         try:
             while chunk := await process.stdout.read(65536):
                 if not self.disk.exists():
                     raise TransientError("the worker is gone")
                 yield chunk
                 self.heard.append(chunk.decode())
+            await process.wait()
         finally:
             if process.returncode is None:
                 process.kill()
-            await process.communicate()
+            _, err = await process.communicate()
         if not self.disk.exists():
             raise TransientError("the worker is gone")
+        if process.returncode:
+            raise CommandFailedError(Completed(self.worker_id, process.returncode, stderr=err))
 
     async def _spawn(self, argv, stdin):
         if not self.disk.exists():
@@ -174,7 +180,7 @@ class World:
             key_line="tpuctl:ssh-ed25519 K",
         )  # fmt: skip
 
-    async def open_shell(self, worker: Worker, host_key: str) -> LocalShell:
+    async def open_shell(self, worker: Worker, host_key: str, _node: Node) -> LocalShell:
         assert host_key == "ssh-ed25519 AAAA"
         disk = self.tpu.disks / worker.ip_address
         if not disk.exists():
@@ -184,12 +190,10 @@ class World:
     def submit(self, run: str, node: Node | None = None, **spec) -> JobRecord:
         resources = Resources() if node else Resources("v5litepod-16", use_spot=True)
         given = JobSpec(name="digits", run=run, resources=resources, **spec)
-        return submit(
-            given, self.outside, owner="me", provides=frozenset(), now_s=time.time(), node=node
-        )
+        return submit(given, self.outside, Submitter("me"), now_s=time.time(), node=node)
 
     async def supervise(self, idle_exit_s: float = 0.2) -> None:
-        await supervisor.run(self.outside, home=self.home, owner="me", idle_exit_s=idle_exit_s)
+        await supervisor.run(self.outside, Duty(("me",), idle_exit_s), home=self.home)
 
     def finish(self, job: JobRecord) -> JobRecord:
         """Supervise until the job is settled; the record as it is then."""

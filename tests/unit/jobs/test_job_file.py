@@ -7,6 +7,7 @@ import pytest
 from tpuctl.errors import LocalIOError, UsageError
 from tpuctl.jobs.file import load
 from tpuctl.models.job import (
+    Budget,
     Checkpoints,
     JobSpec,
     Resources,
@@ -21,17 +22,24 @@ requires: numpy-core
 resources:
   accelerators: v5litepod-16
   topology: 4x4
-  zones: [us-west4-a]
+  zones: [us-west4-a, us-west1-c]
   use_spot: true
-  num_slices: 1
+  num_slices: 2
   runtime_version: auto
 workdir: .
 setup: pip install -r requirements.txt
 run: python train.py
 envs: {EPOCHS: 3, DATA: gs://$BUCKET/digits, TEAM: }
+secrets:
+  HF_TOKEN:
+  WANDB_API_KEY: env:WANDB
+  NETRC: file:secret/netrc
+  DB: sm://projects/p/secrets/db/versions/3
+file_mounts: {/data/: gs://$BUCKET/digits, "/mnt//words": gs://other}
 checkpoints: {dir: "gs://${BUCKET}/runs/digits", keep: 5}
 restart: {preemption: always, failure: 2, exit_codes: [75]}
-timeouts: {queue: 12h, setup: 20m, run: 1h30m}
+timeouts: {queue: 12h, setup: 20m, hang: 15m, run: 1h30m}
+budget: {hours: 20, usd: 49.5}
 teardown: on-success
 """
 
@@ -57,10 +65,20 @@ def test_every_field(tmp_path):
         requires="numpy-core",
         workdir=str(tmp_path),
         envs={"EPOCHS": "3", "DATA": "gs://my-bucket/digits", "TEAM": "vision"},
-        resources=Resources("v5litepod-16", "4x4", ("us-west4-a",), use_spot=True),
+        secrets={
+            "HF_TOKEN": "env:HF_TOKEN",
+            "WANDB_API_KEY": "env:WANDB",
+            "NETRC": f"file:{tmp_path}/secret/netrc",
+            "DB": "sm://projects/p/secrets/db/versions/3",
+        },
+        file_mounts={"/data": "gs://my-bucket/digits", "/mnt/words": "gs://other"},
+        resources=Resources(
+            "v5litepod-16", "4x4", ("us-west4-a", "us-west1-c"), use_spot=True, num_slices=2
+        ),
         checkpoints=Checkpoints("gs://my-bucket/runs/digits", 5),
         restart=Restart(preemption=True, failure=2, exit_codes=(75,)),
-        timeouts=Timeouts(queue_s=43200, setup_s=1200, run_s=5400),
+        timeouts=Timeouts(queue_s=43200, setup_s=1200, run_s=5400, hang_s=900),
+        budget=Budget(hours=20, usd=49.5),
         teardown=Teardown.ON_SUCCESS,
     )
 
@@ -152,21 +170,62 @@ def test_a_requirements_file_that_cannot_be_read_is_told(tmp_path):
             "did you mean us-west4-b or us-west4-a"),
         (OK + "resources: {accelerators: v5litepod-16, topology: 2x8}\n",
             "resources.topology (line 3) is '2x8': v5litepod-16 has topology 4x4"),
-        (OK + "resources: {num_slices: 2}\n",
-            "resources.num_slices (line 3) is not supported yet"),
-        (OK + "resources: {zones: [us-west4-a, us-west1-c]}\n",
-            "resources.zones (line 3): more than one zone is not supported yet"),
-        (OK + "file_mounts: {/data: gs://b/d}\n", "file_mounts (line 3) is not supported yet"),
-        (OK + "secrets: {T: sm://x}\n", "secrets (line 3) is not supported yet"),
-        (OK + "timeouts: {hang: 15m}\n", "timeouts.hang (line 3) is not supported yet"),
-        (OK + "checkpoints: {dir: /tmp/x}\n", "checkpoints.dir (line 3) must be a gs:// URL, "
-            "not '/tmp/x': a slice's disk is lost"),
+        (OK + "resources: {num_slices: 0}\n",
+            "resources.num_slices (line 3) must be at least 1, not 0"),
+        (OK + "resources: {accelerators: v3-8, num_slices: 2}\n",
+            "resources.num_slices (line 3): slices of v3-8 cannot work together"),
+        (OK + "resources: {zones: [us-west4-a, us-west4-a]}\n",
+            "resources.zones (line 3) has us-west4-a twice"),
+        (OK + "resources: {accelerators: v5litepod-16, zones: [us-central2-b]}\n",
+            "resources.zones (line 3): v5litepod-16 is not offered in us-central2-b"),
+        (OK + "file_mounts: {data: gs://b/d}\n",
+            "file_mounts.data (line 3) must be an absolute path on the workers"),
+        (OK + "file_mounts: {/data: ./here}\n",
+            "file_mounts./data (line 3): './here' is not a gs:// URL"),
+        (OK + "file_mounts: {/./: gs://b/d}\n",
+            "file_mounts././ (line 3) would replace the worker's whole disk"),
+        (OK + "file_mounts: {/usr/lib/x: gs://b/d}\n",
+            "file_mounts./usr/lib/x (line 3) is, or is in, a directory of the system"),
+        (OK + "file_mounts: {/a/../etc: gs://b/d}\n",
+            "file_mounts./a/../etc (line 3) must not contain .."),
+        (OK + "file_mounts:\n  /data: gs://b/d\n  /data/: gs://b/e\n",
+            "file_mounts./data/ (line 5) is given twice"),
+        (OK + "timeouts: {hang: 900}\n",
+            "timeouts.hang (line 3) must be a duration such as 90s, 20m or 12h, not 900"),
+        (OK + "budget: {hours: 0}\n", "budget.hours (line 3) must be more than 0, not 0"),
+        (OK + "budget: {usd: $50}\n", "budget.usd (line 3) must be a number, not '$50'"),
+        (OK + "restart: {exit_codes: [256]}\n",
+            "restart.exit_codes (line 3) must be a list of whole numbers, each at most 255"),
+        (OK + "envs: {A: x}\nsecrets: {A: }\n", "secrets.A (line 4) is in envs too"),
+        (OK + "checkpoints: {dir: /tmp/x}\n",
+            "checkpoints.dir (line 3): '/tmp/x' is not a gs:// URL, and a slice's disk is lost"),
         (OK + "checkpoints: {keep: 2}\n", "checkpoints has no 'dir'"),
         (OK + "workdir: nowhere\n", "workdir (line 3): "),
     ],
 )  # fmt: skip
 def test_one_line_says_what_is_wrong_and_where(tmp_path, text, message):
     assert error(tmp_path, text).startswith(message)
+
+
+LITERAL = "hf_abcdefgh"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"secrets: {{TOKEN: {LITERAL}}}",
+        f"secrets: {{TOKEN: sm:{LITERAL}}}",
+        f"secrets: {{TOKEN: [{LITERAL}]}}",
+        f"secrets: {{TOKEN: !!int {LITERAL}}}",
+        f"secrets: {LITERAL}",
+        f"secrets: {{'{LITERAL}+/=': }}",
+    ],
+)
+def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path, text):
+    with pytest.raises(UsageError) as caught:
+        loaded(tmp_path, f"{OK}{text}\n")
+    assert "(line 3)" in str(caught.value)
+    assert LITERAL not in f"{caught.value} {caught.value.hint}"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +235,8 @@ def test_one_line_says_what_is_wrong_and_where(tmp_path, text, message):
         ("name: [a\n", "is not YAML (line 2): "),
         ("", "is empty"),
         ("[" * 5000, "is not YAML: it is nested too deeply"),
-        ("a: \x07\n", "is not YAML: "),
+        ("a: b\nc: \x07\n", "is not YAML (line 2): "),
+        ('a: "\\UFFFFFFFF"\n', "is not YAML: "),
         ("x: y\n" * 300_000, "is larger than a job file can be (1 MiB)"),
     ],
 )

@@ -3,67 +3,30 @@
 from dataclasses import replace
 
 import pytest
+from job_steps import A1, A2, ENDED, PREPARED, RAN, WAITED, asked, gang, job, lived, seen
 
 from tpuctl.jobs import story
 from tpuctl.jobs.actions import Attach, DeleteSlice, RequestSlice, Start, Stop
 from tpuctl.jobs.observed import ABSENT, Observed, Refusal
-from tpuctl.jobs.reconcile import Step, reconcile
+from tpuctl.jobs.reconcile import reconcile
 from tpuctl.models.job import (
     Event,
-    JobRecord,
-    JobSpec,
     JobState,
     Phase,
-    Resources,
     Restart,
     Teardown,
     Timeouts,
-    WorkerReport,
 )
-
-SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
-A1, A2 = "digits-a1b2c3-a1", "digits-a1b2c3-a2"
-ENDED = {"phase": Phase.ENDED, "stage": "run", "closed": True}
-
-
-def job(node: str | None = None, **spec) -> JobRecord:
-    return JobRecord(
-        job_id="digits-a1b2c3", spec=replace(SPEC, **spec), owner="me", submitted_s=0.0,
-        zone="us-west4-a", accelerator_type="v5litepod-16", node=node,
-    )  # fmt: skip
-
-
-def gang(*reports: dict) -> tuple[WorkerReport, ...]:
-    return tuple(WorkerReport(worker_id, **report) for worker_id, report in enumerate(reports))
-
-
-def seen(now_s: float, *reports: dict, node: str | None = "READY", **extra) -> Observed:
-    extra = {"requests": {A1: "ACTIVE"}, **extra}
-    return Observed(
-        now_s, node=node, node_checked_s=now_s, worker_count=2, workers=gang(*reports), **extra
-    )
-
-
-def lived(record: JobRecord, *story: Observed) -> Step:
-    step = Step(record, ())
-    for each in story:
-        step = reconcile(step.record, each)
-    return step
-
-
-WAITED = (Observed(1.0), seen(2.0))
-PREPARED = (*WAITED, seen(3.0, {"phase": Phase.PREPARED}, {"phase": Phase.PREPARED}))
-RAN = (*PREPARED, seen(4.0, {"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}))
 
 
 def test_the_intent_is_on_record_before_the_slice_is_requested():
-    step = lived(job(), Observed(1.0))
+    step = lived(job(), asked(1.0))
     assert step.actions == ()  # the request's absence is not known yet
-    step = lived(job(), Observed(1.0), Observed(1.5, requests={A1: ABSENT}))
+    step = lived(job(), asked(1.0), asked(1.5, a1=ABSENT))
     assert [type(action) for action in step.actions] == [RequestSlice]
     attempt = step.record.attempt
     assert (attempt.queued_resource, attempt.owned, attempt.request_id is None) == (A1, True, False)
-    again = reconcile(step.record, Observed(2.0, requests={A1: ABSENT}))
+    again = reconcile(step.record, asked(2.0, a1=ABSENT))
     assert again.actions[0].attempt.request_id == attempt.request_id
 
 
@@ -108,9 +71,8 @@ def test_a_failure_is_not_judged_before_the_node_was_looked_at_again():
 
 def test_peers_that_fail_because_a_worker_is_taken_away_are_a_preemption():
     failed, silent = {**ENDED, "exit_status": 1}, {"phase": Phase.RUNNING, "unreachable_s": 1.0}
-    step = lived(
-        job(), *RAN, seen(5.0, failed, silent), seen(6.0, failed, silent, node="PREEMPTED")
-    )
+    taken = seen(6.0, failed, silent, node="PREEMPTED")
+    step = lived(job(), *RAN, seen(5.0, failed, silent), taken, asked(7.0, a1=ABSENT), asked(8.0))
     first, second = step.record.attempts
     assert (first.outcome, second.state, second.queued_resource) == ("preempted", "WAITING", A2)
     assert step.record.state == "RECOVERING"
@@ -119,16 +81,19 @@ def test_peers_that_fail_because_a_worker_is_taken_away_are_a_preemption():
 def test_the_dead_slice_is_deleted_before_the_next_is_requested():
     step = lived(job(), *RAN, seen(5.0, node="PREEMPTED", requests={A1: "SUSPENDED"}))
     assert step.actions == (DeleteSlice("us-west4-a", A1),)
-    both = Observed(6.0, requests={A1: "SUSPENDED", A2: ABSENT})
-    assert reconcile(step.record, both).actions == (DeleteSlice("us-west4-a", A1),)
-    gone = reconcile(step.record, Observed(7.0, requests={A1: ABSENT, A2: ABSENT}))
-    assert [type(action) for action in gone.actions] == [RequestSlice]
+    step = reconcile(step.record, asked(6.0, a1="SUSPENDED"))
+    assert (step.actions, len(step.record.attempts)) == ((DeleteSlice("us-west4-a", A1),), 1)
+    step = reconcile(step.record, asked(7.0, a1=ABSENT))
+    assert (step.actions, step.record.why) == ((), f"deleted {A1}")
+    step = lived(step.record, asked(8.0), asked(9.0, a2=ABSENT))
+    assert [type(action) for action in step.actions] == [RequestSlice]
 
 
 def test_a_notice_of_preemption_is_no_failure_of_the_program():
     told = {**ENDED, "signal": 15, "preempted": True}
     step = lived(job(), *RAN, seen(5.0, told, told), seen(6.0, told, told))
     assert step.record.attempts[0].outcome == "preempted"
+    step = lived(step.record, asked(7.0, a1=ABSENT), asked(8.0))
     assert step.record.attempts[1].queued_resource == A2
 
 
@@ -162,27 +127,6 @@ def test_a_lost_agent_is_tried_again_on_the_same_slice_three_times_at_most():
     assert (record.state, record.is_settled) == ("FAILED", True)
 
 
-def test_a_silent_worker_is_waited_for_a_minute():
-    up = {"phase": Phase.RUNNING}
-    quiet = lived(job(), *RAN, seen(30.0, up, {**up, "unreachable_s": 59.0}))
-    assert (quiet.record.state, quiet.record.why) == ("RUNNING", "worker 1 does not answer")
-    step = lived(job(), *RAN, seen(70.0, up, {**up, "unreachable_s": 61.0}))
-    assert (step.record.attempt.state, step.record.attempt.outcome) == ("STOPPING", "lost")
-
-
-def test_a_worker_that_was_never_reached_is_named_with_the_reason():
-    fine = {"phase": Phase.PREPARED}
-    full = {"message": "worker 1: the agent does not start: No space left on device"}
-    why = "the agent does not start: No space left on device"
-    early = lived(job(), *WAITED, seen(15.0, fine, full)).record
-    assert early.why == "preparing 2 workers"
-    late = lived(job(), *WAITED, seen(30.0, fine, full)).record
-    assert late.why == f"waiting for worker 1: {why}"
-    assert lived(late, seen(40.0, fine, fine)).record.why == "running on 2 workers"
-    over = lived(late, seen(3000.0, fine, full)).record
-    assert over.attempt.reason == f"worker 1 was never reached: {why}"
-
-
 def test_what_is_not_known_changes_nothing():
     record = lived(job(), *RAN).record
     unknown = Observed(60.0, workers=gang({"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}))
@@ -190,9 +134,33 @@ def test_what_is_not_known_changes_nothing():
 
 
 def test_cancel_of_a_waiting_job_deletes_its_request():
-    record = lived(job(teardown=Teardown.NEVER), Observed(1.0), seen(1.5, node="CREATING")).record
+    record = lived(job(teardown=Teardown.NEVER), asked(1.0), seen(1.5, node="CREATING")).record
     step = reconcile(replace(record, cancel_requested_s=2.0), seen(2.0, node="CREATING"))
     assert (step.record.state, step.actions) == ("CANCELLED", (DeleteSlice("us-west4-a", A1),))
+
+
+def test_a_request_that_nobody_has_seen_may_still_come_and_is_waited_for_before_the_job_settles():
+    record = replace(lived(job(), asked(1.0)).record, cancel_requested_s=2.0)
+    record = lived(record, asked(2.0), asked(10.0, a1=ABSENT)).record
+    assert (record.state, record.is_settled) == ("CANCELLED", False)
+    assert lived(record, asked(18.0, a1=ABSENT)).record.is_settled
+    late = lived(record, asked(12.0, a1="ACCEPTED"))
+    assert late.actions == (DeleteSlice("us-west4-a", A1),)
+    old_look = replace(asked(18.0, a1=ABSENT), looked_s=16.0)
+    assert not lived(record, old_look).record.is_settled
+
+
+def test_a_slice_that_was_made_anew_under_its_name_is_lost():
+    anew = seen(5.0, {"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}, node_ids=(8,))
+    own = lived(job(), asked(1.0), seen(2.0, node_ids=(7,)), *RAN[2:], anew).record
+    assert (own.attempt.outcome, own.unwanted) == ("preempted", (A1,))
+    named = lived(job("mine"), asked(1.0), seen(2.0, node_ids=(7,)), *RAN[2:], anew).record
+    assert (named.attempt.outcome, named.attempt.node) == ("lost", "mine")
+
+
+def test_a_slice_that_is_lost_before_it_was_seen_ready_is_a_preemption():
+    record = lived(job(), asked(1.0), seen(2.0, node="PREEMPTED")).record
+    assert (record.attempt.outcome, record.unwanted) == ("preempted", (A1,))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +181,7 @@ def test_teardown_policies(teardown, status, kept):
 
 def test_timeouts_of_queue_setup_and_run():
     limits = Timeouts(queue_s=10, setup_s=20, run_s=30)
-    queued = lived(job(timeouts=limits), Observed(1.0), Observed(12.0)).record
+    queued = lived(job(timeouts=limits), asked(1.0), asked(12.0)).record
     assert (queued.state, queued.why) == ("FAILED", "no v5litepod-16 within 10 s")
     up = {"phase": Phase.PREPARING}
     setup = lived(job(timeouts=limits), *WAITED, seen(23.0, up, up)).record
@@ -224,12 +192,14 @@ def test_timeouts_of_queue_setup_and_run():
 
 
 def test_a_refused_request_ends_the_job_with_the_apis_words():
-    refusal = Refusal("no such type", "usage")
-    record = lived(job(), Observed(1.0), Observed(2.0, refusal=refusal)).record
+    refusal = Refusal("no such type", "usage", A1)
+    record = lived(job(), asked(1.0), replace(asked(2.0), refusal=refusal)).record
     assert (record.state, record.why) == ("FAILED", "no such type")
     assert (record.attempt.outcome, record.attempt.refusal) == ("refused", "usage")
-    failed = lived(job(), Observed(1.0), Observed(2.0, requests={A1: "FAILED"})).record
+    failed = lived(job(), asked(1.0), asked(2.0, a1="FAILED")).record
     assert (failed.why, failed.attempt.refusal) == ("the queued resource FAILED", "no_capacity")
+    stale = replace(asked(2.0), refusal=replace(refusal, queued_resource=A2))
+    assert lived(job(), asked(1.0), stale).record.state == "WAITING"
 
 
 def test_why_a_job_ended_is_still_told_when_its_slice_is_gone():

@@ -1,14 +1,12 @@
 """Records, leases, log segments and tails over a directory store."""
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
-from tpuctl.jobs import client, lease, record, seat, segments
+from tpuctl.jobs import client, record
 from tpuctl.jobs.tail import Tail
 from tpuctl.models.job import (
     Attempt,
@@ -18,7 +16,6 @@ from tpuctl.models.job import (
     JobRecord,
     JobSpec,
     JobState,
-    LogLine,
     Outcome,
     Phase,
     Resources,
@@ -133,88 +130,6 @@ def test_a_refused_slice_is_worth_the_exit_code_of_the_refusal(refusal, code):
     attempt = replace(JOB.attempts[0], outcome=Outcome.REFUSED, refusal=refusal)
     error = client.error_of(replace(JOB, state=JobState.FAILED, attempts=(attempt,)))
     assert error.exit_code == code
-
-
-def test_a_lease_changes_hands_once(store):
-    offered = lease.offer(store, "j", "me")
-    taken = lease.take(store, offered, "seat1-a")
-    assert taken is not None
-    assert taken.fence == 1
-    assert lease.take(store, offered, "seat2-b") is None
-    assert lease.leases(store, {}) == [taken]
-    lease.drop(store, "j")
-    assert lease.leases(store, {}) == []
-
-
-def test_a_holder_is_dead_after_thirty_seconds_without_a_beat(store):
-    now = [0.0]
-    watcher = lease.Watcher(lambda: now[0])
-    generation = lease.beat(store, "seat1-a", {}, 0)
-    watcher.look(store)
-    now[0] = 29.0
-    assert not watcher.is_dead("seat1-a")
-    lease.beat(store, "seat1-a", {}, generation)
-    watcher.look(store)
-    now[0] = 58.0
-    assert not watcher.is_dead("seat1-a")
-    now[0] = 59.0
-    assert watcher.is_dead("seat1-a")
-
-
-def test_a_holder_that_left_or_whose_seat_is_ours_is_dead_at_once(store):
-    lease.beat(store, "seat1-a", {}, 0)
-    watcher = lease.Watcher(lambda: 0.0, frozenset({"seat1"}))
-    watcher.look(store)
-    assert [watcher.is_dead(holder) for holder in ("seat1-a", "gone-b", "")] == [True] * 3
-
-
-def held(store, job_id: str, holder: str) -> None:
-    lease.take(store, lease.offer(store, job_id, "me"), holder)
-
-
-def written_before(store, key: str, seconds: float) -> None:
-    """Make an object of the directory look that much older."""
-    path = Path(store.url) / key
-    os.utime(path, (path.stat().st_atime - seconds, path.stat().st_mtime - seconds))
-
-
-def test_jobs_without_a_live_supervisor_are_known_by_the_services_times_alone(store, tmp_path):
-    held(store, "left", "seat1-a")
-    held(store, "silent", "seat2-b")
-    held(store, "cared", "seat3-c")
-    lease.offer(store, "offered", "me")
-    lease.beat(store, "seat2-b", {}, 0)
-    lease.beat(store, "seat3-c", {}, 0)
-    written_before(store, "tpuctl/supervisors/seat2-b", 31.0)
-    home = tmp_path / "home"
-    assert client.unsupervised(store, home, "here") == ["left", "offered", "silent"]
-    with seat.taken(home, "here"):
-        assert client.unsupervised(store, home, "here") == []
-
-
-def test_a_supervisor_of_this_machines_empty_seat_is_gone_however_fresh_its_beat(store, tmp_path):
-    home = tmp_path / "home"
-    with seat.taken(home, "here") as place:
-        held(store, "orphaned", f"{place}-a")
-        lease.beat(store, f"{place}-a", {}, 0)
-    assert client.unsupervised(store, home, "here") == ["orphaned"]
-
-
-def test_segments_are_joined_by_offset_and_merged_by_time(store):
-    logs = "tpuctl/jobs/j/logs"
-    store.put_if_absent(f"{logs}/a1/w0/000000000000", b"1.0 a\n3.0 ")
-    store.put_if_absent(f"{logs}/a1/w0/000000000006", b"3.0 c\n4.0 cut")
-    store.put_if_absent(f"{logs}/a1/w1/000000000000", b"2.0 b\n")
-    store.put_if_absent(f"{logs}/a2/w0/000000000000", b"0.5 d\n")
-    start = {(1, 0): 0, (1, 1): 0, (2, 0): 0}
-    assert list(segments.lines(store, "j", start)) == [
-        LogLine(1, 0, 1.0, "a"),
-        LogLine(1, 1, 2.0, "b"),
-        LogLine(1, 0, 3.0, "c"),
-        LogLine(2, 0, 0.5, "d"),
-    ]
-    assert start == {(1, 0): 12, (1, 1): 6, (2, 0): 6}
-    assert list(segments.lines(store, "j", start)) == []
 
 
 def test_a_tail_saves_the_whole_lines_that_the_bucket_lacks(store):

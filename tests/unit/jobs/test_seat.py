@@ -96,3 +96,16 @@ def test_a_holder_that_stays_is_killed(tmp_path, sit):
     seat.end(tmp_path, "here", patience_s=0.3)
     assert process.wait(timeout=5) == -9
     assert process.stdout.read() == "told\n"
+
+
+def test_a_seat_is_named_before_anybody_took_it_and_for_good(tmp_path):
+    name = seat.lasting_name(tmp_path, "here")
+    assert name == seat.lasting_name(tmp_path, "here") == seat.name(tmp_path, "here")
+    with seat.taken(tmp_path, "here") as taken:
+        assert taken == name == seat.lasting_name(tmp_path, "here")
+
+
+def test_a_poke_is_seen(tmp_path):
+    assert seat.poked_ns(tmp_path, "here") == 0
+    seat.poke(tmp_path, "here")
+    assert seat.poked_ns(tmp_path, "here") > 0

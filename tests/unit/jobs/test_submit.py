@@ -9,17 +9,29 @@ from dataclasses import replace
 import pytest
 
 from tpuctl import config
-from tpuctl.errors import PreconditionError, RefusedError, TransientError, UsageError
+from tpuctl.errors import (
+    ConflictError,
+    PreconditionError,
+    RefusedError,
+    TransientError,
+    UsageError,
+)
 from tpuctl.jobs import lease, record, seat
-from tpuctl.jobs.submit import default_owner, ensure_supervisor, submit
-from tpuctl.models.job import JobSpec, Resources
+from tpuctl.jobs.doubts import doubts
+from tpuctl.jobs.submit import (
+    Submitter,
+    default_owner,
+    ensure_supervisor,
+    refuse_shared_checkpoints,
+    submit,
+)
+from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState, Resources, Teardown
 
 SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
 
 
-def submitted(world, spec=SPEC, **extra):
-    extra = {"owner": "me", "provides": frozenset(), "now_s": 7.0, **extra}
-    return submit(spec, world.outside, **extra)
+def submitted(world, spec=SPEC, node=None, **extra):
+    return submit(spec, world.outside, Submitter("me", **extra), now_s=7.0, node=node)
 
 
 def test_a_job_is_a_record_a_workdir_and_a_lease_that_nobody_holds(world, tmp_path):
@@ -41,20 +53,81 @@ def test_what_the_job_requires_the_context_must_provide(world):
     assert submitted(world, needs, provides=frozenset({"special-core"})).state == "QUEUED"
 
 
-def test_a_node_must_be_ready_and_of_the_type_asked_for(world):
-    node = world.tpu.create("mine")
-    with pytest.raises(PreconditionError, match="node 'mine' is CREATING, not READY"):
-        submitted(world, node=replace(node, state="CREATING"))
-    with pytest.raises(PreconditionError, match="is a v5litepod-64, and the job asks for v5lite"):
-        submitted(world, node=replace(node, accelerator_type="v5litepod-64"))
-
-
 def test_a_slice_must_be_named_one_way_or_the_other(world):
     with pytest.raises(UsageError, match=r"no resources\.accelerators"):
         submitted(world, replace(SPEC, resources=Resources()))
     with pytest.raises(UsageError, match="v5litepod-16 is not offered in us-central2-b"):
         elsewhere = Resources("v5litepod-16", zones=("us-central2-b",))
         submitted(world, replace(SPEC, resources=elsewhere))
+
+
+def test_the_record_has_what_was_decided_here(world):
+    spec = replace(SPEC, resources=Resources("v5litepod-16", use_spot=True, num_slices=2))
+    job = submitted(world, spec, seat="place", regions=frozenset({"us-west4"}))
+    assert (job.zone, job.zones) == ("us-west4-a", ("us-west4-a", "us-west4-b"))
+    assert job.usd_per_hour == pytest.approx(2 * 9.712)
+    assert job.seat == "place"
+
+
+def test_two_jobs_do_not_share_their_checkpoints(world):
+    first = submitted(world, replace(SPEC, checkpoints=Checkpoints("gs://b/runs/digits")))
+    again = replace(SPEC, name="more", checkpoints=Checkpoints("gs://b/runs/digits/"))
+    with pytest.raises(ConflictError) as caught:
+        submitted(world, again)
+    assert str(caught.value) == (
+        f"job '{first.job_id}' is QUEUED and keeps its checkpoints in gs://b/runs/digits"
+    )
+    refuse_shared_checkpoints(world.store, again, but=first.job_id)
+    submitted(world, replace(again, checkpoints=Checkpoints("gs://b/runs/other")))
+    stored = record.load(world.store, first.job_id)
+    record.save(world.store, replace(stored.record, state=JobState.FAILED), stored.generation)
+    assert submitted(world, again).state == "QUEUED"
+
+
+def test_a_file_that_is_insisted_on_goes_along(world, tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "sa.json").write_text('{"type": "service_account", "private_key": "x"}')
+    spec = replace(SPEC, workdir=str(tmp_path / "work"))
+    assert submitted(world, spec, include=("sa.json",)).workdir_sha256
+
+
+DOUBTFUL = JobRecord(
+    "digits-1", SPEC, "me", 0.0, "us-west4-a", "v5litepod-16", zones=("us-west4-a",),
+    usd_per_hour=19.2,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "node", "lines"),
+    [
+        (SPEC, None, []),
+        (
+            replace(SPEC, teardown=Teardown.NEVER),
+            None,
+            ["teardown is never: the job's slices stay and cost 19.20 USD/h until somebody "
+             "deletes them"],
+        ),
+        (replace(SPEC, teardown=Teardown.NEVER), "mine", []),
+        (
+            replace(SPEC, resources=Resources("v5litepod-16", use_spot=True)),
+            None,
+            ["a spot slice is taken away at times: without checkpoints the program begins anew"],
+        ),
+        (
+            replace(SPEC, resources=Resources(num_slices=2, runtime_version="tpu-vm-tf-9.9.9")),
+            None,
+            ["tpu-vm-tf-9.9.9 has TensorFlow, which does not work across slices",
+             "tpu-vm-tf-9.9.9 is not in the catalog: the Cloud TPU API decides"],
+        ),
+        (
+            replace(SPEC, resources=Resources(zones=("us-west1-c",))),
+            "mine",
+            ["resources.zones says nothing about a slice that exists already"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_may_surprise_is_said(spec, node, lines):
+    assert doubts(replace(DOUBTFUL, spec=spec, node=node)) == lines
 
 
 def test_nothing_is_left_behind_by_a_refused_workdir(world, tmp_path):

@@ -16,7 +16,9 @@ from tpuctl import config
 from tpuctl.config import Config, Context
 from tpuctl.errors import PermissionDeniedError, TpuctlError, TransientError
 from tpuctl.jobs import lease, record, supervisor
-from tpuctl.jobs.caretaker import Clocks
+from tpuctl.jobs.duty import Duty
+from tpuctl.jobs.heartbeat import HEARTBEATS, Terms, silent
+from tpuctl.jobs.ports import Clocks
 from tpuctl.store import Store
 
 HASTE = 400
@@ -24,6 +26,8 @@ FAST = Clocks(
     time.time, lambda: time.monotonic() * HASTE, lambda wanted_s: asyncio.sleep(wanted_s / HASTE)
 )
 """A clock on which ten minutes are a second and a half."""
+PATIENT = Terms(renew_s=5.0, hold_s=1000.0)
+"""A turn of this machine's scheduler is a minute on that clock."""
 AWAY = TransientError("gs://b: no answer")
 
 
@@ -51,8 +55,8 @@ async def supervise(
     world, bucket, said=lambda _line: None, clocks=FAST, idle_exit_s: float = 40.0
 ) -> None:
     await supervisor.run(
-        replace(world.outside, store=bucket), home=world.home, owner="me",
-        idle_exit_s=idle_exit_s, say=said, clocks=clocks,
+        replace(world.outside, store=bucket), Duty(("me",), idle_exit_s, terms=PATIENT),
+        home=world.home, say=said, clocks=clocks,
     )  # fmt: skip
 
 
@@ -98,8 +102,11 @@ def test_a_refused_heartbeat_ends_nothing(world):
     said = []
     refusal = PermissionDeniedError("403: not now")
     bucket = Bucket(world.store, "tpuctl/supervisors/", [refusal])
+    job = world.submit("true")
+    record.request_cancel(world.store, job.job_id, 1.0)
     asyncio.run(supervise(world, bucket, said.append))
-    assert said == ["heartbeat: 403: not now"]
+    assert said[0] == "heartbeat: 403: not now"
+    assert world.record(job).is_settled
 
 
 def test_a_lease_whose_job_was_never_written_is_withdrawn(world):
@@ -133,10 +140,10 @@ def test_a_job_of_a_silent_supervisor_elsewhere_is_waited_for_and_taken_over(wor
     record.request_cancel(world.store, job.job_id, 1.0)
     (offered,) = lease.leases(world.store, {})
     lease.take(world.store, offered, "elsewhere-1")
-    lease.beat(world.store, "elsewhere-1", {}, 0)  # its last one
+    world.store.put_if_absent(f"{HEARTBEATS}elsewhere-1", b"{}")  # its last one
     began_s = FAST.monotonic()
     asyncio.run(supervise(world, world.store, idle_exit_s=3.0))
-    assert FAST.monotonic() - began_s >= lease.DEAD_AFTER_S
+    assert FAST.monotonic() - began_s >= PATIENT.dead_after_s
     assert (world.record(job).state, world.record(job).fence) == ("CANCELLED", 2)
 
 
@@ -172,7 +179,7 @@ def test_a_lease_that_cannot_be_read_stops_nobody_else(world, body, why):
     assert world.record(job).is_settled
     (passed,) = [line for line in said if line.startswith("passed over")]
     assert passed.startswith(f"passed over: the lease of 'bad-000000' {why}")
-    assert lease.silent(world.store, None) == []
+    assert silent(world.store, None) == []
 
 
 def test_a_lease_that_may_not_be_taken_stops_nobody_else(world):
@@ -192,7 +199,9 @@ def silence():
         yield server
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)]
+)
 def test_a_supervisor_of_a_silent_service_ends_when_told(tmp_path, silence, number, code):
     endpoint = f"127.0.0.1:{silence.getsockname()[1]}"
     context = Context(

@@ -3,7 +3,7 @@
 import pytest
 
 from tpuctl.jobs.observed import ABSENT, WITHDRAWN
-from tpuctl.jobs.verdict import of_slice
+from tpuctl.jobs.slice_end import of_slice
 from tpuctl.models.job import Attempt, AttemptState
 
 SOMEBODY = ("its slice was deleted by somebody", True)

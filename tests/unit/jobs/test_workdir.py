@@ -1,12 +1,14 @@
 """The archive of a working directory."""
 
 import io
+import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from tpuctl.errors import RefusedError
+from tpuctl.errors import RefusedError, UsageError
 from tpuctl.jobs.workdir import pack
 
 KEY = "-----BEGIN {}PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2 + "\n"
@@ -20,9 +22,9 @@ def tree(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def packed(root: Path) -> tuple[str, bytes]:
+def packed(root: Path, *include: str) -> tuple[str, bytes]:
     target = io.BytesIO()
-    return pack(root, target), target.getvalue()
+    return pack(root, target, include), target.getvalue()
 
 
 def names(data: bytes) -> list[str]:
@@ -36,6 +38,51 @@ def test_regular_files_in_order_without_what_is_not_source(tmp_path):
         ".env": "A=1",
     })  # fmt: skip
     assert sorted(names(packed(root)[1])) == [".env", "a/c.py", "b.py"]
+
+
+IGNORING = {
+    ".gitignore": "*.log\n!keep.log\n/out/\n# a comment\n\ndata/*\n!data/small.csv\n",
+    "a/.gitignore": "!again.log\n*.tmp\n",
+    "a/b/.gitignore": "/top.py\n",
+    ".tpuctlignore": "notes/\n!/wanted.log\n",
+    "x.log": "", "keep.log": "", "wanted.log": "", "out/x.py": "", "a/out/x.py": "",
+    "data/large.csv": "", "data/small.csv": "", "a/again.log": "", "a/x.tmp": "", "x.tmp": "",
+    "a/b/top.py": "", "a/b/c/top.py": "", "a/b/x.log": "", "a/b/again.log": "",
+    "notes/keep.log": "",
+}  # fmt: skip
+SENT = {
+    ".gitignore", "a/.gitignore", "a/b/.gitignore", ".tpuctlignore", "keep.log", "wanted.log",
+    "a/out/x.py", "data/small.csv", "a/again.log", "x.tmp", "a/b/c/top.py", "a/b/again.log",
+}  # fmt: skip
+
+
+def test_what_the_ignore_files_name_stays_behind(tmp_path):
+    assert set(names(packed(tree(tmp_path, IGNORING))[1])) == SENT
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
+def test_git_takes_the_same_files(tmp_path):
+    files = {name: text for name, text in IGNORING.items() if name != ".tpuctlignore"}
+    root = tree(tmp_path, files)
+    git = ["git", "-C", str(root), "-c", "core.excludesFile=/dev/null"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    listed = subprocess.run(
+        [*git, "ls-files", "-o", "-z", "--exclude-standard"], check=True, capture_output=True
+    )
+    assert set(names(packed(root)[1])) == set(listed.stdout.decode().split("\0")) - {""}
+
+
+def test_a_file_that_is_insisted_on_comes_out_of_what_stays_behind(tmp_path):
+    root = tree(tmp_path, IGNORING)
+    taken = set(names(packed(root, "/out/x.py", "*.csv")[1]))
+    assert taken == SENT | {"out/x.py", "data/large.csv"}
+    with pytest.raises(UsageError, match=r"--include '\*\.txt' matches no file of the workdir"):
+        packed(root, "*.txt", "*.csv")
+
+
+def test_an_ignore_file_with_a_line_that_is_no_pattern_counts_without_it(tmp_path):
+    root = tree(tmp_path, {".gitignore": "!\n*.log\n", "x.log": "", "x.py": ""})
+    assert names(packed(root)[1]) == [".gitignore", "x.py"]
 
 
 def test_the_same_files_give_the_same_bytes(tmp_path):
@@ -60,13 +107,33 @@ def test_a_link_within_the_tree_is_followed_and_one_out_of_it_refused(tmp_path):
     [
         (KEY.format(""), "a private key"),
         (KEY.format("OPENSSH "), "a private key"),
+        ("x" * 3_000_000 + KEY.format("EC "), "a private key"),
         ('{"type": "service_account", "private_key": "x"}', "a service account key"),
+        ('{"type": "authorized_user", "refresh_token": "x"}', "a person's Google credentials"),
     ],
 )
 def test_a_file_with_a_key_is_refused_by_name(tmp_path, text, what):
     root = tree(tmp_path, {"conf/key.json": text})
-    with pytest.raises(RefusedError, match=f"workdir: conf/key.json holds {what}"):
+    with pytest.raises(RefusedError, match=f"workdir: conf/key.json holds {what}") as caught:
         packed(root)
+    assert caught.value.hint.endswith("--include /conf/key.json")
+    assert names(packed(root, "/conf/key.json")[1]) == ["conf/key.json"]
+    (root / ".tpuctlignore").write_text("key.json\n")
+    assert names(packed(root)[1]) == [".tpuctlignore"]
+
+
+def test_a_key_store_is_known_by_its_name(tmp_path):
+    with pytest.raises(RefusedError, match="workdir: old.P12 holds a private key, by its name"):
+        packed(tree(tmp_path, {"old.P12": ""}))
+
+
+def test_a_link_that_leads_to_itself_is_refused_unless_it_stays_behind(tmp_path):
+    root = tree(tmp_path, {"x": "1"})
+    (root / "loop").symlink_to("loop")
+    with pytest.raises(RefusedError, match="workdir: loop "):
+        packed(root)
+    (root / ".tpuctlignore").write_text("loop\n")
+    assert names(packed(root)[1]) == [".tpuctlignore", "x"]
 
 
 def test_a_program_that_only_names_a_key_is_not_one(tmp_path):

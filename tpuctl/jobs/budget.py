@@ -1,0 +1,27 @@
+"""What a job may use of slices, in hours or in dollars, and what it has used."""
+
+from tpuctl.models.job import JobRecord
+
+HOUR_S = 3600.0
+
+
+def used_hours(record: JobRecord, now_s: float) -> float:
+    """For how long there were READY slices since the job was submitted or tried again by hand."""
+    return sum(
+        max(0.0, (attempt.ended_s or now_s) - attempt.ready_s) / HOUR_S
+        for attempt in record.attempts[record.retried_after :]
+        if attempt.ready_s is not None
+    )
+
+
+def exceeded(record: JobRecord, now_s: float) -> str | None:
+    """Why the job must stop, if it has used up what it was given."""
+    budget, price = record.spec.budget, record.usd_per_hour
+    if budget.hours is None and budget.usd is None:
+        return None
+    hours = used_hours(record, now_s)
+    if budget.hours is not None and hours >= budget.hours:
+        return f"budget: {budget.hours:g} h of slices are used up"
+    if budget.usd is not None and price is not None and hours * price >= budget.usd:
+        return f"budget: {budget.usd:g} USD are used up ({hours:.1f} h at {price:.2f} USD/h)"
+    return None
