@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from clouds import ROOTS, Cloud, Runner, serve
 
-from tpuctl.jobs import seat
+from tpuctl.jobs import seat, unsettled
 from tpuctl.operations import local
 
 
@@ -45,6 +45,7 @@ def manual_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 def cloud(manual_cloud: Cloud) -> Cloud:
     """An empty simulated cloud whose clock the test (or a waiting command) moves."""
     manual_cloud.control.reset()
+    unsettled.forget(manual_cloud.home, "local")  # its jobs are gone with its bucket
     return manual_cloud
 
 

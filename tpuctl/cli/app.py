@@ -33,6 +33,8 @@ COMMANDS = {
     "supervisor": ("supervisor", "Look after the jobs of a context."),
     "run": ("run", "Submit a job, follow it, tear its slice down."),
     "top": ("top", "Watch the workers of running jobs."),
+    "sweep": ("sweep", "Find what ended jobs left behind, and what it costs."),
+    "history": ("history", "Who ran what here, and how it ended."),
     "record": ("record", "Run a command and write its Cloud TPU API traffic to a file."),
     "quickstart": ("quickstart", "See the whole story happen on this machine."),
 }
@@ -112,6 +114,18 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
     """Run one command and return its exit code."""
     runtime = runtime or Runtime()
     try:
+        code = _exit_code(argv, runtime)
+        if "context" in runtime.__dict__ and code not in (INTERRUPTED, TERMINATED):
+            from tpuctl.cli import unsupervised
+
+            unsupervised.warn(runtime)
+        return code
+    finally:
+        runtime.close()
+
+
+def _exit_code(argv: Sequence[str] | None, runtime: Runtime) -> int:
+    try:
         code = app(args=argv, obj=runtime, standalone_mode=False, prog_name="tpuctl")
         return code if isinstance(code, int) else 0
     except TpuctlError as error:
@@ -132,8 +146,6 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
     except (Abort, Interrupted) as stop:
         runtime.output.interrupted(runtime.goes_on)
         return TERMINATED if isinstance(stop.__cause__, Terminated) else INTERRUPTED
-    finally:
-        runtime.close()
 
 
 class Terminated(KeyboardInterrupt):

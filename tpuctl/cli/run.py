@@ -2,7 +2,8 @@
 
 import typer
 
-from tpuctl.cli.job import File, follow_to_the_end, submit_file
+from tpuctl.cli.job_submit import File, Include, look_after, written
+from tpuctl.cli.job_watch import follow_to_the_end
 from tpuctl.cli.options import Verb
 from tpuctl.cli.runtime import Runtime
 
@@ -10,7 +11,9 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 
 @app.command("run", cls=Verb)
-def run(ctx: typer.Context, file: File) -> None:
+def run(ctx: typer.Context, file: File, include: Include = None) -> None:
     """Submit a job and follow it to its end; its slice is torn down unless the file says else."""
     runtime = ctx.ensure_object(Runtime)
-    follow_to_the_end(runtime, submit_file(runtime, file, None).job_id)
+    job = written(runtime, file, None, include or ())
+    look_after(runtime, job)
+    follow_to_the_end(runtime, job.job_id)

@@ -40,6 +40,8 @@ class Runtime:
     """How workers are reached, instead of the context's way."""
     goes_on: list[str] = field(default_factory=list)
     """What continues when the command is interrupted, with the command that ends it."""
+    supervision_told: bool = False
+    """Whoever ran this command knows which jobs have no supervisor."""
 
     @cached_property
     def output(self) -> Output:
@@ -143,7 +145,13 @@ class Runtime:
         """What jobs need."""
         from tpuctl.jobs.ports import outside
 
-        return outside(self.context, store=self.store(), tpu=self.tpu, access=self.access)
+        return outside(
+            self.context,
+            store=self.store(),
+            tpu=self.tpu,
+            access=self.access,
+            open_store=self.store,
+        )
 
     @property
     def listing_zone(self) -> str:

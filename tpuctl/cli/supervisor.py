@@ -6,33 +6,72 @@ import signal
 import sys
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
 
 import typer
 
 from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated
 from tpuctl.cli.options import Noun
 from tpuctl.cli.runtime import Runtime
+from tpuctl.errors import UsageError
 
 app = Noun("Look after the jobs of a context.")
 
 LEAVE_WITHIN_S = 3.0
-ENDING = {signal.SIGTERM: (TERMINATED, Terminated), signal.SIGINT: (INTERRUPTED, KeyboardInterrupt)}
+THREADS = 64
+"""A call to a service that hangs holds one of them; heartbeats must not wait for it."""
+ENDING: dict[signal.Signals, tuple[int, type[KeyboardInterrupt]]] = {
+    signal.SIGTERM: (TERMINATED, Terminated),
+    signal.SIGHUP: (TERMINATED, Terminated),
+    signal.SIGINT: (INTERRUPTED, KeyboardInterrupt),
+}
 """The signals that end a supervisor: the exit code, and what the command line knows it by."""
 
 
 @app.verb("run")
-def run(ctx: typer.Context) -> None:
-    """Bring my jobs of this context to their end; stops when there is none left."""
+def run(
+    ctx: typer.Context,
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OWNER[,OWNER...]",
+            help="Whose jobs, as `job describe` shows the owner; ada@* stands for all of ada's "
+            "machines. Without it: mine.",
+        ),
+    ] = None,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Go on when no job is left, for jobs to come.")
+    ] = False,
+) -> None:
+    """Bring the jobs of this context to their end; stops when there is none left."""
     from tpuctl.jobs import supervisor
+    from tpuctl.jobs.duty import IDLE_EXIT_S, Duty
     from tpuctl.jobs.submit import default_owner
 
     runtime = ctx.ensure_object(Runtime)
-    supervising = supervisor.run(
-        runtime.outside,
-        home=runtime.home,
-        owner=default_owner(),
-        say=runtime.output.note,
-    )
+    runtime.supervision_told = True
+    runtime.goes_on.append("jobs go on without it; take them over with: tpuctl supervisor run")
+    accepts = owners(accept) if accept is not None else (default_owner(),)
+    duty = Duty(accepts, idle_exit_s=None if stay else IDLE_EXIT_S)
+    until_told(supervisor.run(runtime.outside, duty, home=runtime.home, say=runtime.output.note))
+
+
+def owners(text: str) -> tuple[str, ...]:
+    """What `--accept` says; raises UsageError."""
+    found = tuple(each.strip() for each in text.split(","))
+    if not all(found):
+        raise UsageError(
+            f"--accept {text!r} names an owner that is empty",
+            hint="write owners as `job describe` shows them: --accept ada@laptop,bob@desk",
+        )
+    return found
+
+
+def until_told(supervising: Awaitable[None]) -> None:
+    """Supervise until that ends, or a signal comes: then leave in order, and not for long.
+
+    A second signal ends the process at once. Raises KeyboardInterrupt.
+    """
     heard: list[signal.Signals] = []
     try:
         asyncio.run(_until_told(supervising, heard))
@@ -55,14 +94,17 @@ async def _until_told(supervising: Awaitable[None], heard: list[signal.Signals])
     assert main is not None
 
     def end(number: signal.Signals) -> None:
-        if not heard:
-            loop.call_later(LEAVE_WITHIN_S, _leave, ENDING[number][0])
-            main.cancel()
+        code = ENDING[number][0]
+        if heard:
+            _leave(code)
         heard.append(number)
+        loop.call_later(LEAVE_WITHIN_S, _leave, code)
+        main.cancel()
 
-    loop.set_default_executor(Abandoned())
+    loop.set_default_executor(Abandoned(THREADS))
     for number in ENDING:
-        loop.add_signal_handler(number, end, number)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+            loop.add_signal_handler(number, end, number)
     await supervising
 
 

@@ -1,0 +1,124 @@
+"""`tpuctl history`: who ran what here, and how it ended."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli.options import Verb
+from tpuctl.cli.output import Columns, Moment, Usd, age
+from tpuctl.cli.runtime import Runtime
+from tpuctl.cli.sheet import fitting
+from tpuctl.models.job import JobRecord
+from tpuctl.operations import spending
+
+if TYPE_CHECKING:
+    from tpuctl.operations.spending import Spent
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+LIMIT = 50
+COMMAND_CHARS = 40
+WIDE_ONLY = ("tries", "hours", "command")
+
+
+@app.command("history", cls=Verb)
+def history(
+    ctx: typer.Context,
+    owner: Annotated[
+        str | None, typer.Option(metavar="OWNER", help="Only jobs of USER@HOST, or of USER.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="At most so many, the newest.")
+    ] = LIMIT,
+) -> None:
+    """Who ran what here: every job of the context's bucket, the newest first.
+
+    How long it took, how it ended, how many hours of slices it used, and what they cost by the
+    list price of today.
+    """
+    runtime = ctx.ensure_object(Runtime)
+    output = runtime.output
+    now_s = runtime.now()
+    if runtime.nothing_local_yet():
+        output.items([], columns(now_s))
+        return
+    from tpuctl.jobs import client
+
+    jobs = client.list_jobs(runtime.store(), lambda error: output.warn(str(error)))
+    found = [job for job in jobs if owner is None or is_of(job, owner)]
+    shown = columns(now_s)
+    if output.is_terminal and output.is_table:
+        shown = fitting(for_people(now_s), WIDE_ONLY)
+    output.items(found[:limit], shown, title=f"history of {runtime.context.name}")
+    if len(found) > limit:
+        output.note(f"{len(found) - limit} older ones: --limit {len(found)}")
+
+
+def columns(now_s: float) -> Columns[JobRecord]:
+    """The columns at a time. Keys and order are public."""
+
+    def spent(job: JobRecord) -> "Spent":
+        return spending.spent(job, now_s)
+
+    def usd(job: JobRecord) -> Usd | None:
+        amount = spent(job).usd
+        return None if amount is None else Usd(amount)
+
+    return {
+        "id": lambda job: job.job_id,
+        "submitted": lambda job: Moment(job.submitted_s),
+        "owner": lambda job: job.owner,
+        "name": lambda job: job.spec.name,
+        "command": lambda job: job.spec.run.strip(),
+        "accelerator_type": lambda job: job.accelerator_type,
+        "zone": lambda job: job.zone,
+        "duration_s": lambda job: round(_duration_s(job, now_s), 3),
+        "attempts": lambda job: len(job.attempts),
+        "outcome": lambda job: job.state,
+        "slice_hours": lambda job: round(spent(job).slice_hours, 4),
+        "usd": usd,
+        "queued_resources": _requests,
+        "node_ids": _node_ids,
+    }
+
+
+def for_people(now_s: float) -> Columns[JobRecord]:
+    """The columns that people see, by what they are called there."""
+    every = columns(now_s)
+    return {
+        "age": every["submitted"],
+        "id": every["id"],
+        "owner": every["owner"],
+        "took": lambda job: age(_duration_s(job, now_s)),
+        "tries": every["attempts"],
+        "outcome": every["outcome"],
+        "hours": lambda job: round(spending.spent(job, now_s).slice_hours, 2),
+        "usd": every["usd"],
+        "command": lambda job: _cut(job.spec.run),
+    }
+
+
+def is_of(job: JobRecord, owner: str) -> bool:
+    """The owner by its full name, or by what stands before the host."""
+    return owner in (job.owner, job.owner.partition("@")[0])
+
+
+def _duration_s(job: JobRecord, now_s: float) -> float:
+    return (job.ended_s if job.ended_s is not None else now_s) - job.submitted_s
+
+
+def _requests(job: JobRecord) -> list[str]:
+    names = (attempt.queued_resource for attempt in job.attempts)
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def _node_ids(job: JobRecord) -> list[str]:
+    ids = (str(node_id) for attempt in job.attempts for node_id in attempt.node_ids)
+    return list(dict.fromkeys(ids))
+
+
+def _cut(command: str) -> str:
+    """Its first line."""
+    lines = command.strip().splitlines() or [""]
+    is_whole = len(lines) == 1 and len(lines[0]) <= COMMAND_CHARS
+    return lines[0] if is_whole else f"{lines[0][:COMMAND_CHARS]}…"

@@ -1,0 +1,74 @@
+"""Log lines of several workers, held back for a moment: merged by time, equal ones told once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tpuctl.models.job import LogLine
+
+WINDOW_S = 0.15
+"""Longer would be seen as a delay; workers in step print the same line within less."""
+
+
+@dataclass(slots=True)
+class Group:
+    """A line, and the workers that printed it at about the same time."""
+
+    line: LogLine
+    workers: list[int]
+
+
+@dataclass(slots=True)
+class Window:
+    """The lines of the last moment; `at` is when they came, on any clock that goes forward."""
+
+    window_s: float = WINDOW_S
+    _pending: list[tuple[LogLine, float]] = field(default_factory=list)
+
+    def add(self, line: LogLine, at: float) -> None:
+        """One more line."""
+        self._pending.append((line, at))
+
+    def ready(self, now: float) -> list[Group]:
+        """What has been here for long enough, with everything that belongs before it."""
+        before = now - self.window_s
+        if not self._pending or self._pending[0][1] > before:
+            return []
+        self._pending.sort(key=lambda each: (each[0].attempt, each[0].time_s))
+        last = max(number for number, (_, at) in enumerate(self._pending) if at <= before)
+        found, places = grouped(line for line, _ in self._pending)
+        count = max(places[: last + 1]) + 1
+        rest = zip(self._pending, places, strict=True)
+        # In the order in which they came, so that the first one is the oldest.
+        self._pending = sorted(
+            (each for each, place in rest if place >= count), key=lambda each: each[1]
+        )
+        return found[:count]
+
+    def rest(self) -> list[Group]:
+        """Everything, at the end."""
+        self._pending.sort(key=lambda each: (each[0].attempt, each[0].time_s))
+        found, _ = grouped(line for line, _ in self._pending)
+        self._pending = []
+        return found
+
+
+def grouped(lines: Iterable[LogLine]) -> tuple[list[Group], list[int]]:
+    """Groups of equal lines, and the place of each line's group among them.
+
+    The lines of each worker keep their order.
+    """
+    found: list[Group] = []
+    places: list[int] = []
+    newest: dict[tuple[int, str], int] = {}
+    reached: dict[int, int] = {}
+    for line in lines:
+        key = line.attempt, line.text
+        place = newest.get(key, -1)
+        if place > reached.get(line.worker_id, -1):
+            found[place].workers.append(line.worker_id)
+        else:
+            place = newest[key] = len(found)
+            found.append(Group(line, [line.worker_id]))
+        reached[line.worker_id] = place
+        places.append(place)
+    return found, places

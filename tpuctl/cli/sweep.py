@@ -1,0 +1,216 @@
+"""`tpuctl sweep`: what ended jobs left behind, and what everything costs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli import slice_options as slices
+from tpuctl.cli.options import Verb
+from tpuctl.cli.output import Columns, Moment, Usd
+from tpuctl.cli.progress import working
+from tpuctl.cli.runtime import Runtime
+from tpuctl.cli.sheet import fitting
+from tpuctl.errors import PartialFailureError, TpuctlError
+
+if TYPE_CHECKING:
+    from tpuctl.operations.sweep import Asker, Found
+    from tpuctl.operations.sweep_fix import Fixed
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+COLUMNS: Mapping[str, Callable[["Found"], Any]] = {
+    "name": lambda found: found.holding.name,
+    "verdict": lambda found: found.verdict.value,
+    "noun": lambda found: found.holding.noun,
+    "zone": lambda found: found.holding.zone,
+    "accelerator_type": lambda found: found.holding.accelerator_type,
+    "state": lambda found: found.holding.state,
+    "created": lambda found: Moment(found.holding.created_s),
+    "usd_per_hour": lambda found: _usd(found.holding.usd_per_hour),
+    "holds": lambda found: found.holding.holds,
+    "job": lambda found: found.holding.job_id,
+    "owner": lambda found: found.owner,
+    "nodes": lambda found: [node.name for node in found.holding.nodes],
+    "node_ids": lambda found: [str(node.node_id) for node in found.holding.nodes],
+    "why": lambda found: found.why,
+}
+ON_A_TERMINAL = {
+    "name": "name", "verdict": "verdict", "zone": "zone", "type": "accelerator_type",
+    "state": "state", "age": "created", "usd/h": "usd_per_hour", "holds": "holds", "why": "why",
+}  # fmt: skip
+"""The columns that people see, by what they are called there."""
+WIDE_ONLY = ("type", "zone")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything that was found, and what could not be asked."""
+
+    found: Sequence["Found"]
+    unreachable: Sequence[str]
+    error: TpuctlError | None
+
+    def of(self, verdict: str) -> list["Found"]:
+        """Those that are judged so."""
+        return [each for each in self.found if each.verdict == verdict]
+
+    def usd_per_hour(self) -> dict[str, Usd]:
+        """What each kind costs together, where prices are known."""
+        sums: dict[str, float] = {}
+        for each in self.found:
+            usd = each.holding.usd_per_hour or 0.0
+            sums[each.verdict.value] = sums.get(each.verdict.value, 0.0) + usd
+        return {verdict: Usd(usd) for verdict, usd in sums.items()}
+
+
+@app.command("sweep", cls=Verb)
+def sweep(
+    ctx: typer.Context,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Delete the orphans, each read again just before.")
+    ] = False,
+    all_owners: Annotated[
+        bool, typer.Option("--all-owners", help="Other people's orphans are orphans too.")
+    ] = False,
+    yes: slices.Yes = False,
+) -> None:
+    """Show every slice and request of the project, and whose it is; delete orphans with --fix.
+
+    \b
+        orphan        a job of this bucket made it, and its record says that the job has ended
+        other-owner   the same, and somebody else submitted the job
+        in-use        a job that has not ended runs on it
+        leaving       it is being deleted
+        by-hand       no job made it: never deleted here
+        unknown       its zone, the bucket or the record cannot be read, or it is another bucket's
+    """
+    runtime = ctx.ensure_object(Runtime)
+    if runtime.nothing_local_yet():
+        _show(runtime, Survey([], [], None), [])
+        return
+    asker = _asker(runtime, all_owners=all_owners)
+    survey = _survey(runtime, asker)
+    orphans = survey.of("orphan")
+    if not fix:
+        _show(runtime, survey, [])
+        if orphans:
+            more = " --all-owners" * all_owners
+            runtime.output.warn(f"{_what(orphans)}; delete with: tpuctl sweep --fix{more}")
+    if fix:
+        _fix(runtime, survey, asker, yes=yes)
+    if survey.error is not None:
+        raise survey.error
+
+
+def _survey(runtime: Runtime, asker: "Asker") -> Survey:
+    from tpuctl.operations import sweep as sweeping
+
+    found, unreachable, books = sweeping.survey(
+        runtime.tpu, runtime.store, asker, runtime.listing_zone
+    )
+    return Survey(found, unreachable, books.error)
+
+
+def _asker(runtime: Runtime, *, all_owners: bool) -> "Asker":
+    from tpuctl.jobs import client
+    from tpuctl.jobs.submit import default_owner
+    from tpuctl.operations.sweep import Asker
+
+    try:
+        tended = client.tended(runtime.store(), runtime.home, runtime.context.name)
+    except TpuctlError:  # told when the books are read
+        tended = frozenset()
+    return Asker(default_owner(), all_owners, tended)
+
+
+def _show(runtime: Runtime, survey: Survey, fixed: Sequence["Fixed"]) -> None:
+    """What was found; on a terminal fewer columns, and the sums below."""
+    output = runtime.output
+    sums = survey.usd_per_hour()
+    if output.is_document:
+        became = {id(each.found): each for each in fixed}
+        whole = {
+            "slices": [_row(each, became.get(id(each))) for each in survey.found],
+            "usd_per_hour": sums,
+            "unreachable": list(survey.unreachable),
+        }
+        output.item(whole, {key: itemgetter(key) for key in whole})
+    else:
+        columns = _for_people() if output.is_terminal and output.is_table else COLUMNS
+        output.items(survey.found, columns, title=f"slices of {runtime.context.name}")
+        if sums:
+            said = ", ".join(f"{verdict} {usd}" for verdict, usd in sums.items())
+            output.note(f"USD/h: {said}")
+    for zone in survey.unreachable:
+        output.warn(f"{zone} did not answer: what is there is unknown")
+
+
+def _for_people() -> Columns["Found"]:
+    return fitting({said: COLUMNS[key] for said, key in ON_A_TERMINAL.items()}, WIDE_ONLY)
+
+
+def _row(found: "Found", fixed: "Fixed | None") -> dict[str, Any]:
+    row = {key: get(found) for key, get in COLUMNS.items()}
+    return row | {
+        "outcome": fixed.outcome if fixed else None,
+        "outcome_why": fixed.why if fixed else "",
+    }
+
+
+def _fix(runtime: Runtime, survey: Survey, asker: "Asker", *, yes: bool) -> None:
+    """Show, ask, delete; raises PartialFailureError when some could not be deleted."""
+    orphans = survey.of("orphan")
+    if not runtime.output.is_document:
+        _show(runtime, survey, [])
+    if orphans:
+        names = ", ".join(each.holding.name for each in orphans)
+        question = f"Delete {names} in context {runtime.context.name!r} ({_what(orphans)})?"
+        runtime.confirm(question, yes=yes)
+    fixed = [_delete(runtime, each, asker) for each in orphans]
+    if runtime.output.is_document:
+        _show(runtime, survey, fixed)
+    if failed := [each for each in fixed if each.outcome == "failed"]:
+        raise PartialFailureError(
+            f"{len(failed)} of {len(fixed)} were not deleted: {failed[0].found.holding.name}: "
+            f"{failed[0].why}",
+            hint="run: tpuctl sweep",
+        )
+
+
+def _delete(runtime: Runtime, orphan: "Found", asker: "Asker") -> "Fixed":
+    from tpuctl.operations import sweep_fix
+    from tpuctl.operations.wait import Patience
+
+    name = f"{orphan.holding.noun} {orphan.holding.name!r}"
+    runtime.goes_on[:] = [f"the deletion of {name} may go on; look with: tpuctl sweep"]
+    with working(runtime, f"deleting {name}"):
+        fixed = sweep_fix.delete(
+            runtime.tpu, runtime.store, orphan, asker, Patience(sleep=runtime.sleep)
+        )
+    said = {
+        sweep_fix.DELETED: f"deleted {name}",
+        sweep_fix.GONE: f"{name} was gone already",
+        sweep_fix.LEFT: f"left {name} alone: {fixed.why}",
+        sweep_fix.FAILED: f"could not delete {name}: {fixed.why}",
+    }
+    runtime.output.note(said[fixed.outcome])
+    return fixed
+
+
+def _what(orphans: Sequence["Found"]) -> str:
+    """`2 orphans cost 9.71 USD/h and hold 32 chips`."""
+    usd = Usd(sum(each.holding.usd_per_hour or 0.0 for each in orphans))
+    held = [each.holding.holds for each in orphans if each.holding.holds]
+    holding = f" and hold quota for nothing ({', '.join(held)})" if held else ""
+    is_one = len(orphans) == 1
+    return (
+        f"{len(orphans)} orphan{'' if is_one else 's'} cost{'s' * is_one} {usd} USD/h"
+        f"{holding.replace('hold ', 'holds ', 1) if is_one else holding}"
+    )
+
+
+def _usd(amount: float | None) -> Usd | None:
+    return None if amount is None else Usd(amount)

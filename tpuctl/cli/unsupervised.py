@@ -1,0 +1,83 @@
+"""The one line at the end of every command when a job of the context has no live supervisor.
+
+It costs nothing while this machine knows of no open job, or supervises them itself. Otherwise the
+bucket is asked, for a moment and once a minute at most.
+"""
+
+import threading
+from typing import TYPE_CHECKING
+
+from tpuctl.cli.runtime import Runtime
+from tpuctl.errors import TpuctlError
+
+if TYPE_CHECKING:
+    from tpuctl.config import Context
+    from tpuctl.jobs.unsettled import Unsettled
+
+LOOK_S = 2.0
+"""A bucket that takes longer is not waited for."""
+FRESH_S = 60.0
+SHOWN = 3
+
+
+def warn(runtime: Runtime) -> None:
+    """Say it, once: for commands that used a context, and never starting a cloud for it."""
+    context: Context | None = runtime.__dict__.get("context")
+    if context is None or runtime.supervision_told:
+        return
+    from tpuctl.jobs import seat, unsettled
+
+    runtime.supervision_told = True
+    found = unsettled.known(runtime.home, context.name)
+    if not found.jobs or seat.is_taken(runtime.home, context.name):
+        return
+    if not 0 <= runtime.now() - found.looked_s < FRESH_S:
+        found = _asked(runtime, context.name) or found
+    if found.silent:
+        runtime.output.warn(f"no supervisor looks after {_listed(found)}; run: {_command(found)}")
+
+
+def _asked(runtime: Runtime, context: str) -> "Unsettled | None":
+    """What the bucket tells in time, which is kept; None when it does not."""
+    told: list[Unsettled] = []
+
+    def ask() -> None:
+        try:
+            told.append(_look(runtime, context))
+        except (TpuctlError, OSError, RuntimeError, ValueError):
+            return  # the command itself has met the same trouble, or will
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(LOOK_S)
+    return told[0] if told else None
+
+
+def _look(runtime: Runtime, context: str) -> "Unsettled":
+    from tpuctl.jobs import heartbeat, seat, unsettled
+    from tpuctl.jobs.lease import leases
+
+    store = runtime.store()
+    found = leases(store, {})
+    silent = heartbeat.unheld(store, found, seat.name(runtime.home, context))
+    told = unsettled.Unsettled(
+        jobs=tuple(sorted(lease.job_id for lease in found)),
+        silent=tuple(sorted(lease.job_id for lease in silent)),
+        owners=tuple(sorted({lease.owner for lease in silent})),
+        looked_s=runtime.now(),
+    )
+    unsettled.seen(runtime.home, context, told)
+    return told
+
+
+def _listed(found: "Unsettled") -> str:
+    more = len(found.silent) - SHOWN
+    return ", ".join(found.silent[:SHOWN]) + (f" and {more} more jobs" if more > 0 else "")
+
+
+def _command(found: "Unsettled") -> str:
+    from tpuctl.jobs.submit import default_owner
+
+    command = "tpuctl supervisor run"
+    is_mine = set(found.owners) <= {default_owner()}
+    return command if is_mine else f"{command} --accept {','.join(found.owners)}"
