@@ -1,0 +1,162 @@
+"""How soon jobs begin, are followed, and their failures are noticed: `pytest -m benchmark -s`."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from measure import keep
+
+sys.path.append(str(Path(__file__).parents[1] / "e2e"))
+from gang_cloud import TYPES, ZONE, gangs, has_ended, is_running
+
+pytestmark = [
+    pytest.mark.benchmark,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("namespaces"),
+]
+TPUCTL = [sys.executable, "-P", "-m", "tpuctl"]
+ROUNDS = 5
+SECONDS = 15
+CHATTY = f"""python3 -c '
+import os, time
+began, said, who = time.time(), 0, os.environ["TPUCTL_WORKER_ID"]
+while time.time() - began < {SECONDS}:
+    due = int((time.time() - began) * 1000)
+    print("\\n".join(f"worker {{who}} says line {{n}}" for n in range(said, due)), flush=True)
+    said = due
+    time.sleep(0.02)
+'"""
+STEPS = 'echo "step=$TPUCTL_ATTEMPT"; exec sleep 600'
+STUBBORN = """
+if [ "$TPUCTL_WORKER_ID" = 1 ]; then sleep 2; echo fails; exit 1; fi
+trap '' TERM; while true; do echo alive; sleep 0.05; done
+"""
+AGENT = r"kill -9 $(sed 's/.*\"agent_pid\": \([0-9]*\).*/\1/' .tpuctl/jobs/*/status.json)"
+
+
+@pytest.fixture
+def here(tmp_path):
+    with gangs(tmp_path, "namespace") as found:
+        yield found
+
+
+def node(here, name: str, workers: int) -> None:
+    made = here.tpuctl("node", "create", name, "-t", TYPES[workers], "--zone", ZONE)
+    assert made.code == 0, made.err
+
+
+@contextmanager
+def command(here, *argv: str):
+    """A tpuctl of its own, whose output is read as it comes."""
+    environ = {**os.environ, "TPUCTL_HOME": str(here.cloud.home)}
+    with subprocess.Popen(
+        [*TPUCTL, *argv, "--zone", ZONE], env=environ, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("workers", "target_s"), [(4, 1.5), (16, 3.0)])
+def test_first_line(here, workers, target_s):
+    node(here, "mine", workers)
+    path = here.cloud.home / "job.yaml"
+    path.write_text("name: hello\nrun: echo hello\n")
+    ours_s = []
+    for _ in range(ROUNDS + 1):
+        began = time.perf_counter()
+        argv = ["job", "submit", str(path), "--node", "mine", "-f"]
+        with command(here, *argv) as process:
+            assert process.stdout.readline().endswith("hello\n")
+            ours_s.append(time.perf_counter() - began)
+            process.wait()
+    keep(
+        f"submit to first log line, {workers} workers",
+        f"at most {target_s} s on a ready slice",
+        ours_s=ours_s[1:],
+        without_a_supervisor_s=ours_s[0],
+    )
+
+
+def test_a_preemption(here):
+    job = here.submit("steps", 4, STEPS)
+    here.until("steps", is_running)
+    with command(here, "job", "logs", "-f", job, "--attempt", "2", "-o", "json") as process:
+        began = time.time()
+        done = here.tpuctl("local", "preempt", f"{job}-a1", "--no-notice", "--zone", ZONE)
+        assert done.code == 0, done.err
+        line = json.loads(process.stdout.readline())
+        seen_s = time.time() - began
+    found = here.until("steps", is_running)
+    delay_s = found.attempt.ready_s - found.attempt.requested_s
+    keep(
+        "preemption to resumed first step",
+        "at most 3 s beyond the provisioning delay, and the program's own start",
+        ours_s=[line["time_s"] - began - delay_s],
+        seen_s=seen_s,
+        provisioning_s=delay_s,
+    )
+
+
+@pytest.mark.parametrize("how", ["the program", "the agent", "killed", "hangs", "cut off"])
+def test_a_death_is_noticed(here, how):
+    job = here.submit("dies", 4, STEPS)
+    here.until("dies", is_running)
+    known = len(here.until("dies", is_running).events)
+    slice_name = f"{job}-a1"
+    began = time.time()
+    if how in ("the program", "the agent"):
+        kill = "pkill -9 sleep" if how == "the program" else AGENT
+        argv = ["node", "exec", slice_name, "--worker", "1", "--zone", ZONE, "--", "sh", "-c", kill]
+        here.tpuctl(*argv)
+    else:
+        here.fault(f"worker {slice_name}/1: {how}")
+    found = here.until("dies", lambda each: len(each.events) > known)
+    event = found.events[known]
+    keep(
+        f"worker death noticed: {how}",
+        "within 5 s",
+        ours_s=[event.time_s - began],
+        told=event.text.replace(job, "JOB"),
+    )
+
+
+@pytest.mark.parametrize("workers", [4, 16])
+def test_first_failure_to_all_stopped(here, workers):
+    here.submit("stubborn", workers, STUBBORN, teardown="never")
+    here.until("stubborn", lambda each: has_ended(each, 1))
+    lines = here.lines("stubborn")
+    failed_s = next(line["time_s"] for line in lines if line["text"] == "fails")
+    last_s = max(line["time_s"] for line in lines if line["text"] == "alive")
+    keep(
+        f"first failure to all of {workers} stopped",
+        "at most the grace of 10 s and 2 s",
+        ours_s=[last_s - failed_s],
+    )
+
+
+def test_16_workers_of_1000_lines_a_second_are_followed(here):
+    job = here.submit("chatty", 16, CHATTY)
+    lags, texts = [], 0
+    with command(here, "job", "logs", "-f", job, "-o", "json") as process:
+        for text in process.stdout:
+            line = json.loads(text)
+            assert not line["missing_bytes"]
+            texts += line["text"].startswith("worker")
+            lags.append(time.time() - line["time_s"])
+    lags.sort()
+    keep(
+        "16 workers at 1,000 lines/s each, followed",
+        "without falling behind",
+        lag_p50_s=lags[len(lags) // 2],
+        lag_p99_s=lags[len(lags) * 99 // 100],
+        lag_max_s=lags[-1],
+        lines=texts,
+        expected=16 * SECONDS * 1000,
+    )
