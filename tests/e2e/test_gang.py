@@ -35,10 +35,10 @@ KEYS = {"late": {"setup": LATE_SETUP}, "refuses": {"timeouts": {"setup": "8s"}}}
 BEFORE = {"refuses": "refuses ssh"}
 MEANWHILE = {"killed": "killed", "hangs": "hangs", "cut-off": "cut off", "full": "disk full"}
 """Faults of worker 1."""
-SIZES = (2, 4)
+SIZES = (2, pytest.param(4, marks=pytest.mark.soak))
 
 
-@pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size}-workers")
+@pytest.fixture(scope="module", params=SIZES, ids="{}-workers".format)
 def gang(request, tmp_path_factory, namespaces):
     """Every job of that many workers, submitted, with the faults that strike as it runs."""
     size = request.param
