@@ -66,7 +66,8 @@ def test_a_job_of_two_slices_that_loses_one_goes_on_with_two_new_ones(here):
     job = here.submit("multislice", 2, run, resources={"num_slices": 2, "use_spot": True})
     attempt = here.until("multislice", is_running, PATIENCE_S).attempt
     assert attempt.worker_count == 4
-    done = here.tpuctl("local", "preempt", attempt.nodes[1], "--no-notice")
+    lost = attempt.nodes[1]
+    done = here.tpuctl("local", "preempt", lost, "--zone", attempt.zone, "--no-notice")
     assert done.code == 0, done.err
     found = here.until("multislice", lambda each: each.is_settled, PATIENCE_S)
     assert found.state == "SUCCEEDED", found.why

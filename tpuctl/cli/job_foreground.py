@@ -2,7 +2,7 @@
 
 from tpuctl.cli.job_details import show_jobs
 from tpuctl.cli.job_submit import hand_over, supervised
-from tpuctl.cli.job_watch import say_how_to_end, until_settled
+from tpuctl.cli.job_watch import say_how_to_end, say_unattended, until_settled
 from tpuctl.cli.runtime import Runtime
 from tpuctl.cli.supervisor import until_told
 from tpuctl.errors import LockedError
@@ -18,20 +18,19 @@ def supervise_here(runtime: Runtime, job: JobRecord) -> None:
     """
     say_how_to_end(runtime, job)
     store = runtime.outside.store
-    left = "nobody looks after it until somebody runs: tpuctl supervisor run"
-    runtime.goes_on.append(left)
+    say_unattended(runtime)
     try:
         until_told(
+            runtime,
             supervisor.run(
                 runtime.outside,
                 Duty((job.owner,), only=job.job_id),
                 home=runtime.home,
                 say=runtime.output.note,
                 vault=secrets.Vault(job.seat, runtime.environ),
-            )
+            ),
         )
     except LockedError:
-        runtime.goes_on.remove(left)
         supervised(runtime)
         hand_over(runtime, job)
         until_settled(runtime, store, job, None)

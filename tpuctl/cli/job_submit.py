@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.job_details import show_jobs
-from tpuctl.cli.job_watch import follow_to_the_end
+from tpuctl.cli.job_watch import (
+    follow_to_the_end,
+    say_attended,
+    say_how_to_end,
+    say_unattended,
+)
 from tpuctl.cli.output import Usd
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import NotFoundError, PermissionDeniedError, TransientError, UsageError
@@ -20,6 +25,8 @@ from tpuctl.operations import lifecycle
 if TYPE_CHECKING:
     from tpuctl.jobs.submit import Submitter
 
+PERHAPS = "the job is submitted, or not; look with: tpuctl job list"
+"""To whom a command is interrupted while the bucket takes the job."""
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The job file.")]
 Include = Annotated[
     list[str] | None,
@@ -78,6 +85,7 @@ def written(
     secrets.resolved(spec.secrets, runtime.environ)  # what is not there is told now
     _look_into_buckets(runtime, spec)
     node = lifecycle.find(runtime.tpu, context.zone, node_name) if node_name else None
+    runtime.goes_on.append(PERHAPS)
     submitted = submission.submit(
         spec,
         runtime.outside,
@@ -85,6 +93,9 @@ def written(
         now_s=runtime.now(),
         node=node,
     )
+    runtime.goes_on.remove(PERHAPS)
+    say_how_to_end(runtime, submitted)
+    say_unattended(runtime)
     unsettled.note(runtime.home, context.name, submitted.job_id)
     runtime.output.note(
         f"job {submitted.job_id} is submitted: tpuctl job logs -f {submitted.job_id}"
@@ -127,6 +138,7 @@ def supervised(runtime: Runtime) -> None:
     pid = seat.holder(runtime.home, name)
     process = f" (pid {pid})" if pid else ""
     runtime.output.note(f"supervised by {platform.node()}{process}")
+    say_attended(runtime)
 
 
 def hand_over(runtime: Runtime, job: JobRecord) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tpuctl.jobs.log_lines import Wanted
     from tpuctl.store import Store
 
+UNATTENDED = "nobody looks after it until somebody runs: tpuctl supervisor run"
 LOOK_S = 30.0
 """Between two looks whether anybody looks after a job that is waited for."""
 
@@ -136,9 +137,24 @@ def _supervise(owners: set[str]) -> str:
 
 def say_how_to_end(runtime: Runtime, job: JobRecord) -> None:
     """What to print when the person stops watching: the job is detached and goes on."""
-    if job.is_ended:
+    if job.is_settled:
         return
     usd = spending.usd_per_hour(job)
     price = f" at {Usd(usd)} USD/h" if usd is not None else ""
-    end = f"tpuctl job cancel {job.job_id}"
-    runtime.goes_on.append(f"job {job.job_id} goes on{price}; end it with: {end}")
+    told = f"job {job.job_id} goes on{price}; end it with: tpuctl job cancel {job.job_id}"
+    if job.is_ended:
+        told = f"job {job.job_id} is {job.state}; the teardown of its slice goes on{price}"
+    if told not in runtime.goes_on:
+        runtime.goes_on.append(told)
+
+
+def say_unattended(runtime: Runtime) -> None:
+    """And that nobody looks after it, as long as this is so."""
+    if UNATTENDED not in runtime.goes_on:
+        runtime.goes_on.append(UNATTENDED)
+
+
+def say_attended(runtime: Runtime) -> None:
+    """A supervisor has it now."""
+    if UNATTENDED in runtime.goes_on:
+        runtime.goes_on.remove(UNATTENDED)

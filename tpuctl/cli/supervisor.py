@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
@@ -53,7 +52,9 @@ def run(
     runtime.goes_on.append("jobs go on without it; take them over with: tpuctl supervisor run")
     accepts = owners(accept) if accept is not None else (default_owner(),)
     duty = Duty(accepts, idle_exit_s=None if stay else IDLE_EXIT_S)
-    until_told(supervisor.run(runtime.outside, duty, home=runtime.home, say=runtime.output.note))
+    until_told(
+        runtime, supervisor.run(runtime.outside, duty, home=runtime.home, say=runtime.output.note)
+    )
 
 
 def owners(text: str) -> tuple[str, ...]:
@@ -67,16 +68,20 @@ def owners(text: str) -> tuple[str, ...]:
     return found
 
 
-def until_told(supervising: Awaitable[None]) -> None:
+def until_told(runtime: Runtime, supervising: Awaitable[None]) -> None:
     """Supervise until that ends, or a signal comes: then leave in order, and not for long.
 
-    A second signal ends the process at once. Raises KeyboardInterrupt.
+    A second signal ends the process at once, after the same words. Raises KeyboardInterrupt.
     """
     heard: list[signal.Signals] = []
+    before = {number: signal.getsignal(number) for number in ENDING}
     try:
-        asyncio.run(_until_told(supervising, heard))
+        asyncio.run(_until_told(runtime, supervising, heard))
     except asyncio.CancelledError:
         raise ENDING[heard[0]][1] from None
+    finally:
+        for number, handler in before.items():  # the loop leaves the system's own behind
+            signal.signal(number, handler)
 
 
 class Abandoned(ThreadPoolExecutor):
@@ -87,7 +92,9 @@ class Abandoned(ThreadPoolExecutor):
         super().shutdown(wait=False, cancel_futures=True)
 
 
-async def _until_told(supervising: Awaitable[None], heard: list[signal.Signals]) -> None:
+async def _until_told(
+    runtime: Runtime, supervising: Awaitable[None], heard: list[signal.Signals]
+) -> None:
     """Run until a signal; leave by force when that takes too long."""
     loop = asyncio.get_running_loop()
     main = asyncio.current_task()
@@ -96,9 +103,9 @@ async def _until_told(supervising: Awaitable[None], heard: list[signal.Signals])
     def end(number: signal.Signals) -> None:
         code = ENDING[number][0]
         if heard:
-            _leave(code)
+            _leave(runtime, code)
         heard.append(number)
-        loop.call_later(LEAVE_WITHIN_S, _leave, code)
+        loop.call_later(LEAVE_WITHIN_S, _leave, runtime, code)
         main.cancel()
 
     loop.set_default_executor(Abandoned(THREADS))
@@ -108,7 +115,11 @@ async def _until_told(supervising: Awaitable[None], heard: list[signal.Signals])
     await supervising
 
 
-def _leave(code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+def _leave(runtime: Runtime, code: int) -> None:
+    """By force, though not without a word; the terminal may be gone."""
+    try:
+        runtime.output.interrupted(runtime.goes_on)
+        runtime.out.flush()
+        runtime.err.flush()
+    finally:
+        os._exit(code)

@@ -46,6 +46,17 @@ def moved(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> Job
     return told(stated, text, seen.now_s)
 
 
+def heard_anew(record: JobRecord, now_s: float) -> JobRecord:
+    """In other hands, an attempt that stops waits its whole time for its workers' last words.
+
+    Nobody has listened meanwhile: who is silent now may be the reason why the others failed.
+    """
+    attempt = record.attempt
+    if attempt is None or attempt.state != AttemptState.STOPPING:
+        return record
+    return replaced(record, replace(attempt, stopping_s=now_s))
+
+
 def replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
     """The record with its newest attempt changed."""
     return replace(record, attempts=(*record.attempts[:-1], attempt))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tpuctl.errors import PreconditionError
 from tpuctl.jobs import record as records
+from tpuctl.jobs.attempts import heard_anew
 from tpuctl.jobs.lease import Lease, LeaseLostError
 from tpuctl.jobs.ports import Clocks
 from tpuctl.jobs.record import Stored
@@ -58,7 +59,8 @@ class Ledger:
             if self.record.fence > self.lease.fence:
                 raise LeaseLostError
             try:
-                await self._write(replace(recovered(self.record), fence=self.lease.fence))
+                known = heard_anew(recovered(self.record), self.clocks.now())
+                await self._write(replace(known, fence=self.lease.fence))
                 return
             except PreconditionError:  # the last write of an earlier holder, or a wish
                 self.stored = await self._load()

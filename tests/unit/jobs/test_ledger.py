@@ -112,3 +112,15 @@ def test_a_claim_takes_in_the_last_write_of_an_earlier_holder(store, now):
     found = records.load(store, "j")
     assert (found.record.why, found.record.fence) == ("the last of its words", 2)
     assert found.generation > late.generation
+
+
+@pytest.mark.parametrize(("state", "stopping_s"), [("STOPPING", 80.0), ("RUNNING", 5.0)])
+def test_who_takes_over_while_a_gang_stops_waits_for_its_workers_anew(
+    store, now, state, stopping_s
+):
+    left = replace(JOB.attempts[0], state=AttemptState(state), stopping_s=5.0)
+    stored = records.create(store, replace(JOB, attempts=(left,)))
+    now[0] = 80.0
+    clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
+    asyncio.run(Ledger(store, Lease("j", "seat-a", 2, "me"), clocks, stored).claim())
+    assert records.load(store, "j").record.attempt.stopping_s == stopping_s

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from job_steps import A1, ENDED, RAN, WAITED, asked, job, lived, seen
 
+from tpuctl.jobs.attempts import heard_anew
 from tpuctl.jobs.observed import ABSENT
 from tpuctl.jobs.retry import reopened
 from tpuctl.models.job import JobRecord, Phase, Restart, Teardown
@@ -37,6 +38,18 @@ def test_silence_is_loss_after_a_minute_or_sooner_while_a_peer_answers(reports, 
         assert attempt.reason == f"worker {attempt.first_worker} has not answered for " + (
             "16 s" if attempt.first_worker == 1 and reports[0] == UP else "61 s"
         )
+
+
+def test_a_loss_explains_the_failure_of_a_peer_after_a_takeover_too():
+    failed = {**ENDED, "exit_status": 1}
+    stopping = lived(job(restart=Restart(failure=0)), *RAN, seen(20.0, failed, quiet(2.0))).record
+    taken = heard_anew(stopping, 90.0)
+    silent = {"phase": Phase.CONNECTING, "unreachable_s": 40.0}
+    waits = lived(taken, seen(130.0, failed, silent)).record
+    assert waits.attempt.state == "STOPPING"
+    found = lived(waits, seen(152.0, failed, {**silent, "unreachable_s": 62.0})).record
+    assert found.attempts[0].reason == "worker 1 has not answered for 62 s"
+    assert (found.attempts[0].outcome, found.state) == ("lost", "RECOVERING")
 
 
 def test_a_node_seen_ready_before_the_silence_proves_nothing():
