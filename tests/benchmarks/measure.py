@@ -80,6 +80,12 @@ def peak_resident(pid: int) -> float:
     return _of_status(pid, "VmHWM:")
 
 
+def shared_out(pid: int) -> float:
+    """Resident MiB of a process, a page that n processes share counted as 1/n (PSS)."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
 def _of_status(pid: int, name: str) -> float:
     status = Path(f"/proc/{pid}/status").read_text("ascii")
     found = (line.split()[1] for line in status.splitlines() if line.startswith(name))

@@ -131,6 +131,27 @@ def test_it_says_where_logs_and_stacks_lie(tpuctl, store, failed):
     assert found["stacks"] == ["gs://local-bucket/tpuctl/jobs/digits-1/stacks/a2/w0"]
 
 
+def test_a_run_that_hung_leads_to_its_stacks_and_blames_no_signal_of_ours(tpuctl, store):
+    killed = {"signal": 6, "stopped": True}
+    hung = attempt(
+        outcome=Outcome.HUNG, reason="no line and no step of any worker for 60 s", first_worker=1,
+        workers=(ended(0, **killed), ended(1, **killed, last_lines=("step=12",))),
+    )  # fmt: skip
+    put(store, job(attempts=(hung,), why=hung.reason))
+    store.put_if_absent("tpuctl/jobs/digits-1/stacks/a1/w0", b"Thread 0x1")
+    screen = tpuctl("job", "describe", "digits-1").out
+    assert "stacks     tpuctl job bundle digits-1\n" in screen
+    assert "gs://local-bucket/tpuctl/jobs/digits-1/stacks/\n" in screen
+    assert (
+        "attempt 1 hung, worker 1 was the first to fall silent; "
+        "every stack: tpuctl job bundle digits-1\n  step=12\n"
+    ) in screen
+    assert "signal" not in screen
+    assert tpuctl("job", "wait", "digits-1").err.splitlines()[-1] == (
+        "hint: run: tpuctl job bundle digits-1"
+    )
+
+
 def test_it_says_who_looks_after_it_or_that_nobody_does(tpuctl, cloud, store):
     put(store, job(state=JobState.RUNNING))
     result = tpuctl("job", "describe", "digits-1")

@@ -44,7 +44,8 @@ class Scene:
 
     def ended(self, **last) -> tuple[str, ...]:
         """Wait for a job that failed, whose last attempt was like that."""
-        put(self.store, job(attempts=(attempt(**last),)))
+        ended = attempt(**last)
+        put(self.store, job(attempts=(ended,), why=ended.reason))
         return ("job", "wait", "digits-1")
 
 
@@ -96,7 +97,7 @@ def unknown_option(scene):
 @case(2, "usage")
 def name_of_several_jobs(scene):
     for number in (1, 2):
-        put(scene.store, job(f"digits-{number}"))
+        put(scene.store, job(f"digits-{number}", JobState.RUNNING))
     return ("job", "describe", "digits")
 
 
@@ -179,7 +180,7 @@ def bucket_that_fails_on_and_on(scene):
 @case(41, "deadline")
 def job_that_goes_on(scene):
     put(scene.store, job(state=JobState.WAITING))
-    return ("job", "wait", "digits-1", "--timeout", "0.01s")
+    return ("job", "wait", "digits-1", "--timeout", "0s")
 
 
 @case(60, "local_io")

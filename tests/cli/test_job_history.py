@@ -40,7 +40,7 @@ def test_the_newest_first_and_only_as_many_as_asked_for(tpuctl, store):
     assert ids(tpuctl) == ["digits-3", "digits-2", "digits-1"]
     result = tpuctl("history", "--limit", "2", "-o", "name")
     assert result.out.split() == ["digits-3", "digits-2"]
-    assert result.err == "1 older ones: --limit 3\n"
+    assert result.err == "1 older ones: tpuctl history --limit 3\n"
 
 
 @pytest.mark.parametrize("owner", ["ada@lab", "ada"])

@@ -62,10 +62,18 @@ def test_jobs_that_ended_long_ago_are_left_out_and_counted(tpuctl, store, monkey
     put(store, job("old-1", state=JobState.RUNNING, submitted_s=T - 1000))
     for number in range(4):
         put(store, job(f"done-{number}", JobState.SUCCEEDED, submitted_s=T + number))
-    result = tpuctl("job", "list", "-o", "name")
-    assert result.out.split() == ["done-3", "done-2", "old-1"]
+    result = tpuctl("job", "list")
+    listed = [line.partition("\t")[0] for line in result.out.splitlines()]
+    assert listed == ["done-3", "done-2", "old-1"]
     assert "2 jobs that ended earlier: tpuctl job list --all" in result.err
-    assert len(rows(tpuctl, "--all")) == 5
+    assert len(tpuctl("job", "list", "--all").out.splitlines()) == 5
+
+
+def test_programs_are_told_of_every_job(tpuctl, store, monkeypatch):
+    monkeypatch.setattr(job_verbs, "ENDED_SHOWN", 1)
+    for number in range(3):
+        put(store, job(f"done-{number}", JobState.SUCCEEDED))
+    assert len(rows(tpuctl)) == len(tpuctl("job", "list", "-o", "name").out.split()) == 3
 
 
 def test_money_is_what_ready_slices_cost_by_the_price_list(tpuctl, store):

@@ -45,11 +45,23 @@ def test_retry_opens_a_failed_job_again_and_sees_to_a_supervisor(tpuctl, store, 
 
 @pytest.mark.parametrize(
     ("state", "code"),
-    [(JobState.RUNNING, 12), (JobState.QUEUED, 12), (JobState.FAILED, 0), (JobState.CANCELLED, 0)],
-)
-def test_only_a_job_that_ended_can_be_retried(tpuctl, store, state, code):
+    [
+        (JobState.RUNNING, 12), (JobState.QUEUED, 12), (JobState.SUCCEEDED, 12),
+        (JobState.FAILED, 0), (JobState.CANCELLED, 0),
+    ],
+)  # fmt: skip
+def test_only_a_job_that_ended_without_success_can_be_retried(tpuctl, store, state, code):
     put(store, job(state=state))
     assert tpuctl("job", "retry", "digits-1").code == code
+
+
+def test_what_forbids_a_retry_is_told_before_what_it_would_need(tpuctl, store):
+    done = job(state=JobState.SUCCEEDED)
+    put(store, replace(done, spec=replace(done.spec, secrets={"T": "env:NOT_SET_ANYWHERE"})))
+    assert tpuctl("job", "retry", "digits-1").err.splitlines() == [
+        "error: job 'digits-1' has succeeded: there is nothing to try again",
+        "hint: to run it once more, submit its file: tpuctl job submit FILE",
+    ]
 
 
 def test_retry_of_a_job_whose_slice_still_goes_says_what_to_wait_for(tpuctl, store):
@@ -86,6 +98,7 @@ def test_cancel_takes_several_names_and_asks_for_each_end_once(tpuctl, store, su
         put(store, job(job_id, JobState.RUNNING))
     result = tpuctl("job", "cancel", "digits", "other-2", "digits-1", "-o", "name")
     assert (result.code, result.out) == (0, "digits-1\nother-2\n")
+    assert "job other-2 is being cancelled: tpuctl job wait other-2\n" in result.err
     assert stored(store).cancel_requested_s
     assert stored(store, "other-2").cancel_requested_s
     assert supervised == ["local"]
@@ -99,7 +112,9 @@ def test_cancel_looks_for_every_name_before_it_changes_anything(tpuctl, store):
 
 def test_cancel_of_what_has_ended_changes_nothing(tpuctl, store, supervised):
     put(store, job())
-    assert tpuctl("job", "cancel", "digits-1").code == 0
+    result = tpuctl("job", "cancel", "digits-1")
+    assert result.code == 0
+    assert result.err == "job digits-1 has ended already, FAILED: nothing to cancel\n"
     assert (stored(store).state, supervised) == (JobState.FAILED, [])
 
 
@@ -117,7 +132,7 @@ def test_wait_ends_as_the_job_did(tpuctl, store, state, code, reason):
 def test_wait_says_why_and_that_nobody_looks_after_the_job(tpuctl, store):
     why = "waiting for HF_TOKEN, which this machine does not know; run: tpuctl job retry digits-1"
     put(store, job(state=JobState.WAITING, why=why))
-    result = tpuctl("job", "wait", "digits-1", "--timeout", "0.01s")
+    result = tpuctl("job", "wait", "digits-1", "--timeout", "0s")
     assert result.code == 41
     assert result.err.splitlines() == [
         f"WAITING: {why}",

@@ -82,7 +82,7 @@ def test_a_submission_says_who_supervises_and_shows_no_secret(tpuctl, supervised
     [
         ("secrets: {T: }\n", (), 2, "secret T: the environment has no T"),
         ("secrets: {T: file:gone}\n", (), 60, "secret T: cannot read "),
-        (f"secrets: {{T: {VALUE}}}\n", (), 2, "secrets.T (line 4) must say where the value is"),
+        (f"secrets: {{T: {VALUE}}}\n", (), 2, "secrets.T (line 4) does not say where the value is"),
         ("workdir: .\n", (), 80, "workdir: id_rsa holds a private key"),
         ("workdir: .\n", ("--include", "*.pem"), 2, "--include '*.pem' matches no file"),
         ("", ("--include", "id_rsa"), 2, "--include is for files of the workdir"),

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tpuctl.jobs import unsettled
 from tpuctl.operations import local
 
 
@@ -84,7 +85,9 @@ def test_down_keeps_the_state_and_delete_state_does_not(offline):
 def test_reset_empties_it(offline):
     offline("node", "create", "n1", "-t", "v5litepod-4")
     assert offline("local", "reset").code == 80
+    unsettled.note(offline.home, "local", "digits-1")
     assert offline("local", "reset", "--yes").code == 0
+    assert unsettled.known(offline.home, "local").jobs == ()
     assert offline("node", "list").out == ""
     (row,) = offline("local", "status", "-o", "json").json
     assert (row["state"], row["nodes"], row["objects"]) == ("UP", 0, 0)

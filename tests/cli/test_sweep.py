@@ -128,7 +128,7 @@ def test_a_job_of_another_bucket_is_unknown(tpuctl):
     make(tpuctl, "theirs", "elsewhere-9")
     (row,) = tpuctl("sweep", "-o", "json").json["slices"]
     assert row["verdict"] == "unknown"
-    assert row["why"] == "this bucket has no job elsewhere-9: it is another bucket's"
+    assert row["why"] == ("this bucket has no record of job elsewhere-9: another bucket's, or lost")
     assert tpuctl("sweep", "--fix", "--yes").code == 0
     assert requests(tpuctl) == ["theirs"]
 
@@ -164,6 +164,7 @@ def test_a_zone_that_does_not_answer_makes_it_unknown(tpuctl, cloud, store):
     assert result.json["unreachable"] == ["us-west4-a"]
     assert [row["verdict"] for row in result.json["slices"]] == ["unknown"]
     assert "us-west4-a did not answer: what is there is unknown" in result.err
+    assert result.code == 70
 
 
 def test_a_suspended_request_says_how_much_quota_it_holds(tpuctl, store):
@@ -242,7 +243,8 @@ def test_one_that_cannot_be_deleted_is_a_partial_failure(tpuctl, cloud, store):
 
 
 def test_an_empty_project_has_nothing_to_sweep(tpuctl):
-    assert tpuctl("sweep").out == ""
+    result = tpuctl("sweep")
+    assert (result.out, result.err) == ("", "nothing is left behind: no orphans\n")
     result = tpuctl("sweep", "-o", "json")
     assert result.json == {"slices": [], "usd_per_hour": {}, "unreachable": []}
     assert (tpuctl("sweep", "--fix", "--yes").code, result.err) == (0, "")

@@ -2,7 +2,9 @@
 
 import pytest
 
+from tpuctl.cli.supervisor import owners, say_left
 from tpuctl.config import ANONYMOUS, Config, Context, save
+from tpuctl.errors import LocalIOError
 from tpuctl.jobs import heartbeat, lease, seat, unsettled
 from tpuctl.jobs.submit import default_owner
 from tpuctl.jobs.unsettled import Unsettled
@@ -48,6 +50,36 @@ def said(runtime) -> str:
 def test_a_machine_that_knows_of_no_job_does_not_look(lab):
     lease.offer(lab.bucket, "digits-1", default_owner())
     assert (said(lab()), lab.kind.looks) == ("", 0)
+
+
+def test_a_lock_that_cannot_be_opened_changes_no_exit_code(lab, monkeypatch):
+    def refuse(_home, _name):
+        raise LocalIOError("cannot open lab.lock: Permission denied")
+
+    unsettled.note(lab.home, "lab", "digits-1")
+    monkeypatch.setattr(seat, "is_taken", refuse)
+    assert said(lab()) == ""
+
+
+def test_a_command_for_another_context_leads_to_one_for_the_same(lab):
+    lease.offer(lab.bucket, "digits-1", default_owner())
+    unsettled.note(lab.home, "lab", "digits-1")
+    runtime = lab()
+    runtime.shared.context = "lab"
+    assert said(runtime) == (
+        "warning: no supervisor looks after digits-1; run: tpuctl --context lab supervisor run\n"
+    )
+
+
+def test_a_supervisor_says_whose_jobs_it_left_alone(lab):
+    lease.offer(lab.bucket, "digits-1", "ada@lab")
+    lease.offer(lab.bucket, "digits-2", "bob@desk")
+    runtime = lab()
+    say_left(runtime, owners("ada"))
+    assert runtime.err.getvalue() == (
+        "warning: jobs of bob@desk have no supervisor, and this one left them alone; "
+        "run: tpuctl supervisor run --accept bob@desk\n"
+    )
 
 
 def test_a_job_without_a_supervisor_is_told_with_the_command(lab):

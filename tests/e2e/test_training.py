@@ -141,8 +141,8 @@ def submit(lab, path, *options) -> str:
 def until_step(lab, job, step) -> None:
     """Come back when worker 0 has logged the step; `job logs -f` is how a person would see it."""
     from tpuctl.cli.runtime import Runtime
+    from tpuctl.jobs.clocks import SYSTEM
     from tpuctl.jobs.follow import follow
-    from tpuctl.jobs.supervisor import SYSTEM
     from tpuctl.models.job import LogLine
 
     runtime = Runtime(environ={"TPUCTL_HOME": str(lab.home)})

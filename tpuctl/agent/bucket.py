@@ -34,6 +34,10 @@ class ForbiddenError(FetchError):
     """This worker may not read the bucket: no other object will fare better."""
 
 
+class UnreachedError(FetchError):
+    """The bucket did not answer, however often it was asked."""
+
+
 class Passing(Exception):
     """A trouble that a later request may not have."""
 
@@ -94,7 +98,7 @@ class Bucket:
                 self.connection().close()
                 tries += 1
                 if tries == TRIES:
-                    raise FetchError(str(error) or type(error).__name__) from error
+                    raise UnreachedError(str(error) or type(error).__name__) from error
                 self.pause(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)))
 
     def request(

@@ -52,6 +52,7 @@ class Fetcher:
         self.directories: dict[tuple[int, int], tuple[int, set[str]]] = {}
         self.lock = threading.Lock()
         self.is_forbidden = False
+        self.is_unreached = False
 
     def fetch_all(self, objects: Iterator[Wanted]) -> None:
         """Every object, a few at once: no list of futures as long as the manifest."""
@@ -80,6 +81,7 @@ class Fetcher:
                 self.report.done(wanted.size_bytes, is_current=is_current)
         except (tree.Refused, cloud.FetchError) as error:
             self.is_forbidden = self.is_forbidden or isinstance(error, cloud.ForbiddenError)
+            self.is_unreached = self.is_unreached or isinstance(error, cloud.UnreachedError)
             self.report.refuse(wanted.path, str(error))
         except OSError as error:
             self.report.refuse(wanted.path, f"cannot write: {error.strerror or error}")

@@ -1,7 +1,7 @@
 """The dead man's switch of a job's slice: one file, Python 3.8 and its standard library only.
 
     switch.py boot CONFIG     watch, if this is worker 0: what the slice's startup script runs
-    switch.py arm CONFIG      prove, see that somebody watches, and print what the proof said
+    switch.py arm CONFIG      see that somebody watches, prove, and print what the proof said
     switch.py watch CONFIG    become a sleeping shell that checks now and then, unless one does
     switch.py check CONFIG    look once; exit 10 when nothing is left to be done
 
@@ -28,7 +28,7 @@ from urllib.parse import quote, urlsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     Found = tuple[str | None, dict[str, Any]]
@@ -38,6 +38,7 @@ TRIES = 3
 TRY_AGAIN_S = 1.0
 HTTP_TIMEOUT_S = 8.0
 METADATA_TIMEOUT_S = 2.0
+HOUR_S = 3600.0
 LOG_BYTES = 256 * 1024
 STATE_BYTES = 1000
 MOST_SAID = 300
@@ -52,6 +53,10 @@ while [ -e "$2" ]; do sleep "$4" || sleep 60; "$1" "$2" check "$3"; [ $? -eq 10 
 
 class Unknown(Exception):
     """Something that the decision needs cannot be read or understood: nothing may be done."""
+
+
+class Refused(Unknown):
+    """It may not be read by the service account of this worker."""
 
 
 # ---------------------------------------------------------------------------- what is known
@@ -117,6 +122,8 @@ class Bucket:
                     return None, {}
                 if status == 200:
                     return understood(key, headers.get("x-goog-generation"), body)
+                if status == 403:
+                    raise Refused(f"cannot read {key}: {status}")
                 why = f"{key}: {status}"
             time.sleep(TRY_AGAIN_S if left else 0)
         raise Unknown(f"cannot read {why}")
@@ -162,6 +169,46 @@ def stage_of(record: Mapping[str, Any]) -> list[Any]:
     return [newest["number"], "setup" if newest["started_s"] is None else "run"]
 
 
+def is_dead(run: Path) -> bool:
+    """The agent of that run is gone, with its program, and cannot tell any more that it failed.
+
+    False where one of them lives, where it ended well, and where that cannot be known.
+    """
+    try:
+        with (run / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        status = json.loads((run / "status.json").read_text())
+        agent, group = (status["agent_pid"], str(status["agent_started"])), str(status.get("pid"))
+        lives = any(each[:2] == agent or each[2] == group for each in processes())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return not lives and not succeeded(status)
+
+
+def processes() -> Iterator[tuple[int, str, str]]:
+    """Number, beginning in ticks and group of every process; OSError where nobody tells."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError, IndexError):  # it has just ended
+                fields = (process / "stat").read_text("latin-1").rpartition(")")[2].split()
+                if fields[0] not in ("Z", "X"):
+                    yield int(process.name), fields[19], fields[2]
+
+
+def runs(config: Mapping[str, Any], attempt: int) -> list[Path]:
+    """The directories of an attempt's run on this worker, in whatever home they may be."""
+    homes = [Path.home(), *(Path("/home").glob("*") if os.geteuid() == 0 else ())]
+    found = [home / ".tpuctl" / "jobs" / f"{config['run']}{attempt}" for home in homes]
+    return [each for each in found if each.is_dir()]
+
+
+def stage_here(config: Mapping[str, Any], record: Mapping[str, Any]) -> list[Any]:
+    """The stage, and of an attempt that was started whether its run died on this worker."""
+    number, stage = stage_of(record)
+    found = runs(config, number) if stage == "run" else []
+    return [number, "dead" if found and all(map(is_dead, found)) else stage]
+
+
 def aged(state: Mapping[str, Any], now_s: float, most_s: float) -> dict[str, Any]:
     """The state with the time that has passed since the last check, as if all were as it was."""
     before_s = now_s if state["checked_s"] is None else state["checked_s"]
@@ -184,7 +231,7 @@ def compared(
 def unwanted(
     config: Mapping[str, Any],
     record: Mapping[str, Any],
-    stage_s: float,
+    state: Mapping[str, Any],
     final: Callable[[int, int], dict[str, Any]],
 ) -> str | None:
     """Why the job does not need this slice any more; None while it may. Raises Unknown.
@@ -201,7 +248,13 @@ def unwanted(
     finals = [final(newest["number"], worker) for worker in range(count)]
     if config["teardown"] == "on-success":
         return went_well(record, finals)
-    return went_well(record, finals) or is_over(record, finals) or overdue(record, newest, stage_s)
+    over = went_well(record, finals) or is_over(record, finals)
+    if over is not None:
+        return over
+    stage_s = state["stage_s"]
+    if state["stage"][1] == "dead" and stage_s >= config["patience_s"]:
+        return "the run on this worker died"
+    return overdue(record, newest, stage_s) or overspent(record, newest, stage_s)
 
 
 def went_well(record: Mapping[str, Any], finals: Sequence[Mapping[str, Any]]) -> str | None:
@@ -215,6 +268,8 @@ def is_over(record: Mapping[str, Any], finals: Sequence[Mapping[str, Any]]) -> s
     """How the job, or its newest attempt, is known to have ended otherwise: one fails for all."""
     if record["state"] in ENDED:
         return f"the job is {record['state']}"
+    if record["attempts"][-1].get("ended_s") is not None:
+        return "its attempt has ended, and nobody began another"
     if record.get("cancel_requested_s") is not None:
         return "the job was to be cancelled"
     failed = [worker for worker, each in enumerate(finals) if each and not succeeded(each)]
@@ -236,13 +291,34 @@ def overdue(record: Mapping[str, Any], newest: Mapping[str, Any], stage_s: float
     return f"not done within {timeouts['run_s']:.0f} s" if passed_s > timeouts["run_s"] else None
 
 
+def overspent(record: Mapping[str, Any], newest: Mapping[str, Any], stage_s: float) -> str | None:
+    """Why the job may have no slice any more: its budget, as `overdue` counts."""
+    budget, price = record["spec"].get("budget") or {}, record.get("usd_per_hour")
+    usd, limits = budget.get("usd"), []
+    if budget.get("hours") is not None:
+        limits.append(budget["hours"])
+    if usd is not None and price:
+        limits.append(usd / price)
+    since = record.get("retried_after") or 0
+    earlier = [each for each in record["attempts"][:-1] if each["number"] > since]
+    used_s = sum(
+        max(0.0, each["ended_s"] - each["ready_s"])
+        for each in earlier
+        if each["ready_s"] is not None and each["ended_s"] is not None
+    )
+    if newest["started_s"] is not None and newest["ready_s"] is not None:
+        used_s += max(0.0, newest["started_s"] - newest["ready_s"])
+    hours = (used_s + stage_s) / HOUR_S
+    return "its budget is used up" if limits and hours >= min(limits) else None
+
+
 def succeeded(final: Mapping[str, Any]) -> bool:
-    """The program ended by itself with status 0, as a worker's final status has it."""
+    """The program ended by itself with status 0: one that was told to end has saved at most."""
     return (
         final.get("phase") == "ended"
         and final.get("stage") == "run"
         and final.get("exit_status") == 0
-        and not final.get("terminated")
+        and not any(map(final.get, ("terminated", "preempted", "stopped")))
     )
 
 
@@ -274,11 +350,27 @@ def prove(config: Mapping[str, Any]) -> str:
         else:
             if status == 404 and words.startswith("NOT_FOUND"):
                 return "armed"
-            if status in (401, 403):
+            if status == 403:  # 401 is a token that the metadata server did not give just now
                 return f"may not: {status} {words}"
             why = f"{status} {words}"
         time.sleep(TRY_AGAIN_S if left else 0)
     return f"not known: {why}"
+
+
+def unreadable(config: Mapping[str, Any]) -> str | None:
+    """Why what decides cannot be read here; None when it can.
+
+    Who may read objects and not list them is refused those that do not exist.
+    """
+    bucket = Bucket(config)
+    try:
+        look(bucket, config)
+        bucket.get(f"{config['finals']}a0/w0")
+    except Refused as error:
+        return f"may not: {error}"
+    except (Unknown, KeyError, TypeError, AttributeError) as error:
+        return f"not known: {error}"
+    return None
 
 
 # ---------------------------------------------------------------------------- one check
@@ -304,7 +396,7 @@ def checked(config: Mapping[str, Any], state: dict[str, Any]) -> tuple[dict[str,
     """The state after this check, and what to say of it; raises Unknown."""
     bucket = Bucket(config)
     signs, record = look(bucket, config)
-    state = compared(state, signs, stage_of(record))
+    state = compared(state, signs, stage_here(config, record))
     quiet = f"{record['state']}; quiet for {state['quiet_s']:.0f} s"
     if state["quiet_s"] < config["patience_s"]:
         return state, quiet
@@ -312,7 +404,7 @@ def checked(config: Mapping[str, Any], state: dict[str, Any]) -> tuple[dict[str,
     def final(attempt: int, worker: int) -> dict[str, Any]:
         return bucket.get(f"{config['finals']}a{attempt}/w{worker}")[1]
 
-    why = unwanted(config, record, state["stage_s"], final)
+    why = unwanted(config, record, state, final)
     if why is None:
         return state, f"{quiet}; the slice may be needed"
     if look(bucket, config)[0] != signs:
@@ -321,8 +413,10 @@ def checked(config: Mapping[str, Any], state: dict[str, Any]) -> tuple[dict[str,
         status, words = delete(config, config["queued_resource"], "?force=true")
     except OSError as error:
         return state, f"{quiet}; {why}; cannot delete the slice: {error}"
-    said = "deleted the slice" if status == 200 else f"cannot delete the slice: {status} {words}"
-    return {**state, "done": status == 200}, f"{quiet}; {why}; {said}"
+    said = "deletes the slice" if status == 200 else f"cannot delete the slice: {status} {words}"
+    # It answers at once and deletes later, which may fail: this machine's end is the only proof.
+    is_gone = status == 404 and words.startswith("NOT_FOUND")
+    return {**state, "done": is_gone}, f"{quiet}; {why}; {said}"
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -330,6 +424,7 @@ def load(path: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError, TypeError):
         state = json.loads((path.parent / "switch.state").read_text())
         if state.keys() == NEW.keys():
+            aged(state, 0.0, 0.0)  # raises where a number is none
             return dict(state)
     return dict(NEW)
 
@@ -395,7 +490,9 @@ def arm(path: Path) -> int:
     begin = '"$@" </dev/null >/dev/null 2>&1 &'
     argv = ["sh", "-c", begin, "sh", sys.executable, str(Path(__file__).resolve()), "watch"]
     subprocess.run([*argv, str(path)], start_new_session=True, check=False)
-    said = prove(json.loads(path.read_text()))
+    config = json.loads(path.read_text())
+    said = prove(config)
+    said = (unreadable(config) if said == "armed" else None) or said
     note(path, said)
     sys.stdout.write(f"{said}\n")
     return 0

@@ -4,6 +4,7 @@ Unlike `doors`, it holds no node: nodes come and go, and what is shared on the w
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 EVERY_NODE = (dialers.DIRECT, dialers.INTERNAL, dialers.SOCKS5, dialers.JUMP)
 """The kinds of dialers that need to know nothing of the node; a jump host is shared by all."""
 
+NodeKey = tuple[str, str, int]
+"""Zone, name and number."""
+
 
 class Entrance:
     """The way of a context, and who we are on its workers."""
@@ -36,8 +40,10 @@ class Entrance:
         self._api = api
         self._access = access
         self._admitted: Access | None = None
-        self._ways: dict[tuple[str, str, int] | None, Way] = {}
-        self._turns = asyncio.Lock()
+        self._ways: dict[NodeKey | None, Way] = {}
+        self._turns: defaultdict[NodeKey | None, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """A node that is slow to answer keeps nobody from the others."""
+        self._admitting = asyncio.Lock()
 
     async def open(self, worker: Worker, host_key: str | None, node: Node) -> Shell:
         """Log in to a worker of a node, whatever number it has in its gang.
@@ -45,9 +51,8 @@ class Entrance:
         Raises TransientError, RefusedError: what is refused now may be granted later.
         """
         try:
-            async with self._turns:
-                access = await self._access_to(node)
-                way = await self._way_to(node, worker)
+            access = await self._access_to(node)
+            way = await self._way_to(node, worker)
             return await open_shell(worker, access, host_key=host_key, way=way.dial)
         except (PermissionDeniedError, PreconditionError, UsageError) as error:
             raise RefusedError(str(error), hint=error.hint) from error
@@ -55,17 +60,19 @@ class Entrance:
     async def _access_to(self, node: Node) -> Access:
         if not os_login.is_on(node.metadata):
             return self._access
-        if self._admitted is None:
-            self._admitted = await asyncio.to_thread(os_login.admitted, self._access)
-        return self._admitted
+        async with self._admitting:  # once for all workers
+            if self._admitted is None:
+                self._admitted = await asyncio.to_thread(os_login.admitted, self._access)
+            return self._admitted
 
     async def _way_to(self, node: Node, worker: Worker) -> Way:
         kind = dialers.parsed(self._access.dialer).kind
         key = None if kind in EVERY_NODE else (node.zone, node.name, node.node_id)
-        if key not in self._ways:
-            known = {} if key is None else await self._known(node, worker)
-            self._ways[key] = way_to(self._access, node, known)
-        return self._ways[key]
+        async with self._turns[key]:
+            if key not in self._ways:
+                known = {} if key is None else await self._known(node, worker)
+                self._ways[key] = way_to(self._access, node, known)
+            return self._ways[key]
 
     async def _known(self, node: Node, worker: Worker) -> Mapping[int, Identity]:
         """Who the workers of a node are, by their numbers in the gang."""

@@ -53,9 +53,14 @@ def tpu_limits(rest: RestApi, project: str) -> list[Limit]:
             raise TransientError(f"the quota cannot be asked: {error}") from error
         if reply.status != 200:
             raise TransientError(f"the quota cannot be asked: HTTP {reply.status}")
-        for metric in reply.document.get("metrics", []):
-            found += _limits(metric)
-        token = str(reply.document.get("nextPageToken", ""))
+        try:
+            for metric in reply.document.get("metrics", []):
+                found += _limits(metric)
+            token = str(reply.document.get("nextPageToken", ""))
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise TransientError(
+                f"the answer about the quota is not understood: {error}"
+            ) from error
         if not token:
             break
     return found

@@ -62,7 +62,7 @@ class Shell:
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
     ) -> Completed:
         """Run argv to its end and keep what it printed; TransientError when the worker is lost."""
-        async with lost_is_transient(self.worker_id):
+        async with lost_is_transient(self.worker_id, has_output=False):
             done = await self.connection.run(
                 shlex.join(argv), input=stdin, encoding=None, timeout=timeout_s
             )
@@ -74,7 +74,7 @@ class Shell:
 
         Raises TransientError when the worker is lost, CommandFailedError when argv fails.
         """
-        async with lost_is_transient(self.worker_id):
+        async with lost_is_transient(self.worker_id, has_output=False):
             process = await self.connection.create_process(
                 shlex.join(argv), encoding=None, input=stdin or None
             )
@@ -168,8 +168,10 @@ class Shell:
 class lost_is_transient:
     """A connection that breaks under a command is a lost worker."""
 
-    def __init__(self, worker_id: int) -> None:
+    def __init__(self, worker_id: int, *, has_output: bool = True) -> None:
+        """`has_output`: what comes is written to our own output meanwhile."""
         self.worker_id = worker_id
+        self.has_output = has_output
 
     async def __aenter__(self) -> None:
         return None
@@ -180,7 +182,7 @@ class lost_is_transient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if isinstance(error, BrokenPipeError):
+        if isinstance(error, BrokenPipeError) and self.has_output:
             return  # our own output: whoever read it has gone
         if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
             raise TransientError(f"worker {self.worker_id}: {reason(error)}") from error

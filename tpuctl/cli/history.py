@@ -1,5 +1,6 @@
 """`tpuctl history`: who ran what here, and how it ended."""
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,7 +52,9 @@ def history(
         shown = fitting(for_people(now_s), WIDE_ONLY)
     output.items(found[:limit], shown, title=f"history of {runtime.context.name}")
     if len(found) > limit:
-        output.note(f"{len(found) - limit} older ones: --limit {len(found)}")
+        of = f" --owner {quote(owner)}" if owner else ""
+        more = f"tpuctl history --limit {len(found)}{of}"
+        output.note(f"{len(found) - limit} older ones: {more}")
 
 
 def columns(now_s: float) -> Columns[JobRecord]:

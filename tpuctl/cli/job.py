@@ -12,6 +12,7 @@ from tpuctl.cli.job_details import Described, Name, document, show_jobs
 from tpuctl.cli.job_watch import (
     remember,
     say_how_to_end,
+    say_unattended,
     until_settled,
     warn_if_unsupervised,
     warn_of_others,
@@ -20,7 +21,7 @@ from tpuctl.cli.options import Noun
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TpuctlError
 from tpuctl.models.duration import seconds
-from tpuctl.models.job import JobRecord
+from tpuctl.models.job import JobRecord, JobState
 
 if TYPE_CHECKING:
     from tpuctl.store import Store
@@ -42,7 +43,7 @@ def list_jobs(
 ) -> None:
     """List the jobs of the context's bucket, the newest first: open ones, and the last that ended.
 
-    How many were left out is told on stderr; tpuctl history shows more of those.
+    How many were left out is told on stderr; -o json, yaml and name leave out none.
     """
     runtime = ctx.ensure_object(Runtime)
     if runtime.nothing_local_yet():
@@ -52,7 +53,7 @@ def list_jobs(
 
     store = runtime.store()
     jobs = client.list_jobs(store, lambda error: runtime.output.warn(str(error)))
-    shown = jobs if everything else recent(jobs)
+    shown = recent(jobs) if runtime.output.is_table and not everything else jobs
     show_jobs(runtime.output, shown, title=f"jobs of {runtime.context.name}")
     if len(shown) < len(jobs):
         runtime.output.note(
@@ -136,6 +137,7 @@ def cancel(
     job_submit.refuse_other_project(runtime)
     store = runtime.store()
     jobs = {job.job_id: job for job in (client.describe(store, name) for name in names)}
+    over = {job_id: job.state for job_id, job in jobs.items() if job.is_ended}
     troubles: dict[str, TpuctlError] = {}
     for job_id in jobs:
         try:
@@ -145,6 +147,8 @@ def cancel(
     if not all(job.is_settled for job in jobs.values()):
         job_submit.supervised(runtime)
     asked = [job for job in jobs.values() if job.job_id not in troubles]
+    for job in asked:
+        runtime.output.note(_cancelling(job, was=over.get(job.job_id)))
     show_jobs(runtime.output, asked)
     warn_of_others(runtime, store, asked)
     raise_partly(troubles, len(jobs))
@@ -154,18 +158,31 @@ def cancel(
 def retry(ctx: typer.Context, name: Name) -> None:
     """Let a job that failed or was cancelled begin anew, and see that a supervisor runs."""
     from tpuctl.jobs import client
+    from tpuctl.jobs.retry import reopened
 
     runtime = ctx.ensure_object(Runtime)
     job_submit.refuse_other_project(runtime)
     store = runtime.store()
     job = client.describe(store, name)
+    if not job_submit.waits_for_values(job):
+        reopened(job, runtime.now())  # what forbids it comes before what it would need
     job_submit.check_again(runtime, job)
     if not job_submit.waits_for_values(job):
         job = client.reopen(store, job.job_id, runtime.now())
+        say_how_to_end(runtime, job)
+        say_unattended(runtime)
         runtime.output.note(f"job {job.job_id} begins anew: tpuctl job logs -f {job.job_id}")
     job_submit.look_after(runtime, job)
     show_jobs(runtime.output, [job])
     warn_of_others(runtime, store, [job])
+
+
+def _cancelling(job: JobRecord, was: JobState | None) -> str:
+    """What becomes of a job that somebody wants to end."""
+    if was is None and not job.is_ended:
+        return f"job {job.job_id} is being cancelled: tpuctl job wait {job.job_id}"
+    leaving = "" if job.is_settled else "; its slice is being deleted"
+    return f"job {job.job_id} has ended already, {job.state}: nothing to cancel{leaving}"
 
 
 def raise_partly(troubles: Mapping[str, TpuctlError], asked: int) -> None:

@@ -16,7 +16,12 @@ from tpuctl.operations import spending
 if TYPE_CHECKING:
     from tpuctl.jobs.client import Supervisor
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The job: its id, or its name.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="The job: its id, or its name (the open one, else the newest)."
+    ),
+]
 
 ON_A_TERMINAL = {
     "id": "id", "state": "state", "step": "step", "type": "accelerator_type", "zone": "zone",

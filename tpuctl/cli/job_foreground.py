@@ -31,6 +31,7 @@ def supervise_here(runtime: Runtime, job: JobRecord) -> None:
             ),
         )
     except LockedError:
+        runtime.output.note("another supervisor runs here already: it takes the job, this waits")
         supervised(runtime)
         hand_over(runtime, job)
         until_settled(runtime, store, job, None)

@@ -3,21 +3,24 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from tpuctl.cli.abandoned import abandon_threads
 from tpuctl.cli.job_details import Name
 from tpuctl.cli.log_window import WINDOW_S, Group, Window
 from tpuctl.cli.options import Format
-from tpuctl.cli.output import Columns
+from tpuctl.cli.output import Columns, coloured
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import UsageError
+from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.models.duration import seconds
-from tpuctl.models.job import JobRecord, LogLine
+from tpuctl.models.job import JobRecord, LogLine, counted
 from tpuctl.models.worker_ranges import ranges
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ LINE: Columns[LogLine] = {
     "text": lambda line: line.text,
     "missing_bytes": lambda line: line.missing_bytes,
 }
-TICK_S = 0.1
+TICK_S = 0.05
 
 
 def logs(
@@ -59,7 +62,7 @@ def logs(
     from tpuctl.cli.job_watch import follow_to_the_end, warn_if_unsupervised
     from tpuctl.jobs import client
     from tpuctl.jobs.follow import read
-    from tpuctl.jobs.log_lines import Wanted
+    from tpuctl.jobs.log_lines import ALL, Wanted
     from tpuctl.operations.fanout import worker_ids
 
     runtime = ctx.ensure_object(Runtime)
@@ -71,11 +74,38 @@ def logs(
     )
     outside = runtime.outside
     job = client.describe(outside.store, name)
+    check_exists(job, wanted)
     warn_if_unsupervised(runtime, outside.store, [job])
     if follow:
         follow_to_the_end(runtime, job.job_id, wanted)
     else:
-        print_lines(runtime, read(outside, job.job_id, wanted))
+        lines = read(outside, job.job_id, wanted)
+        nothing = f"job {job.job_id}: no lines" + (" like these" if wanted != ALL else " yet")
+        print_lines(runtime, or_say(lines, partial(runtime.output.note, nothing)))
+
+
+def check_exists(job: JobRecord, wanted: "Wanted") -> None:
+    """Raises NotFoundError for an attempt or a worker that the job does not have."""
+    made = len(job.attempts)
+    if later := [number for number in wanted.attempts or () if not 0 < number <= made]:
+        raise NotFoundError(
+            f"job {job.job_id!r} has no attempt {later[0]}", hint=f"it has made {made}"
+        )
+    known = max((each.worker_count for each in job.attempts), default=0)
+    if known and (beyond := sorted(each for each in wanted.workers or () if each >= known)):
+        raise NotFoundError(
+            f"job {job.job_id!r} has no worker {beyond[0]}", hint=f"it has {counted(known)}, from 0"
+        )
+
+
+def or_say(lines: Iterable[LogLine], say: Callable[[], None]) -> Iterator[LogLine]:
+    """The lines; told when there is not one."""
+    is_none = True
+    for line in lines:
+        is_none = False
+        yield line
+    if is_none:
+        say()
 
 
 def moment(text: str, now_s: float) -> float:
@@ -122,18 +152,29 @@ def printer(runtime: Runtime) -> Callable[[LogLine], None]:
 
 
 def painter(runtime: Runtime) -> Callable[[list[Group]], None]:
-    """Prints groups of lines behind their workers' numbers, coloured on a terminal."""
+    """Prints groups of lines behind their workers' numbers, coloured on a terminal.
+
+    Where another attempt than the first begins is told on stderr.
+    """
     is_coloured = runtime.output.is_terminal and not runtime.environ.get("NO_COLOR")
+
+    text = coloured if runtime.output.is_terminal else str
 
     def painted(group: Group) -> str:
         label = f"[{ranges(group.workers)}]"
         if is_coloured:
             label = f"\x1b[{COLOURS[group.line.worker_id % len(COLOURS)]}m{label}\x1b[0m"
-        return f"{label} {group.line.text}\n"
+        return f"{label} {text(group.line.text)}\n"
+
+    shown = 0
 
     def show(groups: list[Group]) -> None:
-        if groups:
-            runtime.out.write("".join(map(painted, groups)))
+        nonlocal shown
+        for attempt, part in groupby(groups, key=lambda group: group.line.attempt):
+            if attempt != shown and attempt > 1:
+                runtime.output.note(f"attempt {attempt}:")
+            shown = attempt
+            runtime.out.write("".join(map(painted, part)))
             runtime.out.flush()
 
     return show
@@ -150,12 +191,15 @@ async def _follow(
     runtime: Runtime, outside: "Outside", job_id: str, wanted: "Wanted | None"
 ) -> None:
     from tpuctl.jobs import follow as following
+    from tpuctl.jobs.clocks import SYSTEM
     from tpuctl.jobs.log_lines import ALL
-    from tpuctl.jobs.supervisor import SYSTEM
 
-    items = following.follow(outside, job_id, clocks=SYSTEM, wanted=wanted or ALL)
+    abandon_threads()
     is_document = runtime.shared.output in (Format.JSON, Format.YAML)
     screen: Screen = Documents(runtime) if is_document else Grouped(runtime)
+    items = following.follow(
+        outside, job_id, clocks=SYSTEM, wanted=wanted or ALL, on_workers=screen.expect
+    )
     ticking = asyncio.create_task(screen.tick())
     try:
         await _shown(runtime, items, screen)
@@ -183,6 +227,9 @@ async def _shown(
 class Screen(Protocol):
     """Where lines go as they come."""
 
+    def expect(self, workers: int) -> None:
+        """So many workers' lines are to come."""
+
     def take(self, line: LogLine) -> None:
         """One more line."""
 
@@ -206,6 +253,9 @@ class Documents(Screen):
         self._out = runtime.out
         self._before = "- " if runtime.shared.output == Format.YAML else ""
         self._waiting: list[LogLine] = []
+
+    def expect(self, workers: int) -> None:
+        """Nothing waits for its like here."""
 
     def take(self, line: LogLine) -> None:
         """One more line."""
@@ -231,6 +281,10 @@ class Grouped(Screen):
         self._show = painter(runtime)
         self._window = Window(WINDOW_S)
         self._now = asyncio.get_running_loop().time
+
+    def expect(self, workers: int) -> None:
+        """What all of them have printed is shown at once."""
+        self._window.workers = workers
 
     def take(self, line: LogLine) -> None:
         """One more line."""

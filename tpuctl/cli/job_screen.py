@@ -12,13 +12,13 @@ from tpuctl.cli.job_details import (
 )
 from tpuctl.cli.output import Moment, Usd, age
 from tpuctl.cli.sheet import Block, Sheet
+from tpuctl.cli.unsupervised import command
 from tpuctl.jobs import story
 from tpuctl.jobs.verdict import said
-from tpuctl.models.job import Attempt, JobRecord, WorkerReport
+from tpuctl.models.job import Attempt, JobRecord, Outcome, WorkerReport
 from tpuctl.operations import spending
 
 EVENTS_SHOWN = 12
-NOBODY = "nobody: run: tpuctl supervisor run"
 
 
 def of(found: Described) -> Sheet:
@@ -47,7 +47,9 @@ def _fields(found: Described) -> Iterator[tuple[str, str]]:
     yield "secrets", ", ".join(sorted(job.spec.secrets))
     yield "logs", f"tpuctl job logs {job.job_id}"
     yield "", found.logs
-    yield "stacks", " ".join(found.stacks)
+    if found.stacks:
+        yield "stacks", f"tpuctl job bundle {job.job_id}"
+        yield "", found.stacks[0].rpartition("/a")[0] + "/"
 
 
 def _supervisor(found: Described) -> str:
@@ -55,7 +57,7 @@ def _supervisor(found: Described) -> str:
         since = found.supervisor.since_s
         running = f", since {Moment(since)}" if since is not None else ""
         return f"{found.supervisor.host or found.supervisor.holder}{running}"
-    return "" if found.job.is_settled else NOBODY
+    return "" if found.job.is_settled else f"nobody: run: {command({found.job.owner})}"
 
 
 def _slice(job: JobRecord) -> str:
@@ -108,9 +110,19 @@ def _trouble(job: JobRecord) -> list[Block]:
     if found is None:
         return []
     attempt, bad = found
-    title = f"worker {bad.worker_id}, the first to go wrong in attempt {attempt.number}"
     lines = bad.last_lines or ("(nothing that it printed is known)",)
-    return [Block(f"{title}: {said(bad)}", [(line,) for line in lines])]
+    return [Block(_title(job, attempt, bad), [(line,) for line in lines])]
+
+
+def _title(job: JobRecord, attempt: Attempt, bad: WorkerReport) -> str:
+    """What went wrong; a run that hung was killed by us, and that says nothing."""
+    if attempt.outcome == Outcome.HUNG:
+        return (
+            f"attempt {attempt.number} hung, worker {bad.worker_id} was the first to fall silent; "
+            f"every stack: tpuctl job bundle {job.job_id}"
+        )
+    title = f"worker {bad.worker_id}, the first to go wrong in attempt {attempt.number}"
+    return f"{title}: {said(bad)}"
 
 
 def _attempts(found: Described) -> Block:
@@ -140,7 +152,9 @@ def _workers(job: JobRecord) -> Block:
 def _worker(attempt: Attempt, report: WorkerReport) -> tuple[str, str]:
     first = "  <- the first" if report.worker_id == attempt.first_worker else ""
     reached = f", step {report.step}" if report.step is not None else ""
-    return str(report.worker_id), f"{said(report)}{reached}{first}"
+    is_killed = attempt.outcome == Outcome.HUNG and report.stopped
+    how = "stopped as it hung" if is_killed else said(report)
+    return str(report.worker_id), f"{how}{reached}{first}"
 
 
 def _events(found: Described) -> Block:

@@ -25,6 +25,8 @@ from tpuctl.operations import lifecycle
 if TYPE_CHECKING:
     from tpuctl.jobs.submit import Submitter
 
+TAKEN_UP = "its supervisor begins with it"
+"""What a row says that was written before there was one."""
 PERHAPS = "the job is submitted, or not; look with: tpuctl job list"
 """To whom a command is interrupted while the bucket takes the job."""
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The job file.")]
@@ -62,7 +64,7 @@ def submit(
         return
     look_after(runtime, submitted)
     if not follow:
-        show_jobs(runtime.output, [submitted])
+        show_jobs(runtime.output, [replace(submitted, why=TAKEN_UP)])
         return
     follow_to_the_end(runtime, submitted.job_id)
 
@@ -116,10 +118,10 @@ def check_again(runtime: Runtime, job: JobRecord) -> None:
 
     Raises UsageError, LocalIOError, ConflictError.
     """
-    from tpuctl.jobs import secrets, submit
+    from tpuctl.jobs import secrets, sharing
 
     secrets.resolved(job.spec.secrets, runtime.environ)
-    submit.refuse_shared_checkpoints(runtime.store(), job.spec, but=job.job_id)
+    sharing.refuse_shared_checkpoints(runtime.store(), job.spec, but=job.job_id)
 
 
 def waits_for_values(job: JobRecord) -> bool:
@@ -177,6 +179,7 @@ def _submitter(
         provides=provided(runtime, context),
         regions=_regions(runtime) if near and not spec.resources.zones else frozenset(),
         include=include,
+        say=runtime.output.note,
     )
 
 

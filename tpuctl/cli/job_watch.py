@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.cli.output import Usd
 from tpuctl.cli.runtime import Runtime
+from tpuctl.cli.unsupervised import command
 from tpuctl.errors import DeadlineError
 from tpuctl.models.job import JobRecord
 from tpuctl.operations import spending
@@ -68,7 +69,7 @@ def until_settled(
         )
     except DeadlineError as error:
         if _silent(runtime, store, [job]):
-            error.hint = "nobody looks after it; run: tpuctl supervisor run"
+            error.hint = f"nobody looks after it; run: {command({job.owner})}"
         raise
 
 
@@ -81,7 +82,7 @@ def warn_if_unsupervised(
     if found:
         names = ", ".join(job.job_id for job in found)
         owners = {job.owner for job in found}
-        runtime.output.warn(f"no supervisor looks after {names}; run: {_supervise(owners)}")
+        runtime.output.warn(f"no supervisor looks after {names}; run: {command(owners)}")
     return found
 
 
@@ -122,17 +123,8 @@ def warn_of_others(runtime: Runtime, store: "Store", jobs: Sequence[JobRecord]) 
         if client.supervisor_of(store, home, context, job.job_id) is None:
             runtime.output.warn(
                 f"{job.job_id} is {job.owner}'s, and no supervisor looks after it; "
-                f"run: {_supervise({job.owner})}"
+                f"run: {command({job.owner})}"
             )
-
-
-def _supervise(owners: set[str]) -> str:
-    """The command that looks after the jobs of these owners."""
-    from tpuctl.jobs.submit import default_owner
-
-    if owners <= {default_owner()}:
-        return "tpuctl supervisor run"
-    return f"tpuctl supervisor run --accept {','.join(sorted(owners))}"
 
 
 def say_how_to_end(runtime: Runtime, job: JobRecord) -> None:
@@ -140,12 +132,13 @@ def say_how_to_end(runtime: Runtime, job: JobRecord) -> None:
     if job.is_settled:
         return
     usd = spending.usd_per_hour(job)
-    price = f" at {Usd(usd)} USD/h" if usd is not None else ""
+    when = "" if spending.has_slice(job) else " when READY"
+    price = f" at {Usd(usd)} USD/h{when}" if usd is not None else ""
     told = f"job {job.job_id} goes on{price}; end it with: tpuctl job cancel {job.job_id}"
     if job.is_ended:
         told = f"job {job.job_id} is {job.state}; the teardown of its slice goes on{price}"
-    if told not in runtime.goes_on:
-        runtime.goes_on.append(told)
+    before = [line for line in runtime.goes_on if not line.startswith(f"job {job.job_id} ")]
+    runtime.goes_on[:] = [told, *before]
 
 
 def say_unattended(runtime: Runtime) -> None:

@@ -134,10 +134,13 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete every node, request, job and object of a running local cloud."""
+    from tpuctl.jobs import unsettled
+
     runtime = ctx.ensure_object(Runtime)
     control = local.control(_line(runtime, name))
     runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
     control.reset()
+    unsettled.forget(runtime.home, name)
     runtime.output.note(f"local cloud {name!r} is empty")
 
 
@@ -182,7 +185,11 @@ def preempt(
     notice_s = 0.0 if no_notice else seconds(notice) if notice else None
     context = runtime.context
     control = local.control(_line(runtime, context.name))
-    control.preempt(node, context.zone, notice_s)
+    try:
+        control.preempt(node, context.zone, notice_s)
+    except NotFoundError as error:
+        error.hint = "a job's slice is named in: tpuctl job describe NAME; all: tpuctl node list"
+        raise
     runtime.output.note(f"node {node!r} is being preempted")
 
 

@@ -22,6 +22,8 @@ class Window:
     """The lines of the last moment; `at` is when they came, on any clock that goes forward."""
 
     window_s: float = WINDOW_S
+    workers: int = 0
+    """How many print, where that is known: what all of them have printed waits no longer."""
     _pending: list[tuple[LogLine, float]] = field(default_factory=list)
 
     def add(self, line: LogLine, at: float) -> None:
@@ -31,18 +33,25 @@ class Window:
     def ready(self, now: float) -> list[Group]:
         """What has been here for long enough, with everything that belongs before it."""
         before = now - self.window_s
-        if not self._pending or self._pending[0][1] > before:
+        if not self._pending or (self._pending[0][1] > before and not self._may_be_whole()):
             return []
         self._pending.sort(key=lambda each: (each[0].attempt, each[0].time_s))
-        last = max(number for number, (_, at) in enumerate(self._pending) if at <= before)
         found, places = grouped(line for line, _ in self._pending)
-        count = max(places[: last + 1]) + 1
+        due = [number for number, (_, at) in enumerate(self._pending) if at <= before]
+        whole = [place for place, each in enumerate(found) if self._is_whole(each)]
+        count = max([*places[: due[-1] + 1 if due else 0], *whole], default=-1) + 1
         rest = zip(self._pending, places, strict=True)
         # In the order in which they came, so that the first one is the oldest.
         self._pending = sorted(
             (each for each, place in rest if place >= count), key=lambda each: each[1]
         )
         return found[:count]
+
+    def _may_be_whole(self) -> bool:
+        return 0 < self.workers <= len({line.worker_id for line, _ in self._pending})
+
+    def _is_whole(self, group: Group) -> bool:
+        return 0 < self.workers <= len(group.workers)
 
     def rest(self) -> list[Group]:
         """Everything, at the end."""

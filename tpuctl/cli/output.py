@@ -1,12 +1,14 @@
 """Data to stdout, all else to stderr; the one place that knows tables, JSON and terminals."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from tpuctl.cli.options import Format, Shared
@@ -19,6 +21,12 @@ T = TypeVar("T")
 _AT_ONCE = 1000
 _PROSE = ("why", "error")
 """Columns that are broken into lines rather than cut, so that the others keep their width."""
+_COMMAND = re.compile(
+    r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|sweep|history|supervisor|data|checkpoint)"
+    r"\b)"
+)
+"""Those that a context makes a difference to."""
+_MOVES = re.compile(r"\x1b(?!\[[0-9;]{0,32}m)|[\0-\x08\n-\x1a\x1c-\x1f\x7f-\x9f]")
 _TWO = tuple(f"{number:02}" for number in range(60))
 Columns = Mapping[str, Callable[[T], Any]]
 
@@ -133,6 +141,11 @@ class Output:
         else:
             self.out.write(json.dumps(value, indent=2) + "\n")
 
+    def typed(self, text: str) -> str:
+        """A text with commands in it, each with the context that this one was given."""
+        name = self.shared.context
+        return text if name is None else _COMMAND.sub(f"tpuctl --context {quote(name)} ", text)
+
     def line(self, text: str) -> None:
         """Print a line of data."""
         self.out.write(text + "\n")
@@ -140,29 +153,30 @@ class Output:
     def note(self, text: str) -> None:
         """Tell the person something, unless asked to be quiet."""
         if not self.shared.quiet:
-            self.err.write(text + "\n")
+            self.err.write(self.typed(text) + "\n")
             self.err.flush()
 
     def warn(self, text: str) -> None:
         """Tell the person something that must not be missed, in one line."""
-        self.err.write(f"warning: {printable(text)}\n")
+        self.err.write(f"warning: {self.typed(printable(text))}\n")
         self.err.flush()
 
     def failure(self, error: TpuctlError) -> None:
         """Print an error and what to do about it; in JSON on stderr too, with its reason."""
-        text = printable(" ".join(str(error).split()))
+        text = self.typed(printable(" ".join(str(error).split())))
+        hint = self.typed(error.hint) if error.hint else None
         if self.format == Format.JSON:
             found = {"error": text, "reason": error.reason, "exit_code": error.exit_code}
-            self.err.write(json.dumps(found | ({"hint": error.hint} if error.hint else {})) + "\n")
+            self.err.write(json.dumps(found | ({"hint": hint} if hint else {})) + "\n")
             return
         self.err.write(f"error: {text}\n")
-        if error.hint:
-            self.err.write(f"hint: {error.hint}\n")
+        if hint:
+            self.err.write(f"hint: {hint}\n")
 
     def interrupted(self, goes_on: Sequence[str]) -> None:
         """After Ctrl-C: what still goes on, and the command that ends it."""
         self.err.write("\ninterrupted\n")
-        self.err.writelines(f"{line}\n" for line in goes_on)
+        self.err.writelines(f"{self.typed(line)}\n" for line in goes_on)
 
     def table(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> "Table":
         """A table for people, to be shown by whoever asked for it."""
@@ -222,6 +236,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else " " if each.isspace() else "?" for each in text)
+
+
+def coloured(text: str) -> str:
+    """A line of a program for a terminal: its colours stay, nothing else moves the terminal."""
+    return text if text.isprintable() else _MOVES.sub("?", text)
 
 
 CELLS: Mapping[type, Callable[[Any], str]] = {

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from tpuctl.cli.output import STATE_STYLES, Columns, Output, printable
@@ -44,6 +44,11 @@ def fitting(columns: Columns[T], wide_only: Sequence[str]) -> Columns[T]:
 
 def show(output: Output, sheet: Sheet) -> None:
     """Print it: coloured and broken to the width of a terminal, or as plain lines."""
+    sheet = replace(
+        sheet,
+        fields=[(label, output.typed(text)) for label, text in sheet.fields],
+        blocks=[replace(block, title=output.typed(block.title)) for block in sheet.blocks],
+    )
     if output.is_terminal:
         _show_on_terminal(output.out, sheet)
     else:

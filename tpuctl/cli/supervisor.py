@@ -3,22 +3,21 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Sequence
 from typing import Annotated
 
 import typer
 
+from tpuctl.cli.abandoned import abandon_threads
 from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated
 from tpuctl.cli.options import Noun
 from tpuctl.cli.runtime import Runtime
-from tpuctl.errors import UsageError
+from tpuctl.cli.unsupervised import command
+from tpuctl.errors import TpuctlError, UsageError
 
 app = Noun("Look after the jobs of a context.")
 
 LEAVE_WITHIN_S = 3.0
-THREADS = 64
-"""A call to a service that hangs holds one of them; heartbeats must not wait for it."""
 ENDING: dict[signal.Signals, tuple[int, type[KeyboardInterrupt]]] = {
     signal.SIGTERM: (TERMINATED, Terminated),
     signal.SIGHUP: (TERMINATED, Terminated),
@@ -34,8 +33,8 @@ def run(
         str | None,
         typer.Option(
             metavar="OWNER[,OWNER...]",
-            help="Whose jobs, as `job describe` shows the owner; ada@* stands for all of ada's "
-            "machines. Without it: mine.",
+            help="Whose jobs, as `job describe` shows the owner; ada, or ada@*, stands for all "
+            "of ada's machines. Without it: mine.",
         ),
     ] = None,
     stay: Annotated[
@@ -55,17 +54,38 @@ def run(
     until_told(
         runtime, supervisor.run(runtime.outside, duty, home=runtime.home, say=runtime.output.note)
     )
+    say_left(runtime, accepts)
+
+
+def say_left(runtime: Runtime, accepts: Sequence[str]) -> None:
+    """Say whose jobs nobody looks after, and this supervisor did not either."""
+    from tpuctl.jobs import heartbeat, lease, seat
+    from tpuctl.jobs.duty import Duty
+
+    duty = Duty(tuple(accepts))
+    store = runtime.store()
+    place = seat.name(runtime.home, runtime.context.name)
+    try:
+        alone = heartbeat.unheld(store, lease.leases(store, {}), place)
+    except TpuctlError:
+        return  # it is a word more, and no duty
+    left = sorted({each.owner for each in alone if not duty.has(each)})
+    if left:
+        runtime.output.warn(
+            f"jobs of {', '.join(left)} have no supervisor, and this one left them alone; "
+            f"run: {command(left)}"
+        )
 
 
 def owners(text: str) -> tuple[str, ...]:
-    """What `--accept` says; raises UsageError."""
+    """What `--accept` says, where ada stands for ada@*; raises UsageError."""
     found = tuple(each.strip() for each in text.split(","))
     if not all(found):
         raise UsageError(
             f"--accept {text!r} names an owner that is empty",
             hint="write owners as `job describe` shows them: --accept ada@laptop,bob@desk",
         )
-    return found
+    return tuple(each if "@" in each or "*" in each else f"{each}@*" for each in found)
 
 
 def until_told(runtime: Runtime, supervising: Awaitable[None]) -> None:
@@ -84,14 +104,6 @@ def until_told(runtime: Runtime, supervising: Awaitable[None]) -> None:
             signal.signal(number, handler)
 
 
-class Abandoned(ThreadPoolExecutor):
-    """Threads that nobody waits for: one may be in a request to a service that is gone."""
-
-    def shutdown(self, *_how: bool, **_named: bool) -> None:
-        """Let them be; the process ends without them."""
-        super().shutdown(wait=False, cancel_futures=True)
-
-
 async def _until_told(
     runtime: Runtime, supervising: Awaitable[None], heard: list[signal.Signals]
 ) -> None:
@@ -108,7 +120,7 @@ async def _until_told(
         loop.call_later(LEAVE_WITHIN_S, _leave, runtime, code)
         main.cancel()
 
-    loop.set_default_executor(Abandoned(THREADS))
+    abandon_threads()
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
             loop.add_signal_handler(number, end, number)

@@ -94,15 +94,20 @@ def sweep(
     asker = _asker(runtime, all_owners=all_owners)
     survey = _survey(runtime, asker)
     orphans = survey.of("orphan")
-    if not fix:
+    if fix:
+        _fix(runtime, survey, asker, yes=yes)
+    else:
         _show(runtime, survey, [])
         if orphans:
             more = " --all-owners" * all_owners
             runtime.output.warn(f"{_what(orphans)}; delete with: tpuctl sweep --fix{more}")
-    if fix:
-        _fix(runtime, survey, asker, yes=yes)
     if survey.error is not None:
         raise survey.error
+    if survey.unreachable:
+        raise PartialFailureError(
+            f"not everything was looked at: no answer from {', '.join(survey.unreachable)}",
+            hint="run: tpuctl sweep",
+        )
 
 
 def _survey(runtime: Runtime, asker: "Asker") -> Survey:
@@ -139,8 +144,12 @@ def _show(runtime: Runtime, survey: Survey, fixed: Sequence["Fixed"]) -> None:
         }
         output.item(whole, {key: itemgetter(key) for key in whole})
     else:
-        columns = _for_people() if output.is_terminal and output.is_table else COLUMNS
-        output.items(survey.found, columns, title=f"slices of {runtime.context.name}")
+        is_screen = output.is_terminal and output.is_table
+        if survey.found or not is_screen:
+            columns = _for_people() if is_screen else COLUMNS
+            output.items(survey.found, columns, title=f"slices of {runtime.context.name}")
+        if not survey.of("orphan") and not survey.unreachable:
+            output.note("nothing is left behind: no orphans")
         if sums:
             said = ", ".join(f"{verdict} {usd}" for verdict, usd in sums.items())
             output.note(f"USD/h: {said}")

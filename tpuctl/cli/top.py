@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from tpuctl.cli.abandoned import abandon_threads
 from tpuctl.cli.options import Format, Verb
 from tpuctl.cli.runtime import Runtime
 from tpuctl.errors import TpuctlError
 from tpuctl.jobs import client
+from tpuctl.jobs.clocks import SYSTEM
 from tpuctl.jobs.follow import follow
 from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.supervisor import SYSTEM
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -64,6 +65,7 @@ def top(
 
 
 async def _watch(runtime: Runtime, clients: Outside, jobs: list[JobRecord]) -> None:
+    abandon_threads()
     rows: dict[tuple[str, int], Row] = {}
     tasks = [asyncio.create_task(_collect(clients, job, rows)) for job in jobs]
     try:

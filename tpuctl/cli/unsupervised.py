@@ -5,6 +5,8 @@ bucket is asked, for a moment and once a minute at most.
 """
 
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tpuctl.cli.runtime import Runtime
@@ -21,10 +23,18 @@ SHOWN = 3
 
 
 def warn(runtime: Runtime) -> None:
-    """Say it, once: for commands that used a context, and never starting a cloud for it."""
+    """Say it, once: for commands that used a context, and never starting a cloud for it.
+
+    The command has done its work: whatever happens here changes nothing of how it ended.
+    """
     context: Context | None = runtime.__dict__.get("context")
     if context is None or runtime.supervision_told:
         return
+    with suppress(TpuctlError, OSError, ValueError, KeyboardInterrupt):
+        _warn(runtime, context)
+
+
+def _warn(runtime: Runtime, context: "Context") -> None:
     from tpuctl.jobs import seat, unsettled
 
     runtime.supervision_told = True
@@ -34,7 +44,9 @@ def warn(runtime: Runtime) -> None:
     if not 0 <= runtime.now() - found.looked_s < FRESH_S:
         found = _asked(runtime, context.name) or found
     if found.silent:
-        runtime.output.warn(f"no supervisor looks after {_listed(found)}; run: {_command(found)}")
+        runtime.output.warn(
+            f"no supervisor looks after {_listed(found)}; run: {command(found.owners)}"
+        )
 
 
 def _asked(runtime: Runtime, context: str) -> "Unsettled | None":
@@ -75,9 +87,10 @@ def _listed(found: "Unsettled") -> str:
     return ", ".join(found.silent[:SHOWN]) + (f" and {more} more jobs" if more > 0 else "")
 
 
-def _command(found: "Unsettled") -> str:
+def command(owners: Iterable[str]) -> str:
+    """The command that looks after the jobs of these owners."""
     from tpuctl.jobs.submit import default_owner
 
-    command = "tpuctl supervisor run"
-    is_mine = set(found.owners) <= {default_owner()}
-    return command if is_mine else f"{command} --accept {','.join(found.owners)}"
+    told = set(owners)
+    accept = "" if told <= {default_owner()} else f" --accept {','.join(sorted(told))}"
+    return f"tpuctl supervisor run{accept}"

@@ -50,7 +50,7 @@ def collect(store: Store, job_id: str) -> Bundle:
     for attempt in record.attempts:
         told = json.dumps(asdict(attempt), indent=1).encode()
         found.files[f"a{attempt.number}/attempt.json"] = told
-        for worker_id in range(_workers(attempt, logs)):
+        for worker_id in _workers(attempt, logs):
             _collect_worker(store, found, attempt, worker_id, logs)
     if found.unread:
         found.files["unread.txt"] = _lines(iter(found.unread))
@@ -84,9 +84,10 @@ def _fill(tar: tarfile.TarFile, bundle: Bundle) -> None:
         tar.addfile(member, io.BytesIO(data))
 
 
-def _workers(attempt: Attempt, logs: dict[segments.Source, list[Entry]]) -> int:
-    logged = [worker + 1 for number, worker in logs if number == attempt.number]
-    return max([attempt.worker_count, len(attempt.workers), *logged])
+def _workers(attempt: Attempt, logs: dict[segments.Source, list[Entry]]) -> list[int]:
+    known = range(max(attempt.worker_count, len(attempt.workers)))
+    logged = {worker for number, worker in logs if number == attempt.number}
+    return sorted({*known, *logged})
 
 
 def _collect_worker(

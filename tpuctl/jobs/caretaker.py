@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs import evidence, switch, weather, world
@@ -16,6 +17,7 @@ from tpuctl.jobs.actions import (
     Start,
     Stop,
 )
+from tpuctl.jobs.errands import AGAIN_S, Errands
 from tpuctl.jobs.gang import Gang, Pace
 from tpuctl.jobs.installation import Given
 from tpuctl.jobs.ledger import Ledger
@@ -28,8 +30,6 @@ from tpuctl.models.job import Attempt, AttemptState, JobRecord
 
 TURN_S = 0.5
 CALM_TURN_S = 2.0
-AGAIN_S = 1.0
-"""An action that has not shown its effect is repeated no sooner than this."""
 
 
 class BetterElsewhereError(Exception):
@@ -57,10 +57,11 @@ class Caretaker:
     weather_s: float | None = None
     """When the weather was asked for."""
     told: set[NoteWeather] = field(default_factory=set)
-    acted: dict[str, float] = field(default_factory=dict)
+    errands: Errands = field(init=False)
     lookout: Lookout = field(init=False)
 
     def __post_init__(self) -> None:
+        self.errands = Errands(self.clocks.monotonic)
         self.lookout = Lookout(
             self.outside,
             self.clocks,
@@ -189,18 +190,22 @@ class Caretaker:
     async def _close_gang(self) -> None:
         """The logs are complete before the record says that the attempt has ended."""
         gang, self.gang = self.gang, None
-        if gang is not None:
+        if gang is None:
+            return
+        try:
             await gang.save_tails(self.outside, self.clocks.sleep)
+        finally:
             await gang.close()
 
     async def _attach(self, attempt: Attempt) -> None:
         sky = self.lookout.sky
         if self.gang is not None or not sky.nodes or sky.attempt != attempt.number:
             return
-        if not self._is_due(f"attach {attempt.number}"):
+        if not self.errands.is_due(f"attach {attempt.number}"):
             return
         for node in sky.nodes:
-            await asyncio.to_thread(world.let_us_in, self.outside, node)
+            let_in = partial(world.let_us_in, self.outside, node)
+            await self.errands.answer(f"let in {node.name}", let_in)
         pace = Pace(self.clocks.monotonic, self.clocks.sleep, self.alarm.set)
         told = switch.config(self.outside, self.record, attempt)
         given = Given(self.ledger.lease.fence, self._secrets(), told)
@@ -240,13 +245,13 @@ class Caretaker:
                 await self.gang.start(fence)
             case Stop() as stop if self.gang is not None:
                 await self.gang.stop(fence, stop.grace_s, dump=stop.dump)
-            case RequestSlice(attempt) if self._is_due(f"request {attempt.node}"):
-                self.refusal = await asyncio.to_thread(
-                    world.request_slice, self.outside, self.record, attempt
-                )
+            case RequestSlice(attempt) if self.errands.is_due(f"request {attempt.node}"):
+                request = partial(world.request_slice, self.outside, self.record, attempt)
+                self.refusal = await self.errands.answer(f"request {attempt.node}", request)
                 self.lookout.stir()
-            case DeleteSlice(zone, name) if self._is_due(f"delete {name}"):
-                await asyncio.to_thread(world.delete_slice, self.outside.tpu, zone, name)
+            case DeleteSlice(zone, name) if self.errands.is_due(f"delete {name}"):
+                delete = partial(world.delete_slice, self.outside.tpu, zone, name)
+                await self.errands.answer(f"delete {name}", delete)
                 self.lookout.stir()
             case NoteWeather() as seen if seen not in self.told:
                 self.told.add(seen)
@@ -254,13 +259,6 @@ class Caretaker:
                 await asyncio.to_thread(weather.note, store, self.record, seen, now_s)
             case _:
                 return
-
-    def _is_due(self, what: str) -> bool:
-        now = self.clocks.monotonic()
-        if now - self.acted.get(what, -AGAIN_S) < AGAIN_S:
-            return False
-        self.acted[what] = now
-        return True
 
 
 def waits_for_secrets(vault: Vault, record: JobRecord) -> bool:

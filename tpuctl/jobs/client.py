@@ -1,6 +1,5 @@
 """What people ask about jobs, and of them: list, describe, wait, cancel, retry."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
-from tpuctl.jobs import heartbeat, lease, record, retry, seat
+from tpuctl.jobs import decoding, heartbeat, lease, record, retry, seat
+from tpuctl.jobs.decoding import MalformedError
 from tpuctl.models.job import Attempt, JobRecord, JobState, Outcome
 from tpuctl.store import Store
 
@@ -65,10 +65,9 @@ def supervisor_of(store: Store, home: Path, context: str, job_id: str) -> Superv
     here = None if seat.is_taken(home, context) else seat.name(home, context)
     if job_id in heartbeat.silent(store, here):
         return None
-    with suppress(NotFoundError, ValueError, TypeError, AttributeError):
-        body = json.loads(store.get_range(lease.HEARTBEATS + found.holder))
-        known = {key: body[key] for key in ("host", "pid", "owner", "since_s") if key in body}
-        return Supervisor(found.holder, **known)
+    with suppress(NotFoundError, MalformedError):
+        body = decoding.document(store.get_range(lease.HEARTBEATS + found.holder))
+        return decoding.built(Supervisor, {**body, "holder": found.holder})
     return Supervisor(found.holder)
 
 
@@ -79,19 +78,23 @@ def tended(store: Store, home: Path, context: str) -> frozenset[str]:
 
 
 def describe(store: Store, name: str) -> JobRecord:
-    """One job, by its id or by a name that only one job has. Raises NotFoundError, UsageError."""
+    """One job: by its id, or by its name the one that is open, or the newest that was.
+
+    Raises NotFoundError, UsageError when several of that name are open.
+    """
     try:
         return record.load(store, name).record
     except NotFoundError as error:
         found = [each for each in list_jobs(store) if each.spec.name == name]
         if not found:
             raise error from None
-        if len(found) > 1:
-            raise UsageError(
-                f"{len(found)} jobs are named {name!r}",
-                hint=f"say which: {', '.join(each.job_id for each in found[:5])}",
-            ) from None
-        return found[0]
+    active = [each for each in found if not each.is_settled]
+    if len(active) > 1:
+        raise UsageError(
+            f"{len(active)} open jobs are named {name!r}",
+            hint=f"say which: {', '.join(f'{one.job_id} ({one.state})' for one in active[:5])}",
+        )
+    return (active or found)[0]
 
 
 def cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
@@ -157,17 +160,19 @@ def error_of(found: JobRecord) -> TpuctlError | None:
     """The error that an ended job is worth; None when it succeeded."""
     if found.state == JobState.SUCCEEDED:
         return None
-    hint = f"run: tpuctl job logs {found.job_id}"
     if found.state == JobState.CANCELLED:
         again = f"to begin it anew: tpuctl job retry {found.job_id}"
         return JobFailedError(f"job {found.job_id!r} was cancelled", hint=again)
     last = found.attempt
-    reason = last.reason if last and last.reason else found.why
-    return _kind(last)(f"job {found.job_id!r} failed: {reason}", hint=hint)
+    is_last = last is not None and found.why.endswith(last.reason)
+    kind = _kind(last) if is_last else JobFailedError
+    hung = last is not None and last.outcome == Outcome.HUNG
+    hint = f"run: tpuctl job {'bundle' if hung else 'logs'} {found.job_id}"
+    return kind(f"job {found.job_id!r} failed: {found.why}", hint=hint)
 
 
 def _kind(last: Attempt | None) -> type[TpuctlError]:
-    """What a FAILED job is, by its last attempt; otherwise it failed by itself."""
+    """What a job is that its last attempt has ended."""
     if last is not None and last.outcome == Outcome.PREEMPTED:
         return PreemptedError
     if last is not None and last.outcome == Outcome.STOCKOUT:

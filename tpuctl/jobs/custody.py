@@ -49,12 +49,15 @@ class Custody:
     """Jobs that only another machine can begin, and since when they are left to it."""
     unrecorded: dict[str, float] = field(default_factory=dict)
     """Jobs with a lease and no record, and since when."""
-    bugs: list[BaseException] = field(default_factory=list)
+    is_taking: bool = False
+    """A lease is about to be taken."""
+    bug: BaseException | None = None
+    """The first of them."""
 
     @property
     def is_holding(self) -> bool:
-        """There are leases of ours."""
-        return bool(self.tasks or self.resting)
+        """There are leases of ours, or will be in a moment: the heartbeat is there before."""
+        return bool(self.tasks or self.resting or self.is_taking)
 
     @property
     def is_busy(self) -> bool:
@@ -71,6 +74,7 @@ class Custody:
         """Take a job that nobody looks after. What is wrong with one keeps nobody from others."""
         if not self._is_free(lease):
             return
+        self.is_taking = True
         try:
             await self._adopt(lease)
         except TransientError as error:
@@ -78,6 +82,8 @@ class Custody:
         except TpuctlError as error:
             self.resting[lease.job_id] = self.clocks.monotonic()
             self.say(f"{lease.job_id}: {error}; {AGAIN}")
+        finally:
+            self.is_taking = False
 
     def hear(self, lease: Lease) -> None:
         """A lease in care was written: it was rung, or it is in other hands."""
@@ -130,6 +136,8 @@ class Custody:
             return
         self.unrecorded.pop(job_id, None)
         if waits_for_secrets(self.vault, stored.record):
+            if lease.holder == self.pulse.holder:
+                await asyncio.to_thread(leasing.release, store, lease)
             self._leave_to_others(job_id, self.vault.lacking(stored.record))
         elif taken := await self._taken(lease):
             self.say(f"{job_id}: supervised here")
@@ -169,6 +177,7 @@ class Custody:
         if job_id not in self.elsewhere:
             self.say(f"{job_id}: not looked after here: {why}")
         self.elsewhere[job_id] = self.clocks.monotonic()
+        self.resting.pop(job_id, None)
 
     # -------------------------------------------------------------- caring
 
@@ -205,7 +214,8 @@ class Custody:
         leasing.drop(outside.store, lease)
         record = records.load(outside.store, lease.job_id).record
         if not record.is_settled:
-            leasing.reoffer(outside.store, lease.job_id, record.owner, record.fence)
+            if leasing.held(outside.store, lease.job_id) is None:
+                leasing.reoffer(outside.store, lease.job_id, record.owner, record.fence)
             return
         self.vault.forget(lease.job_id)
         self.settled(lease.job_id)
@@ -223,7 +233,7 @@ class Custody:
         text = f"{str(error) or repr(error)}; {AGAIN}"
         self.say(f"{job_id}: {text}")
         if not isinstance(error, TpuctlError):
-            self.bugs.append(error)
+            self.bug = self.bug or error
         try:
             await asyncio.to_thread(self._record_trouble, job_id, lease, text)
         except (TpuctlError, LeaseLostError) as unwritten:

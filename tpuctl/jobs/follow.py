@@ -48,10 +48,12 @@ async def follow(
     clocks: Clocks,
     wanted: Wanted = ALL,
     on_report: Callable[[int, WorkerReport], None] = lambda _attempt, _report: None,
+    on_workers: Callable[[int], None] = lambda _count: None,
 ) -> AsyncGenerator[JobRecord | LogLine]:
     """Every line of every attempt until the job has ended, and the record when its story goes on.
 
-    `on_report` is called with every change of a live worker's report. Raises NotFoundError.
+    `on_report` is called with every change of a live worker's report, `on_workers` with how many
+    workers' lines are to come. Raises NotFoundError.
     """
     number, told = 1, ""
     while True:
@@ -60,7 +62,8 @@ async def follow(
             told = record.why
             yield record
         if number <= len(record.attempts):
-            live = Live(outside, record.attempts[number - 1], job_id, clocks, wanted, on_report)
+            attempt = record.attempts[number - 1]
+            live = Live(outside, attempt, job_id, clocks, wanted, on_report, on_workers)
             async with aclosing(live.lines(told)) as items:
                 async for item in items:
                     told = item.why if isinstance(item, JobRecord) else told
@@ -94,6 +97,7 @@ class Live:
     clocks: Clocks
     wanted: Wanted
     on_report: Callable[[int, WorkerReport], None]
+    on_workers: Callable[[int], None] = lambda _count: None
     queue: list[LogLine] = field(default_factory=list)
     logs: dict[Source, Lines] = field(default_factory=dict)
     members: list[Member] = field(default_factory=list)
@@ -177,6 +181,7 @@ class Live:
             if number not in self.links and self.wanted.has((self.attempt.number, number)):
                 self.links[number] = link = self._link(member)
                 self.tasks.append(links.kept(link))
+        self.on_workers(len(self.links))
 
     def _found(self) -> list[Member]:
         """Every worker of every slice, when all of them are there."""

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tpuctl.errors import TransientError
+from tpuctl.jobs import decoding
 from tpuctl.jobs.secrets import Vault
 
 PATIENCE_S = 5.0
@@ -39,7 +40,7 @@ async def serving(
                 _take(vault, await reader.readline())
                 writer.write(TAKEN)
                 await writer.drain()
-        except (ValueError, KeyError, TypeError, AttributeError, TimeoutError, ConnectionError):
+        except (ValueError, KeyError, TimeoutError, ConnectionError):
             pass  # the other side hears that nothing was taken
         finally:
             writer.close()
@@ -79,9 +80,9 @@ def give(
 
 
 def _take(vault: Vault, line: bytes) -> None:
-    message = json.loads(line)
-    values = {str(name): str(value) for name, value in message["values"].items()}
-    vault.take(str(message["job"]), values)
+    message = decoding.document(line)
+    values = decoding.value(Mapping[str, str], message["values"])
+    vault.take(decoding.checked_id(str(message["job"])), values)
 
 
 def _gave(path: Path, message: bytes) -> bool:

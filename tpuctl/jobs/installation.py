@@ -16,6 +16,17 @@ INSTALL = """\
 import json, os, sys
 asked = json.load(sys.stdin)
 path = os.path.join(os.path.expanduser("~"), asked["directory"])
+try:
+    newest = int(os.readlink(path.rpartition("-a")[0] + ".fence"))
+except OSError:
+    newest = 0
+if asked["fence"] < newest:
+    sys.exit(3)
+program = os.path.join(path, "agent.py")
+python = [sys.executable, "-S", program]
+if os.path.exists(os.path.join(path, "status.json")):
+    is_old = not os.path.exists(os.path.join(path, "tpuctl"))
+    os.execv(sys.executable, [*python, *(["watch", path] if is_old else ["run", path, "--watch"])])
 umask = os.umask(0o077)
 for name, text in asked["files"].items():
     target = os.path.join(path, name)
@@ -32,10 +43,11 @@ if not os.fork():
     os._exit(0)
 os.close(writer)
 os.dup2(reader, 0)
-program = os.path.join(path, "agent.py")
-os.execv(sys.executable, [sys.executable, "-S", program, "run", path, "--watch"])
+os.execv(sys.executable, [*python, "run", path, "--watch"])
 """
-"""Secrets go on through a pipe, which a process of its own fills: it holds 64 KiB."""
+"""A supervisor whose lease is over changes nothing; the files of a run that is there stay as they
+are: another version of tpuctl may have begun it, one of protocol 1 even, in one file. Secrets go on
+through a pipe, which a process of its own fills: it holds 64 KiB."""
 SHARED = ("bucket", "crc32c", "fetcher", "report", "tree")
 """Modules of tpuctl.agent that the agent of a job uses as well."""
 
@@ -46,7 +58,7 @@ class Given:
 
     fence: int = 0
     """The lease's: an agent refuses a supervisor with a lower one."""
-    secrets: Mapping[str, str] | None = field(default_factory=dict)
+    secrets: Mapping[str, str] | None = field(default_factory=dict, repr=False)
     """Variable -> value, sent on standard input; None: not known, and nothing is begun."""
     switch: Mapping[str, object] | None = None
     """How a slice ends itself: for the first worker of each slice of the job's own."""
@@ -93,6 +105,7 @@ def installation(
     return json.dumps(
         {
             "directory": protocol.run_directory(record.job_id, attempt.number),
+            "fence": given.fence,
             "files": {
                 **programs(with_switch=switch is not None),
                 "config.json": json.dumps(config),

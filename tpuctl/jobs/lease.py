@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.jobs import decoding
+from tpuctl.jobs.decoding import MalformedError
 from tpuctl.store import Entry, Store
 
 LEASES = "tpuctl/leases/"
@@ -177,10 +179,10 @@ def _read(store: Store, key: str, generation: int) -> Lease | None:
 
 def _decode(data: bytes, job_id: str, generation: int) -> Lease:
     try:
-        document = json.loads(data)
-        if document["schema"] > SCHEMA:
+        document = decoding.document(data)
+        if decoding.is_newer(document, SCHEMA):
             raise DamagedStateError(f"the lease of {job_id!r} was written by a newer tpuctl")
-        holder, owner = str(document["holder"]), str(document["owner"])
-        return Lease(job_id, holder, int(document["fence"]), owner, generation)
-    except (ValueError, KeyError, TypeError) as error:
+        found = decoding.built(Lease, {**document, "job_id": decoding.checked_id(job_id)})
+    except MalformedError as error:
         raise DamagedStateError(f"the lease of {job_id!r} cannot be read: {error}") from error
+    return replace(found, generation=generation)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from tpuctl.errors import RefusedError, TransientError
+from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs import installation as installing
 from tpuctl.jobs import protocol
 from tpuctl.jobs.ports import Shell
@@ -54,14 +54,14 @@ class Link:
     sleep: Callable[[float], Awaitable[None]]
     changed: Callable[[], None]
     """Called when the report says something else than before; figures alone are no news."""
-    installation: bytes | None = None
+    installation: bytes | None = field(default=None, repr=False)
     """The agent and its configuration, when the run may be begun."""
     on_log: Callable[[int, bytes], None] = lambda _offset, _data: None
     offset: int | None = None
     """Where the log is to start; None: where the bucket's part ends."""
     is_patient: bool = False
     """Somebody else begins the run: while it is not there, it is looked for again."""
-    hidden: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = field(default=(), repr=False)
     """Values that are in nothing that is shown."""
     tail: Tail = field(default_factory=Tail)
     over: bool = False
@@ -98,7 +98,7 @@ class Link:
         while not self.over:
             try:
                 await self._attend()
-            except (TransientError, RefusedError) as error:
+            except (TpuctlError, OSError) as error:  # of ours or of the way: the run goes on
                 self.report = replace(self.report, message=redacted(str(error), self.hidden))
             finally:
                 self._shell = None
@@ -178,6 +178,8 @@ class Link:
     def _judge(self, error: CommandFailedError) -> None:
         """The agent's command failed: whose fault that is."""
         why = unnamed(error.done.worker_id, str(error))
+        if error.done.exit_status == protocol.UNREACHED:
+            raise TransientError(why) from error
         if self.installation is not None:
             if error.done.exit_status != protocol.FENCED_OFF:
                 raise TransientError(f"the agent does not start: {why}") from error
@@ -239,7 +241,8 @@ class Link:
         """Its task has ended; when not as it should, what the worker does is not known any more."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._end(protocol.lost(self.report, f"cannot be followed: {error!r}"))
+            why = redacted(f"{type(error).__name__}: {error}", self.hidden)
+            self._end(protocol.lost(self.report, f"cannot be followed: {why}"))
 
     def _fence_off(self) -> None:
         self.is_fenced_off = True

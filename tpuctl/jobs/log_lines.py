@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from tpuctl.models.job import LogLine
 
+STAMP = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
+"""Seconds since 1970."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -68,10 +71,9 @@ class Lines:
         """Log lines of `<epoch seconds> <text>`."""
         for stamped in whole.decode("utf-8", "replace").split("\n"):
             stamp, _, text = stamped.partition(" ")
-            try:
-                self.time_s = float(stamp)
-            except ValueError:
+            if not STAMP.fullmatch(stamp):
                 continue  # the first line after a hole may be cut
+            self.time_s = float(stamp)
             yield LogLine(self.attempt, self.worker_id, self.time_s, text)
 
     def _hole(self, missing: int) -> LogLine:

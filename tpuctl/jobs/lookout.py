@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tpuctl.jobs import world
+from tpuctl.jobs.errands import LONGEST_S
 from tpuctl.jobs.ports import Clocks, Outside
 from tpuctl.jobs.world import Sky
 from tpuctl.models.job import JobRecord
@@ -14,8 +15,6 @@ FASTEST_S = 0.5
 SLOWEST_S = 10.0
 CALM_S = 15.0
 """While every worker runs and answers: a slice that goes away is heard from its workers first."""
-LONGEST_S = 20.0
-"""For one look: the client would try for minutes, with calls that may hang."""
 MOST_LATE = 2
 """Each has a thread."""
 SHARE = 0.05

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tpuctl.config import Context
@@ -13,6 +14,7 @@ from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 from tpuctl.store import Store
 
 if TYPE_CHECKING:
+    from tpuctl.api.entrance import Entrance
     from tpuctl.api.keys import Access
     from tpuctl.api.tpu import TpuApi
 
@@ -112,8 +114,6 @@ def outside(
     open_store: OpenStore = unopened,
 ) -> Outside:
     """The clients of a context, as jobs need them."""
-    from tpuctl.api.entrance import Entrance
-
     return Outside(
         context=context.name,
         zone=context.zone,
@@ -121,9 +121,24 @@ def outside(
         storage_endpoint=context.storage_endpoint,
         store=store,
         tpu=tpu,
-        open_shell=Entrance(tpu, access).open,
+        open_shell=_entered(tpu, access),
         key_line=access.metadata_line,
         project=context.project,
         quota=asked_of(context, tpu),
         open_store=open_store,
     )
+
+
+def _entered(tpu: "TpuApi", access: "Access") -> OpenShell:
+    """What logs in is imported when somebody does: a job is submitted without it."""
+
+    @cache
+    def entrance() -> "Entrance":
+        from tpuctl.api.entrance import Entrance
+
+        return Entrance(tpu, access)
+
+    async def open_shell(worker: Worker, host_key: str | None, node: Node) -> Shell:
+        return await entrance().open(worker, host_key, node)
+
+    return open_shell

@@ -15,12 +15,15 @@ VERSION = 2
 DUMP = "--dump"
 PATIENT = """\
 n=0
-while [ ! -e "$1/status.json" ] && [ $n -lt 200 ]; do sleep 0.1; n=$((n + 1)); done
+while [ ! -e "$1/status.json" ] && [ $n -lt 100 ]; do sleep 0.2; n=$((n + 1)); done
 exec python3 -S "$1/agent.py" watch "$@"
 """
 """For a run that somebody else is about to begin: a shell waits, which costs next to nothing."""
 FENCED_OFF = 3
 """The status of an agent's command under a fence that is not the newest."""
+UNREACHED = 75
+"""The status of what may go better another time: a watch of an agent that stands still, and the
+stages `fetch`, `mounts` and `secrets` when what they need was not to be reached."""
 STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 REPORTED = (

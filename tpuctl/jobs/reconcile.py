@@ -10,7 +10,7 @@ Actions are repeated until the world shows their effect, so each must be harmles
 
 from dataclasses import dataclass, replace
 
-from tpuctl.jobs import attempts, restart, silence, slice_end, switch, verdict, zones
+from tpuctl.jobs import attempts, clock, restart, silence, slice_end, switch, verdict, zones
 from tpuctl.jobs.actions import Action, wanted
 from tpuctl.jobs.attempts import moved, replaced
 from tpuctl.jobs.observed import ABSENT, Observed
@@ -32,8 +32,12 @@ from tpuctl.models.queued_resource import QueuedResourceState
 
 PATIENCE_S = 20.0
 """How long after its slice is READY a worker may refuse connections before people are told."""
-UNSEEN_S = 15.0
-"""A request that was never seen may still appear for this long after it was given up."""
+UNSEEN_S = 180.0
+"""A request that was never seen may still appear for this long after it was given up: its create is
+tried five times of 30 s by the client."""
+NOT_DELETED = "its slice is not deleted yet: "
+MOST_TOLD = 3
+"""Reasons for that: a text that is another one each time is no news."""
 LINE_CHARS = 500
 """No longer are the last lines of a worker, as the record keeps them."""
 UNEXPLAINED = frozenset({Outcome.CANCELLED, Outcome.TIMEOUT})
@@ -54,9 +58,11 @@ class Step:
 
 def reconcile(record: JobRecord, seen: Observed) -> Step:
     """Advance a job by what was seen."""
-    record = _note_deleted(record, seen)
+    record = _note_deleted(clock.not_ahead(record, seen.now_s), seen)
     if not record.is_ended:
         record = _advance(record, seen)
+    elif record.unwanted and seen.trouble:
+        record = _still_there(record, seen)
     return Step(record, tuple(wanted(record, seen)))
 
 
@@ -156,7 +162,8 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
     """Wait until every worker is accounted for, and the node was looked at since; then judge."""
     found = _gone(attempt, seen)
     if found is None and (verdict.is_open(attempt, seen) or not _checked(attempt, seen)):
-        return record
+        unasked = seen.trouble is not None and not verdict.is_open(attempt, seen)
+        return told(record, f"stopping: {seen.trouble}", seen.now_s) if unasked else record
     outcome = attempt.outcome or Outcome.FAILED
     noticed = outcome == Outcome.PREEMPTED and found is not None and found.final
     is_gone = found is not None and found.is_gone
@@ -275,7 +282,16 @@ def _is_gone(attempt: Attempt, seen: Observed) -> bool:
     """Absent; one that was never seen may be on its way still, its create's reply lost."""
     if seen.requests.get(attempt.queued_resource or "") != ABSENT:
         return False
+    ended_s = attempt.ended_s or seen.now_s
     was_seen = attempt.accepted_s is not None or attempt.ready_s is not None
     if was_seen or attempt.refusal:
-        return True
-    return seen.looked_s >= (attempt.ended_s or seen.now_s) + UNSEEN_S
+        return seen.looked_s >= ended_s  # asked again since: it may have ended by a wrong answer
+    return seen.looked_s >= ended_s + UNSEEN_S
+
+
+def _still_there(record: JobRecord, seen: Observed) -> JobRecord:
+    """People are told once what keeps a slice of an ended job from going."""
+    text = f"{NOT_DELETED}{seen.trouble}"
+    before = [event.text for event in record.events if event.text.startswith(NOT_DELETED)]
+    is_new = text not in before and len(before) < MOST_TOLD
+    return noted(record, text, seen.now_s) if is_new else record

@@ -1,22 +1,20 @@
-"""A job's record in the bucket, schema 1: every write names the generation it replaces."""
+"""A job's record in the bucket, schema 2: every write names the generation it replaces."""
 
 import json
-import types
-import typing
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from enum import StrEnum
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.jobs import decoding
+from tpuctl.jobs.decoding import MalformedError
 from tpuctl.models.job import JobRecord
 from tpuctl.store import Entry, Store
 
-SCHEMA = 1
+SCHEMA = 2
+"""1 knows no secrets, budgets, zones and several slices: a job must not be run without them."""
 RECORDS = "tpuctl/records/"
 FILES = "tpuctl/jobs/"
 CANCEL_TRIES = 10
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,11 @@ def directory(job_id: str) -> str:
     return f"{FILES}{job_id}"
 
 
+def key(job_id: str) -> str:
+    """The object of a job's record."""
+    return f"{RECORDS}{job_id}"
+
+
 def workdir_key(job_id: str) -> str:
     """The archive of the submitted working directory."""
     return f"{directory(job_id)}/workdir.tar.gz"
@@ -39,23 +42,23 @@ def workdir_key(job_id: str) -> str:
 
 def create(store: Store, record: JobRecord) -> Stored:
     """Write a new record; raises PreconditionError when the id is taken."""
-    return Stored(record, store.put_if_absent(_key(record.job_id), encode(record)).generation)
+    return Stored(record, store.put_if_absent(key(record.job_id), encode(record)).generation)
 
 
 def save(store: Store, record: JobRecord, generation: int) -> Stored:
     """Replace the record that had that generation; raises PreconditionError when it changed."""
-    entry = store.put_if_generation(_key(record.job_id), encode(record), generation)
+    entry = store.put_if_generation(key(record.job_id), encode(record), generation)
     return Stored(record, entry.generation)
 
 
 def load(store: Store, job_id: str) -> Stored:
     """Read a record; raises NotFoundError, DamagedStateError."""
     while True:
-        entry = store.head(_key(job_id))
+        entry = store.head(key(job_id))
         if entry is None:
             raise NotFoundError(f"job {job_id!r} does not exist", hint="run: tpuctl job list")
         try:
-            data = store.get_range(_key(job_id), generation=entry.generation)
+            data = store.get_range(key(job_id), generation=entry.generation)
         except (NotFoundError, PreconditionError):
             continue  # replaced between the two calls
         return Stored(decode(data, job_id), entry.generation)
@@ -63,7 +66,7 @@ def load(store: Store, job_id: str) -> Stored:
 
 def generation(store: Store, job_id: str) -> int | None:
     """The record's generation now, without reading it."""
-    entry = store.head(_key(job_id))
+    entry = store.head(key(job_id))
     return entry.generation if entry else None
 
 
@@ -102,21 +105,20 @@ def encode(record: JobRecord) -> bytes:
 def decode(data: bytes, job_id: str) -> JobRecord:
     """The record of JSON; raises DamagedStateError."""
     try:
-        document = json.loads(data)
-        if document["schema"] > SCHEMA:
+        document = decoding.document(data)
+        if decoding.is_newer(document, SCHEMA):
             raise DamagedStateError(
                 f"job {job_id!r} was written by a newer tpuctl", hint="upgrade tpuctl"
             )
-        return _build(JobRecord, document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        found = decoding.built(JobRecord, document)
+        if found.job_id != decoding.checked_id(job_id):
+            raise MalformedError(f"it is that of job {found.job_id[:80]!r}")
+    except MalformedError as error:
         raise DamagedStateError(
             f"the record of job {job_id!r} cannot be read: {error}",
             hint="whether it has slices is shown by: tpuctl sweep",
         ) from error
-
-
-def _key(job_id: str) -> str:
-    return f"{RECORDS}{job_id}"
+    return found
 
 
 def _load_listed(store: Store, entry: Entry) -> JobRecord:
@@ -126,25 +128,3 @@ def _load_listed(store: Store, entry: Entry) -> JobRecord:
     except (NotFoundError, PreconditionError):
         return load(store, job_id).record  # replaced since it was listed
     return decode(data, job_id)
-
-
-def _build(kind: type[T], document: Mapping[str, Any]) -> T:
-    """A dataclass from JSON; a field that this version does not know is left out."""
-    hints = typing.get_type_hints(kind)
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    given = {key: _value(hints[key], value) for key, value in document.items() if key in known}
-    return kind(**given)
-
-
-def _value(hint: Any, value: Any) -> Any:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, types.UnionType):
-        chosen = next(kind for kind in inner if kind is not type(None))
-        return None if value is None else _value(chosen, value)
-    if origin is tuple:
-        return tuple(_value(inner[0], item) for item in value)
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _build(hint, value)
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint(value)
-    return value

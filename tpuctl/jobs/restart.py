@@ -7,6 +7,8 @@ LOST_IN_A_ROW = 3
 """A slice that lost its workers this often is not going to work,"""
 WORN_IN_A_ROW = 3
 """and when that is so of as many slices, it is not the slices."""
+LASTED_S = 600.0
+"""A loss after the programs ran for so long is bad luck and not a bad slice."""
 TIMES_UNSTARTED = 2
 """A worker that did not get to the program this often will not."""
 FAILURES = frozenset({Outcome.FAILED, Outcome.HUNG})
@@ -45,7 +47,7 @@ def is_worn(record: JobRecord) -> bool:
     """The newest attempt's slice shall not be used again."""
     newest = _on_same_slice(record)[:LOST_IN_A_ROW]
     keeps_losing = len(newest) == LOST_IN_A_ROW and all(
-        each.outcome == Outcome.LOST for each in newest
+        each.outcome == Outcome.LOST and not _lasted(each) for each in newest
     )
     return keeps_losing or _unstarted(record) is not None
 
@@ -58,6 +60,12 @@ def _unstarted(record: JobRecord) -> int | None:
         if times >= TIMES_UNSTARTED:
             return worker
     return None
+
+
+def _lasted(attempt: Attempt) -> bool:
+    """Its programs ran for a good while."""
+    began_s, ended_s = attempt.started_s, attempt.stopping_s or attempt.ended_s
+    return began_s is not None and ended_s is not None and ended_s - began_s >= LASTED_S
 
 
 def _lost(attempt: Attempt) -> frozenset[int]:

@@ -11,12 +11,18 @@ def reopened(record: JobRecord, now_s: float) -> JobRecord:
     """The job, queued again with all its tries and its whole budget.
 
     A slice of its own that was kept (`teardown: never` or `on-success`) is used again, any other
-    attempt begins with a new one. Raises PreconditionError while it has not ended and settled.
+    attempt begins with a new one. Raises PreconditionError while it has not ended and settled, and
+    when it succeeded.
     """
     if not record.is_ended:
         raise PreconditionError(
             f"job {record.job_id!r} is {record.state}: it has not ended",
             hint=f"run: tpuctl job cancel {record.job_id}",
+        )
+    if record.state == JobState.SUCCEEDED:
+        raise PreconditionError(
+            f"job {record.job_id!r} has succeeded: there is nothing to try again",
+            hint="to run it once more, submit its file: tpuctl job submit FILE",
         )
     if not record.is_settled:
         raise PreconditionError(

@@ -1,5 +1,6 @@
 """One scalar of a YAML document as JSON Schema describes it: its value, or what it must be."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -11,8 +12,8 @@ from tpuctl.errors import UsageError
 from tpuctl.models.duration import seconds
 
 _YAML = "tag:yaml.org,2002:"
-_WHOLE = re.compile(r"[0-9]{1,15}")
-_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
 """What YAML's escapes can write and neither an environment nor UTF-8 can hold."""
 _TRUE = ("true", "yes", "on")
@@ -22,7 +23,14 @@ LONGEST_SHOWN = 60
 
 
 class MismatchError(ValueError):
-    """A value is not what its schema wants; the message says what it must be."""
+    """A value is not what its schema wants; the message says what it must be.
+
+    `item`: the one of a list that it is about.
+    """
+
+    def __init__(self, text: str = "", item: yaml.Node | None = None) -> None:
+        super().__init__(text)
+        self.item = item
 
 
 class PatternError(MismatchError):
@@ -124,7 +132,7 @@ def _within(found: float, schema: Mapping[str, Any]) -> float:
         raise MismatchError(f"at least {schema['minimum']}")
     if found > schema.get("maximum", found):
         raise MismatchError(f"at most {schema['maximum']}")
-    if found <= schema.get("exclusiveMinimum", -1):
+    if found <= schema.get("exclusiveMinimum", -math.inf):
         raise MismatchError(f"more than {schema['exclusiveMinimum']}")
     return found
 

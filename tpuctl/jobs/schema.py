@@ -1,7 +1,7 @@
 """Reads a YAML document by job-file.schema.json: the same document that editors complete by."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -16,6 +16,8 @@ from tpuctl.jobs.scalars import MismatchError, PatternError
 
 FILE = "job-file.schema.json"
 Schema = Mapping[str, Any]
+CLOSE = 0.55
+"""Of two names: `zone` is close to `zones`, and not to `name`."""
 Found = Iterator[tuple[str, Any, int]]
 """The dotted path of a key, its value, and the line it stands on."""
 
@@ -65,8 +67,9 @@ def _mapping(node: yaml.Node, schema: Schema, path: str) -> Found:
     """Everything below a mapping, in the order of the file."""
     if not isinstance(node, yaml.MappingNode):
         subject = f"{path} (line {scalars.line(node)})" if path else "a job file"
-        shown = "a value" if _is_secret(schema) else scalars.shown(node)
-        raise UsageError(f"{subject} must be a mapping of keys to values, not {shown}")
+        raise UsageError(
+            f"{subject} must be a mapping of keys to values, not {_told(node, schema)}"
+        )
     seen: set[str] = set()
     for key_node, value in node.value:
         key = _key(key_node, schema, path)
@@ -96,12 +99,17 @@ def _field(schema: Schema, key: yaml.Node, value: yaml.Node, path: str) -> Found
 
 
 def _refusal(place: str, value: yaml.Node, schema: Schema, error: MismatchError) -> UsageError:
-    shown = scalars.shown(value)
     if not _is_secret(schema) and not isinstance(error, PatternError):
-        return UsageError(f"{place} must be {error}, not {shown}")
+        return UsageError(f"{place} must be {error}, not {scalars.shown(error.item or value)}")
     message, hint = scalars.pattern_message(schema)
-    subject = place if _is_secret(schema) else f"{place}: {shown}"
+    subject = place if _is_secret(schema) else f"{place}: {scalars.shown(value)}"
     return UsageError(f"{subject} {message}", hint=hint)
+
+
+def _told(node: yaml.Node, schema: Schema) -> str:
+    """What stands where a mapping belongs."""
+    is_hidden = _is_secret(schema) and isinstance(node, yaml.ScalarNode)
+    return "a value" if is_hidden else scalars.shown(node)
 
 
 def _value(node: yaml.Node, schema: Schema) -> Any:
@@ -112,11 +120,16 @@ def _value(node: yaml.Node, schema: Schema) -> Any:
     wanted = f"a list of {items['title']}s"
     if not isinstance(node, yaml.SequenceNode):
         raise MismatchError(wanted)
+    return [_item(item, items, wanted) for item in node.value]
+
+
+def _item(node: yaml.Node, schema: Schema, wanted: str) -> Any:
     try:
-        return [scalars.value(item, items) for item in node.value]
+        return scalars.value(node, schema)
     except MismatchError as error:
         is_kind = str(error).startswith("a ")
-        raise MismatchError(wanted if is_kind else f"{wanted}, each {error}") from error
+        text = wanted if is_kind else f"{wanted}, each {error}"
+        raise MismatchError(text, node) from error
 
 
 def _key(node: yaml.Node, schema: Schema, path: str) -> str:
@@ -151,12 +164,31 @@ def _resolved(schema: Schema) -> Schema:
 
 def _unknown(key: str, schema: Schema, path: str, line: int) -> UsageError:
     known = sorted(schema.get("properties", ()))
-    near = get_close_matches(key[:100], known, n=1, cutoff=0.5)
-    advice = f"; did you mean {near[0]!r}?" if near else ""
+    near = _nearest(key[:100], known, path)
+    advice = f"; did you mean {near!r}?" if near else ""
     return UsageError(
         f"unknown key {scalars.quoted(key)}{_where(path)} (line {line}){advice}",
         hint=f"known keys: {', '.join(known)}" if known else None,
     )
+
+
+def _nearest(key: str, known: Sequence[str], path: str) -> str | None:
+    """A key of the same mapping, or of another one with its path, that is written like this."""
+    elsewhere = {name: place for place, name in _places() if place.rpartition(".")[0] != path} | {
+        name: name for name in known
+    }
+    near = get_close_matches(key, sorted(elsewhere), n=1, cutoff=CLOSE)
+    return elsewhere[near[0]] if near else None
+
+
+@cache
+def _places() -> list[tuple[str, str]]:
+    """The path and the name of every key."""
+    found = []
+    for name, each in document()["properties"].items():
+        found += [(f"{name}.{below}", below) for below in each.get("properties", {})]
+        found.append((name, name))
+    return found
 
 
 def _is_secret(schema: Schema) -> bool:

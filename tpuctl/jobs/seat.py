@@ -175,7 +175,7 @@ def _write(file: IO[str], text: str) -> None:
 def _opened(home: Path, context: str) -> IO[str]:
     path = _file(home, context, "lock")
     try:
-        return os.fdopen(private(path, os.O_RDWR), "r+", encoding="ascii")
+        return os.fdopen(private(path, os.O_RDWR), "r+", encoding="ascii", errors="replace")
     except OSError as error:
         raise LocalIOError(
             f"cannot open {path}: {error.strerror}", hint="set TPUCTL_HOME to a writable directory"

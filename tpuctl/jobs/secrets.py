@@ -42,6 +42,13 @@ def of_environment(references: Mapping[str, str]) -> dict[str, str]:
     return {name: where for name, where in references.items() if where.startswith(ENVIRONMENT)}
 
 
+def files(references: Mapping[str, str]) -> list[Path]:
+    """The files that hold a value: they never leave the submitter's machine."""
+    return [
+        Path(where.removeprefix(FILE)) for where in references.values() if where.startswith(FILE)
+    ]
+
+
 def is_bound(record: JobRecord) -> bool:
     """The job can be started by the supervisor of the submitter's seat alone."""
     return bool(of_submitter(record.spec.secrets))
@@ -134,7 +141,14 @@ def _value(name: str, where: str, environ: Mapping[str, str]) -> str:
         value = environ[variable]
     if "\0" in value:
         raise UsageError(f"secret {name} has a NUL byte, which no environment can hold")
+    if not _is_text(value):
+        raise UsageError(f"secret {name} is not UTF-8 text")
     return value
+
+
+def _is_text(value: str) -> bool:
+    """Bytes of an environment that are no UTF-8 come as half surrogate pairs."""
+    return value.encode("utf-8", "replace").decode() == value
 
 
 def _read(name: str, path: Path) -> str:

@@ -1,6 +1,7 @@
 """Logs as they lie in the bucket: segments named by offset, read in ranges, merged by time."""
 
 import heapq
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from tpuctl.errors import NotFoundError
@@ -11,6 +12,7 @@ from tpuctl.store import Entry, Store
 
 Source = tuple[int, int]
 """Attempt and worker."""
+SEGMENT = re.compile(r"a(\d{1,6})/w(\d{1,6})/\d{12}", re.ASCII)
 RANGE_BYTES = 1024 * 1024
 CLOCKS_S = 60.0
 """How far the clocks of a worker and of the bucket may be apart."""
@@ -22,8 +24,8 @@ def sources(store: Store, job_id: str, attempt: int | None = None) -> dict[Sourc
     part = prefix if attempt is None else f"{prefix}a{attempt}/"
     found: dict[Source, list[Entry]] = {}
     for entry in store.list(part):
-        name, worker, _ = entry.key.removeprefix(prefix).split("/")
-        found.setdefault((int(name[1:]), int(worker[1:])), []).append(entry)
+        if parts := SEGMENT.fullmatch(entry.key.removeprefix(prefix)):  # else it is somebody else's
+            found.setdefault((int(parts[1]), int(parts[2])), []).append(entry)
     return {source: sorted(found[source], key=start_of) for source in sorted(found)}
 
 

@@ -1,7 +1,7 @@
 """When a worker that cannot be heard counts as lost, rather than its network as slow."""
 
 from tpuctl.jobs.observed import Observed
-from tpuctl.models.job import Attempt, Phase, WorkerReport
+from tpuctl.models.job import Attempt, AttemptState, Outcome, Phase, WorkerReport
 from tpuctl.models.node import NodeState
 
 ALONE_S = 60.0
@@ -14,7 +14,7 @@ UNREACHED_S = 180.0
 
 def silent_s(report: WorkerReport, attempt: Attempt, seen: Observed) -> float | None:
     """For how long a worker has been silent, if that is too long."""
-    limit_s = ALONE_S
+    limit_s = AMONG_PEERS_S if _is_stopped_for_loss(attempt) else ALONE_S
     is_up = seen.node == NodeState.READY and seen.node_checked_s > seen.now_s - report.unreachable_s
     if is_up and any(_answers(each) for each in attempt.workers if each is not report):
         limit_s = AMONG_PEERS_S
@@ -35,6 +35,11 @@ def awaited_s(attempt: Attempt, now_s: float) -> float | None:
     if not reached or len(reached) == len(attempt.workers) or not are_ready:
         return None
     return attempt.awaited_s or now_s
+
+
+def _is_stopped_for_loss(attempt: Attempt) -> bool:
+    """Silence was the reason to stop: the peers that answered then have ended since."""
+    return attempt.state == AttemptState.STOPPING and attempt.outcome == Outcome.LOST
 
 
 def _answers(report: WorkerReport) -> bool:

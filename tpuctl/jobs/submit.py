@@ -7,26 +7,18 @@ import secrets
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from tpuctl.config import unrecorded
-from tpuctl.errors import (
-    ConflictError,
-    DamagedStateError,
-    LocalIOError,
-    LockedError,
-    NotFoundError,
-    PreconditionError,
-    TransientError,
-)
-from tpuctl.jobs import lease, placing, record, seat, workdir
+from tpuctl.errors import LocalIOError, LockedError, PreconditionError, TransientError
+from tpuctl.jobs import lease, placing, record, seat, sharing, workdir
+from tpuctl.jobs import secrets as values
 from tpuctl.jobs.ports import Outside
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.node import Node
-from tpuctl.store import Store
 
 START_S = 20.0
 
@@ -44,6 +36,8 @@ class Submitter:
     """The regions of the context's bucket, as far as anybody may tell."""
     include: tuple[str, ...] = ()
     """Patterns of files of the workdir that are insisted on."""
+    say: Callable[[str], None] = lambda _line: None
+    """Told of files of the workdir that stay behind although nobody ignores them."""
 
 
 def default_owner() -> str:
@@ -70,7 +64,7 @@ def submit(
     """
     _check_requires(spec, outside.context, submitter.provides)
     place = placing.place(spec, node, outside.zone, submitter.regions)
-    refuse_shared_checkpoints(outside.store, spec)
+    sharing.refuse_shared_checkpoints(outside.store, spec)
     job_id = f"{spec.name}-{secrets.token_hex(3)}"
     written = JobRecord(
         job_id=job_id,
@@ -86,32 +80,20 @@ def submit(
     )
     if spec.workdir is not None:
         with tempfile.TemporaryFile() as packed:
-            digest = workdir.pack(Path(spec.workdir), packed, submitter.include)
+            digest = workdir.pack(
+                Path(spec.workdir),
+                packed,
+                submitter.include,
+                secret_files=values.files(spec.secrets),
+                say=submitter.say,
+            )
             outside.store.put_if_absent(record.workdir_key(job_id), packed)
         written = replace(written, workdir_sha256=digest)
     lease.offer(outside.store, job_id, submitter.owner)
-    created = record.create(outside.store, written).record
+    created = record.create(outside.store, written)
     lease.renew_offer(outside.store, job_id, submitter.owner)
-    return created
-
-
-def refuse_shared_checkpoints(store: Store, spec: JobSpec, but: str = "") -> None:
-    """Two jobs that write to one directory would undo each other's steps. Raises ConflictError.
-
-    `but`: the id of the job that asks.
-    """
-    if spec.checkpoints is None:
-        return
-    directory = spec.checkpoints.dir.rstrip("/")
-    for entry in list(store.list(lease.LEASES)):
-        other = _readable(store, entry.key.removeprefix(lease.LEASES))
-        if other is None or other.is_ended or other.job_id == but:
-            continue
-        if other.spec.checkpoints and other.spec.checkpoints.dir.rstrip("/") == directory:
-            raise ConflictError(
-                f"job {other.job_id!r} is {other.state} and keeps its checkpoints in {directory}",
-                hint=f"wait for it: tpuctl job wait {other.job_id}; or change checkpoints.dir",
-            )
+    sharing.give_way(outside.store, created)
+    return created.record
 
 
 def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
@@ -162,11 +144,3 @@ def _check_requires(spec: JobSpec, context: str, provides: frozenset[str]) -> No
             f"job requires {spec.requires!r}, which context {context!r} does not provide",
             hint="run: tpuctl context list",
         )
-
-
-def _readable(store: Store, job_id: str) -> JobRecord | None:
-    """A job that is not settled; none while it is being submitted, or when it cannot be read."""
-    try:
-        return record.load(store, job_id).record
-    except (NotFoundError, DamagedStateError):
-        return None

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from tpuctl.errors import DamagedStateError, LockedError, TpuctlError, TransientError
 from tpuctl.jobs import handover, seat, unsettled
 from tpuctl.jobs import lease as leasing
+from tpuctl.jobs.clocks import SYSTEM
 from tpuctl.jobs.custody import Custody
 from tpuctl.jobs.duty import Duty
 from tpuctl.jobs.heartbeat import Watcher
@@ -22,20 +22,12 @@ from tpuctl.jobs.secrets import Vault
 SCAN_S = 1.0
 IDLE_SCAN_S = 5.0
 """Of a supervisor that stays when there is nothing to do."""
-POKE_S = 0.2
+POKE_S = 0.1
 UNREACHED_S = 60.0
 """A supervisor with nothing in care ends after this long without its bucket."""
 UNREACHED_IN_CARE_S = 600.0
 """One with jobs in care, after this long; the jobs go on without it."""
 LEAVE_S = 2.0
-
-
-def elapsed_s() -> float:
-    """Seconds since some moment, those of suspension included: a lease ends in them as well."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-SYSTEM = Clocks(time.time, time.monotonic, asyncio.sleep, elapsed_s)
 
 
 async def run(
@@ -116,8 +108,8 @@ class Supervisor:
                 await self._pause()
         finally:
             await self._leave([beating, *custody.tasks.values()])
-        if custody.bugs:
-            raise custody.bugs[0]
+        if custody.bug is not None:
+            raise custody.bug
 
     async def has_work(self) -> bool:
         """There is a job of ours that is not settled, whoever holds it."""

@@ -11,6 +11,7 @@ from itertools import count
 
 from tpuctl import catalog
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.jobs import decoding
 from tpuctl.jobs import lease as leasing
 from tpuctl.jobs import record as records
 from tpuctl.jobs.ports import Outside
@@ -28,7 +29,10 @@ INTERVAL_S = 60.0
 """Between two checks."""
 TPU_API = "https://tpu.googleapis.com"
 """Unless the environment of the worker names another one."""
-CURE = "grant roles/tpu.admin to the service account of its workers"
+CURE = (
+    "grant the service account of its workers roles/tpu.admin, "
+    "and roles/storage.objectUser on the bucket"
+)
 _SCRIPT = """\
 #!/bin/bash
 # tpuctl: deletes this slice when its job does not need it and nobody looks after the job.
@@ -62,6 +66,7 @@ def config(outside: Outside, record: JobRecord, attempt: Attempt) -> dict[str, o
         "lease": f"{leasing.LEASES}{record.job_id}",
         "heartbeats": leasing.HEARTBEATS,
         "finals": f"{records.directory(record.job_id)}/status/",
+        "run": f"{record.job_id}-a",
         "schemas": {"record": records.SCHEMA, "lease": leasing.SCHEMA},
         "workers": attempt.worker_count or _workers(record, attempt),
         "teardown": str(record.spec.teardown),
@@ -113,8 +118,8 @@ def remember(store: Store, result: str, now_s: float) -> None:
 def remembered(store: Store) -> str | None:
     """What the last proof said; None when there was none. Raises DamagedStateError."""
     try:
-        document = json.loads(store.get_range(KEY))
-        return str(document["result"]) if document["schema"] <= SCHEMA else None
+        document = decoding.document(store.get_range(KEY))
+        return None if decoding.is_newer(document, SCHEMA) else str(document["result"])
     except NotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

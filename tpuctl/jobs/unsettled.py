@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tpuctl.config import write_private
 from tpuctl.errors import LocalIOError
+from tpuctl.jobs import decoding
 
 SCHEMA = 1
 
@@ -32,7 +32,7 @@ class Unsettled:
 def known(home: Path, context: str) -> Unsettled:
     """What the file says; a file that cannot be read says nothing."""
     try:
-        document: dict[str, Any] = json.loads(_path(home, context).read_bytes())
+        document = decoding.document(_path(home, context).read_bytes())
         return Unsettled(
             tuple(map(str, document["jobs"])),
             tuple(map(str, document["silent"])),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpuctl.errors import CapacityError
-from tpuctl.jobs import budget, silence, slice_end
+from tpuctl.jobs import budget, protocol, silence, slice_end
 from tpuctl.jobs.observed import Observed, Refusal
 from tpuctl.jobs.slice_end import Verdict
 from tpuctl.jobs.story import spoken_s
@@ -26,6 +26,8 @@ CLOSING_S = 40.0
 REQUEST_FAILED = Refusal("the queued resource FAILED", CapacityError.reason)
 STAGES = {"run": "the program", "mounts": "file_mounts"}
 """What people call a stage; the others are called as they are."""
+NEEDED = {"mounts": "file_mounts", "secrets": "secrets"}
+"""What an outage may keep from a worker; a refusal is the job's own failure."""
 WEIGHT = {Outcome.PREEMPTED: 2, Outcome.LOST: 1}
 """A worker that vanishes makes its peers fail: what explains the others counts."""
 EXPLAINED = frozenset({Outcome.FAILED, Outcome.LOST, Outcome.HUNG})
@@ -129,12 +131,12 @@ def of_worker(report: WorkerReport, silent_s: float | None = None) -> Verdict | 
 
 
 def succeeded(report: WorkerReport) -> bool:
-    """The program ended by itself with status 0."""
+    """The program ended by itself with status 0; one that was told to end has saved at most."""
     return (
         report.phase == Phase.ENDED
         and report.stage == "run"
         and report.exit_status == 0
-        and not report.terminated
+        and not (report.terminated or report.preempted or report.stopped)
     )
 
 
@@ -255,12 +257,22 @@ def _loss(report: WorkerReport, silent_s: float | None) -> str | None:
         return f"has not answered for {spoken_s(silent_s)}"
     if report.phase == Phase.ENDED and report.terminated:
         return "was shut down"
-    failed_fetch = report.stage == "fetch" and report.exit_status != 0 and not report.stopped
-    return "could not fetch the workdir" if failed_fetch else None
+    return None if report.stopped else _outage(report)
+
+
+def _outage(report: WorkerReport) -> str | None:
+    """What the worker could not have of others, though it was allowed to."""
+    if report.stage == "fetch" and report.exit_status != 0:
+        return "could not fetch the workdir"
+    is_unreached = report.exit_status == protocol.UNREACHED
+    needed = NEEDED.get(report.stage or "") if is_unreached else None
+    return f"could not reach its {needed}" if needed else None
 
 
 def _how(report: WorkerReport) -> str:
     what = STAGES.get(report.stage or "", report.stage)
     if report.signal is not None:
         return f"{what} was killed by signal {report.signal}"
+    if report.exit_status is None:
+        return f"{what} was not begun"
     return f"{what} ended with status {report.exit_status}"

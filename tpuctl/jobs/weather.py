@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tpuctl.errors import NotFoundError, PreconditionError, TpuctlError
-from tpuctl.jobs import zones
+from tpuctl.jobs import decoding, zones
 from tpuctl.jobs.actions import NoteWeather
+from tpuctl.jobs.decoding import MalformedError
 from tpuctl.jobs.observed import Weather
 from tpuctl.jobs.ports import Outside
 from tpuctl.models.job import AttemptState, JobRecord
@@ -28,6 +29,7 @@ FRESH_S = 60.0
 FRESH_WAITING_S = 300.0
 """and after this while a request waits that may be given up for another zone."""
 CLEAR = Weather()
+REMEMBERED = ("out_s", "since_s", "tries", "heat")
 
 
 def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
@@ -37,7 +39,8 @@ def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
         return False
     if attempt is None or attempt.state == AttemptState.ENDED:
         changed_s = max(attempt.ended_s or 0.0, attempt.deleted_s or 0.0) if attempt else 0.0
-        return read_s is None or read_s < changed_s or now_s - read_s >= FRESH_S
+        is_old = read_s is None or not 0.0 <= now_s - read_s < FRESH_S
+        return is_old or (read_s or 0.0) < changed_s <= now_s
     several = len(zones.candidates(record)) > 1
     return several and (read_s is None or now_s - read_s >= FRESH_WAITING_S)
 
@@ -52,10 +55,11 @@ def read(outside: Outside, record: JobRecord, now_s: float) -> Mapping[str, Weat
     }
     if outside.quota is None:
         return found
+    # What is odd about an answer is advice that could not be had, as one that never came.
     spot = record.spec.resources.use_spot
     tier = Provisioning.SPOT if spot else Provisioning.ON_DEMAND
     slices = record.spec.resources.num_slices
-    with suppress(TpuctlError):
+    with suppress(TpuctlError, ValueError, TypeError):
         left = outside.quota(tuple(found), record.accelerator_type, tier)
         return {
             zone: replace(
@@ -102,19 +106,15 @@ def _remembered(store: Store, record: JobRecord, zone: str, now_s: float) -> Wea
 
 def _decoded(store: Store, key: str, generation: int, now_s: float) -> Weather:
     try:
-        document = json.loads(store.get_range(key, generation=generation))
-        if document["schema"] > SCHEMA:
+        document = decoding.document(store.get_range(key, generation=generation))
+        if decoding.is_newer(document, SCHEMA):
             return CLEAR
-        out_s = float(document["out_s"])
-        decay = 0.5 ** (max(0.0, now_s - out_s) / HALF_LIFE_S)
-        return Weather(
-            out_s=out_s,
-            since_s=float(document["since_s"]),
-            tries=int(document["tries"]),
-            heat=float(document["heat"]) * decay,
-        )
-    except (NotFoundError, PreconditionError, ValueError, KeyError, TypeError):
+        found = decoding.built(Weather, {name: document[name] for name in REMEMBERED})
+    except (NotFoundError, PreconditionError, MalformedError, KeyError):
         return CLEAR
+    out_s = found.out_s or 0.0
+    decay = 0.5 ** (max(0.0, now_s - out_s) / HALF_LIFE_S)
+    return replace(found, heat=found.heat * decay)
 
 
 def _key(record: JobRecord, zone: str) -> str:

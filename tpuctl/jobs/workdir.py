@@ -5,7 +5,7 @@ import hashlib
 import os
 import shlex
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -28,16 +28,24 @@ Named = tuple[str, Path]
 """A file by its name in the archive, and where it is."""
 
 
-def pack(directory: Path, target: BinaryIO, include: Sequence[str] = ()) -> str:
+def pack(
+    directory: Path,
+    target: BinaryIO,
+    include: Sequence[str] = (),
+    *,
+    secret_files: Sequence[Path] = (),
+    say: Callable[[str], None] = lambda _line: None,
+) -> str:
     """Write a tar.gz of the regular files of a tree; returns its SHA-256.
 
     `include`: patterns of files that are wanted although an ignore file names them or they hold a
-    key. Raises UsageError when the tree is too large or a pattern matches nothing, RefusedError
-    when a file holds a key or a link leads out of the tree, LocalIOError when one cannot be read.
+    key. `secret_files` stay behind in any case, under whatever name, and `say` is told. Raises
+    UsageError when the tree is too large or a pattern matches nothing, RefusedError when a file
+    holds a key or a link leads out of the tree, LocalIOError when one cannot be read.
     """
     tree = Tree(directory.resolve(), include)
     try:
-        found = list(tree.files())
+        found = list(_without_secrets(tree.files(), secret_files, say))
         tree.check_includes()
         _check_size(directory, found)
         for name, path in found:
@@ -142,6 +150,23 @@ def _wrong_with(root: Path, link: Path) -> str | None:
     if not target.is_relative_to(root):
         return "leads out of it"
     return "is a link to a directory" if target.is_dir() else None
+
+
+def _without_secrets(
+    found: Iterator[Named], secret_files: Sequence[Path], say: Callable[[str], None]
+) -> Iterator[Named]:
+    """A link, or a second name, of such a file is the same file. Raises OSError."""
+    held = {_identity(path) for path in secret_files if path.exists()}
+    for name, path in found:
+        if held and _identity(path) in held:
+            say(f"{cut(name)} is a secret's file: it is not sent with the workdir")
+        else:
+            yield name, path
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _check_size(directory: Path, found: list[Named]) -> None:

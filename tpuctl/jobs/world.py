@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from tpuctl import catalog
 from tpuctl.errors import (
@@ -14,7 +14,7 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
-from tpuctl.jobs import protocol, switch
+from tpuctl.jobs import decoding, protocol, switch
 from tpuctl.jobs.failed_request import why_failed
 from tpuctl.jobs.observed import ABSENT, WITHDRAWN, Refusal
 from tpuctl.jobs.ports import Outside, Slices
@@ -174,8 +174,9 @@ def finals(store: Store, record: JobRecord, attempt: Attempt) -> tuple[WorkerRep
     for worker_id in range(attempt.worker_count):
         try:
             data = store.get_range(protocol.status_key(record.job_id, attempt.number, worker_id))
-            found.append(protocol.reported(WorkerReport(worker_id), json.loads(data)))
-        except (NotFoundError, ValueError, AttributeError, TypeError):
+            told = protocol.reported(WorkerReport(worker_id), decoding.document(data))
+            found.append(decoding.built(WorkerReport, json.loads(json.dumps(asdict(told)))))
+        except (NotFoundError, ValueError, TypeError):
             continue  # it has not ended well enough to say so
     return tuple(found)
 

@@ -45,8 +45,11 @@ def chosen(record: JobRecord, weather: Mapping[str, Weather], now_s: float) -> C
     zones = _ordered(record, weather)
     open_zones = [zone for zone in zones if weather.get(zone, UNKNOWN).has_quota is not False]
     if not open_zones:
+        anyway_s = _anyway_s(record, now_s)
+        if now_s >= anyway_s:
+            return Choice(zones[0])
         left = "; ".join(f"quota of {zone}: {weather[zone].quota}" for zone in candidates(record))
-        return Choice(None, left)
+        return Choice(None, left, anyway_s)
     due = {zone: _due_s(record, zone) for zone in open_zones}
     for zone in open_zones:
         if due[zone] <= now_s:
@@ -90,6 +93,12 @@ def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:
         if attempt.outcome == Outcome.STOCKOUT and zone in (None, attempt.zone):
             found.append(attempt)
     return found
+
+
+def _anyway_s(record: JobRecord, now_s: float) -> float:
+    """When the API is asked though no quota seems to be left: what is known of it may be wrong."""
+    last_s = record.attempt.ended_s if record.attempt else None
+    return max(record.wanted_since_s or now_s, last_s or 0.0) + AGAIN_MOST_S
 
 
 def _due_s(record: JobRecord, zone: str) -> float:

@@ -11,9 +11,9 @@ from typing import Any
 from tpuctl.config import Context
 from tpuctl.errors import JobFailedError, LockedError
 from tpuctl.jobs import client, seat
+from tpuctl.jobs.clocks import SYSTEM
 from tpuctl.jobs.follow import follow
 from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.supervisor import SYSTEM
 from tpuctl.models.job import Attempt, JobRecord, JobSpec, LogLine, Outcome
 from tpuctl.models.node import Provisioning
 from tpuctl.operations import cost, local

@@ -188,7 +188,8 @@ def read_books(store: Callable[[], Store], job_ids: Iterable[str]) -> Books:
         try:
             records[job_id] = record.load(bucket, job_id).record
         except NotFoundError:
-            troubles[job_id] = f"this bucket has no job {job_id}: it is another bucket's"
+            missing = f"this bucket has no record of job {job_id}"
+            troubles[job_id] = f"{missing}: another bucket's, or lost"
         except TpuctlError as error:
             troubles[job_id] = str(error)
     return Books(records, troubles)

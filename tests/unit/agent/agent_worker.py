@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from bucket_server import BucketServer, serving
 
 import tpuctl
+from tpuctl.agent.job import processes
 
 AGENT = Path(tpuctl.__file__).parent / "agent"
 SHARED = ("bucket", "crc32c", "fetcher", "report", "tree")
@@ -129,6 +131,9 @@ class Worker:
         if pid and not self.status().get("closed"):
             self.agent("stop", "--grace", "0")
             self.until(closed=True)
+        if pid and processes.started(pid) == self.status().get("agent_started", 0):
+            with contextlib.suppress(ProcessLookupError):  # the bucket is away: it goes on trying
+                os.kill(pid, signal.SIGTERM)
         assert self.errors() == ""
 
 

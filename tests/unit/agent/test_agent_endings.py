@@ -38,6 +38,11 @@ def test_the_last_traceback_is_the_same_for_the_same_failure():
     )
 
 
+def test_a_traceback_behind_the_rank_that_torch_puts_there_is_one_too():
+    ranked = "".join(f"[rank3]: {line}\n" for line in FAILED.split("\n"))
+    assert endings.traceback(ranked.encode()) == endings.traceback(FAILED.encode())
+
+
 def test_a_crash_of_the_interpreter_is_a_traceback_too():
     log = b"Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f11 (most recent call first):\n  File \"a.py\", line 3 in f\n"  # fmt: skip  # noqa: E501
     assert "Current thread 0x? (most recent call first)" in endings.traceback(log)

@@ -36,7 +36,7 @@ def files(tmp_path, monkeypatch):
 def sending(files, worker, monkeypatch):
     """What puts that log into the worker's bucket."""
     monkeypatch.setenv("GCE_METADATA_HOST", worker.server.address)
-    return uploader.Uploader(Objects(worker.server.endpoint, "b"), "logs", files)
+    return uploader.Uploader(lambda: Objects(worker.server.endpoint, "b"), "logs", files)
 
 
 def write(files, lines: int) -> None:
@@ -135,14 +135,20 @@ def test_one_segment_is_uploaded_each_fifteen_seconds(files, sending, worker):
     assert worker.server.uploads == [f"logs/{start:012d}" for start in (0, 3000, 6000, 9000)]
 
 
-def test_a_bucket_that_stays_away_does_not_keep_the_agent(worker):
+def test_a_bucket_that_stays_away_keeps_nobody_and_has_everything_when_it_is_back(worker):
     code = worker.directory / "tpuctl" / "agent" / "job" / "uploader.py"
     code.write_text(code.read_text().replace("PATIENCE_S = 20.0", "PATIENCE_S = 0.1"))
     worker.server.is_away = True
+    quick = worker.directory / "tpuctl" / "agent" / "job" / "closing.py"
+    quick.write_text(quick.read_text().replace("PAUSE_S = 1.0", "PAUSE_S = 0.05"))
     status = worker.finish("echo hello")
     assert (status["exit_status"], status["uploaded_bytes"]) == (0, 0)
     messages = [json.loads(line) for line in worker.agent("watch").stdout.splitlines()]
     assert messages[1]["log"].endswith(" hello\n")
+    worker.server.is_away = False
+    worker.until(uploaded_bytes=status["log_bytes"])
+    assert (worker.final()["exit_status"], worker.final()["closed"]) == (0, True)
+    assert worker.server.uploads == ["logs/a1/w0/000000000000", "status/a1/w0"]
 
 
 def test_a_watcher_starts_where_the_disk_does(files, sending, tmp_path):
@@ -249,3 +255,32 @@ def test_a_full_disk_ends_the_run_with_a_status_that_says_so(worker, tmp_path):
     final = worker.final()
     assert "OSError: [Errno 28] No space left on device" in final["last_lines"]
     assert final["traceback"].endswith("No space left on device")
+
+
+def test_a_file_that_is_shorter_than_it_was_ends_no_upload_in_a_loop(files):
+    write(files, 5)
+    os.truncate(files.path(0), 10)
+    with pytest.raises(OSError, match="shorter"):
+        list(files.blocks(files.next_span(1000)))
+
+
+def test_what_the_agent_says_is_no_sign_of_life_of_the_program(files):
+    log = Log(files, Redaction())
+    log.say("maintenance")
+    assert (log.active_s, log.tail) == (None, b"tpuctl: maintenance\n")
+    log.append(b"step\n")
+    assert log.active_s is not None
+
+
+def test_a_secret_of_any_bytes_is_replaced():
+    redaction = Redaction()
+    redaction.add(["caf\udce9-key", "half\ud800-key"])
+    assert redaction.of(b"a caf\xe9-key") == b"a ***"
+
+
+def test_a_watcher_of_a_run_of_protocol_1_ends_as_it_should(tmp_path, capsys):
+    (tmp_path / "log").write_text("1.000 hello\n")
+    (tmp_path / "lock").touch()
+    (tmp_path / "status.json").write_text('{"protocol": 1, "phase": "ended", "closed": true}')
+    assert watching.watch(str(tmp_path), 0) == 0
+    assert '"gone": false' in capsys.readouterr().out

@@ -3,8 +3,15 @@
 import json
 import os
 import signal
+import subprocess
+import time
+from pathlib import Path
 
-from agent_worker import Worker, alive_in
+import pytest
+from agent_worker import JOB, Worker, alive_in
+
+from tpuctl.agent.job import processes, stack_dump
+from tpuctl.agent.job.redaction import Redaction
 
 WAITING = """\
 import threading, time
@@ -138,3 +145,61 @@ def test_a_second_agent_for_a_dead_one_is_never_begun(worker):
     assert json.loads(worker.agent("watch").stdout.splitlines()[-1]) == {"gone": True}
     os.killpg(status["pid"], signal.SIGKILL)
     (worker.directory / "status.json").write_text(json.dumps({**status, "closed": True}))
+
+
+def test_a_disk_that_takes_no_fence_keeps_nobody_from_stopping(worker):
+    worker.begin("exec sleep 100", fence=5)
+    lock = worker.home / f"{JOB}.fence.lock"
+    lock.unlink()
+    lock.mkdir()  # as on a disk that is read-only now
+    assert worker.agent("stop", "--grace", "5", "--fence", "4").returncode == 3
+    assert worker.agent("stop", "--grace", "5", "--fence", "6").returncode == 0
+    assert worker.until(closed=True)["stopped"] is True
+
+
+def test_a_watch_of_an_agent_that_stands_still_does_not_say_that_all_is_well(worker):
+    status = worker.begin("exec sleep 100")
+    os.kill(status["agent_pid"], signal.SIGSTOP)
+    long_ago_s = time.time() - 60.0
+    os.utime(worker.directory / "status.json", (long_ago_s, long_ago_s))
+    watched = worker.agent("watch")
+    os.kill(status["agent_pid"], signal.SIGCONT)
+    assert (watched.returncode, watched.stdout) == (75, "")
+    assert watched.stderr == "the agent has done nothing for 20 s\n"
+
+
+def test_a_pipe_for_a_step_file_stops_nothing(worker):
+    told = worker.finish('mkfifo "$TPUCTL_STEP_FILE"; echo step=7; exit 3')
+    assert (told["exit_status"], told["step"]) == (3, 7)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="tells of no processes")
+def test_what_went_to_a_session_of_its_own_is_ended_with_the_run(worker):
+    worker.finish("setsid sleep 878 & echo $! > pid; exit 3")
+    pid = int((worker.directory / "workdir" / "pid").read_text())
+    assert not processes.is_living(pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="tells of no processes")
+def test_it_does_not_go_on_beside_a_later_attempt(worker):
+    status = worker.begin("setsid sleep 878 & echo $! > pid; echo up; wait")
+    worker.until_printed("up")
+    os.kill(status["agent_pid"], signal.SIGKILL)
+    Worker(worker.home, worker.server, attempt=2).finish("true")
+    pid = int((worker.directory / "workdir" / "pid").read_text())
+    assert not processes.is_living(pid)
+    (worker.directory / "status.json").write_text(json.dumps({**status, "closed": True}))
+
+
+def test_a_command_in_a_dump_is_cut_when_it_has_no_secret_any_more():
+    redaction = Redaction()
+    redaction.add(["hf_SECRETSECRET"])
+    argv = ["sleep", "100", "x" * 260, "--token=hf_SECRETSECRET"]
+    process = subprocess.Popen(["bash", "-c", "read", *argv], stdin=subprocess.PIPE)
+    try:
+        text = stack_dump.of_process(process.pid, redaction)
+    finally:
+        process.kill()
+        process.communicate()
+    assert "--token=" in text
+    assert "hf_" not in text

@@ -1,10 +1,13 @@
 """The stages before the barrier, and what is kept out of everything that is written."""
 
+import json
 import os
+import time
 
 import pytest
 
-from tpuctl.agent.job import mounts
+from tpuctl.agent.bucket import Passing
+from tpuctl.agent.job import mounts, progress, secret_values, workdir
 
 SWITCH = """\
 import json, sys
@@ -161,3 +164,44 @@ def test_no_sudo_is_said(no_right):
     )
     with pytest.raises(mounts.Refused, match="it cannot be made: sudo: a password is required"):
         mounts.make(str(no_right / "data"))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status"),
+    [(TimeoutError("timed out"), 75), (Passing("503 try again"), 75), (ValueError("html"), 75),
+     (secret_values.Refused("403 no"), 1)],
+)  # fmt: skip
+def test_a_secret_that_was_not_reached_is_not_one_that_was_refused(
+    tmp_path, monkeypatch, trouble, status
+):
+    def asked(_name, _token):
+        raise trouble
+
+    monkeypatch.setattr(secret_values, "asked", asked)
+    monkeypatch.setattr(secret_values.time, "sleep", lambda _s: None)
+    (tmp_path / "config.json").write_text('{"secrets": {"HF": "sm://projects/p/secrets/s"}}')
+    assert secret_values.tell(str(tmp_path)) == status
+
+
+def test_an_empty_secret_is_one(monkeypatch):
+    monkeypatch.setattr(secret_values, "accessed", lambda *_: {"payload": {}})
+    assert secret_values.value("sm://projects/p/secrets/s", None) == ""
+
+
+@pytest.mark.parametrize(("is_away", "status"), [(True, 75), (False, 1)])
+def test_a_bucket_that_was_not_reached_is_not_one_that_refused(
+    tmp_path, monkeypatch, worker, is_away, status
+):
+    monkeypatch.setattr(time, "sleep", lambda _s: None)
+    monkeypatch.setenv("GCE_METADATA_HOST", worker.server.address)
+    worker.server.is_away = is_away
+    given = {"endpoint": worker.server.endpoint, "bucket": "b", "workdir": "no/such", "mounts": []}
+    given["mounts"].append({"url": "gs://b/none", "path": str(tmp_path / "data")})
+    (tmp_path / "config.json").write_text(json.dumps(given))
+    assert workdir.fetch(str(tmp_path)) == status
+    assert mounts.copy_all(str(tmp_path)) == status
+
+
+@pytest.mark.parametrize("word", ["loss=nan", "loss=-inf", "loss=1e999"])
+def test_a_number_that_json_has_not_is_told_as_text(word):
+    assert progress.step(f"step=3 {word}")["metrics"] == {"loss": word[5:]}

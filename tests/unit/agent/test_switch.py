@@ -1,5 +1,6 @@
 """The dead man's switch: when a slice deletes itself, and above all when it does not."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -7,17 +8,21 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import pytest
 from bucket_server import BucketServer, Handler, serving
 
 from tpuctl.agent import switch
+from tpuctl.agent.job import processes
 from tpuctl.jobs import lease as leasing
+from tpuctl.jobs import protocol
 from tpuctl.jobs import record as records
 from tpuctl.jobs import switch as switches
 from tpuctl.models.job import (
     Attempt,
     AttemptState,
+    Budget,
     JobRecord,
     JobSpec,
     JobState,
@@ -109,7 +114,8 @@ class Slice:
     def job(self, *attempts: Attempt, arm: bool = True, **fields) -> None:
         """What the record says; the first time the switch is told of the last attempt."""
         given = {"timeouts": Timeouts(setup_s=360.0), "teardown": Teardown.ALWAYS}
-        given |= {key: fields.pop(key) for key in ("timeouts", "teardown") if key in fields}
+        of_spec = ("timeouts", "teardown", "budget")
+        given |= {key: fields.pop(key) for key in of_spec if key in fields}
         record = JobRecord(
             JOB, JobSpec(name="digits", run="true", **given), "me", 0.0, "us-west4-a",
             "v5litepod-8", attempts=attempts, **{"state": JobState.RUNNING, **fields},
@@ -237,14 +243,17 @@ def test_nobody_ever_had_the_job_in_hand(slice_):
     assert slice_.is_deleted
 
 
-def test_the_deletion_is_the_slices_own_with_its_own_token_and_then_it_stops(slice_):
+def test_it_asks_for_the_deletion_with_its_own_token_until_the_slice_is_gone(slice_):
     slice_.job(RUNNING, state=JobState.FAILED)
-    slice_.minutes(PATIENCE_MINUTES + 1)
-    assert slice_.server.deletions == [(f"{PARENT}{SLICE}?force=true", "Bearer a-token")]
+    slice_.minutes(PATIENCE_MINUTES + 2)  # the operation may fail
+    asked = (f"{PARENT}{SLICE}?force=true", "Bearer a-token")
+    assert slice_.server.deletions == [asked, asked]
+    slice_.server.deletion = (404, MISSING)
+    slice_.minutes(1)
     reads = len(slice_.server.reads)
     slice_.now_s += MINUTE_S
     assert slice_.check() == switch.DONE
-    assert len(slice_.server.deletions) == 1
+    assert len(slice_.server.deletions) == 3
     assert len(slice_.server.reads) == reads
 
 
@@ -256,8 +265,8 @@ def test_a_deletion_that_is_refused_is_tried_again_at_the_next_check(slice_, ans
     assert len(slice_.server.deletions) == 3
     assert f"cannot delete the slice: {answer[0]}" in slice_.said
     slice_.server.deletion = (200, {})
-    slice_.now_s += MINUTE_S
-    assert slice_.check() == switch.DONE
+    slice_.minutes(1)
+    assert slice_.said.endswith("deletes the slice")
 
 
 # --------------------------------------------------------------- it never deletes what may live
@@ -268,6 +277,15 @@ def test_a_job_without_a_deadline_runs_on_for_ever_without_a_supervisor(slice_):
     slice_.minutes(LONG_MINUTES)
     assert not slice_.is_deleted
     assert "the slice may be needed" in slice_.said
+
+
+@pytest.mark.parametrize("told", ["preempted", "stopped", "terminated"])
+def test_a_program_that_ended_well_because_it_was_told_to_has_not_succeeded(slice_, told):
+    slice_.job(RUNNING, teardown=Teardown.ON_SUCCESS)
+    for worker in (0, 1):
+        slice_.final(worker, {**WELL, told: True})
+    slice_.minutes(LONG_MINUTES)
+    assert not slice_.is_deleted
 
 
 def test_some_workers_have_ended_well_and_others_still_work(slice_):
@@ -405,12 +423,110 @@ def test_a_clock_that_jumps_or_a_machine_that_was_frozen_makes_nothing_overdue(s
     assert slice_.is_deleted
 
 
-def test_a_state_that_was_damaged_begins_the_patience_anew(slice_):
+@pytest.mark.parametrize(
+    "damaged", ['{"quiet_s": 1e9}', json.dumps({**switch.NEW, "quiet_s": None, "checked_s": "x"})]
+)
+def test_a_state_that_was_damaged_begins_the_patience_anew(slice_, damaged):
     slice_.job(RUNNING, state=JobState.FAILED)
     slice_.minutes(PATIENCE_MINUTES)
-    (slice_.path.parent / "switch.state").write_text('{"quiet_s": 1e9}')
+    (slice_.path.parent / "switch.state").write_text(damaged)
     slice_.minutes(PATIENCE_MINUTES)
     assert not slice_.is_deleted
+    slice_.minutes(1)
+    assert slice_.is_deleted
+
+
+# --------------------------------------------------------------- runs that died, budgets
+
+
+GONE = {"phase": "running", "agent_pid": 2**22 + 1, "agent_started": 1, "pid": 2**22 + 2}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The directory of attempt 1 on this worker, as an agent that was killed leaves it."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    directory = tmp_path / "home" / protocol.run_directory(JOB, 1)
+    directory.mkdir(parents=True)
+    (directory / "lock").touch()
+    (directory / "status.json").write_text(json.dumps(GONE))
+    return directory
+
+
+def test_a_run_that_died_here_ends_the_attempt_after_the_patience(slice_, run):
+    slice_.job(RUNNING)
+    (run / "status.json").write_text(json.dumps({**GONE, "pid": os.getpgrp()}))
+    slice_.minutes(LONG_MINUTES)
+    (run / "status.json").write_text(json.dumps(GONE))
+    slice_.minutes(PATIENCE_MINUTES)
+    assert not slice_.is_deleted
+    slice_.minutes(1)
+    assert slice_.is_deleted
+    assert "the run on this worker died" in slice_.said
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"agent_pid": os.getpid(), "agent_started": processes.started(os.getpid())},
+        {"pid": os.getpgrp()},
+        WELL,
+        {"agent_pid": None, "agent_started": None, "pid": os.getpgrp()},
+    ],
+    ids=["agent lives", "program lives", "ended well", "nothing but the program is known"],
+)
+def test_a_run_that_lives_or_ended_well_did_not_die(slice_, run, status):
+    (run / "status.json").write_text(json.dumps({**GONE, **status}))
+    slice_.job(RUNNING)
+    slice_.minutes(LONG_MINUTES)
+    assert not slice_.is_deleted
+
+
+@pytest.mark.parametrize("name", ["lock", "status.json"])
+def test_what_cannot_be_read_of_a_run_says_nothing(slice_, run, name):
+    (run / name).unlink()
+    slice_.job(RUNNING)
+    slice_.minutes(LONG_MINUTES)
+    assert not slice_.is_deleted
+
+
+def test_a_lock_that_is_held_is_an_agent_that_lives(slice_, run):
+    slice_.job(RUNNING)
+    with (run / "lock").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        slice_.minutes(LONG_MINUTES)
+    assert not slice_.is_deleted
+
+
+def test_a_run_of_an_earlier_attempt_may_be_dead(slice_, run):
+    slice_.job(RUNNING, replace(RUNNING, number=2))
+    slice_.minutes(LONG_MINUTES)
+    assert not slice_.is_deleted
+
+
+def test_an_attempt_that_ended_and_was_followed_by_none(slice_):
+    slice_.job(replace(RUNNING, ended_s=900.0), state=JobState.RECOVERING)
+    slice_.minutes(PATIENCE_MINUTES + 1)
+    assert slice_.is_deleted
+    assert "its attempt has ended, and nobody began another" in slice_.said
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        {"budget": Budget(hours=0.5)},
+        {"budget": Budget(hours=9.0, usd=1.0), "usd_per_hour": 2.0},
+    ],
+)
+def test_a_budget_is_a_deadline(slice_, what):
+    first = replace(RUNNING, ended_s=100.0 + 20 * MINUTE_S)
+    second = replace(RUNNING, number=2, ready_s=2000.0, started_s=2000.0 + 2 * MINUTE_S)
+    slice_.job(first, second, **what)
+    slice_.minutes(8)
+    assert not slice_.is_deleted
+    slice_.minutes(2)
+    assert slice_.is_deleted
+    assert "its budget is used up" in slice_.said
 
 
 # --------------------------------------------------------------- teardown
@@ -468,7 +584,7 @@ def test_the_proof_deletes_what_cannot_exist(slice_):
     ("answer", "said"),
     [
         ((403, FORBIDDEN), "may not: 403 PERMISSION_DENIED not allowed"),
-        ((401, {}), "may not: 401 "),
+        ((401, {}), "not known: 401 "),  # the metadata server gave no token in time
         ((404, {}), "not known: 404 "),  # not Cloud TPU's own word
         ((503, {}), "not known: 503 "),
     ],
@@ -490,6 +606,26 @@ def test_the_worker_is_sent_elsewhere_by_its_environment(slice_, monkeypatch):
     assert slice_.is_deleted
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(403, "may not: cannot read tpuctl/"), (503, "not known: cannot read tpuctl/")],
+)
+@pytest.mark.parametrize("key", ["tpuctl/leases/", "tpuctl/records/", "tpuctl/jobs/"])
+def test_who_cannot_read_the_bucket_is_not_armed(slice_, monkeypatch, key, status, said):
+    slice_.job(RUNNING)
+    config = json.loads(slice_.path.read_text())
+    assert switch.unreadable(config) is None
+    ask = switch.request
+
+    def refused(method, base, path, *given):
+        if path.startswith(f"/storage/v1/b/b/o/{quote(key, safe='')}"):
+            return status, {}, b""
+        return ask(method, base, path, *given)
+
+    monkeypatch.setattr(switch, "request", refused)
+    assert switch.unreadable(config).startswith(said)
+
+
 # --------------------------------------------------------------- as it is shipped
 
 
@@ -503,6 +639,7 @@ def test_arm_prints_what_the_proof_said_and_leaves_a_watch_that_ends_with_the_sl
     slice_.job(RUNNING, state=JobState.FAILED)
     config = json.loads(slice_.path.read_text())
     quick = {"patience_s": 0.0, "interval_s": 0.01}
+    slice_.server.deletion = (404, MISSING)  # which ends the watch
     slice_.path.write_text(json.dumps({**config, **quick}))
     done = shipped(slice_, "arm")
     assert (done.returncode, done.stdout, done.stderr) == (0, "armed\n", "")
@@ -557,6 +694,8 @@ def test_the_next_submission_is_warned_until_a_proof_succeeds(slice_):
         "cannot delete themselves (may not: 403 PERMISSION_DENIED): forgotten, it costs 1.20"
         in (switches.warning(store, 1.2))
     )
+    slice_.replace(switches.KEY, "[" * 200_000)
+    assert switches.warning(store, 1.2) is None
     switches.remember(store, "armed", 7.0)
     assert switches.remembered(store) == "armed"
     assert switches.warning(store, 1.2) is None

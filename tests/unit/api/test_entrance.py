@@ -1,6 +1,7 @@
 """How a supervisor gets to the workers of its jobs: through IAP and jump hosts, by OS Login."""
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
@@ -105,3 +106,23 @@ def test_what_is_refused_now_may_be_granted_later(made, monkeypatch):
     guarded = replace(NODE, metadata={"enable-oslogin": "TRUE"})
     with pytest.raises(RefusedError, match="OS Login: no"):
         opened(made("direct"), (FIFTH, guarded))
+
+
+def test_a_node_that_is_slow_to_answer_keeps_nobody_from_the_others(made, monkeypatch):
+    entered, other = made("iap"), replace(NODE, node_id=8, name="m")
+    answers = threading.Event()
+
+    def identities(_api, node, _directory):
+        assert node is other or answers.wait(timeout=20)
+        return BY_NAME
+
+    monkeypatch.setattr(known_hosts, "identities", identities)
+
+    async def story():
+        waiting = asyncio.create_task(entered.open(FIFTH, "key", NODE))
+        await asyncio.sleep(0)
+        shell = await entered.open(FIFTH, "key", other)
+        answers.set()
+        return shell, await waiting
+
+    assert asyncio.run(story()) == ("a shell", "a shell")

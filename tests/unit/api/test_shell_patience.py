@@ -6,6 +6,8 @@ import pytest
 
 from tpuctl.api import login
 from tpuctl.api.login import NotAdmittedError, patient_shell
+from tpuctl.api.shell import Shell
+from tpuctl.errors import TransientError
 
 
 def logging_in(monkeypatch, refusals, patience_s=60.0):
@@ -31,3 +33,21 @@ def test_it_is_let_in_once_the_key_is_known(monkeypatch):
 def test_a_worker_that_never_knows_it_is_an_error(monkeypatch):
     with pytest.raises(NotAdmittedError, match="Permission denied"):
         logging_in(monkeypatch, refusals=3, patience_s=-1.0)
+
+
+@pytest.mark.parametrize("verb", ["run", "stream"])
+def test_a_connection_that_breaks_as_we_write_is_a_lost_worker_and_no_closed_output(verb):
+    class Cut:
+        async def run(self, *_args, **_options):
+            raise BrokenPipeError(32, "Broken pipe")
+
+        create_process = run
+
+    async def told():
+        shell = Shell(3, Cut())
+        return (
+            await shell.run(["x"]) if verb == "run" else [each async for each in shell.stream("x")]
+        )
+
+    with pytest.raises(TransientError, match="worker 3: "):
+        asyncio.run(told())

@@ -159,10 +159,17 @@ class LocalShell:
     async def _spawn(self, argv, stdin):
         if not self.disk.exists():
             raise TransientError("the worker is gone")
-        return await asyncio.create_subprocess_exec(
+        spawning = asyncio.ensure_future(asyncio.create_subprocess_exec(
             *argv, cwd=self.disk, env=self.environ, stdin=stdin,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        ))  # fmt: skip
+        try:
+            return await asyncio.shield(spawning)
+        except asyncio.CancelledError:  # half begun, it would never be cleared away
+            process = await spawning
+            process.kill()
+            await process.communicate()
+            raise
 
 
 class World:

@@ -70,6 +70,14 @@ def test_everything_of_a_job_is_in_its_bundle(kept, tmp_path):
     assert json.loads(found["j-1/record.json"])["job_id"] == "j-1"
 
 
+def test_a_segment_of_a_worker_far_away_is_one_more_worker(kept):
+    kept.put_if_absent(f"{FILES}/logs/a1/w999999/000000000000", b"9.000 hello\n")
+    kept.put_if_absent(f"{FILES}/logs/README", b"not ours")
+    found = bundle.collect(kept, "j-1").files
+    assert found["a1/w999999/last_lines.txt"].endswith(b" hello\n")
+    assert len([name for name in found if name.endswith("last_lines.txt")]) == 3
+
+
 def test_the_same_job_makes_the_same_bytes(kept, tmp_path):
     for name in ("one", "two"):
         bundle.write(bundle.collect(kept, "j-1"), tmp_path / name)

@@ -43,6 +43,10 @@ def judged(*reports: dict, **spec) -> JobRecord:
         ([WELL, {**UP, "unreachable_s": 70.0}], "lost", 1, "worker 1 has not answered for 70 s"),
         ([failed(4.9), failed(4.2, stage="fetch", exit_status=1)], "lost", 1,
          "worker 1 could not fetch the workdir"),
+        ([failed(4.9), failed(4.2, stage="secrets", exit_status=75)], "lost", 1,
+         "worker 1 could not reach its secrets"),
+        ([STOPPED, failed(4.2, stage="mounts", exit_status=1)], "failed", 1,
+         "worker 1: file_mounts ended with status 1"),
         ([failed(4.9), {**STOPPED, "preempted": True}], "preempted", 1,
          "worker 1 was told that it is preempted"),
         ([failed(4.9), {**STOPPED, "terminated": True}], "lost", 1, "worker 1 was shut down"),
@@ -128,6 +132,14 @@ def test_a_job_whose_workers_all_ended_well_has_succeeded_though_its_slice_delet
     assert lived(job(), *RAN, replace(gone, finals=finals(WELL))).record.state == "FAILED"
 
 
+@pytest.mark.parametrize("told", [{"preempted": True}, {"stopped": True}])
+def test_a_program_that_saved_and_ended_well_because_it_was_told_to_has_not_succeeded(told):
+    saved = {**WELL, **told}
+    gone = seen(6.0, node="PREEMPTED", finals=finals(saved, saved))
+    record = lived(job(), *RAN, seen(5.0, saved, saved), gone).record
+    assert (record.attempts[0].outcome, record.state) == ("preempted", "RECOVERING")
+
+
 def test_time_runs_out_only_for_what_still_runs():
     record = lived(job(timeouts=Timeouts(run_s=900.0)), *RAN).record
     unheard = seen(9000.0, {}, {}, node=None)
@@ -169,6 +181,7 @@ def test_people_are_told_once_that_a_slice_cannot_delete_itself():
         (WELL, "ended well"),
         (failed(1.0), "the program ended with status 1"),
         (STOPPED, "the program was killed by signal 15 (stopped)"),
+        ({**ENDED, "stage": "setup", "stopped": True}, "setup was not begun (stopped)"),
         ({"phase": Phase.LOST}, "lost its agent"),
         ({**UP, "unreachable_s": 7.0}, "has not answered for 7 s"),
         (UP, "running"),

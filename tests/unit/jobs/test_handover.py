@@ -58,7 +58,13 @@ def test_without_a_supervisor_the_job_is_said_to_wait(tmp_path):
     assert "hf_abcd" not in repr(caught.value)
 
 
-@pytest.mark.parametrize("line", [b"\n", b"[]\n", b"{}\n", b'{"job": 1, "values": 2}\n', b"\xff\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n", b"[]\n", b"{}\n", b'{"job": 1, "values": 2}\n', b"\xff\n", b"[" * 100_000 + b"\n",
+        b'{"job": "../x", "values": {"A": "value"}}\n', b'{"job": "j-1", "values": {"A": 1}}\n',
+    ],
+)  # fmt: skip
 def test_what_is_no_message_changes_nothing(tmp_path, line):
     vault = Vault("here", {})
 

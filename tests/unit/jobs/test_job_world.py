@@ -213,11 +213,16 @@ def test_when_nobody_can_say_whose_it_is_it_is_asked_again():
         requested(cloud)
 
 
-def test_workers_that_are_gone_left_their_last_words_in_the_bucket(tmp_path):
+@pytest.mark.parametrize(
+    "damaged",
+    [b"torn {", b"[" * 200_000, b'{"phase": "ended", "exit_status": "0"}', b'{"last_lines": [1]}'],
+)
+def test_workers_that_are_gone_left_their_last_words_in_the_bucket(tmp_path, damaged):
     store, record = open_store(str(tmp_path)), running()
-    well = {"phase": "ended", "stage": "run", "exit_status": 0, "closed": False}
+    well = {"phase": "ended", "stage": "run", "exit_status": 0, "last_lines": ["bye"]}
     key = protocol.status_key(record.job_id, 1, 1)
     store.put_if_absent(key, json.dumps(well).encode())
-    store.put_if_absent(protocol.status_key(record.job_id, 1, 2), b"torn {")
+    store.put_if_absent(protocol.status_key(record.job_id, 1, 2), damaged)
     (found,) = world.finals(store, record, record.attempt)
     assert (found.worker_id, found.phase, found.exit_status) == (1, "ended", 0)
+    assert found.last_lines == ("bye",)

@@ -25,14 +25,14 @@ def test_the_newest_step_is_progress():
 
 def test_a_link_that_breaks_is_a_lost_worker_and_says_why():
     async def dial():
-        raise ValueError("not what it was")
+        raise ValueError("not what it was hunter22")
 
     alarms = []
 
     async def story() -> Link:
         link = Link(
             Run("digits-a1b2c3", 1), links.connecting(1), dial, time.monotonic, asyncio.sleep,
-            lambda: alarms.append("changed"),
+            lambda: alarms.append("changed"), hidden=("hunter22",),
         )  # fmt: skip
         await asyncio.gather(links.kept(link), return_exceptions=True)
         return link
@@ -40,5 +40,5 @@ def test_a_link_that_breaks_is_a_lost_worker_and_says_why():
     link = asyncio.run(story())
     found = verdict.of_worker(link.now())
     assert found.outcome == "lost"
-    assert found.reason == "worker 1 cannot be followed: ValueError('not what it was')"
+    assert found.reason == "worker 1 cannot be followed: ValueError: not what it was ***"
     assert alarms[-1:] == ["changed"]

@@ -95,3 +95,16 @@ def test_lines_are_wanted_by_time_and_by_what_is_in_them():
     ]  # fmt: skip
     wanted = Wanted(since_s=6.0, grep=re.compile("^loss="))
     assert texts(filter(wanted.shows, lines)) == ["loss=0", "a hole"]
+
+
+@pytest.mark.parametrize("stamp", ["1e400", "nan", "inf", "-1", "999999999999", "1_0"])
+def test_a_line_whose_time_is_none_is_left_out(stamp):
+    pieces = Lines(1, 0).take(0, f"{stamp} foreign\n2.000 ours\n".encode())
+    assert [line.text for line in pieces] == ["ours"]
+
+
+@pytest.mark.parametrize("name", ["README", "a1/w0/notanumber", "a1/w0/x/000000000000", "ax/w0/1"])
+def test_what_others_put_beside_the_segments_is_left_alone(bucket, name):
+    bucket.put_if_absent(f"{LOGS}/{name}", b"1.000 foreign\n")
+    bucket.put_if_absent(f"{LOGS}/a1/w0/000000000000", b"1.000 ours\n")
+    assert texts(segments.lines(bucket, "j", ALL.has)) == ["ours"]

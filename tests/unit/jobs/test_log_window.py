@@ -51,3 +51,20 @@ def test_a_line_that_comes_late_is_still_before_the_later_ones():
     window.add(line(1, 5.0, "earlier"), at=100.1)
     assert shown(window.ready(100.2)) == [([1], "earlier"), ([0], "later")]
     assert window.rest() == []
+
+
+def test_what_every_worker_has_printed_waits_no_longer():
+    window = Window(window_s=0.2, workers=2)
+    window.add(line(0, 5.00, "mine"), at=100.0)
+    window.add(line(0, 5.01, "step=1"), at=100.0)
+    assert window.ready(100.01) == []
+    window.add(line(1, 5.02, "step=1"), at=100.02)
+    window.add(line(1, 5.03, "step=2"), at=100.02)
+    assert shown(window.ready(100.02)) == [([0], "mine"), ([0, 1], "step=1")]
+    assert window.ready(100.1) == []
+
+
+def test_the_lines_of_an_only_worker_do_not_wait():
+    window = Window(window_s=0.2, workers=1)
+    window.add(line(0, 5.0, "up"), at=100.0)
+    assert shown(window.ready(100.0)) == [([0], "up")]

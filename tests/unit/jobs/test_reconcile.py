@@ -8,7 +8,7 @@ from job_steps import A1, A2, ENDED, PREPARED, RAN, WAITED, asked, gang, job, li
 from tpuctl.jobs import story
 from tpuctl.jobs.actions import Attach, DeleteSlice, RequestSlice, Start, Stop
 from tpuctl.jobs.observed import ABSENT, Observed, Refusal
-from tpuctl.jobs.reconcile import reconcile
+from tpuctl.jobs.reconcile import UNSEEN_S, reconcile
 from tpuctl.models.job import (
     Event,
     JobState,
@@ -45,7 +45,9 @@ def test_success_is_every_worker_ended_with_0_and_its_logs_safe():
     step = lived(job(), *RAN, seen(5.0, well, well))
     assert (step.record.state, step.record.is_settled) == ("SUCCEEDED", False)
     assert step.actions == (DeleteSlice("us-west4-a", A1),)
-    gone = reconcile(step.record, Observed(6.0, requests={A1: ABSENT}))
+    before = reconcile(step.record, replace(asked(6.0, a1=ABSENT), looked_s=4.5))
+    assert not before.record.is_settled  # that one answer may have been wrong
+    gone = reconcile(step.record, asked(6.0, a1=ABSENT))
     assert (gone.record.is_settled, gone.record.attempt.deleted_s) == (True, 6.0)
 
 
@@ -143,10 +145,10 @@ def test_a_request_that_nobody_has_seen_may_still_come_and_is_waited_for_before_
     record = replace(lived(job(), asked(1.0)).record, cancel_requested_s=2.0)
     record = lived(record, asked(2.0), asked(10.0, a1=ABSENT)).record
     assert (record.state, record.is_settled) == ("CANCELLED", False)
-    assert lived(record, asked(18.0, a1=ABSENT)).record.is_settled
+    assert lived(record, asked(2.0 + UNSEEN_S, a1=ABSENT)).record.is_settled
     late = lived(record, asked(12.0, a1="ACCEPTED"))
     assert late.actions == (DeleteSlice("us-west4-a", A1),)
-    old_look = replace(asked(18.0, a1=ABSENT), looked_s=16.0)
+    old_look = replace(asked(2.0 + UNSEEN_S, a1=ABSENT), looked_s=UNSEEN_S)
     assert not lived(record, old_look).record.is_settled
 
 
@@ -205,7 +207,7 @@ def test_a_refused_request_ends_the_job_with_the_apis_words():
 def test_why_a_job_ended_is_still_told_when_its_slice_is_gone():
     failed = {**ENDED, "exit_status": 7}
     ended = lived(job(), *RAN, seen(5.0, failed, failed), seen(6.0, failed, failed)).record
-    gone = reconcile(ended, Observed(7.0, requests={A1: ABSENT})).record
+    gone = reconcile(ended, asked(7.0, a1=ABSENT)).record
     assert gone.why == ended.why == "worker 0: the program ended with status 7"
     assert gone.events[-1] == Event(7.0, f"deleted {A1}")
 
@@ -220,3 +222,34 @@ def test_a_supervisors_trouble_is_told_until_it_is_over():
     assert story.troubled(over, "403: no", 9.0) == in_trouble
     ended = replace(running, state=JobState.FAILED)
     assert story.troubled(ended, "403: no", 5.0) == ended
+
+
+def test_what_keeps_the_slice_of_an_ended_job_is_told_once():
+    well = {**ENDED, "exit_status": 0}
+    done = lived(job(), *RAN, seen(5.0, well, well)).record
+    refused = {"trouble": "403 no"}
+    record = lived(done, seen(6.0, **refused), seen(7.0, **refused), seen(8.0)).record
+    assert [each.text for each in record.events if "403" in each.text] == [
+        "its slice is not deleted yet: 403 no"
+    ]
+    assert (record.why, record.is_settled) == ("all 2 workers ended well", False)
+
+
+def test_a_stop_that_waits_for_the_api_says_so():
+    failed = {**ENDED, "exit_status": 7}
+    blind = {"node": None, "trouble": "nodes: 403 no"}
+    stopping = lived(job(), *RAN, seen(5.0, failed, failed)).record
+    unchecked = replace(seen(6.0, failed, failed, **blind), node_checked_s=0.0)
+    assert lived(stopping, unchecked).record.why == "stopping: nodes: 403 no"
+
+
+@pytest.mark.parametrize("behind_s", [5.0, 4000.0])
+def test_a_clock_that_was_set_back_keeps_no_attempt_and_no_slice_waiting(behind_s):
+    failed = {**ENDED, "exit_status": 7}
+    now_s = 5000.0 - behind_s
+    stopping = lived(job(restart=Restart(failure=1)), *RAN, seen(5000.0, failed, failed)).record
+    ended = lived(stopping, seen(now_s, failed, failed), seen(now_s + 1, failed, failed)).record
+    assert ended.attempts[0].outcome == "failed"
+    taken = lived(job(), *RAN, seen(5000.0, node="PREEMPTED")).record
+    again = lived(taken, asked(now_s, a1=ABSENT), asked(now_s + 1, a1=ABSENT)).record
+    assert (again.attempt.number, again.attempt.requested_s) == (2, now_s + 1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError, UsageError
 from tpuctl.jobs import client, record
 from tpuctl.jobs.tail import Tail
 from tpuctl.models.job import (
@@ -64,7 +64,7 @@ def test_a_record_is_replaced_only_by_who_saw_it(store):
 
 
 def test_a_newer_schema_and_damage_are_told(store):
-    newer = {**json.loads(record.encode(JOB)), "schema": 2}
+    newer = {**json.loads(record.encode(JOB)), "schema": 3}
     with pytest.raises(DamagedStateError, match="newer tpuctl"):
         record.decode(json.dumps(newer).encode(), JOB.job_id)
     with pytest.raises(DamagedStateError, match="cannot be read"):
@@ -91,14 +91,27 @@ def test_jobs_are_listed_newest_first_and_found_by_name(store):
     assert client.describe(store, "digits-a1b2c3") == JOB
     with pytest.raises(NotFoundError):
         client.describe(store, "nope")
-    with pytest.raises(Exception, match="2 jobs are named 'digits'"):
+    with pytest.raises(UsageError, match="2 open jobs are named 'digits'") as raised:
         client.describe(store, "digits")
+    assert raised.value.hint == "say which: digits-ffffff (QUEUED), digits-a1b2c3 (QUEUED)"
+
+
+def test_a_name_is_that_of_the_job_that_is_open_or_of_the_newest(store):
+    ended = replace(JOB, state=JobState.FAILED, attempts=())
+    for number, state in enumerate((JobState.FAILED, JobState.RUNNING, JobState.CANCELLED)):
+        one = replace(ended, job_id=f"digits-00000{number}", submitted_s=number, state=state)
+        stored = record.create(store, one)
+        if state == JobState.RUNNING:
+            running = stored
+    assert client.describe(store, "digits").job_id == "digits-000001"
+    record.save(store, replace(running.record, state=JobState.FAILED), running.generation)
+    assert client.describe(store, "digits").job_id == "digits-000002"
 
 
 def test_an_unreadable_record_hides_no_other_job(store):
     record.create(store, JOB)
     store.put_if_absent("tpuctl/records/torn-ffffff", b'{"schema": 1, "job_id"')
-    store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 2}')
+    store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 3}')
     told = []
     assert client.list_jobs(store, lambda error: told.append(str(error))) == [JOB]
     assert told[0] == "job 'later-ffffff' was written by a newer tpuctl"
@@ -121,6 +134,22 @@ def test_how_a_job_ended_is_an_exit_code(state, outcome, code):
     attempt = replace(JOB.attempts[0], outcome=outcome)
     error = client.error_of(replace(JOB, state=state, attempts=(attempt,)))
     assert (error.exit_code if error else None) == code
+
+
+def test_a_job_that_ended_between_two_attempts_is_not_worth_what_the_last_one_was():
+    lost = replace(JOB.attempts[0], outcome=Outcome.PREEMPTED, reason="node n is PREEMPTED")
+    job = replace(JOB, state=JobState.FAILED, attempts=(lost,), why="no v5litepod-16 within 60 s")
+    error = client.error_of(job)
+    assert (error.exit_code, str(error)) == (
+        71, "job 'digits-a1b2c3' failed: no v5litepod-16 within 60 s",
+    )  # fmt: skip
+    assert client.error_of(replace(job, why=lost.reason)).exit_code == 31
+
+
+def test_a_hung_job_leads_to_its_stacks():
+    hung = replace(JOB.attempts[0], outcome=Outcome.HUNG, reason="no line for 60 s")
+    job = replace(JOB, state=JobState.FAILED, attempts=(hung,), why="no line for 60 s")
+    assert client.error_of(job).hint == "run: tpuctl job bundle digits-a1b2c3"
 
 
 @pytest.mark.parametrize(

@@ -109,3 +109,12 @@ def test_a_poke_is_seen(tmp_path):
     assert seat.poked_ns(tmp_path, "here") == 0
     seat.poke(tmp_path, "here")
     assert seat.poked_ns(tmp_path, "here") > 0
+
+
+def test_a_seat_whose_file_was_scribbled_on_can_still_be_taken(tmp_path):
+    path = tmp_path / "supervisors" / "here.lock"
+    path.parent.mkdir()
+    path.write_bytes(b"\xff\xfe\n12\n")
+    assert not seat.is_taken(tmp_path, "here")
+    with seat.taken(tmp_path, "here"):
+        assert seat.holder(tmp_path, "here") == os.getpid()

@@ -69,6 +69,11 @@ def test_a_file_is_read_when_it_is_needed(key_file):
     assert vault.lacking(wanted) == f"secret A: cannot read {key_file}: No such file or directory"
 
 
+def test_bytes_of_the_environment_that_are_no_text_are_refused():
+    with pytest.raises(UsageError, match="secret A is not UTF-8 text"):
+        secrets.resolved({"A": "env:TOKEN"}, {"TOKEN": "hf_\udcff"})
+
+
 def test_a_value_that_is_gone_is_named_with_the_command_that_helps():
     vault = Vault("here", {})
     assert vault.lacking(job(A="env:TOKEN")) == (

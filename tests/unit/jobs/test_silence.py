@@ -52,6 +52,27 @@ def test_a_loss_explains_the_failure_of_a_peer_after_a_takeover_too():
     assert (found.attempts[0].outcome, found.state) == ("lost", "RECOVERING")
 
 
+def test_a_gang_that_stops_for_a_silent_worker_does_not_wait_for_it_again():
+    stopping = lived(job(), *RAN, seen(100.0, UP, quiet(16.0))).record
+    assert stopping.attempt.state == "STOPPING"
+    stopped = {**ENDED, "signal": 15, "stopped": True}
+    found = lived(stopping, seen(102.0, stopped, quiet(18.0))).record.attempts[0]
+    assert (found.state, found.reason) == ("ENDED", "worker 1 has not answered for 16 s")
+
+
+@pytest.mark.parametrize(("lasted_s", "state"), [(60.0, "FAILED"), (700.0, "RECOVERING")])
+def test_three_losses_on_a_named_slice_end_the_job_unless_it_ran_well_between(lasted_s, state):
+    record, now_s = lived(job("mine"), asked(1.0)).record, 10.0
+    for _ in range(3):
+        record = lived(
+            record, seen(now_s, FINE, FINE), seen(now_s + 1, UP, UP),
+            seen(now_s + lasted_s, UP, {"phase": Phase.LOST}),
+            seen(now_s + lasted_s + 1, {**ENDED, "stopped": True}, {"phase": Phase.LOST}),
+        ).record  # fmt: skip
+        now_s += 1000.0
+    assert ([each.outcome for each in record.attempts[:3]], record.state) == (["lost"] * 3, state)
+
+
 def test_a_node_seen_ready_before_the_silence_proves_nothing():
     old = replace(seen(100.0, UP, quiet(16.0)), node_checked_s=80.0)
     record = lived(job(), *RAN, old).record

@@ -3,7 +3,11 @@
 import asyncio
 import json
 
+import pytest
+
+from tpuctl.errors import DamagedStateError, LocalIOError
 from tpuctl.jobs import link as links
+from tpuctl.jobs.installation import Given
 from tpuctl.jobs.link import Link, Run
 from tpuctl.models.job import Phase
 from tpuctl.models.operation import CommandFailedError, Completed
@@ -150,3 +154,25 @@ def test_options_that_an_old_agent_does_not_know_are_left_out():
 
         asyncio.run(story())
         assert agent.asked[-1] == expected
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [LocalIOError("the disk is full"), DamagedStateError("known_hosts"), BrokenPipeError(32, "x")],
+)
+def test_a_trouble_of_this_machine_is_silence_and_no_lost_worker(trouble):
+    agent, clock = Agent([NEW, RUNNING, trouble], [NEW, RUNNING]), Clock()
+    link, told = link_to(agent, clock, []), []
+
+    def is_back():
+        told.append(link.now().message)
+        return not agent.connections and link.now().unreachable_s == 0
+
+    kept(link, is_back)
+    assert link.report.phase == Phase.RUNNING
+    assert str(trouble) in told
+
+
+def test_secrets_are_in_no_representation():
+    link = link_to(Agent(), Clock(), [], installation=b"hunter22", hidden=("hunter22",))
+    assert "hunter22" not in repr(link) + repr(Given(secrets={"A": "hunter22"}))

@@ -1,9 +1,11 @@
 """What submit refuses and what it leaves in the bucket."""
 
+import io
 import os
 import platform
 import stat
 import sys
+import tarfile
 from dataclasses import replace
 
 import pytest
@@ -18,13 +20,8 @@ from tpuctl.errors import (
 )
 from tpuctl.jobs import lease, record, seat
 from tpuctl.jobs.doubts import doubts
-from tpuctl.jobs.submit import (
-    Submitter,
-    default_owner,
-    ensure_supervisor,
-    refuse_shared_checkpoints,
-    submit,
-)
+from tpuctl.jobs.sharing import give_way, refuse_shared_checkpoints
+from tpuctl.jobs.submit import Submitter, default_owner, ensure_supervisor, submit
 from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState, Resources, Teardown
 
 SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
@@ -84,11 +81,83 @@ def test_two_jobs_do_not_share_their_checkpoints(world):
     assert submitted(world, again).state == "QUEUED"
 
 
+SHARED = replace(SPEC, checkpoints=Checkpoints("gs://b/runs/digits"))
+
+
+class AtOnce:
+    """A store that shows a submitter no lease until its own record is there."""
+
+    def __init__(self, store):
+        self.store = store
+        self.hides = True
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def list(self, prefix=""):
+        return [] if self.hides and prefix == lease.LEASES else self.store.list(prefix)
+
+    def put_if_absent(self, key, data):
+        self.hides = self.hides and not key.startswith(record.RECORDS)
+        return self.store.put_if_absent(key, data)
+
+
+def at_once(world, spec=SHARED):
+    outside = replace(world.outside, store=AtOnce(world.store))
+    return submit(spec, outside, Submitter("me"), now_s=7.0)
+
+
+def keys(world):
+    return sorted(entry.key for entry in world.store.list())
+
+
+def test_of_two_jobs_submitted_at_once_the_later_one_leaves_nothing(world, tmp_path):
+    (tmp_path / "work").mkdir()
+    first = submitted(world, SHARED)
+    before = keys(world)
+    with pytest.raises(ConflictError, match=f"job '{first.job_id}' is QUEUED"):
+        at_once(world, replace(SHARED, workdir=str(tmp_path / "work")))
+    assert keys(world) == before
+
+
+def test_of_two_jobs_submitted_at_once_the_earlier_one_stays(world):
+    first = record.load(world.store, submitted(world, SHARED).job_id)
+    second = replace(first.record, job_id="digits-ffffff")
+    lease.offer(world.store, second.job_id, "me")
+    record.create(world.store, second)
+    give_way(world.store, first)
+    assert record.load(world.store, first.record.job_id) == first
+
+
+def test_a_job_in_somebodys_care_was_first_and_one_that_was_taken_meanwhile_is_cancelled(world):
+    mine = record.load(world.store, submitted(world, SHARED).job_id)
+    record.save(world.store, replace(mine.record, fence=1), mine.generation)
+    other = replace(mine.record, job_id="digits-ffffff", fence=1)
+    lease.offer(world.store, other.job_id, "me")
+    record.create(world.store, other)
+    with pytest.raises(ConflictError, match="digits-ffffff"):
+        give_way(world.store, mine)
+    assert record.load(world.store, mine.record.job_id).record.cancel_requested_s == 7.0
+
+
 def test_a_file_that_is_insisted_on_goes_along(world, tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "sa.json").write_text('{"type": "service_account", "private_key": "x"}')
     spec = replace(SPEC, workdir=str(tmp_path / "work"))
     assert submitted(world, spec, include=("sa.json",)).workdir_sha256
+
+
+def test_a_secrets_file_is_not_sent(world, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "token").write_text("hf_secret")
+    spec = replace(SPEC, workdir=str(work), secrets={"T": f"file:{work / 'token'}"})
+    said = []
+    job = submitted(world, spec, include=("token",), say=said.append)
+    data = world.store.get_range(f"tpuctl/jobs/{job.job_id}/workdir.tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert tar.getnames() == []
+    assert said == ["token is a secret's file: it is not sent with the workdir"]
 
 
 DOUBTFUL = JobRecord(

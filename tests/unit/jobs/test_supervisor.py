@@ -11,7 +11,7 @@ import pytest
 from tpuctl.errors import LockedError, PreconditionError
 from tpuctl.jobs import follow, lease, seat
 from tpuctl.jobs import record as records
-from tpuctl.jobs.supervisor import SYSTEM
+from tpuctl.jobs.clocks import SYSTEM
 from tpuctl.models.job import LogLine, Restart, Teardown
 
 STEPS = 'for i in 1 2 3; do echo "step=$i loss=0.5"; done'

@@ -20,7 +20,8 @@ from tpuctl.models.job import AttemptState
         ("ada@laptop, bob@desk", ["ada@laptop", "bob@desk"]),
         ("ada@*", ["ada@laptop", "ada@desk"]),
         ("*", ["ada@laptop", "ada@desk", "bob@desk"]),
-        ("ada", []),
+        ("ada", ["ada@laptop", "ada@desk"]),
+        ("lada", []),
     ],
 )
 def test_accept_names_owners(accept, taken):

@@ -127,7 +127,7 @@ def test_a_slow_submitter_offers_its_lease_again(world):
 
 
 def test_a_record_of_a_newer_tpuctl_is_left_to_it(world):
-    world.store.put_if_absent("tpuctl/records/later-000000", b'{"schema": 2}')
+    world.store.put_if_absent("tpuctl/records/later-000000", b'{"schema": 3}')
     lease.offer(world.store, "later-000000", "me")
     said = []
     asyncio.run(supervise(world, world.store, said.append))
@@ -165,8 +165,8 @@ def test_a_supervisor_that_was_stopped_for_a_while_keeps_its_jobs(world):
     ("body", "why"),
     [
         (b"{", "cannot be read: Expecting"),
-        (b"[]", "cannot be read: list indices"),
-        (b'{"schema": 1}', "cannot be read: 'holder'"),
+        (b"[]", "cannot be read: a list is no object"),
+        (b'{"schema": 1}', "cannot be read: holder is missing"),
         (b'{"schema": 2}', "was written by a newer tpuctl"),
     ],
 )

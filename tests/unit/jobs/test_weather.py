@@ -142,3 +142,12 @@ def test_the_quota_of_every_slice_of_a_job_must_be_there(sky_log):
     assert (found[ZONE].has_quota, found[OTHER].has_quota) == (True, None)
     two = replace(JOB, spec=replace(JOB.spec, resources=Resources("v5litepod-16", num_slices=2)))
     assert weather.read(asking, two, 1.0)[ZONE].has_quota is False
+
+
+@pytest.mark.parametrize(
+    "bucket",
+    [{"effectiveLimit": ""}, {"effectiveLimit": "many"}, {"dimensions": 5}, None],
+)
+def test_an_answer_that_is_not_understood_is_none(bucket):
+    with pytest.raises(TransientError, match="not understood"):
+        tpu_limits(Usage([metric("tpu-v5p", "zone", bucket)]), "p")

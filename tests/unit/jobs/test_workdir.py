@@ -139,3 +139,14 @@ def test_a_link_that_leads_to_itself_is_refused_unless_it_stays_behind(tmp_path)
 def test_a_program_that_only_names_a_key_is_not_one(tmp_path):
     root = tree(tmp_path, {"x.py": 'MARK = "-----BEGIN PRIVATE KEY-----"\n'})
     assert names(packed(root)[1]) == ["x.py"]
+
+
+def test_a_secrets_file_stays_behind_under_all_its_names(tmp_path):
+    root = tree(tmp_path / "w", {"train.py": "", "a/wb.key": "value", "other.key": "value"})
+    (root / "again").symlink_to(root / "a/wb.key")
+    (root / "third").hardlink_to(root / "a/wb.key")
+    target, said = io.BytesIO(), []
+    secret_files = [root / "a/wb.key", root / "gone"]
+    pack(root, target, secret_files=secret_files, say=said.append)
+    assert sorted(names(target.getvalue())) == ["other.key", "train.py"]
+    assert [line.partition(" ")[0] for line in said] == ["again", "third", "a/wb.key"]

@@ -68,6 +68,20 @@ def test_without_quota_anywhere_it_waits_and_says_what_is_left():
     assert lived(record, replace(asked(60.0), weather={HERE: freed})).record.attempt.zone == HERE
 
 
+def test_what_is_known_of_quota_may_be_wrong_so_every_ten_minutes_the_api_is_asked_all_the_same():
+    def empty(now_s: float, **requests: str) -> Observed:
+        return replace(asked(now_s, **requests), weather={HERE: EMPTY})
+
+    waits = lived(job(), empty(1.0), empty(600.0)).record
+    assert (waits.attempts, waits.next_s) == ((), 601.0)
+    tried = lived(waits, empty(601.0)).record
+    assert tried.attempt.zone == HERE
+    no = Refusal("quota", "no_capacity", is_shortage=True)
+    gone = (empty(603.0, a1=ABSENT), empty(604.0))
+    refused = lived(tried, replace(empty(602.0), refusal=no), *gone).record
+    assert (refused.attempt.outcome, refused.next_s) == ("stockout", 1202.0)
+
+
 def test_a_slice_is_requested_when_somebody_has_looked_and_not_before():
     assert lived(job(), Observed(1.0)).record.attempts == ()
     assert weather.is_due(job(), None, 1.0)

@@ -29,7 +29,7 @@ def begin(directory: str) -> int:
     if not fences.admits(directory, config.get("fence", 0)):
         return fences.REFUSED
     with open(os.path.join(directory, "lock"), "a") as lock:  # the copy of a fork keeps it held
-        while rundir.read_status(directory) is None:
+        while rundir.known_status(directory) is None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -67,7 +67,10 @@ def evict(directory: str) -> None:
         time.sleep(POLL_S)
     for each in earlier:
         end_program(each)
-        forget_log(each)
+    processes.end_marked(earlier, 0.0)
+    runs = os.path.join(glob.escape(os.path.dirname(directory)), "*-a*", "status.json")
+    for path in glob.glob(runs):  # of other jobs as well: a named slice has seen many
+        forget_log(os.path.dirname(path))
 
 
 def before(directory: str) -> list[str]:
@@ -80,7 +83,7 @@ def before(directory: str) -> list[str]:
 
 def end_program(directory: str) -> None:
     """Kill what a run still has running: its agent was killed, or gave it a longer grace."""
-    status = rundir.read_status(directory) or {}
+    status = rundir.known_status(directory) or {}
     pid, began = status.get("pid"), status.get("pid_started")
     is_watched = rundir.is_alive(directory) and status.get("phase") == "running"
     if pid is None or not (is_watched or (began is not None and processes.started(pid) == began)):
@@ -93,18 +96,18 @@ def end_program(directory: str) -> None:
 
 def forget_log(directory: str) -> None:
     """Remove a log that is in the bucket: attempts on the same slice do not fill its disk."""
-    status = rundir.read_status(directory) or {}
+    status = rundir.known_status(directory) or {}
     if not status.get("closed") or status.get("uploaded_bytes") != status.get("log_bytes"):
         return
     log = os.path.join(directory, "log")
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # of protocol 1: a file
         for name in os.listdir(log):
             os.unlink(os.path.join(log, name))
 
 
 def is_running(directory: str) -> bool:
     """The program of that run has not ended, or its agent could still start it."""
-    status = rundir.read_status(directory) or {}
+    status = rundir.known_status(directory) or {}
     return rundir.is_alive(directory) and status.get("phase") != "ended"
 
 

@@ -123,7 +123,7 @@ class Child:
         if not wants_dump:
             return True
         if self.dump_until is None:
-            self.stacks = [stack_dump.kernel_view(self.process.pid)]
+            self.stacks = [stack_dump.kernel_view(self.process.pid, log.redaction)]
             log.heard = []
             self.dump_until = now + DUMP_S
             stack_dump.abort(self.process.pid)

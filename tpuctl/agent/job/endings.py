@@ -9,6 +9,8 @@ LINE_CHARACTERS = 500
 TRACEBACK_BYTES = 4096
 BEGINNING = re.compile(r"^(?:Traceback \(most recent call last\):|Fatal Python error: .*)$", re.M)
 CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+RANK = re.compile(r"^\[rank\d+\]: ?", re.M)
+"""What torch puts before each line of a traceback."""
 PASSING = (
     (re.compile(r"0x[0-9a-fA-F]+"), "0x?"),
     (re.compile(rf"\b\d{{4}}-\d\d-\d\d(?:[T ]{CLOCK})?"), "<time>"),
@@ -25,7 +27,7 @@ def last_lines(log: bytes) -> list[str]:
 
 def traceback(log: bytes) -> str:
     """The last traceback of Python in a log, without what differs each time; empty without one."""
-    text = log.decode("utf-8", "replace")
+    text = RANK.sub("", log.decode("utf-8", "replace"))
     beginnings = list(BEGINNING.finditer(text))
     if not beginnings:
         return ""

@@ -15,9 +15,12 @@ REFUSED = 3
 def admits(directory: str, fence: int) -> bool:
     """Whether a fence is no smaller than the greatest; it is the greatest from now on."""
     path = directory.rpartition("-a")[0] + ".fence"
-    with open(f"{path}.lock", "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        with open(f"{path}.lock", "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            greatest = int(rundir.word(path) or 0)
+            if fence > greatest:
+                rundir.leave(path, str(fence))
+    except OSError:  # a disk that is read-only keeps nobody from stopping
         greatest = int(rundir.word(path) or 0)
-        if fence > greatest:
-            rundir.leave(path, str(fence))
-        return fence >= greatest
+    return fence >= greatest

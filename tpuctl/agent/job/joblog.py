@@ -54,13 +54,17 @@ class Log:
 
     def say(self, text: str) -> None:
         """A line of the agent's own."""
-        self.append(self.redaction.of(f"tpuctl: {text}\n".encode("utf-8", "replace")))
+        self.write(self.redaction.of(f"tpuctl: {text}\n".encode("utf-8", "replace")), time.time())
 
     def append(self, lines: bytes) -> bytes:
-        """Write whole, redacted lines."""
+        """Write whole, redacted lines of the program's."""
         self.active_s = time.time()
+        return self.write(lines, self.active_s)
+
+    def write(self, lines: bytes, now_s: float) -> bytes:
+        """Write lines behind a time."""
         self.keep(lines)
-        stamp = f"{self.active_s:.3f} ".encode()
+        stamp = f"{now_s:.3f} ".encode()
         try:
             if self.complaint:
                 self.files.append(stamp + self.complaint)

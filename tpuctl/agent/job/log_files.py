@@ -141,11 +141,13 @@ class LogFiles:
         """The line that stands for what is removed here, as old as the oldest of it."""
         with open(self.path(gone[0].start), "rb") as file:
             stamp = file.read(32).partition(b" ")[0]
+        line = stamp + b" " + (DROPPED % (end - start)).encode()
+        new = f"{self.directory}.new"  # beside it: what is within is named by an offset
+        with open(new, "wb") as file:
+            file.write(line)
         for piece in gone:
             self.remove(piece)
-        line = stamp + b" " + (DROPPED % (end - start)).encode()
-        with open(self.path(start), "wb") as file:
-            file.write(line)
+        os.replace(new, self.path(start))
         gap = Piece(start, len(line))
         gap.end = end
         self.disk_bytes += len(line)
@@ -172,6 +174,10 @@ class LogFiles:
         """Its bytes."""
         with self.lock:
             pieces = [(each.start, each.size_bytes) for each in self.pieces]
+        return self.read(span, pieces)
+
+    def read(self, span: Span, pieces: list[tuple[int, int]]) -> Iterator[bytes]:
+        """Its bytes, without a look at what changes meanwhile."""
         at, end = span.start, span.start + span.size_bytes
         for start, size_bytes in pieces:
             if start <= at < min(end, start + size_bytes):
@@ -179,6 +185,8 @@ class LogFiles:
                     file.seek(at - start)
                     while at < min(end, start + size_bytes):
                         block = file.read(min(BLOCK_BYTES, end - at, start + size_bytes - at))
+                        if not block:
+                            raise OSError(f"{self.path(start)} is shorter than it was")
                         at += len(block)
                         yield block
 

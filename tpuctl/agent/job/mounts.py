@@ -10,18 +10,26 @@ import time
 from tpuctl.agent import bucket as cloud
 from tpuctl.agent import fetcher, tree
 from tpuctl.agent.job import rundir
-from tpuctl.agent.job.objects import Objects
+from tpuctl.agent.job.objects import Denied, Objects
 from tpuctl.agent.report import Report
 
-TRIES = 6
+TRIES = 16
+"""Two minutes."""
 
 
 class Refused(Exception):
     """A mount that cannot be had, and why."""
 
 
+class Unreached(Exception):
+    """The bucket did not answer."""
+
+
 class Told(Report):
     """Counts; names on standard error what is not there."""
+
+    is_unreached = False
+    """Something of it for no better reason than that the bucket did not answer."""
 
     def refuse(self, path: str, why: str) -> None:
         """Name an object that is not there."""
@@ -31,26 +39,26 @@ class Told(Report):
 
 
 def copy_all(directory: str) -> int:
-    """Copy every mount; 1 when some object is not there at the end."""
+    """Copy every mount; 1 when some object is not to be had, 75 when it was not reached."""
     config = rundir.config(directory)
     for mount in config["mounts"]:
         try:
             report = copied(config["endpoint"], mount["url"], mount["path"])
-        except (Refused, tree.Refused, OSError) as error:
+        except (Refused, Unreached, tree.Refused, OSError) as error:
             sys.stderr.write(f"tpuctl: {mount['path']}: {error}\n")
-            return 1
+            return rundir.UNREACHED if isinstance(error, Unreached) else 1
         sys.stdout.write(
             f"tpuctl: {mount['path']}: {report.fetched} objects copied"
             f" ({report.fetched_bytes} bytes), {report.skipped} were there\n"
         )
         sys.stdout.flush()
         if report.failed:
-            return 1
+            return rundir.UNREACHED if report.is_unreached else 1
     return 0
 
 
-def copied(endpoint: str, url: str, path: str) -> Report:
-    """Copy what lies at a URL to a path. Raises Refused, OSError."""
+def copied(endpoint: str, url: str, path: str) -> Told:
+    """Copy what lies at a URL to a path. Raises Refused, Unreached, OSError."""
     bucket, _, prefix = url[len("gs://") :].rstrip("/").partition("/")
     objects = listed(Objects(endpoint, bucket), prefix)
     if not objects:
@@ -65,6 +73,7 @@ def copied(endpoint: str, url: str, path: str) -> Report:
         report.refuse(each, why)
     going.fetch_all(each for each in wanted if each.path not in refused)
     going.close()
+    report.is_unreached = going.is_unreached
     return report
 
 
@@ -74,7 +83,7 @@ def is_one(objects: list[fetcher.Wanted], prefix: str) -> bool:
 
 
 def listed(objects: Objects, prefix: str) -> list[fetcher.Wanted]:
-    """What lies below a prefix, else the object of that name. Raises OSError."""
+    """What lies below a prefix, else the object of that name. Raises Denied, Unreached."""
     below = f"{prefix}/" if prefix else ""
     found = rows(objects, below)
     if found or not prefix:
@@ -83,7 +92,8 @@ def listed(objects: Objects, prefix: str) -> list[fetcher.Wanted]:
 
 
 def rows(objects: Objects, prefix: str) -> list[fetcher.Wanted]:
-    """The objects whose names begin so; the service is asked again when it fails. OSError."""
+    """The objects whose names begin so; the service is asked again. Raises Denied, Unreached."""
+    said = ""
     for attempt in range(TRIES):
         try:
             return [
@@ -94,12 +104,13 @@ def rows(objects: Objects, prefix: str) -> list[fetcher.Wanted]:
                 for row in objects.listed(prefix)
                 if not row["name"].endswith("/")  # what consoles show as an empty directory
             ]  # fmt: skip
+        except Denied:
+            raise
         except OSError as error:
-            if attempt == TRIES - 1:
-                raise
-            sys.stderr.write(f"tpuctl: {error}\n")
+            said = str(error)
+            sys.stderr.write(f"tpuctl: {said}\n")
         time.sleep(min(8.0, 0.25 * 2**attempt))
-    return []
+    raise Unreached(said)
 
 
 def make(path: str) -> None:

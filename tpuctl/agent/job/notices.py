@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import os
 import threading
 import time
-from urllib.parse import urlencode
 
-from tpuctl.agent import bucket as cloud
+from tpuctl.agent.job import metadata_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,36 +31,31 @@ class Notice(threading.Thread):
 
     def run(self) -> None:
         """For as long as the process lives."""
-        host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-        connection = cloud.connect(f"http://{host}", WAIT_S + PATIENCE_S)
         while True:
             began = time.monotonic()
             is_news = False
-            try:
-                is_news = self.ask(connection)
-            except (OSError, http.client.HTTPException):
-                connection.close()
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                is_news = self.ask()
             if not is_news and time.monotonic() - began < SHORT_S:
                 time.sleep(PAUSE_S)  # no such server, or one that does not wait
 
-    def ask(self, connection: http.client.HTTPConnection) -> bool:
-        """Wait for a change; True when there was one. Raises OSError, HTTPException."""
-        query = {"wait_for_change": "true", "timeout_sec": str(int(WAIT_S)), "last_etag": self.etag}
-        path = f"/computeMetadata/v1/{self.path}?{urlencode(query if self.etag else {})}"
-        connection.request("GET", path, headers={"Metadata-Flavor": "Google"})
-        with connection.getresponse() as reply:
-            text = reply.read().decode("utf-8", "replace").strip()
-            if reply.status != 200:
-                return False
-            self.etag = reply.headers.get("ETag", "")
-        if text == self.seen:
+    def ask(self) -> bool:
+        """Wait for a change; True when there was one. Raises as `metadata_server.ask` does."""
+        query = f"?wait_for_change=true&timeout_sec={WAIT_S:.0f}&last_etag={self.etag}"
+        answer = metadata_server.ask(
+            f"{self.path}{query if self.etag else ''}", WAIT_S + PATIENCE_S
+        )
+        if answer.status != 200:
             return False
-        self.seen = text
-        self.changed(text)
+        self.etag = answer.etag
+        if answer.text == self.seen:
+            return False
+        self.seen = answer.text
+        self.changed(answer.text)
         return True
 
 
-def quietly(notice: Notice) -> None:
+def quietly(thread: threading.Thread) -> None:
     """Start it; a worker that has no thread to spare goes without."""
     with contextlib.suppress(RuntimeError):
-        notice.start()
+        thread.start()

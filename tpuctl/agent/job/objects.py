@@ -14,9 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+CONNECT_S = 5.0
 TIMEOUT_S = 30.0
 BLOCK_BYTES = 256 * 1024
+FINAL = frozenset({400, 403, 404, 410})
 _TAIL = b"\r\n--part--\r\n"
+
+
+class Denied(OSError):
+    """The service answered, and would answer the same again."""
 
 
 class Objects:
@@ -84,8 +90,10 @@ class Objects:
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
         """Send one request."""
-        connection = cloud.connect(self.endpoint, TIMEOUT_S)
+        connection = cloud.connect(self.endpoint, CONNECT_S)
         try:
+            connection.connect()
+            connection.sock.settimeout(TIMEOUT_S)
             connection.request(method, url, body, {**(headers or {}), **self.token.headers()})
             with connection.getresponse() as reply:
                 yield reply
@@ -96,9 +104,10 @@ class Objects:
 
 
 def expect(reply: http.client.HTTPResponse, what: str, *statuses: int) -> None:
-    """Raises OSError for another status."""
+    """Raises OSError for another status, Denied where it is the answer for good."""
     if reply.status not in statuses:
-        raise OSError(f"{what}: {cloud.message(reply)}")
+        is_final = reply.status in FINAL
+        raise (Denied if is_final else OSError)(f"{what}: {cloud.message(reply)}")
 
 
 def framed(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -51,7 +51,7 @@ def leave(directory: str, name: str, text: str, fence: int | None) -> int:
         if name != "stop":
             raise
         number = signal.SIGUSR2  # a disk that is read-only keeps nobody from stopping
-    status = rundir.read_status(directory)
+    status = rundir.known_status(directory)
     if status and rundir.is_alive(directory):
         with contextlib.suppress(ProcessLookupError):
             os.kill(status["agent_pid"], number)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+MARK = "TPUCTL_DIRECTORY"
+"""In the environment of whatever a run starts: the directory of the run."""
+POLL_S = 0.1
+DYING_S = 10.0
 
 
 def signal_group(group: int, number: int) -> None:
@@ -61,6 +68,32 @@ def started(pid: int) -> int | None:
         fields = stat(pid)
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
     return None
+
+
+def marked(marks: Sequence[str]) -> Iterator[int]:
+    """The processes that carry the mark of a run, whatever group or session they went to."""
+    wanted = {f"{MARK}={mark}".encode("utf-8", "surrogateescape") for mark in marks}
+    for name in os.listdir("/proc") if has_proc() else []:
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+                if not wanted.isdisjoint(file.read().split(b"\0")) and is_living(int(name)):
+                    yield int(name)
+
+
+def end_marked(marks: Sequence[str], grace_s: float) -> None:
+    """End them: what is left of a run holds the chips, and would go on beside the next one."""
+    number, now = signal.SIGTERM, time.monotonic()
+    kill_at, give_up_at = now + grace_s, now + grace_s + DYING_S
+    while time.monotonic() < give_up_at:
+        left = list(marked(marks)) if marks else []
+        if not left:
+            return
+        if time.monotonic() >= kill_at:
+            number = signal.SIGKILL
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        time.sleep(POLL_S)
 
 
 def group_rss_bytes(group: int | None) -> int | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from tpuctl.agent.job.redaction import Redaction
 
 STEP_FILE = "step"
 STEP_FILE_BYTES = 4096
@@ -45,19 +49,32 @@ def last_line(lines: bytes, word: bytes) -> str | None:
 
 
 def number(word: str) -> tuple[str, float | str]:
-    """A key and its value, a number where it is one."""
+    """A key and its value, a number where it is one that JSON can carry."""
     key, _, value = word.partition("=")
     try:
-        return key, float(value)
+        found = float(value)
     except ValueError:
         return key, value
+    return key, found if math.isfinite(found) else value
+
+
+def first_line(data: bytes) -> bytes:
+    """The first line, without a word that was cut."""
+    line, newline, _ = data.partition(b"\n")
+    return line if newline or len(data) < STEP_FILE_BYTES else line.rpartition(b" ")[0]
+
+
+def unblocked(path: str, flags: int) -> int:
+    """Open what may be a pipe by now."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class StepFile:
     """The file that a program may write its step to instead of printing it."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, redaction: Redaction) -> None:
         self.path = os.path.join(directory, STEP_FILE)
+        self.redaction = redaction
         self.seen: tuple[int, int, int] | None = None
 
     def news(self) -> tuple[dict[str, Any], float] | None:
@@ -65,10 +82,10 @@ class StepFile:
         try:
             found = os.stat(self.path)
             version = found.st_ino, found.st_mtime_ns, found.st_size
-            if version == self.seen:
-                return None
-            with open(self.path, "rb") as file:
-                line = file.read(STEP_FILE_BYTES).partition(b"\n")[0]
+            if version == self.seen or not stat.S_ISREG(found.st_mode):
+                return None  # a pipe would be waited for
+            with open(self.path, "rb", opener=unblocked) as file:
+                line = self.redaction.of(first_line(file.read(STEP_FILE_BYTES)))
         except OSError:
             return None
         self.seen = version

@@ -12,6 +12,14 @@ LEAST_CHARACTERS = 4
 MARK = "***"
 
 
+def encoded(text: str) -> bytes:
+    """The bytes that a variable of this value has; it may hold some that are no UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
 class Redaction:
     """Knows the values, and every line of those that have several."""
 
@@ -22,7 +30,7 @@ class Redaction:
     def add(self, values: Iterable[str]) -> None:
         """Replace these too."""
         lines = {line.strip() for value in values for line in value.splitlines()}
-        words = {line.encode() for line in lines if len(line) >= LEAST_CHARACTERS}
+        words = {encoded(line) for line in lines if len(line) >= LEAST_CHARACTERS}
         self.words = sorted({*self.words, *words}, key=len, reverse=True)
         self.longest_bytes = max(map(len, self.words), default=0)
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 
-from tpuctl.agent import bucket as cloud
-from tpuctl.agent.job import endings, processes, progress, rundir, stack_dump, uploader
+from tpuctl.agent.job import (
+    closing,
+    endings,
+    metadata_server,
+    processes,
+    progress,
+    rundir,
+    stack_dump,
+    uploader,
+)
 from tpuctl.agent.job.alarm import Alarm
 from tpuctl.agent.job.child import BLOCK_BYTES, Child, shell, spawn
 from tpuctl.agent.job.joblog import Log
 from tpuctl.agent.job.log_files import LogFiles
 from tpuctl.agent.job.notices import Notice, quietly
-from tpuctl.agent.job.objects import Objects
 from tpuctl.agent.job.orders import Orders
 from tpuctl.agent.job.redaction import Redaction
 from tpuctl.agent.job.status_file import PROTOCOL, StatusFile
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
+
+    from tpuctl.agent.job.objects import Objects
 
 HEARTBEAT_S = 5.0
 STATUS_EVERY_S = 0.1
@@ -48,11 +58,10 @@ class Run:
         self.redaction.add(self.secrets.values())
         self.files = LogFiles(os.path.join(directory, "log"))
         self.log = Log(self.files, self.redaction)
-        self.objects = Objects(config["endpoint"], config["bucket"])
         self.uploader = uploader.Uploader(self.objects, config["logs"], self.files)
         self.alarm = Alarm()
         self.orders = Orders(directory)
-        self.step_file = progress.StepFile(directory)
+        self.step_file = progress.StepFile(directory, self.redaction)
         self.step_s = 0.0
         self.stacks = b""
         self.file = StatusFile(directory)
@@ -62,10 +71,16 @@ class Run:
             "agent_started": processes.started(os.getpid()),
         }
 
+    def objects(self) -> Objects:
+        """The bucket; what reaches it is imported where it is needed: it is half of an agent."""
+        from tpuctl.agent.job.objects import Objects
+
+        return Objects(self.config["endpoint"], self.config["bucket"])
+
     def main(self) -> None:
         """Prepare, wait, run, upload."""
         self.alarm.listen(self.terminate, self.stop)
-        self.uploader.start()
+        quietly(self.uploader)
         self.report()
         quietly(Notice("instance/preempted", self.on_preempted))
         quietly(Notice("instance/maintenance-event", self.on_maintenance))
@@ -73,7 +88,7 @@ class Run:
             self.report(phase="prepared")
             if self.is_released():
                 self.stage("run", shell(self.config["run"]))
-        self.close()
+        closing.close(self)
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
         """What comes before the barrier, in order; each says whether to go on."""
@@ -117,7 +132,8 @@ class Run:
             result = said[0] if status == 0 else f"the switch failed with status {status}"
         except OSError as error:
             result = f"the switch does not start: {error.strerror}"
-        self.report(switch=result[:SWITCH_CHARACTERS])
+        shown: str = self.redaction.of_json(result)
+        self.report(switch=shown[:SWITCH_CHARACTERS])
         if self.orders.is_stopping():
             self.end("switch", None)
         return not self.orders.is_stopping()
@@ -183,7 +199,11 @@ class Run:
                 self.alarm.watch(process.stdout.fileno(), private.extend)
             if logged is not None:
                 self.alarm.watch(logged.fileno(), lambda block: self.take(self.log.feed(block)))
-            child.pump(self.log, self.take, self.tick)
+            try:
+                child.pump(self.log, self.take, self.tick)
+            except BaseException:  # else its end would be waited for, with nobody to read from it
+                processes.signal_group(process.pid, signal.SIGKILL)
+                raise
         if child.stacks:
             told = b"".join([stack_dump.PRINTED.encode(), *(self.log.heard or [])])
             self.stacks = self.redaction.of("".join(child.stacks).encode()) + told
@@ -202,7 +222,7 @@ class Run:
             "PYTHONUNBUFFERED": "1",
             "TPUCTL_STEP_FILE": self.step_file.path,
             **(self.config.get("env", {}) if is_theirs else {}),
-            **(self.secrets if is_theirs else {}),
+            **({**self.secrets, processes.MARK: self.directory} if is_theirs else {}),
         }
         place = workdir if is_theirs else self.directory
         return spawn(argv, place, environ, is_private=is_private)
@@ -245,7 +265,7 @@ class Run:
             traceback=endings.traceback(log) if has_failed else "",
         )
         if returncode != 0 and not self.orders.is_preempted:
-            self.report(preempted=cloud.metadata("instance/preempted") == "TRUE")
+            self.report(preempted=metadata_server.value("instance/preempted") == "TRUE")
 
     def report(self, **changes: Any) -> None:
         """Write DIR/status.json now."""
@@ -266,17 +286,3 @@ class Run:
             "log_bytes": self.files.size_bytes,
             "uploaded_bytes": self.files.safe_bytes,
         }
-
-    def close(self) -> None:
-        """Put everything into the bucket, the final status last."""
-        self.uploader.ending.set()
-        self.uploader.join()
-        is_reachable = self.files.safe_bytes == self.files.size_bytes
-        patience_s = uploader.PATIENCE_S if is_reachable else 0.0
-        if self.stacks and self.config.get("stacks"):
-            uploader.stored(self.objects, self.config["stacks"], self.stacks, patience_s)
-        if self.config.get("final"):
-            final = json.dumps({**self.document(), "closed": True}).encode()
-            uploader.stored(self.objects, self.config["final"], final, patience_s)
-        self.report(closed=True)
-        self.file.free()

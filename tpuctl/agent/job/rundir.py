@@ -6,11 +6,13 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 
 from tpuctl.agent.job import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -29,6 +31,32 @@ def read_status(directory: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return status
+
+
+def known_status(directory: str) -> dict[str, Any] | None:
+    """The same; empty while it cannot be read, as it is being written on a full disk."""
+    try:
+        return read_status(directory)
+    except ValueError:
+        return {}
+
+
+STUCK_S = 20.0
+"""An agent renews its status every 5 s while its stages run, whatever its program does."""
+UNREACHED = 75
+"""The exit status (sysexits' EX_TEMPFAIL) for what may go better another time."""
+
+
+def is_stuck(directory: str, status: Mapping[str, Any]) -> bool:
+    """The agent lives and does nothing: stopped by a signal, or waiting for a disk."""
+    if status.get("phase", "ended") == "ended":
+        return False
+    try:
+        written_s = os.stat(os.path.join(directory, "status.json")).st_mtime
+        is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+    except OSError:
+        return False
+    return not is_read_only and time.time() - written_s > STUCK_S
 
 
 def is_alive(directory: str) -> bool:

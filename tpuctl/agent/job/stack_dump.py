@@ -8,18 +8,24 @@ import signal
 
 from tpuctl.agent.job import processes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tpuctl.agent.job.redaction import Redaction
+
 COMMAND_CHARACTERS = 300
 PRINTED = "\n==== printed after SIGABRT\n"
 
 
-def kernel_view(group: int) -> str:
+def kernel_view(group: int, redaction: Redaction) -> str:
     """Every process of a group, and where each of its threads waits in the kernel."""
-    return "".join(of_process(pid) for pid in processes.members(group)) or "no /proc here\n"
+    rows = [of_process(pid, redaction) for pid in processes.members(group)]
+    return "".join(rows) or "no /proc here\n"
 
 
-def of_process(pid: int) -> str:
+def of_process(pid: int, redaction: Redaction) -> str:
     """Its command and its threads; empty when it has ended."""
-    command = read(f"/proc/{pid}/cmdline").replace("\0", " ")[:COMMAND_CHARACTERS]
+    line: str = redaction.of_json(read(f"/proc/{pid}/cmdline").replace("\0", " "))
+    command = line[:COMMAND_CHARACTERS]  # cut last: half of a secret would not be known as one
     try:
         threads = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
     except OSError:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 import time
 
+from tpuctl.agent.job.apart import apart
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tpuctl.agent.job.log_files import LogFiles
+    from collections.abc import Callable, Iterator
+
+    from tpuctl.agent.job.log_files import LogFiles, Span
     from tpuctl.agent.job.objects import Objects
 
 SEGMENT_BYTES = 256 * 1024 * 1024
@@ -20,7 +24,7 @@ PAUSE_S = 0.5
 class Uploader(threading.Thread):
     """A segment every 15 s; at the end whatever is left."""
 
-    def __init__(self, objects: Objects, prefix: str, files: LogFiles) -> None:
+    def __init__(self, objects: Callable[[], Objects], prefix: str, files: LogFiles) -> None:
         super().__init__(daemon=True)
         self.objects = objects
         self.prefix = prefix
@@ -28,9 +32,21 @@ class Uploader(threading.Thread):
         self.ending = threading.Event()
 
     def run(self) -> None:
-        """Until everything is there, or does not get through at the end."""
+        """Until the end."""
         while not self.ending.wait(SEGMENT_EVERY_S):
-            self.segment()
+            self.segment(is_apart=True)
+        self.send_rest()
+
+    def finish(self) -> None:
+        """Send what is left, and wait for that."""
+        self.ending.set()
+        if self.ident is None:  # there was no thread to spare
+            self.send_rest()
+        else:
+            self.join()
+
+    def send_rest(self) -> None:
+        """Everything, as long as something gets through now and then."""
         deadline = time.monotonic() + PATIENCE_S
         while self.files.safe_bytes < self.files.size_bytes and time.monotonic() < deadline:
             if self.segment():
@@ -38,23 +54,33 @@ class Uploader(threading.Thread):
             else:
                 time.sleep(PAUSE_S)
 
-    def segment(self) -> bool:
-        """Send one segment; False when it could not be sent."""
+    def segment(self, *, is_apart: bool = False) -> bool:
+        """Send one segment; False when it could not be sent.
+
+        Apart, it leaves nothing in an agent that may go on for weeks.
+        """
         span = self.files.next_span(SEGMENT_BYTES)
         if span is None:
             return True
-        key = f"{self.prefix}/{span.start:012d}"
+        blocks = self.files.blocks(span)
         try:
-            if self.objects.create(key, self.files.blocks(span), span.size_bytes):
-                self.files.uploaded(span.end)
-            else:  # an answer was lost, or a supervisor has saved what it had heard
-                size_bytes = self.objects.size_bytes(key)
-                same = size_bytes == span.size_bytes
-                self.files.uploaded(span.end if same else span.start + max(1, size_bytes))
+            if is_apart:
+                self.files.uploaded(apart(lambda: self.sent(span, blocks)))
+            else:
+                self.files.uploaded(self.sent(span, blocks))
         except OSError:
             self.files.kept()
             return False
         return True
+
+    def sent(self, span: Span, blocks: Iterator[bytes]) -> int:
+        """Send it; the offset up to which the log is in the bucket then. Raises OSError."""
+        key, objects = f"{self.prefix}/{span.start:012d}", self.objects()
+        if objects.create(key, blocks, span.size_bytes):
+            return span.end
+        # An answer was lost, or a supervisor has saved what it had heard.
+        size_bytes = objects.size_bytes(key)
+        return span.end if size_bytes == span.size_bytes else span.start + max(1, size_bytes)
 
 
 def stored(objects: Objects, key: str, data: bytes, patience_s: float) -> bool:

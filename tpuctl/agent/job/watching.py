@@ -24,7 +24,7 @@ BLOCK_BYTES = 256 * 1024
 
 def show(directory: str) -> int:
     """Print the status; 1 when there is no such run."""
-    status = rundir.read_status(directory)
+    status = rundir.known_status(directory)
     if status is None:
         return 1
     sys.stdout.write(json.dumps({**status, "alive": rundir.is_alive(directory)}) + "\n")
@@ -33,10 +33,9 @@ def show(directory: str) -> int:
 
 def watch(directory: str, offset: int | None) -> int:
     """Stream until the run is over; 1 when there is no such run."""
-    if not rundir.is_alive(directory) and rundir.read_status(directory) is None:
+    if not rundir.is_alive(directory) and rundir.known_status(directory) is None:
         return 1
-    Watch(directory, offset).main()
-    return 0
+    return Watch(directory, offset).main()
 
 
 class Watch:
@@ -52,15 +51,30 @@ class Watch:
         self.newest: tuple[str, int] | None = None
         """The file that grows, and its size when everything of it was sent."""
 
-    def main(self) -> None:
-        """Until the run is over and everything was sent, or nobody reads any more."""
-        self.send({"protocol": PROTOCOL})
+    def main(self) -> int:
+        """Until the run is over and everything was sent, or nobody reads any more.
+
+        75 when the agent stands still: to say anything would say that all is well.
+        """
         polls = 0
-        while not self.is_over(is_thorough=polls % LOOK_EVERY == 0):
+        while True:
+            is_thorough = polls % LOOK_EVERY == 0
+            if is_thorough and self.is_stuck():
+                sys.stderr.write(f"the agent has done nothing for {rundir.STUCK_S:.0f} s\n")
+                return rundir.UNREACHED
+            if not polls:
+                self.send({"protocol": PROTOCOL})
+            if self.is_over(is_thorough=is_thorough):
+                return 0
             if time.monotonic() - self.sent_at > KEEPALIVE_S:
                 self.send({})  # fails when nobody reads any more
             time.sleep(POLL_S)
             polls += 1
+
+    def is_stuck(self) -> bool:
+        """The agent lives, and stands still."""
+        status = self.status or rundir.known_status(self.directory) or {}
+        return rundir.is_stuck(self.directory, status) and rundir.is_alive(self.directory)
 
     def is_over(self, *, is_thorough: bool) -> bool:
         """Send what is new; whether that was all."""
@@ -127,8 +141,8 @@ class Watch:
                     self.offset = max(offset, start)
                     return block
                 self.newest = path, offset - start
-        except FileNotFoundError:
-            pass  # removed meanwhile: the next time finds what is there then
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # removed meanwhile: the next time finds what is there then; of protocol 1: a file
         return b""
 
     def send(self, message: Mapping[str, Any]) -> None:

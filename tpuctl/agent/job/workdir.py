@@ -7,9 +7,10 @@ import sys
 import time
 
 from tpuctl.agent.job import rundir
-from tpuctl.agent.job.objects import Objects
+from tpuctl.agent.job.objects import Denied, Objects
 
-TRIES = 6
+TRIES = 16
+"""Two minutes."""
 BLOCK_BYTES = 256 * 1024
 
 
@@ -17,8 +18,9 @@ def fetch(directory: str) -> int:
     """Download the workdir, verify it, and unpack it beneath DIR/workdir."""
     config = rundir.config(directory)
     archive = os.path.join(directory, "workdir.tar.gz")
-    if not downloaded(Objects(config["endpoint"], config["bucket"]), config["workdir"], archive):
-        return 1
+    objects = Objects(config["endpoint"], config["bucket"])
+    if status := downloaded(objects, config["workdir"], archive):
+        return status
     if digest(archive) != config["workdir_sha256"]:
         sys.stderr.write("tpuctl: the workdir is not what was submitted\n")
         return 1
@@ -31,16 +33,18 @@ def fetch(directory: str) -> int:
     return 0
 
 
-def downloaded(objects: Objects, key: str, path: str) -> bool:
-    """Download with a few more tries; False when none succeeded."""
+def downloaded(objects: Objects, key: str, path: str) -> int:
+    """Download with more tries; 0, 1 when it was refused, 75 when it was not reached."""
     for attempt in range(TRIES):
         try:
             objects.download(key, path)
-            return True
+            return 0
         except OSError as error:
             sys.stderr.write(f"tpuctl: cannot fetch the workdir: {error}\n")
+            if isinstance(error, Denied):
+                return 1
         time.sleep(min(8.0, 0.5 * 2**attempt))
-    return False
+    return rundir.UNREACHED
 
 
 def digest(path: str) -> str:

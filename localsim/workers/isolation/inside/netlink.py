@@ -7,7 +7,7 @@ import struct
 
 _NEWLINK, _NEWADDR, _NEWROUTE, _DELROUTE = 16, 20, 24, 25
 _REQUEST, _ACK, _EXCL, _CREATE = 0x1, 0x4, 0x200, 0x400
-_IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 3, 10, 18, 19
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 1, 3, 10, 18, 19
 _INFO_KIND, _INFO_DATA, _VETH_INFO_PEER, _BR_MCAST_SNOOPING = 1, 2, 1, 23
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY = 1, 4, 5
@@ -15,6 +15,8 @@ _IFF_UP = 1
 _TABLE_MAIN, _BY_BOOT, _UNIVERSE, _UNICAST = 254, 3, 0, 1
 _RTNH_F_ONLINK = 4
 _ANSWER_BYTES = 65536
+_BRIDGE_ADDRESS = b"\x02\0\0\0\0\x01"
+"""Of every bridge: no two of them are on one wire."""
 
 
 class Netlink:
@@ -32,7 +34,9 @@ class Netlink:
         """A bridge that is up; raises OSError."""
         quiet = _attribute(_BR_MCAST_SNOOPING, b"\0")  # it would ask its members now and then
         info = _attribute(_INFO_KIND, b"bridge") + _attribute(_INFO_DATA, quiet)
-        body = _link(up=True) + _name(name) + _attribute(_IFLA_LINKINFO, info)
+        # Else it takes the lowest address of its cables: another one when that cable goes.
+        own = _attribute(_IFLA_ADDRESS, _BRIDGE_ADDRESS)
+        body = _link(up=True) + _name(name) + own + _attribute(_IFLA_LINKINFO, info)
         self._ask(_NEWLINK, _CREATE | _EXCL, body)
 
     def add_veth(self, name: str, *, bridge: str, peer: str, pid: int) -> None:
