@@ -30,7 +30,8 @@ class Check:
         """The error knows its own way out better: a bad key file, no network, a lacking role."""
         if isinstance(self.error, CredentialsError | TransientError):
             return True
-        return bool(self.error and self.error.hint and _MISSING.search(str(self.error)))
+        is_worded = self.name != BUCKET and self.error is not None and self.error.hint is not None
+        return is_worded and _MISSING.search(str(self.error)) is not None
 
 
 def checks(context: Context) -> Iterator[Check]:

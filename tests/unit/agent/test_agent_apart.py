@@ -1,14 +1,13 @@
 """What an agent that may go on for weeks leaves to others: uploads, and most of HTTP."""
 
-import os
-import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from tpuctl.agent.job import metadata_server
-from tpuctl.agent.job.apart import apart
 
 
 @pytest.fixture
@@ -32,30 +31,39 @@ def answering(monkeypatch):
         yield serve
 
 
+def alone(work: str) -> str:
+    """What `apart(work)` is in a process that has no thread but one, as text."""
+    program = f"import os, signal, sys, time; from tpuctl.agent.job.apart import apart; {work}"
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
 def test_work_in_another_process_has_a_result():
-    assert apart(lambda: 12) == 12
-    assert apart(os.getpid) != os.getpid()
+    assert alone("print(apart(lambda: 12))") == "12"
+    assert alone("print(apart(os.getpid) != os.getpid())") == "True"
 
 
 def test_its_trouble_is_told():
-    def refused() -> int:
-        raise OSError("403 not for you")
-
-    with pytest.raises(OSError, match="403 not for you"):
-        apart(refused)
+    assert alone("apart(lambda: os.stat('/no/such'))") == (
+        "OSError: [Errno 2] No such file or directory: '/no/such'"
+    )
 
 
 def test_a_killed_one_is_an_error():
-    with pytest.raises(OSError, match="it was killed"):
-        apart(lambda: os.kill(os.getpid(), signal.SIGKILL) or 0)
+    killed = "apart(lambda: os.kill(os.getpid(), signal.SIGKILL))"
+    assert alone(killed) == "OSError: it was killed"
+
+
+def test_one_that_does_not_get_on_is_killed():
+    never = "sys.modules['tpuctl.agent.job.apart'].LONGEST_S = 0.1; apart(lambda: time.sleep(600))"
+    assert alone(never) == "OSError: it was killed"
 
 
 def test_it_holds_nothing_that_was_open(tmp_path):
-    with (
-        (tmp_path / "lock").open("w") as lock,
-        pytest.raises(OSError, match="Bad file descriptor"),
-    ):
-        apart(lambda: os.fstat(lock.fileno()).st_ino)
+    lock = tmp_path / "lock"
+    opened = f"lock = open({str(lock)!r}, 'w'); apart(lambda: os.fstat(lock.fileno()).st_ino)"
+    assert alone(opened) == "OSError: [Errno 9] Bad file descriptor"
 
 
 def test_a_value_of_the_metadata_server(answering):

@@ -133,24 +133,26 @@ class LocalShell:
 
     async def run(self, argv, *, stdin=b"", timeout_s=None):
         process = await self._spawn(argv, asyncio.subprocess.PIPE)
-        out, err = await process.communicate(stdin)
+        try:
+            out, err = await process.communicate(stdin)
+        finally:
+            cleared(process)
         return Completed(self.worker_id, process.returncode or 0, out, err)
 
     async def stream(self, argv, *, stdin=b""):
         process = await self._spawn(argv, asyncio.subprocess.PIPE)
-        process.stdin.write(stdin)
-        process.stdin.write_eof()
         try:
+            process.stdin.write(stdin)
+            process.stdin.write_eof()
             while chunk := await process.stdout.read(65536):
                 if not self.disk.exists():
                     raise TransientError("the worker is gone")
                 yield chunk
                 self.heard.append(chunk.decode())
+            err = await process.stderr.read()
             await process.wait()
         finally:
-            if process.returncode is None:
-                process.kill()
-            _, err = await process.communicate()
+            cleared(process)
         if not self.disk.exists():
             raise TransientError("the worker is gone")
         if process.returncode:
@@ -166,10 +168,17 @@ class LocalShell:
         try:
             return await asyncio.shield(spawning)
         except asyncio.CancelledError:  # half begun, it would never be cleared away
-            process = await spawning
-            process.kill()
-            await process.communicate()
+            cleared(await spawning)
             raise
+
+
+def cleared(process: asyncio.subprocess.Process) -> None:
+    """End it and give its pipes back, at once: whoever is cancelled again awaits nothing more."""
+    transport = process._transport
+    if process.returncode is None and (running := transport.get_extra_info("subprocess")):
+        running.kill()
+        running.wait()
+    transport.close()
 
 
 class World:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 
 TYPE_CHECKING = False
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_DESCRIPTORS = 4096
+LONGEST_S = 600.0
+"""A fork of a process with threads may never get on: it is killed then."""
 
 
 def apart(work: Callable[[], int]) -> int:
@@ -21,6 +24,8 @@ def apart(work: Callable[[], int]) -> int:
         _be_it(work, writer)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
+        if not select.select([pipe], [], [], LONGEST_S)[0]:
+            os.kill(pid, signal.SIGKILL)
         told = pipe.read()
     os.waitpid(pid, 0)
     result = json.loads(told) if told else "it was killed"
