@@ -112,11 +112,11 @@ def first_line_s(here, argv) -> float:
 def test_a_preemption(here):
     job = here.submit("steps", 4, STEPS)
     here.until("steps", is_running)
-    with command(here, "job", "logs", "-f", job, "--attempt", "2", "-o", "json") as process:
+    with command(here, "job", "logs", "-f", job, "-o", "json") as process:
         began = time.time()
         done = here.tpuctl("local", "preempt", f"{job}-a1", "--no-notice", "--zone", ZONE)
         assert done.code == 0, done.err
-        line = json.loads(process.stdout.readline())
+        line = next(each for each in map(json.loads, process.stdout) if each["attempt"] > 1)
         seen_s = time.time() - began
     found = here.until("steps", is_running)
     delay_s = found.attempt.ready_s - found.attempt.requested_s
