@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
@@ -74,7 +75,7 @@ def logs(
     )
     outside = runtime.outside
     job = client.describe(outside.store, name)
-    check_exists(job, wanted)
+    check_exists(job, replace(wanted, attempts=None) if follow and not job.is_ended else wanted)
     warn_if_unsupervised(runtime, outside.store, [job])
     if follow:
         follow_to_the_end(runtime, job.job_id, wanted)
