@@ -2,15 +2,18 @@
 
 import pytest
 
+from tpuctl.cli.job_watch import remember
 from tpuctl.cli.supervisor import owners, say_left
 from tpuctl.config import ANONYMOUS, Config, Context, save
 from tpuctl.errors import LocalIOError
 from tpuctl.jobs import heartbeat, lease, seat, unsettled
 from tpuctl.jobs.submit import default_owner
 from tpuctl.jobs.unsettled import Unsettled
+from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.store import open_store
 
 NOW_S = 1_000_000.0
+SPEC = JobSpec("digits", "true")
 
 
 @pytest.fixture
@@ -88,6 +91,14 @@ def test_a_job_without_a_supervisor_is_told_with_the_command(lab):
     line = "warning: no supervisor looks after digits-1; run: tpuctl supervisor run\n"
     assert said(lab()) == line
     assert (said(lab()), lab.kind.looks) == (line, 1)  # a minute has not passed
+
+
+def test_a_list_made_while_it_was_in_care_here_keeps_nobody_from_looking(lab):
+    lease.offer(lab.bucket, "digits-1", default_owner())
+    with seat.taken(lab.home, "lab"):
+        remember(lab(), [JobRecord("digits-1", SPEC, "me", NOW_S, "z", "v5litepod-4")], [])
+        assert said(lab()) == ""
+    assert said(lab()).startswith("warning: no supervisor looks after digits-1; run: ")
 
 
 def test_somebody_elses_job_is_told_with_its_owner(lab):

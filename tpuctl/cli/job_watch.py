@@ -88,15 +88,17 @@ def warn_if_unsupervised(
 
 def remember(runtime: Runtime, jobs: Sequence[JobRecord], silent: Sequence[JobRecord]) -> None:
     """Keep which jobs of the bucket are open, for the one line that other commands say."""
-    from tpuctl.jobs import unsettled
+    from tpuctl.jobs import seat, unsettled
 
+    home, name = runtime.home, runtime.context.name
     told = unsettled.Unsettled(
         jobs=tuple(sorted(job.job_id for job in jobs if not job.is_settled)),
         silent=tuple(job.job_id for job in silent),
         owners=tuple(sorted({job.owner for job in silent})),
-        looked_s=runtime.now(),
+        # While they are in care here, nothing is learnt of who comes when that ends.
+        looked_s=0.0 if seat.is_taken(home, name) else runtime.now(),
     )
-    unsettled.seen(runtime.home, runtime.context.name, told)
+    unsettled.seen(home, name, told)
 
 
 def _silent(runtime: Runtime, store: "Store", jobs: Sequence[JobRecord]) -> list[JobRecord]:
