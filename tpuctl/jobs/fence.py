@@ -73,6 +73,10 @@ class FencedStore:
         """As the store."""
         return self.store.get_range(key, start, end, generation=generation)
 
+    def read_into(self, key: str, start: int, buffer: memoryview, *, generation: int) -> None:
+        """As the store."""
+        self.store.read_into(key, start, buffer, generation=generation)
+
     def head(self, key: str) -> Entry | None:
         """As the store."""
         return self.store.head(key)

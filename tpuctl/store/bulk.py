@@ -22,8 +22,9 @@ from tpuctl.errors import (
     TransientError,
 )
 from tpuctl.store.ahead import Ahead
+from tpuctl.store.checksums import decoded, encoded
 from tpuctl.store.content_types import content_type
-from tpuctl.store.entry import WRITE_NAME, decoded, encoded
+from tpuctl.store.entry import WRITE_NAME
 from tpuctl.store.listed import ITEM_FIELDS, BucketFacts, Listed, bucket_facts, listed
 from tpuctl.store.multipart import Multipart
 from tpuctl.store.retrying import METADATA, READ, WRITE, Attempts, Policy
@@ -75,6 +76,13 @@ class Bulk:
 
         `pieces` is called for each attempt. Raises PreconditionError when it is another one.
         """
+        return self.put(key, pieces, size_bytes, crc32c, generation=generation).generation
+
+    def put(
+        self, key: str, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int,
+        crc32c: int, *, generation: int,
+    ) -> Listed:  # fmt: skip
+        """The same, and all that is known of the object then."""
         write_name = uuid.uuid4().hex
         described = {
             "name": key,
@@ -85,14 +93,14 @@ class Bulk:
         body = Multipart(json.dumps(described).encode(), pieces, size_bytes)
         url = (
             f"{self._uploads}?uploadType=multipart&ifGenerationMatch={generation}"
-            "&fields=generation,crc32c"
+            f"&fields={ITEM_FIELDS}"
         )
         headers = {"Content-Type": body.content_type}
 
         def send() -> Any:
             return self._answer("POST", url, WRITE, data=body, headers=headers).json()
 
-        return self._written(key, write_name, crc32c, send)
+        return listed(self._written(key, write_name, crc32c, send))
 
     def upload_resumable(self, key: str, file: BinaryIO, *, generation: int) -> int:
         """The same for a seekable file of any size, in pieces that follow one another."""
@@ -122,12 +130,15 @@ class Bulk:
         def send() -> Any:
             return self._answer("POST", url, WRITE, json=body).json()
 
-        return self._written(key, write_name, crc32c, send)
+        return int(self._written(key, write_name, crc32c, send)["generation"])
 
     def download(
         self, key: str, generation: int, start: int, end: int, write: Callable[[bytes], object]
     ) -> None:
-        """Hand the bytes from start up to, not including, end to `write`, in order, each once."""
+        """Hand the bytes from start up to, not including, end to `write`, in order, each once.
+
+        Raises IntegrityError when the object ends before.
+        """
         url = f"{self._media}/{quote(key, safe='')}?alt=media&generation={generation}"
         attempts = Attempts(READ)
         with translated(f"{self.url}/{key}"):
@@ -136,6 +147,8 @@ class Bulk:
                     # Stored bytes as they are: without this one, gzip would be unpacked on the way.
                     headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "gzip"}
                     with self._answer("GET", url, READ, headers=headers, stream=True) as response:
+                        if _length(response, end) < end:
+                            raise IntegrityError(f"{self.url}/{key} ends before byte {end}")
                         for block in _blocks(response, end - start):
                             write(block)
                             start += len(block)
@@ -186,16 +199,18 @@ class Bulk:
                 return
             query["pageToken"] = page["nextPageToken"]
 
-    def _written(self, key: str, write_name: str, crc32c: int, send: Callable[[], Any]) -> int:
+    def _written(
+        self, key: str, write_name: str, crc32c: int, send: Callable[[], Any]
+    ) -> dict[str, Any]:
         """Send; when refused or unheard, read back whether it was ours that succeeded."""
         try:
             with translated(f"{self.url}/{key}"):
-                written = WRITE.run(send)
+                written: dict[str, Any] = WRITE.run(send)
         except (PreconditionError, TransientError) as error:
             written = self._read_back(key, write_name, error)
         if decoded(written.get("crc32c")) != crc32c:
             raise IntegrityError(f"{self.url}/{key}: the bytes stored are not the bytes sent")
-        return int(written["generation"])
+        return written
 
     def _read_back(self, key: str, write_name: str, error: TpuctlError) -> dict[str, Any]:
         try:
@@ -223,6 +238,12 @@ class Bulk:
 
     def _answer(self, method: str, url: str, policy: Policy, **request: Any) -> requests.Response:
         return answer(self._session, method, url, timeout=policy.timeout, **request)
+
+
+def _length(response: requests.Response, expected: int) -> int:
+    """How long the object is, as an answer with a part of it says (`bytes 0-9/10`)."""
+    length = response.headers.get("Content-Range", "").rpartition("/")[2]
+    return int(length) if length.isdecimal() else expected
 
 
 def _blocks(response: requests.Response, size_bytes: int) -> Iterator[bytes]:

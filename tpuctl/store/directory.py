@@ -2,14 +2,18 @@
 
 Beside the objects lies `.tpuctl-store`: the lock, which holds the last generation given; files
 being written; and for each object the checksum it was written with. A file put there by other
-means is an object too; its checksum is that of its bytes.
+means is an object too; its checksum is taken when somebody asks for it alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,10 +24,22 @@ from tpuctl.errors import (
     PreconditionError,
     RefusedError,
 )
-from tpuctl.store.entry import Entry, Source, crc32c, measured
-from tpuctl.store.files import Checksums, Lock, Temporaries, checksum, make_durable, remove
+from tpuctl.store.checksums import crc32c
+from tpuctl.store.entry import Entry, Source
+from tpuctl.store.files import (
+    Checksums,
+    Lock,
+    Temporaries,
+    checksum,
+    make_durable,
+    read_at,
+    remove,
+)
 
 PRIVATE = ".tpuctl-store"
+_KNOWN_PATHS = 64
+_UNREADABLE = {errno.EIO, errno.EBADMSG, errno.ENODATA, getattr(errno, "EUCLEAN", errno.EIO)}
+"""What Linux says of a bad sector, or of one that its file system knows to be damaged."""
 
 
 class DirectoryStore:
@@ -36,6 +52,8 @@ class DirectoryStore:
         self._lock = Lock(private / "lock")
         self._temporaries = Temporaries(private / "writing")
         self._checksums = Checksums(private / "crc32c")
+        # To resolve a path takes as long as to read 256 KiB, and a file is read in many pieces.
+        self._known_path = lru_cache(_KNOWN_PATHS)(self._path)
 
     @property
     def url(self) -> str:
@@ -50,25 +68,28 @@ class DirectoryStore:
         """Replace that generation (0: nothing); PreconditionError when it is another."""
         path = self._path(key)
         with _translated(key):
-            size_bytes, value = measured(data)
             make_durable(self._root)
-            with self._lock.held():
+            with self._lock.held() as last:
                 # Looked at twice, so that what must fail does so before its bytes are written.
                 self._check(key, path, generation)
+                given = last.next()
                 temporary = self._temporaries.create()
-            with temporary.open(data) as file, self._lock.held() as last:
-                self._check(key, path, generation)
-                given = last.next(file)
-                self._checksums.write(key, given, value)
-                make_durable(path.parent)
-                temporary.become(path)
+            with temporary.open() as file:
+                # All that takes long is done without the lock: several are written at once.
+                size_bytes, value = file.write(data)
+                file.settle(given)
+                with self._lock.held():
+                    self._check(key, path, generation)
+                    self._checksums.write(key, given, value)
+                    make_durable(path.parent)
+                    file.become(path)
         return Entry(key, size_bytes, given, value, given / 1e9)
 
     def get_range(
         self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
     ) -> bytes:
         """Bytes from start up to, not including, end; NotFoundError. A whole read is verified."""
-        with _translated(key), self._open(key) as file:
+        with _readable(key), self._open(key) as file:
             found = os.fstat(file.fileno()).st_mtime_ns
             if generation not in (None, found):
                 raise NotFoundError(f"{self.url}/{key} has no generation {generation}")
@@ -79,21 +100,39 @@ class DirectoryStore:
             raise IntegrityError(f"{self.url}/{key} is not what was written: its crc32c differs")
         return data
 
+    def read_into(self, key: str, start: int, buffer: memoryview, *, generation: int) -> None:
+        """Fill a buffer with the bytes from start on of that generation, unverified.
+
+        NotFoundError without it; IntegrityError when it ends before the buffer does.
+        """
+        with _readable(key), self._open(key, self._known_path(key)) as file:
+            if os.fstat(file.fileno()).st_mtime_ns != generation:
+                raise NotFoundError(f"{self.url}/{key} has no generation {generation}")
+            filled = read_at(file.fileno(), start, buffer)
+        if filled < buffer.nbytes:
+            raise IntegrityError(f"{self.url}/{key} ends at byte {start + filled}")
+
     def head(self, key: str) -> Entry | None:
-        """What is known of an object, or None."""
+        """What is known of an object, or None; a checksum that nobody has taken is taken now."""
         try:
             with _translated(key), self._open(key) as file:
-                return self._entry(key, file)
+                found = self._entry(key, os.fstat(file.fileno()))
+                return found if found.crc32c else replace(found, crc32c=checksum(file))
         except NotFoundError:
             return None
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Every object whose key starts with the prefix, in the order of keys."""
+        """Every object whose key starts with the prefix, in the order of keys.
+
+        The checksum of a file put there by other means is "": a list must not read whole files.
+        """
         with _translated(prefix):
             for key in sorted(self._keys(prefix)):
-                # What vanished since it was listed is no object any more.
-                if (entry := self.head(key)) is not None:
-                    yield entry
+                # What vanished since is no object any more; a link never was one.
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    status = (self._root / key).lstat()
+                    if stat.S_ISREG(status.st_mode):
+                        yield self._entry(key, status)
 
     def delete(self, key: str, *, generation: int | None = None) -> bool:
         """Remove an object; False when there was none, PreconditionError when it changed."""
@@ -118,9 +157,9 @@ class DirectoryStore:
             raise RefusedError(f"{key!r} would leave {self._root}")
         return path
 
-    def _open(self, key: str) -> BinaryIO:
+    def _open(self, key: str, path: Path | None = None) -> BinaryIO:
         try:
-            return self._path(key).open("rb")
+            return (path or self._path(key)).open("rb")
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise NotFoundError(f"there is no {self.url}/{key}") from error
 
@@ -131,10 +170,9 @@ class DirectoryStore:
             has = f"generation {found}" if found else "nothing"
             raise PreconditionError(f"{self.url}/{key} holds {has}, not {wanted}")
 
-    def _entry(self, key: str, file: BinaryIO) -> Entry:
-        status = os.fstat(file.fileno())
+    def _entry(self, key: str, status: os.stat_result) -> Entry:
         generation = status.st_mtime_ns
-        value = self._checksums.read(key, generation) or checksum(file)
+        value = self._checksums.read(key, generation) or ""
         return Entry(key, status.st_size, generation, value, generation / 1e9)
 
     def _keys(self, prefix: str) -> Iterator[str]:
@@ -156,3 +194,15 @@ def _translated(key: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise LocalIOError(f"{key}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _readable(key: str) -> Iterator[None]:
+    """What the disk cannot read any more is damage of that object."""
+    with _translated(key):
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _UNREADABLE:
+                raise
+            raise IntegrityError(f"{key}: {error.strerror}") from error

@@ -1,9 +1,7 @@
-"""What a store holds, and the six calls every store answers."""
+"""What a store holds, and the seven calls every store answers."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
@@ -11,9 +9,11 @@ from typing import BinaryIO, Protocol
 import google_crc32c
 
 from tpuctl.errors import UsageError
+from tpuctl.store.buffers import Buffers
+from tpuctl.store.checksums import crc32c, encoded
 
-Source = bytes | BinaryIO
-"""What can be put: bytes, or a seekable file, from its beginning to its end."""
+Source = bytes | BinaryIO | Buffers
+"""What can be put: bytes, a seekable file, from its beginning to its end, or views of memory."""
 
 BLOCK_BYTES = 1024 * 1024
 WRITE_NAME = "tpuctl-write"
@@ -22,7 +22,10 @@ WRITE_NAME = "tpuctl-write"
 
 @dataclass(frozen=True)
 class Entry:
-    """One version of one object; `crc32c` in base64, as Cloud Storage spells it."""
+    """One version of one object; `crc32c` in base64, as Cloud Storage spells it.
+
+    It is "" in the list of a directory, where other means than a store put the file there.
+    """
 
     key: str
     size_bytes: int
@@ -49,6 +52,12 @@ class Store(Protocol):
     ) -> bytes:
         """Bytes from start up to, not including, end; NotFoundError. A whole read is verified."""
 
+    def read_into(self, key: str, start: int, buffer: memoryview, *, generation: int) -> None:
+        """Fill a buffer (format B) with the bytes from start on of that generation, unverified.
+
+        NotFoundError without it; IntegrityError when it ends before the buffer does.
+        """
+
     def head(self, key: str) -> Entry | None:
         """What is known of an object, or None."""
 
@@ -59,37 +68,26 @@ class Store(Protocol):
         """Remove an object; False when there was none, PreconditionError when it changed."""
 
 
-def crc32c(data: bytes) -> str:
-    """The checksum of bytes, in base64."""
-    return encoded(google_crc32c.value(data))
-
-
-def encoded(value: int) -> str:
-    """A checksum as Cloud Storage spells it."""
-    return base64.b64encode(value.to_bytes(4, "big")).decode("ascii")
-
-
-def decoded(text: str | None) -> int | None:
-    """A checksum that Cloud Storage spelled; None when it said none."""
-    return None if text is None else int.from_bytes(binascii.a2b_base64(text), "big")
-
-
-def blocks(source: Source) -> Iterator[bytes]:
-    """The bytes of a source, in pieces."""
+def blocks(source: Source) -> Iterator[bytes | memoryview]:
+    """The bytes of a source in pieces, from its beginning on, anew at each call."""
     if isinstance(source, bytes):
         yield source
-        return
-    while block := source.read(BLOCK_BYTES):
-        yield block
+    elif isinstance(source, Buffers):
+        yield from source.blocks()
+    else:
+        if not source.seekable():
+            raise UsageError("only a seekable file can be put: a failed request must be sent again")
+        source.seek(0)
+        while block := source.read(BLOCK_BYTES):
+            yield block
 
 
 def measured(source: Source) -> tuple[int, str]:
     """Size and checksum of a source; a file then stands at its beginning."""
     if isinstance(source, bytes):
         return len(source), crc32c(source)
-    if not source.seekable():
-        raise UsageError("only a seekable file can be put: a failed request must be sent again")
-    source.seek(0)
+    if isinstance(source, Buffers):
+        return source.size_bytes, source.crc32c
     size_bytes, value = 0, 0
     for block in blocks(source):
         size_bytes += len(block)

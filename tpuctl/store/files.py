@@ -14,11 +14,21 @@ from typing import BinaryIO
 
 import google_crc32c
 
-from tpuctl.store.entry import Source, blocks, encoded
+from tpuctl.errors import LocalIOError, LockedError
+from tpuctl.store.buffers import Buffers
+from tpuctl.store.checksums import encoded
+from tpuctl.store.entry import Source, blocks
+from tpuctl.store.uncached import write_uncached
+
+_PATIENCE_S = 60.0
+"""A lock is held for a few writes to the disk."""
+_FIRST_PAUSE_S = 0.0005
+_LONGEST_PAUSE_S = 0.02
+_ANOTHER_PLACE = "take a directory of another file system (ext4, xfs, NFS 4), or gs://BUCKET/PREFIX"
 
 
 class Lock:
-    """One writer at a time over processes; the file holds the last generation given."""
+    """One writer at a time over processes; the file holds the last generation given, and who."""
 
     def __init__(self, path: Path) -> None:
         """The file is made when it is first held."""
@@ -26,14 +36,45 @@ class Lock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Generations]:
-        """Hold it; wait for whoever does."""
+        """Hold it; wait for whoever does, and raise LockedError when that one stands still."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield Generations(descriptor)
+            self._take(descriptor)
+            try:
+                yield Generations(descriptor)
+            finally:
+                # A child forked meanwhile has the descriptor too: to close it would not do.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
+
+    def _take(self, descriptor: int) -> None:
+        deadline_s = time.monotonic() + _PATIENCE_S
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() > deadline_s:
+                    raise self._locked(descriptor) from error
+            except OSError as error:
+                raise LocalIOError(
+                    f"the file system of {self._path.parent} has no locks: {error.strerror}",
+                    hint=_ANOTHER_PLACE,
+                ) from error
+            else:
+                os.pwrite(descriptor, os.getpid().to_bytes(8, "big"), 8)
+                return
+            time.sleep(pause_s)
+            pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _locked(self, descriptor: int) -> LockedError:
+        holder = int.from_bytes(os.pread(descriptor, 8, 8), "big")
+        return LockedError(
+            f"process {holder} has held {self._path} for {_PATIENCE_S:g} s",
+            hint=f"it stands still, or its disk does: kill -CONT {holder}, or end it",
+        )
 
 
 class Generations:
@@ -43,11 +84,10 @@ class Generations:
         """Of a lock file that is held."""
         self._descriptor = descriptor
 
-    def next(self, file: BinaryIO) -> int:
-        """Set a file's modification time to a generation that was never given before."""
+    def next(self) -> int:
+        """A generation that was never given before."""
         last = int.from_bytes(os.pread(self._descriptor, 8, 0), "big")
         given = max(time.time_ns(), last + 1)
-        os.utime(file.fileno(), ns=(given, given))
         os.pwrite(self._descriptor, given.to_bytes(8, "big"), 0)
         return given
 
@@ -84,21 +124,38 @@ class Temporary:
         self._descriptor = descriptor
 
     @contextlib.contextmanager
-    def open(self, data: Source) -> Iterator[BinaryIO]:
-        """The file with the data written and synced; unless it became something, removed after."""
+    def open(self) -> Iterator[Temporary]:
+        """Itself, to be written; unless it became something, it is removed after."""
         try:
-            with os.fdopen(self._descriptor, "wb") as file:
-                for block in blocks(data):
-                    file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
-                yield file
+            yield self
         finally:
+            os.close(self._descriptor)
             self._path.unlink(missing_ok=True)
 
-    def become(self, path: Path) -> None:
-        """Take the place of a path, durably: what was written, its time included."""
+    def write(self, data: Source) -> tuple[int, str]:
+        """Write all of a source, while its checksum is taken; its size and the checksum."""
+        if isinstance(data, Buffers):
+            write_uncached(self._descriptor, data.blocks())
+            return data.size_bytes, data.crc32c
+        size_bytes = value = 0
+        for block in blocks(data):
+            write_all(self._descriptor, block)
+            size_bytes += len(block)
+            value = google_crc32c.extend(value, block)
+        return size_bytes, encoded(value)
+
+    def settle(self, generation: int) -> None:
+        """Give it its generation as its modification time, and make all of it durable."""
+        os.utime(self._descriptor, ns=(generation, generation))
+        if os.fstat(self._descriptor).st_mtime_ns != generation:
+            raise LocalIOError(
+                f"the file system of {self._path.parent} does not keep times to the nanosecond",
+                hint=_ANOTHER_PLACE,
+            )
         os.fsync(self._descriptor)
+
+    def become(self, path: Path) -> None:
+        """Take the place of a path, durably, once it is settled."""
         self._path.replace(path)
         sync_directory(path.parent)
 
@@ -137,6 +194,24 @@ def checksum(file: BinaryIO) -> str:
     for block in blocks(file):
         value = google_crc32c.extend(value, block)
     return encoded(value)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write where the file stands, to the last byte."""
+    view = memoryview(data)
+    while view.nbytes:
+        view = view[os.write(descriptor, view) :]
+
+
+def read_at(descriptor: int, start: int, buffer: memoryview) -> int:
+    """Fill a buffer from a place in a file; how many bytes there were."""
+    filled = 0
+    while filled < buffer.nbytes:
+        count = os.preadv(descriptor, [buffer[filled:]], start + filled)
+        if not count:
+            break
+        filled += count
+    return filled
 
 
 def make_durable(directory: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tpuctl.store.entry import decoded, encoded
+from tpuctl.store.checksums import decoded, encoded
 
 ITEM_FIELDS = "name,size,generation,crc32c,updated"
 """What is asked for of each object."""
@@ -25,7 +25,8 @@ class Listed(NamedTuple):
     @property
     def updated_s(self) -> float:
         """Seconds since 1970."""
-        return datetime.fromisoformat(self.updated).timestamp()
+        # Python 3.10 does not know the Z.
+        return datetime.fromisoformat(self.updated.replace("Z", "+00:00")).timestamp()
 
     @property
     def checksum(self) -> str | None:

@@ -15,7 +15,7 @@ class Multipart:
     """
 
     def __init__(
-        self, described: bytes, pieces: Callable[[], Iterable[bytes]], size_bytes: int
+        self, described: bytes, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int
     ) -> None:
         """`described` is the object's JSON; `pieces` yields its bytes, anew at each call."""
         boundary = uuid.uuid4().hex.encode()
@@ -31,7 +31,7 @@ class Multipart:
     def __len__(self) -> int:
         return len(self._before) + self._size_bytes + len(self._after)
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[bytes | memoryview]:
         if self._size_bytes <= _JOINED_BYTES:  # one packet instead of three
             yield b"".join((self._before, *self._pieces(), self._after))
             return

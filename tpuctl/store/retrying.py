@@ -10,6 +10,7 @@ from __future__ import annotations
 import email.utils
 import itertools
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,7 +109,17 @@ def is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed a moment later."""
     if _is_of_certificate(error):
         return False
-    return getattr(error, "code", None) in _STATUSES or isinstance(error, _LOST)
+    return (
+        getattr(error, "code", None) in _STATUSES
+        or isinstance(error, _LOST)
+        or _is_of_token_service(error)
+    )
+
+
+def _is_of_token_service(error: BaseException) -> bool:
+    """Whether the service that gives tokens could not be reached."""
+    auth = sys.modules.get("google.auth.exceptions")  # who has not imported it raises none of it
+    return auth is not None and isinstance(error, auth.TransportError)
 
 
 def _is_of_certificate(error: BaseException | None) -> bool:

@@ -17,6 +17,7 @@ import urllib3.exceptions
 from tpuctl.errors import (
     ConflictError,
     CredentialsError,
+    IntegrityError,
     LocalIOError,
     NotFoundError,
     PermissionDeniedError,
@@ -33,6 +34,7 @@ _BY_STATUS: dict[int, type[TpuctlError]] = {
     408: TransientError,
     409: ConflictError,
     412: PreconditionError,
+    416: IntegrityError,  # what is asked for was there when it was listed
     429: TransientError,
 }
 _URL = re.compile(r" with url: \S+|\?\S*upload_id=\S+")

@@ -15,7 +15,7 @@ import tpuctl
 from tpuctl.agent import bucket as cloud
 from tpuctl.agent import fetcher, tree
 from tpuctl.operations.stage.shipping import MODULES, archive
-from tpuctl.store.entry import encoded
+from tpuctl.store.checksums import encoded
 
 AGENT = Path(tpuctl.__file__).parent / "agent"
 RANGE_BYTES = 16 * 1024 * 1024

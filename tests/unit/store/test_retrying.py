@@ -6,6 +6,7 @@ import ssl
 import pytest
 import requests
 from google.api_core import exceptions as api
+from google.auth import exceptions as auth
 
 from tpuctl.store.retrying import Attempts, Policy, is_transient
 
@@ -73,6 +74,11 @@ def test_a_certificate_that_is_not_believed_is_final():
     except requests.ConnectionError as error:
         assert not is_transient(error)
     assert is_transient(requests.exceptions.SSLError("EOF in violation of protocol"))
+
+
+def test_a_token_that_cannot_be_had_for_now_may_be_had_later():
+    assert is_transient(auth.TransportError("the metadata server is not there"))
+    assert not is_transient(auth.RefreshError("the account was deleted"))
 
 
 def test_pauses_grow_with_jitter_up_to_a_limit(attempts, clock):

@@ -1,11 +1,12 @@
-"""The six calls, the same examples over a directory and over a bucket on a real socket."""
+"""The seven calls, the same examples over a directory and over a bucket on a real socket."""
 
 import io
 
+import numpy as np
 import pytest
 
-from tpuctl.errors import NotFoundError, PreconditionError, UsageError
-from tpuctl.store import crc32c
+from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, UsageError
+from tpuctl.store import Buffers, crc32c, open_store
 
 pytest_plugins = ("served_bucket",)
 
@@ -109,3 +110,59 @@ def test_a_file_that_cannot_be_read_twice_is_refused(store):
 
     with pytest.raises(UsageError):
         store.put_if_absent("a", Pipe(b"1"))
+
+
+def test_memory_is_put_as_it_lies(store):
+    weights = np.arange(1_000_000, dtype=np.float32)
+    views = [memoryview(b"header"), memoryview(b""), memoryview(weights.view(np.uint8))]
+    data = b"header" + weights.tobytes()
+    entry = store.put_if_absent("a/b", Buffers(views, 100_000))
+    assert (entry.size_bytes, entry.crc32c) == (len(data), crc32c(data))
+    assert store.head("a/b") == entry
+    assert store.get_range("a/b") == data
+
+
+def test_no_memory_at_all_is_an_empty_object(store):
+    entry = store.put_if_absent("a", Buffers([], 8))
+    assert (entry.size_bytes, entry.crc32c) == (0, crc32c(b""))
+    assert store.get_range("a") == b""
+
+
+def test_memory_is_put_under_a_condition_too(store):
+    first = store.put_if_absent("a", b"1")
+    source = Buffers([memoryview(b"2")], 8)
+    with pytest.raises(PreconditionError):
+        store.put_if_absent("a", source)
+    store.put_if_generation("a", source, first.generation)
+    assert store.get_range("a") == b"2"
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 10), (3, 4), (9, 1), (4, 0), (10, 0)])
+def test_a_buffer_is_filled_from_anywhere(store, start, size):
+    entry = store.put_if_absent("a", b"0123456789")
+    buffer = memoryview(bytearray(b"." * size))
+    store.read_into("a", start, buffer, generation=entry.generation)
+    assert bytes(buffer) == b"0123456789"[start : start + size]
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 11), (8, 3), (10, 1), (20, 1)])
+def test_an_object_that_ends_before_the_buffer_is_damaged(store, start, size):
+    entry = store.put_if_absent("a", b"0123456789")
+    with pytest.raises(IntegrityError):
+        store.read_into("a", start, memoryview(bytearray(size)), generation=entry.generation)
+
+
+def test_a_buffer_is_filled_from_one_generation_only(store):
+    first = store.put_if_absent("a", b"1")
+    store.put_if_generation("a", b"2", first.generation)
+    buffer = memoryview(bytearray(1))
+    for key, generation in (("a", first.generation), ("b", first.generation)):
+        with pytest.raises(NotFoundError):
+            store.read_into(key, 0, buffer, generation=generation)
+    assert bytes(buffer) == b"\0"
+
+
+@pytest.mark.parametrize("address", ["", "s3://box/runs", "file:///runs", "gs:/box", "GS://box"])
+def test_what_is_no_place_is_refused(address):
+    with pytest.raises(UsageError, match="no place to store"):
+        open_store(address)

@@ -18,7 +18,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.store import bucket, open_store
+from tpuctl.store import Buffers, bucket, bulk, open_store
 from tpuctl.store.retrying import Policy
 
 pytest_plugins = ("served_bucket",)
@@ -54,6 +54,13 @@ def wired(served, new_bucket):
         return open_store(f"gs://{name}", client=client), wire
 
     return make
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """The same of what is sent from memory and read into it."""
+    for name in ("READ", "WRITE", "METADATA"):
+        monkeypatch.setattr(bulk, name, Policy(silence_s=5.0, deadline_s=0.6))
 
 
 def is_write(request):
@@ -93,6 +100,50 @@ def test_somebody_elses_object_is_not_taken_for_the_own_one(wired, served):
     with pytest.raises((PreconditionError, TransientError)):
         store.put_if_absent("a", b"ours")
     assert other.get_range("a") == b"theirs"
+
+
+def test_memory_whose_reply_was_lost_is_known_to_have_been_written(wired, impatient):
+    def lose_the_first_write(count, request, response):
+        if is_write(request) and not lost:
+            lost.append(request)
+            raise requests.ConnectionError("reset by peer")
+        return response
+
+    lost = []
+    store, wire = wired(lose_the_first_write)
+    entry = store.put_if_absent("a", Buffers([memoryview(b"123")], 2))
+    assert len([request for request in wire.sent if is_write(request)]) == 2
+    assert store.head("a") == entry
+
+
+def test_memory_that_changes_on_its_way_is_refused_by_the_server(wired, impatient):
+    """The checksums come first: a bucket never holds other bytes than were checksummed."""
+    store, wire = wired(lambda count, request, response: response)
+    data = bytearray(b"123")
+    source = Buffers([memoryview(data)], 2)
+    assert source.block_values
+    data[0] ^= 1
+    with pytest.raises(UsageError, match="(?i)crc32c"):
+        store.put_if_absent("a", source)
+    assert store.head("a") is None
+
+
+def test_a_buffer_is_filled_on_after_the_connection_was_cut(wired, impatient):
+    def cut_the_first_read(count, request, response):
+        if "/download/" in request.url and not cut:
+            cut.append(request)
+            read, response.raw.read = response.raw.read, lambda *_, **__: short.pop(0)
+            short = [read(4), b""]
+        return response
+
+    cut = []
+    store, wire = wired(cut_the_first_read)
+    entry = store.put_if_absent("a", b"0123456789")
+    buffer = memoryview(bytearray(8))
+    store.read_into("a", 1, buffer, generation=entry.generation)
+    assert bytes(buffer) == b"12345678"
+    asked = [request.headers["Range"] for request in wire.sent if "/download/" in request.url]
+    assert asked == ["bytes=1-8", "bytes=5-8"]
 
 
 def test_when_not_even_the_read_back_answers_the_outcome_is_unknown(wired):
@@ -190,3 +241,23 @@ def test_googles_errors_become_ours(answering, status, error):
     store = answering(status)
     with pytest.raises(error, match="gs://box/a: "):
         store._delete("a", 1) if status != 404 else store.get_range("a")
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, CredentialsError), (403, PermissionDeniedError), (412, PreconditionError)]
+    + [(400, UsageError), (503, OutcomeUnknownError)],
+)
+def test_they_do_so_of_memory_that_is_put(answering, impatient, status, error):
+    with pytest.raises(error, match="gs://box/a"):
+        answering(status).put_if_absent("a", Buffers([memoryview(b"1")], 1))
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(403, PermissionDeniedError), (404, NotFoundError), (416, IntegrityError)]
+    + [(400, UsageError), (503, TransientError)],
+)
+def test_they_do_so_of_a_buffer_that_is_filled(answering, impatient, status, error):
+    with pytest.raises(error, match="gs://box/a: "):
+        answering(status).read_into("a", 0, memoryview(bytearray(1)), generation=1)

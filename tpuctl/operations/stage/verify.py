@@ -19,7 +19,7 @@ from tpuctl.operations.stage.pool import Report, Unit, carry_out
 from tpuctl.operations.stage.ssh import Remote
 from tpuctl.operations.stage.walk import files
 from tpuctl.store.bulk import Bulk, Listed
-from tpuctl.store.entry import decoded
+from tpuctl.store.checksums import decoded
 
 DIFFERS = "differs"
 MISSING = "missing"

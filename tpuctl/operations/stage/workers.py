@@ -19,7 +19,7 @@ from tpuctl.operations import fanout
 from tpuctl.operations.stage.names import OWN, folder, is_data
 from tpuctl.operations.stage.shipping import Lines, Shell, archive, ship
 from tpuctl.store.bulk import Bulk, Listed
-from tpuctl.store.entry import encoded
+from tpuctl.store.checksums import encoded
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu import TpuApi
