@@ -1,5 +1,6 @@
 """What is looked at once, when an attempt is about to end: what it saved, what its workers left."""
 
+import re
 from dataclasses import replace
 from itertools import islice
 
@@ -11,8 +12,8 @@ from tpuctl.models.job import Attempt, AttemptState, JobRecord, Outcome
 
 MOST_OBJECTS = 20_000
 """A checkpoint directory with more is not looked through: four seconds of listing."""
-ROLLBACK = "ROLLBACK"
-"""In the names of what is written when a newer checkpoint is given up: no progress."""
+NO_PROGRESS = re.compile(r"(?:^|/)(?:[A-Z]+_\d{16}|step_\d{12}/(?!COMMIT$))")
+"""What every attempt writes before it has saved anything: of our own steps only COMMIT counts."""
 FAILURES = frozenset({Outcome.FAILED, Outcome.HUNG})
 LOSSES = frozenset({Outcome.PREEMPTED, Outcome.LOST})
 
@@ -53,4 +54,6 @@ def newest_checkpoint_s(outside: Outside, record: JobRecord) -> float | None:
         return None
     if len(entries) > MOST_OBJECTS:
         return None
-    return max((each.updated_s for each in entries if ROLLBACK not in each.key), default=0.0)
+    return max(
+        (each.updated_s for each in entries if not NO_PROGRESS.search(each.key)), default=0.0
+    )

@@ -1,19 +1,25 @@
-"""What goes to a worker so that a run begins there: the agent, its configuration, its secrets."""
+"""What goes to a worker so that a run begins there: the agent, its configuration, its secrets.
 
+And what its program imports of tpuctl.
+"""
+
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from tpuctl.jobs import protocol
+from tpuctl.jobs import library, protocol
 from tpuctl.jobs import record as records
 from tpuctl.jobs.secrets import on_worker
 from tpuctl.models.job import Attempt, JobRecord
 
 MOST_ATTEMPTS = 1000
+NOTICE_S = 30
+"""From the notice of a preemption to the worker's end, where Google keeps to it."""
 INSTALL = """\
-import json, os, sys
+import binascii, json, os, sys
 asked = json.load(sys.stdin)
 path = os.path.join(os.path.expanduser("~"), asked["directory"])
 try:
@@ -28,11 +34,13 @@ if os.path.exists(os.path.join(path, "status.json")):
     is_old = not os.path.exists(os.path.join(path, "tpuctl"))
     os.execv(sys.executable, [*python, *(["watch", path] if is_old else ["run", path, "--watch"])])
 umask = os.umask(0o077)
-for name, text in asked["files"].items():
+files = {name: text.encode() for name, text in asked["files"].items()}
+files.update((name, binascii.a2b_base64(text)) for name, text in asked["archives"].items())
+for name, data in files.items():
     target = os.path.join(path, name)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    with open(target + ".new", "w") as file:
-        file.write(text)
+    with open(target + ".new", "wb") as file:
+        file.write(data)
     os.replace(target + ".new", target)
 os.umask(umask)
 reader, writer = os.pipe()
@@ -100,6 +108,7 @@ def installation(
         "setup": record.spec.setup,
         "run": record.spec.run,
         "env": environment(record, attempt, place, bucket),
+        "library": library.NAME,
         "switch": switch,
     }
     return json.dumps(
@@ -110,6 +119,7 @@ def installation(
                 **programs(with_switch=switch is not None),
                 "config.json": json.dumps(config),
             },
+            "archives": archives(),
             "secrets": dict(given.secrets or {}),
         }
     ).encode()
@@ -129,6 +139,8 @@ def environment(record: JobRecord, attempt: Attempt, place: Place, bucket: str) 
         "TPUCTL_SLICE_ID": str(place.slice_id),
         "TPUCTL_SLICE_COUNT": str(attempt.slices),
         "TPUCTL_BUCKET": bucket,
+        "TPUCTL_NOTICE_S": str(NOTICE_S),
+        **({"TPUCTL_PROGRAM_VERSION": record.workdir_sha256} if record.workdir_sha256 else {}),
         **(
             {"TPUCTL_CHECKPOINT_DIR": kept.dir, "TPUCTL_CHECKPOINT_KEEP": str(kept.keep)}
             if kept
@@ -145,7 +157,7 @@ def fence(record: JobRecord, attempt: Attempt) -> int:
 @cache
 def programs(*, with_switch: bool) -> Mapping[str, str]:
     """The agent's files by the names that they have on a worker."""
-    agent = resources.files("tpuctl").joinpath("agent")
+    agent = resources.files("tpuctl.agent")
     modules = {
         f"tpuctl/agent/job/{each.name}": each.read_text("utf-8")
         for each in agent.joinpath("job").iterdir()
@@ -162,6 +174,12 @@ def programs(*, with_switch: bool) -> Mapping[str, str]:
     if with_switch:
         found["switch.py"] = agent.joinpath("switch.py").read_text("utf-8")
     return found
+
+
+@cache
+def archives() -> Mapping[str, str]:
+    """What lies beside them and is no text, in base64."""
+    return {library.NAME: base64.b64encode(library.archive()).decode()}
 
 
 def _objects(job_id: str, attempt: int, worker_id: int) -> dict[str, str]:

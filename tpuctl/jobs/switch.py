@@ -77,7 +77,7 @@ def config(outside: Outside, record: JobRecord, attempt: Attempt) -> dict[str, o
 
 def program() -> str:
     """The text of switch.py."""
-    return resources.files("tpuctl").joinpath("agent", "switch.py").read_text("utf-8")
+    return resources.files("tpuctl.agent").joinpath("switch.py").read_text("utf-8")
 
 
 def metadata(outside: Outside, record: JobRecord, attempt: Attempt) -> dict[str, str]:

@@ -48,9 +48,14 @@ def told(outside, outcome, job=JOB):
     return evidence.with_evidence(outside, job, ended, SEEN)
 
 
-def test_the_newest_object_counts_and_a_rollback_does_not(outside, runs):
-    kept = runs.put_if_absent("step-1/COMMIT", b"x")
+@pytest.mark.parametrize("saved", ["step_000000000001/COMMIT", "checkpoint-7/model.safetensors"])
+def test_the_newest_checkpoint_counts_and_what_every_attempt_writes_does_not(outside, runs, saved):
+    kept = runs.put_if_absent(saved, b"x")
     runs.put_if_absent("ROLLBACK_0000000000000001", b"x")
+    runs.put_if_absent("RESUME_0000000000000001/try_0", b"x")
+    runs.put_if_absent("STOP_0000000000000001/stop_0", b"x")
+    runs.put_if_absent("step_000000000002/a_0000000000000001/done_0.json", b"x")
+    runs.put_if_absent("step_000000000001/BAD_17", b"x")
     assert told(outside, Outcome.FAILED).saved_s == kept.updated_s
     assert told(outside, Outcome.HUNG).saved_s == kept.updated_s
     assert told(outside, Outcome.PREEMPTED).saved_s is None

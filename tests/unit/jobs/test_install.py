@@ -1,5 +1,6 @@
 """The command that brings the agent to a worker, as the worker's own python3 runs it."""
 
+import base64
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 from tpuctl.jobs import installation as installing
 
+BYTES = b"PK\0\xff\r\n"
 AGENT = "import sys; print(sys.argv[1:], sys.stdin.read())"
 
 
@@ -19,7 +21,11 @@ def installed(tmp_path, monkeypatch):
 
     def install(fence: int = 5) -> subprocess.CompletedProcess:
         files = {"agent.py": AGENT, "tpuctl/__init__.py": "", "config.json": f"[{fence}]"}
-        asked = {"directory": ".tpuctl/jobs/j-1-a1", "fence": fence, "files": files, "secrets": {}}
+        archives = {"library.zip": base64.b64encode(BYTES).decode()}
+        asked = {
+            "directory": ".tpuctl/jobs/j-1-a1", "fence": fence, "files": files,
+            "archives": archives, "secrets": {},
+        }  # fmt: skip
         return subprocess.run(
             [sys.executable, *installing.argv()[1:]], input=json.dumps(asked),
             capture_output=True, text=True, check=False,
@@ -35,6 +41,7 @@ def test_a_run_begins_with_its_files_and_its_secrets(installed):
         f"['run', '{installed.directory}', '--watch'] {{\"secrets\": {{}}}}\n"
     )
     assert (installed.directory / "config.json").read_text() == "[5]"
+    assert (installed.directory / "library.zip").read_bytes() == BYTES
 
 
 def test_a_supervisor_whose_lease_is_over_changes_nothing(installed):

@@ -11,6 +11,7 @@ import time
 from tpuctl.agent.job import (
     closing,
     endings,
+    environment,
     metadata_server,
     processes,
     progress,
@@ -213,19 +214,13 @@ class Run:
     def spawn(self, name: str, argv: list[str], *, is_private: bool) -> subprocess.Popen[bytes]:
         """Start a stage; the user's own find their environment and their secrets."""
         workdir = os.path.join(self.directory, "workdir")
-        is_theirs = name in ("setup", "run")
         os.makedirs(workdir, exist_ok=True)
-        environ = {
-            "PYTHONFAULTHANDLER": "1",
-            **os.environ,
-            # Python programs print at once: a step line in a buffer is no progress.
-            "PYTHONUNBUFFERED": "1",
-            "TPUCTL_STEP_FILE": self.step_file.path,
-            **(self.config.get("env", {}) if is_theirs else {}),
-            **({**self.secrets, processes.MARK: self.directory} if is_theirs else {}),
-        }
-        place = workdir if is_theirs else self.directory
-        return spawn(argv, place, environ, is_private=is_private)
+        step_file = self.step_file.path
+        if name not in ("setup", "run"):
+            ours = environment.of_ours(step_file)
+            return spawn(argv, self.directory, ours, is_private=is_private)
+        theirs = environment.of_theirs(self.directory, self.config, self.secrets, step_file)
+        return spawn(argv, workdir, theirs, is_private=is_private)
 
     def take(self, lines: bytes) -> None:
         """Learn from lines that were printed."""
