@@ -1,17 +1,38 @@
 """Checkpoints that are whole or absent: docs/checkpoint-format.md says how they lie in the store.
 
-    with Checkpointer(url, worker_id=0, worker_count=4, fence=1) as checkpointer:
-        restored = checkpointer.restore()
+    with Checkpointer("gs://bucket/run", every=100) as checkpointer:
+        restored = checkpointer.restore(like=state)
         ...
-        checkpointer.save(step, {"weights": weights})
+        checkpointer.save(step, state)
 
 Imported by training programs, so: Python 3.10; of tpuctl only the store and the errors.
 """
 
 from __future__ import annotations
 
-from tpuctl.checkpoint.checkpointer import Checkpointer
-from tpuctl.checkpoint.history import StepInfo, list_steps
-from tpuctl.checkpoint.restoring import Restored, restore
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["Checkpointer", "Restored", "StepInfo", "list_steps", "restore"]
+from tpuctl.checkpoint.checkpointer import Checkpointer
+
+if TYPE_CHECKING:
+    from tpuctl.checkpoint.restoring import Restored, restore
+    from tpuctl.checkpoint.shards import Shards
+    from tpuctl.checkpoint.step_info import StepInfo, list_steps
+
+__all__ = ["Checkpointer", "Restored", "Shards", "StepInfo", "list_steps", "restore"]
+
+_PLACES = {
+    "Restored": "restoring",
+    "restore": "restoring",
+    "Shards": "shards",
+    "StepInfo": "step_info",
+    "list_steps": "step_info",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Imported when it is asked for: on a worker every import compiles what lies in a zip."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

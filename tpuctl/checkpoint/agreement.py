@@ -1,32 +1,29 @@
-"""The workers of a run agree from which step it goes on, before any of them writes.
+"""What the workers of a run, and other runs, tell each other beside the steps.
 
-Worker 0 decides and writes ROLLBACK_<fence>; the others wait for it. From then on every commit
-above that step with a lower fence is invisible, also one that a zombie makes later.
+Worker 0 announces the run before it looks, so that no run before it deletes anything any more, and
+writes ROLLBACK when it is agreed from where the run goes on. Before that nobody writes a step.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from tpuctl.checkpoint import layout
-from tpuctl.checkpoint.history import History, Step, read_history, read_rollback
-from tpuctl.checkpoint.manifest import encode
-from tpuctl.checkpoint.restoring import Restored, read_step
-from tpuctl.errors import (
-    ConflictError,
-    DeadlineError,
-    IntegrityError,
-    NoCheckpointError,
-    NotFoundError,
-    PreconditionError,
-)
-from tpuctl.store import Store
+from tpuctl.checkpoint.history import History, read_history
+from tpuctl.checkpoint.line import NOTHING, Origin, rollback_of
+from tpuctl.checkpoint.manifest import decode, encode
+from tpuctl.checkpoint.records import read_record
+from tpuctl.checkpoint.run import Run
+from tpuctl.errors import ConflictError, DeadlineError, IntegrityError, PreconditionError
+from tpuctl.store import Entry, Store
 
-NO_STEP = -1
 _FIRST_WAIT_S = 0.01
 _LAST_WAIT_S = 1.0
+_TRIES = 10
+_OF_RUNS = "R"
+"""RUN, ROLLBACK and RESUME begin with it: one request lists all that runs say before they write."""
 
 T = TypeVar("T")
 
@@ -43,72 +40,106 @@ def wait_for(probe: Callable[[], T | None], timeout_s: float) -> T | None:
     return found
 
 
-def decide(store: Store, fence: int, step: int | None) -> Restored | None:
-    """Worker 0: restore the newest good step (or that one), mark worse ones, say so to all."""
-    history = read_history(store)
-    check_fence(history, fence)
-    restored = _first_good(store, fence, history, step)
-    announce(store, fence, NO_STEP if restored is None else restored.step)
-    return restored
+def announce(store: Store, fence: int) -> None:
+    """Say that a run with this fence begins; ConflictError when there was one already."""
+    _put_once(store, layout.run_key(fence), {"fence": fence})
 
 
-def announce(store: Store, fence: int, origin: int) -> None:
-    """Write ROLLBACK; ConflictError when another run has this fence."""
-    try:
-        store.put_if_absent(layout.rollback_key(fence), encode({"fence": fence, "from": origin}))
-    except PreconditionError as error:
-        raise ConflictError(
-            f"a run with fence {fence} has used {store.url} already",
-            hint="every run, also a repeated one, needs a higher fence (TPUCTL_FENCE)",
-        ) from error
-
-
-def follow(store: Store, fence: int, timeout_s: float) -> int:
-    """The other workers: the step that worker 0 decided on, -1 for none."""
-
-    def probe() -> int | None:
+def take_fence(store: Store) -> int:
+    """Announce a run with the next free fence: for one worker whose program names none."""
+    for _ in range(_TRIES):
+        names = (layout.parse(entry.key) for entry in store.list())
+        fence = 1 + max((name.fence for name in names if name is not None), default=0)
+        if fence > layout.LAST_FENCE:
+            raise PreconditionError(
+                f"{store.url} holds what a run with fence {layout.LAST_FENCE} wrote: the last one",
+                hint="give the run another checkpoint directory",
+            )
         try:
-            return read_rollback(store, fence)
-        except NotFoundError:
-            return None
+            announce(store, max(1, fence))
+        except ConflictError:
+            continue  # another run took it meanwhile
+        return max(1, fence)
+    raise ConflictError(f"runs begin in {store.url} faster than this one can")
 
-    origin = wait_for(probe, timeout_s)
+
+def begin(run: Run) -> Origin:
+    """A run that restores nothing begins a new line."""
+    if run.worker_id == 0:
+        check_fence(read_history(run.store), run.fence)
+        write_rollback(run, NOTHING)
+        return NOTHING
+    return follow(run)
+
+
+def follow(run: Run) -> Origin:
+    """The other workers: wait for what worker 0 has said."""
+    origin = wait_for(lambda: read_rollback(run, said_by_runs(run)), run.timeout_s)
     if origin is None:
-        raise DeadlineError(f"worker 0 has not said within {timeout_s:g} s where to resume")
+        raise is_silent(run)
     return origin
 
 
 def check_fence(history: History, fence: int) -> None:
     """PreconditionError when a later run has taken over."""
-    later = max(history.rollbacks, default=fence)
-    if later > fence:
-        raise PreconditionError(f"the run with fence {fence} is superseded by that with {later}")
+    if history.newest_run > fence:
+        raise _superseded(fence, history.newest_run)
 
 
-def _first_good(store: Store, fence: int, history: History, step: int | None) -> Restored | None:
-    skipped: list[tuple[int, str]] = []
-    for candidate in history.visible():
-        if step is not None and candidate.step != step:
-            continue
-        try:
-            return Restored(candidate.step, read_step(store, candidate), tuple(skipped))
-        except IntegrityError as error:
-            skipped.append((candidate.step, str(error)))
-            _mark_bad(store, fence, candidate, str(error))
-    if skipped or step is not None:
-        reasons = "; ".join(f"step {number}: {reason}" for number, reason in skipped)
-        raise NoCheckpointError(
-            f"no checkpoint under {store.url} can be restored: {reasons or f'no step {step}'}",
-            hint="to start from nothing, give the run another checkpoint directory",
-        )
-    return None
+def said_by_runs(run: Run) -> dict[str, Entry]:
+    """What runs have said so far, by key; PreconditionError when a later one has begun."""
+    entries = {entry.key: entry for entry in run.store.list(_OF_RUNS)}
+    newest = _newest_run(entries)
+    if newest > run.fence:
+        raise _superseded(run.fence, newest)
+    return entries
 
 
-def _mark_bad(store: Store, fence: int, step: Step, reason: str) -> None:
-    if step.committed is None:
-        return
-    record = encode({"step": step.step, "fence": fence, "reason": reason})
+def write_rollback(run: Run, origin: Origin) -> None:
+    """Say from where the run goes on; ConflictError when it has said otherwise before."""
+    said = said_by_runs(run)
+    if read_rollback(run, said) == origin:
+        return  # it was put when the answer to that was lost, and the program tries again
+    record = {"fence": run.fence, "from": origin.step, "from_fence": origin.fence}
+    _put_once(run.store, layout.rollback_key(run.fence), record)
+
+
+def read_rollback(run: Run, said: dict[str, Entry]) -> Origin | None:
+    """From where worker 0 has said that this run goes on; None while it has not."""
+    entry = said.get(layout.rollback_key(run.fence))
+    if entry is None:
+        return None
+    origin = rollback_of(run.fence, read_record(run.store, entry, decode))
+    if origin is None:
+        raise IntegrityError(f"{entry.key} makes no sense")
+    return origin
+
+
+def is_silent(run: Run) -> DeadlineError:
+    """What a worker raises that waited for worker 0."""
+    return DeadlineError(f"worker 0 has not said within {run.timeout_s:g} s where to resume")
+
+
+def fence_is_used(store: Store, fence: int) -> ConflictError:
+    """What a run raises that is not alone."""
+    return ConflictError(
+        f"a run with fence {fence} has used {store.url} already",
+        hint="every run, also a repeated one, needs a higher fence (TPUCTL_FENCE)",
+    )
+
+
+def _put_once(store: Store, key: str, record: dict[str, int]) -> None:
     try:
-        store.put_if_absent(layout.bad_key(step.step, step.committed.generation), record)
-    except PreconditionError:
-        return
+        store.put_if_absent(key, encode(record))
+    except PreconditionError as error:
+        raise fence_is_used(store, record["fence"]) from error
+
+
+def _newest_run(keys: Iterable[str]) -> int:
+    names = [layout.parse(key) for key in keys]
+    said = (layout.RUN, layout.ROLLBACK)
+    return max((name.fence for name in names if name is not None and name.kind in said), default=0)
+
+
+def _superseded(fence: int, by: int) -> PreconditionError:
+    return PreconditionError(f"the run with fence {fence} is superseded by that with {by}")

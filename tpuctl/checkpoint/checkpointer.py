@@ -2,110 +2,151 @@
 
 from __future__ import annotations
 
-import threading
+import sys
+import time
+from dataclasses import replace
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from tpuctl.checkpoint import layout
-from tpuctl.checkpoint.agreement import NO_STEP, announce, check_fence, decide, follow
-from tpuctl.checkpoint.history import COMPLETE, read_history
-from tpuctl.checkpoint.restoring import Restored, newest_good
-from tpuctl.checkpoint.saving import Run, Snapshot, commit, prune, write_part
-from tpuctl.checkpoint.split import own_parts, split
-from tpuctl.checkpoint.tree import Tree, flatten
-from tpuctl.errors import TpuctlError, UsageError
-from tpuctl.store import open_store
+from tpuctl.checkpoint.layout import LAST_STEP
+from tpuctl.checkpoint.opening import Directory, opened
+from tpuctl.checkpoint.run import KEEP, NOTICE, run_of, setting, whole_number
+from tpuctl.checkpoint.stopping import EXIT_CODE, Stopping
+from tpuctl.errors import UsageError
+
+# The rest is imported when it is needed: a worker compiles all that a program imports.
+if TYPE_CHECKING:
+    from tpuctl.checkpoint.line import Origin
+    from tpuctl.checkpoint.records import Records
+    from tpuctl.checkpoint.restoring import Restored
+    from tpuctl.checkpoint.tree import Tree
+    from tpuctl.checkpoint.writer import Writer
 
 
 class Checkpointer:
     """Checkpoints of one run, as one of its workers sees them; every worker has one.
 
-    `fence` numbers the runs that use the directory: a later run has a higher one.
+        with Checkpointer("gs://bucket/run", every=100) as checkpointer:
+            restored = checkpointer.restore(like=state)
+            ...
+            checkpointer.save(step, state)
+
+    Every worker calls `save` at every step, from one thread: `every` decides which are saved.
+    In `with`, a program that is told to end (SIGTERM) saves once more.
     """
 
     def __init__(  # noqa: PLR0913 (each one a fact of the run)
         self,
-        directory: str,
+        directory: Directory,
+        worker_id: int | None = None,
+        worker_count: int | None = None,
         *,
-        worker_id: int,
-        worker_count: int,
-        fence: int,
-        keep: int = 3,
+        keep: int | None = None,
         every: int = 1,
-        timeout_s: float = 120.0,
+        fence: int | None = None,
+        timeout_s: float = 600.0,
+        program_version: str | None = None,
         client: object | None = None,
     ) -> None:
-        """Nothing is read or written yet; `timeout_s` bounds each wait for another worker."""
-        if not (0 <= worker_id < worker_count and 0 <= fence <= layout.LAST_FENCE and every > 0):
-            raise UsageError(f"worker {worker_id} of {worker_count}, fence {fence}, every {every}?")
-        self._run = Run(
-            open_store(directory, client=client), worker_id, worker_count, fence, timeout_s
-        )
-        self._keep = keep
-        self._every = every
-        self._parent: int | None = None
-        self._thread: threading.Thread | None = None
-        self._failure: Exception | None = None
+        """Nothing is read or written yet; `timeout_s` bounds each wait for another worker.
 
-    def restore(self, step: int | None = None) -> Restored | None:
+        What is not said comes from the environment of a job: TPUCTL_WORKER_ID, TPUCTL_WORKER_COUNT,
+        TPUCTL_FENCE, TPUCTL_CHECKPOINT_KEEP, TPUCTL_PROGRAM_VERSION. `fence` numbers the runs that
+        use the directory, a later one higher; one worker on its own needs none.
+        """
+        store = opened(directory, client)
+        self._run = run_of(store, worker_id, worker_count, fence, timeout_s, program_version)
+        self._keep = setting(KEEP, 3) if keep is None else whole_number("keep", keep)
+        self._every = whole_number("every", every)
+        if self._every <= 0:
+            raise UsageError(f"every {every} steps?")
+        self._has_begun = False
+        self._records: Records | None = None
+        self._writer: Writer | None = None
+        self._stopping = Stopping(setting(NOTICE, 30))
+
+    def restore(self, step: int | None = None, like: Tree = None) -> Restored | None:
         """Where this run goes on: the newest good step or that one; None when there is none yet.
 
-        Worker 0 verifies, marks what is bad and decides, the others wait for it.
+        All workers agree on it. Arrays come back as those of `like`, on its devices and shards;
+        without it as whole numpy arrays.
         """
-        self.wait()
-        run = self._run
-        if self._parent is not None:
+        if self._writer is not None:
             raise UsageError("restore once, before the first save")
-        if run.worker_id == 0:
-            restored = decide(run.store, run.fence, step)
-            self._parent = NO_STEP if restored is None else restored.step
-            return restored
-        self._parent = follow(run.store, run.fence, run.timeout_s)
-        return None if self._parent == NO_STEP else newest_good(run.store, self._parent)
+        from tpuctl.checkpoint.resuming import resume
+
+        self._begin()
+        resumed = resume(self._run, step, like, self._known())
+        self._writer = self._new_writer(resumed.origin)
+        return resumed.restored
 
     def latest(self) -> int | None:
         """The newest step that is complete as far as the listing tells, or None."""
-        steps = read_history(self._run.store).visible()
-        return next((step.step for step in steps if step.state == COMPLETE), None)
+        from tpuctl.checkpoint.history import read_history
 
-    def save(self, step: int, tree: Tree) -> bool:
-        """Copy the own parts and save them in the background; False when the step is not due."""
-        if not 0 <= step <= layout.LAST_STEP:
-            raise UsageError(f"{step} cannot be a step")
-        self.wait()
-        if step % self._every:
+        newest = read_history(self._run.store, self._known()).latest()
+        return None if newest is None else newest.step
+
+    def save(self, step: int, tree: Tree, *, force: bool = False, wait: bool = False) -> bool:
+        """Save a step that is due, or forced, unless it is there; False when it is neither.
+
+        Returns when the own parts are copied; with `wait`, when the step is there, and nothing is
+        copied. Raises what the save before failed with. A program that was told to end saves once
+        more, and ends: SystemExit(143).
+        """
+        called_s = time.monotonic()
+        step = _step_number(step)
+        self._begin()
+        if self._stopping.is_last(self._run, step):
+            return self._save_last(step, tree, called_s)
+        if self._writer is not None:
+            self._writer.raise_failure()
+        if not (force or step % self._every == 0):
             return False
-        if self._parent is None:
-            self._begin()
-        structure, leaves = flatten(tree)
-        run = self._run
-        snapshot = Snapshot(
-            step=step,
-            parent=NO_STEP if self._parent is None else self._parent,
-            structure=structure,
-            leaves=split(leaves, run.worker_count),
-            parts=own_parts(leaves, run.worker_id, run.worker_count),
-        )
-        # A daemon: a program that fails must not wait for workers that failed before it.
-        self._thread = threading.Thread(
-            target=self._save, args=(snapshot,), name=f"checkpoint-{step}", daemon=True
-        )
-        self._thread.start()
+        self.wait()
+        if self._stopping.is_too_late(step):
+            return False
+        self._write(step, tree, called_s, wait=wait)
         return True
 
-    def wait(self) -> None:
-        """Return when nothing is being saved; raises what the last save failed with."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        failure, self._failure = self._failure, None
+    def _save_last(self, step: int, tree: Tree, called_s: float) -> bool:
+        """Save once more, and end; a save that failed before is told of after that."""
+        failure: Exception | None = None
+        try:
+            self.wait()
+        except Exception as error:  # noqa: BLE001 (raised below)
+            failure = error
+        is_saved = not self._stopping.is_too_late(step)
+        if is_saved:
+            self._write(step, tree, called_s, wait=True)
         if failure is not None:
             raise failure
+        if not is_saved:
+            return False
+        if self._run.worker_id == 0:
+            sys.stderr.write(f"tpuctl: told to end: step {step} is saved\n")
+        raise SystemExit(EXIT_CODE)
+
+    def _write(self, step: int, tree: Tree, called_s: float, *, wait: bool) -> None:
+        if self._writer is None:
+            self._writer = self._new_line()
+        self._writer.save(step, tree, called_s, wait=wait)
+
+    def wait(self) -> None:
+        """Return when this worker saves nothing; raises what its last save failed with.
+
+        The step is there when worker 0, too, has nothing to save.
+        """
+        if self._writer is not None:
+            self._writer.wait()
 
     def close(self) -> None:
-        """Wait for what is being saved."""
-        self.wait()
+        """Wait for what is being saved, and, not for ever, for what is being deleted."""
+        if self._writer is not None:
+            self._writer.close()
 
     def __enter__(self) -> Checkpointer:
+        self._stopping.listen()
         return self
 
     def __exit__(
@@ -114,30 +155,48 @@ class Checkpointer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.close()
+        try:
+            if error is None or (isinstance(error, SystemExit) and not error.code):
+                self.close()
+            # Else the program's own error goes first. Its step is still saved before Python ends.
+        finally:
+            self._stopping.ignore()
 
     def _begin(self) -> None:
-        """A run that restores nothing begins a new line."""
-        run = self._run
-        if run.worker_id == 0:
-            check_fence(read_history(run.store), run.fence)
-            announce(run.store, run.fence, NO_STEP)
-            self._parent = NO_STEP
-        else:
-            self._parent = follow(run.store, run.fence, run.timeout_s)
+        """Announce the run, before anything of the directory is read."""
+        if self._has_begun:
+            return
+        from tpuctl.checkpoint.agreement import announce, take_fence
 
-    def _save(self, snapshot: Snapshot) -> None:
-        run = self._run
-        # Stands when the thread dies of a bug: a save that did not succeed is never silent.
-        self._failure = TpuctlError(f"saving step {snapshot.step} broke off")
-        try:
-            write_part(run, snapshot)
-            if run.worker_id == 0:
-                commit(run, snapshot)
-                prune(run.store, run.fence, self._keep)
-        except (TpuctlError, OSError) as error:
-            self._failure = error
-        else:
-            self._parent = snapshot.step
-            self._failure = None
+        if self._run.fence < 0:
+            self._run = replace(self._run, fence=take_fence(self._run.store))
+        elif self._run.worker_id == 0:
+            announce(self._run.store, self._run.fence)
+        self._has_begun = True
+
+    def _new_line(self) -> Writer:
+        """For a run that restores nothing."""
+        from tpuctl.checkpoint.agreement import begin
+
+        return self._new_writer(begin(self._run))
+
+    def _new_writer(self, origin: Origin) -> Writer:
+        from tpuctl.checkpoint.writer import Writer
+
+        return Writer(self._run, origin, self._keep, self._known())
+
+    def _known(self) -> Records:
+        """The small records that were read before."""
+        from tpuctl.checkpoint.records import Records
+
+        if self._records is None:
+            self._records = Records()
+        return self._records
+
+
+def _step_number(step: int) -> int:
+    """A step that can be named; UsageError otherwise."""
+    number = whole_number("step", step)
+    if not 0 <= number <= LAST_STEP:
+        raise UsageError(f"{step} cannot be a step")
+    return number

@@ -1,32 +1,36 @@
 """Which steps there are, and which of them count: read from the store, never remembered.
 
-A step exists if and only if its COMMIT does. It is rolled back when a run with a higher fence went
-on from an earlier step, and bad when it was found not to be what was written.
+A step exists if and only if its COMMIT does. It is rolled back when it is not on the line of the
+newest run, and corrupt when it was found not to be what was written.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from tpuctl.checkpoint import layout
-from tpuctl.checkpoint.manifest import Commit, StoredObject, decode
+from tpuctl.checkpoint.commit import Commit, is_version_of
+from tpuctl.checkpoint.layout import LAST_FENCE
+from tpuctl.checkpoint.line import NO_FENCE, NO_STEP, Line, Origin, line_of, origin_of, rollback_of
+from tpuctl.checkpoint.manifest import decode, decode_commit
+from tpuctl.checkpoint.parallel import in_parallel
+from tpuctl.checkpoint.records import Records
 from tpuctl.errors import IntegrityError, NotFoundError
 from tpuctl.store import Entry, Store
 
-COMPLETE, PARTIAL, BAD, ROLLED_BACK = "COMPLETE", "PARTIAL", "BAD", "ROLLED_BACK"
+Named = tuple[Entry, layout.Name]
 
+COMPLETE, PARTIAL, CORRUPT, ROLLED_BACK = "COMPLETE", "PARTIAL", "CORRUPT", "ROLLED_BACK"
 
-@dataclass(frozen=True)
-class StepInfo:
-    """A step as `tpuctl checkpoint list` shows it; `committed_s` is the store's time."""
-
-    step: int
-    state: str
-    size_bytes: int
-    workers: int
-    fence: int
-    committed_s: float | None
+_MANY, _READERS = 8, 8
+"""From so many COMMITs on so many are read at once."""
+_RUNS = (layout.RUN, layout.ROLLBACK)
+_WRITTEN = (layout.ROLLBACK, layout.SHARD, layout.DONE)
+"""What only a run writes that has said from where it goes on."""
+_AGREEMENTS = (layout.RUN, layout.TRY, layout.ANSWER, layout.STOP)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ class Step:
     commit: Commit | None = None
     defect: str | None = None
     is_rolled_back: bool = False
+    """Whether the newest run does not come from it."""
+    doubted_by: int | None = None
+    """The fence of a run of which nobody knows from which step it went on, maybe an earlier one."""
 
     @property
     def state(self) -> str:
@@ -47,97 +54,201 @@ class Step:
             return PARTIAL
         if self.is_rolled_back:
             return ROLLED_BACK
-        return BAD if self.defect else COMPLETE
+        return CORRUPT if self.defect else COMPLETE
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it may have been abandoned: it is restored only when it is named."""
+        return self.doubted_by is not None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it is not to be deleted."""
+        return any(entry.key == layout.pin_key(self.step) for entry in self.entries)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not the step to go on from; nothing where it could be."""
+        if self.committed is None:
+            return "there is no COMMIT"
+        if self.is_rolled_back:
+            return "a later run went on from an earlier step"
+        if self.is_doubtful:
+            return f"it is not known where the run with fence {self.doubted_by} went on"
+        return self.defect or ""
 
 
 @dataclass(frozen=True)
 class History:
-    """The steps, oldest first, and from which step the run of each fence went on."""
+    """The steps, oldest first."""
 
     steps: tuple[Step, ...]
-    rollbacks: dict[int, int]
+    newest_run: int = 0
+    """The greatest fence of a run that has announced itself or committed: lower are superseded."""
+    last_fence: int = 0
+    """The greatest that any object here has, 0 for none."""
+    doubted_by: int | None = None
+    """The fence of a run of this line of which nobody knows from which step it went on."""
+    agreements: tuple[Entry, ...] = ()
+    """What runs tell each other beside ROLLBACK: RUN, RESUME and STOP."""
 
     def visible(self) -> list[Step]:
-        """The steps of the newest line, newest first, bad ones included."""
-        return [step for step in reversed(self.steps) if step.state in (COMPLETE, BAD)]
+        """The steps of the newest line, newest first, corrupt ones included."""
+        return [
+            step
+            for step in reversed(self.steps)
+            if step.state in (COMPLETE, CORRUPT) and not step.is_doubtful
+        ]
+
+    def latest(self) -> Step | None:
+        """The newest step that is complete as far as the listing tells."""
+        return next((step for step in self.visible() if step.state == COMPLETE), None)
+
+    def find(self, step: int) -> Step | None:
+        """The step of that number."""
+        return next((each for each in self.steps if each.step == step), None)
 
 
-def list_steps(store: Store) -> list[StepInfo]:
-    """Every step under a checkpoint directory, oldest first; reads manifests, no arrays."""
-    return [_info(step) for step in read_history(store).steps]
+def read_history(store: Store, records: Records | None = None) -> History:
+    """List the directory and read those of its small records that `records` does not know.
 
-
-def read_history(store: Store) -> History:
-    """List the directory and read its small records."""
-    entries: dict[int, list[Entry]] = defaultdict(list)
-    rollbacks: dict[int, int] = {}
-    for entry in store.list():
-        if (name := layout.parse(entry.key)) is not None:
-            entries[name.step].append(entry)
-        elif (fence := layout.rollback_fence(entry.key)) is not None:
-            rollbacks[fence] = read_rollback(store, fence)
-    steps = tuple(_step(store, step, tuple(entries[step]), rollbacks) for step in sorted(entries))
-    return History(steps, rollbacks)
-
-
-def read_rollback(store: Store, fence: int) -> int:
-    """The step from which the run of a fence went on, -1 for none."""
-    record = decode(store.get_range(layout.rollback_key(fence)))
-    return int(record["from"])
-
-
-def _step(store: Store, step: int, entries: tuple[Entry, ...], rollbacks: dict[int, int]) -> Step:
-    committed = next((each for each in entries if each.key == layout.commit_key(step)), None)
-    if committed is None:
-        return Step(step, entries)
-    try:
-        commit = Commit.decode(store.get_range(committed.key, generation=committed.generation))
-    except NotFoundError:
-        # Deleted or replaced since it was listed: whoever looks again will see.
-        return Step(step, entries)
-    except IntegrityError as error:
-        return Step(step, entries, committed, None, f"COMMIT: {error}")
-    return Step(
-        step,
-        entries,
-        committed,
-        commit,
-        _defect(commit, committed, entries),
-        any(fence > commit.fence and origin < step for fence, origin in rollbacks.items()),
+    Where `records` keeps none, the commits have no leaves; without `records` they are whole.
+    Raises PreconditionError when a record is of another schema.
+    """
+    records = records or Records(has_leaves=True)
+    entries = tuple(store.list())
+    records.forget_all_but(entries)
+    named = [(entry, name) for entry in entries if (name := layout.parse(entry.key)) is not None]
+    by_step: dict[int, list[Entry]] = defaultdict(list)
+    for entry, name in named:
+        if name.step != NO_STEP:
+            by_step[name.step].append(entry)
+    _read_ahead(store, records, [entry for entry, name in named if name.kind == layout.COMMIT])
+    steps = [_step(store, records, step, tuple(by_step[step])) for step in sorted(by_step)]
+    line = _line(store, records, named, steps)
+    # A COMMIT counts too, announced or not: steps of lower fences would be born rolled back.
+    committed = [step.commit.fence for step in steps if step.commit is not None]
+    announced = [name.fence for _, name in named if name.kind in _RUNS]
+    return History(
+        tuple(_judged(step, line) for step in steps),
+        newest_run=_greatest([*announced, *committed]),
+        last_fence=_greatest(name.fence for _, name in named),
+        doubted_by=line.doubted_by,
+        agreements=tuple(entry for entry, name in named if name.kind in _AGREEMENTS),
     )
 
 
-def _defect(commit: Commit, committed: Entry, entries: tuple[Entry, ...]) -> str | None:
-    found = {each.key: StoredObject.of(each) for each in entries}
-    if layout.bad_key(commit.step, committed.generation) in found:
+def look(store: Store, number: int) -> Step:
+    """A step as it is now, whatever the line; reads its COMMIT anew."""
+    return _step(store, Records(), number, tuple(store.list(layout.step_prefix(number))))
+
+
+def _read_ahead(store: Store, records: Records, commits: Sequence[Entry]) -> None:
+    """Many are read at once: in a bucket each takes a while."""
+    if len(commits) < _MANY:
+        return
+
+    def read(entry: Entry) -> None:
+        # Whoever needs it reads it again, and says what is wrong.
+        with contextlib.suppress(NotFoundError, IntegrityError):
+            records.read(store, entry, decode_commit)
+
+    in_parallel(read, commits, threads=_READERS)
+
+
+def _step(store: Store, records: Records, number: int, entries: tuple[Entry, ...]) -> Step:
+    committed = next((each for each in entries if each.key == layout.commit_key(number)), None)
+    if committed is None:
+        return Step(number, entries)
+    try:
+        commit = records.read(store, committed, decode_commit)
+    except NotFoundError:
+        # Deleted or replaced since it was listed: whoever looks again will see.
+        return Step(number, entries)
+    except IntegrityError as error:
+        return Step(number, entries, committed, None, f"COMMIT: {error}")
+    step = Step(number, entries, committed, commit)
+    return replace(step, defect=_mark(store, records, step) or _defect(step, commit))
+
+
+def _mark(store: Store, records: Records, step: Step) -> str | None:
+    """What a run has said of the COMMIT that cannot be restored."""
+    assert step.committed is not None  # noqa: S101
+    key = layout.bad_key(step.step, step.committed.generation)
+    marked = next((each for each in step.entries if each.key == key), None)
+    if marked is None:
+        return None
+    try:
+        record = records.read(store, marked, decode)
+    except (NotFoundError, IntegrityError):
         return "marked BAD by an earlier run"
-    if committed.key != layout.commit_key(commit.step):
+    fence = record.get("fence")
+    by = f"by the run with fence {fence}" if fence else "when it was verified"
+    return f"{record.get('reason')} (found {by})"
+
+
+def _defect(step: Step, commit: Commit) -> str | None:
+    """What the listing tells of the objects that COMMIT names."""
+    if commit.step != step.step:
         return f"COMMIT: it is that of step {commit.step}"
-    for each in commit.objects:
-        if each.path not in found:
-            return f"{each.path}: missing"
-        if found[each.path] != each:
-            return f"{each.path}: not the version that was committed"
+    found = {entry.key: entry for entry in step.entries}
+    for stored in commit.objects:
+        if stored.path not in found:
+            return f"{stored.path}: missing"
+        if not is_version_of(stored, found[stored.path]):
+            return f"{stored.path}: not the version that was committed"
     return None
 
 
-def _info(step: Step) -> StepInfo:
-    names = [name for name in (layout.parse(entry.key) for entry in step.entries) if name]
-    fence = max((name.fence for name in names if name.fence is not None), default=0)
-    count = max((name.shard_count for name in names if name.shard_count is not None), default=0)
+def _line(store: Store, records: Records, named: Sequence[Named], steps: Sequence[Step]) -> Line:
+    said = {name.fence: entry for entry, name in named if name.kind == layout.ROLLBACK}
+    # Each COMMIT repeats what ROLLBACK says: those are read, and that may be damaged or gone.
+    repeated = {
+        commit.fence: origin_of(commit.fence, commit.origin, commit.origin_fence)
+        for commit in (step.commit for step in steps)
+        if commit is not None
+    }
+
+    def origin(fence: int) -> Origin | None:
+        if fence in repeated or fence not in said:
+            return repeated.get(fence)
+        return _origin(store, records, said[fence], fence)
+
+    written = [name.fence for _, name in named if name.kind in _WRITTEN]
+    newest = max([*written, *repeated], default=NO_FENCE)
+    # What runs before the oldest COMMIT did matters to no step that there is.
+    is_all_read = all(step.commit is not None or step.committed is None for step in steps)
+    oldest = min(repeated, default=newest + 1) if is_all_read else 0
+    return line_of(newest, oldest, origin)
+
+
+def _origin(store: Store, records: Records, entry: Entry, fence: int) -> Origin | None:
+    try:
+        return rollback_of(fence, records.read(store, entry, decode))
+    except (NotFoundError, IntegrityError):
+        return None
+
+
+def _judged(step: Step, line: Line) -> Step:
+    if step.committed is None:
+        return step
+    fence = _fence(step)
+    if line.has(fence, step.step, is_exact=step.commit is not None):
+        return step
+    if line.may_have(fence, step.step):
+        return replace(step, doubted_by=line.doubted_by)
+    return replace(step, is_rolled_back=True)
+
+
+def _fence(step: Step) -> int:
+    """That of its COMMIT; where that cannot be read, no lower than it can have been."""
     if step.commit is not None:
-        return StepInfo(
-            step.step,
-            step.state,
-            step.commit.size_bytes,
-            step.commit.worker_count,
-            step.commit.fence,
-            step.committed.updated_s if step.committed else None,
-        )
-    size_bytes = sum(
-        entry.size_bytes
-        for entry, name in zip(step.entries, names, strict=True)
-        if name.fence == fence and name.shard_count is not None
+        return step.commit.fence
+    names = (layout.parse(entry.key) for entry in step.entries)
+    return max(
+        (name.fence for name in names if name is not None and name.fence >= 0), default=LAST_FENCE
     )
-    committed_s = step.committed.updated_s if step.committed else None
-    return StepInfo(step.step, step.state, size_bytes, count, fence, committed_s)
+
+
+def _greatest(fences: Iterable[int]) -> int:
+    return max(fences, default=0)

@@ -1,21 +1,35 @@
-"""The names of a checkpoint's objects: schema 1."""
+"""The names of a checkpoint's objects: schema 2."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
-SCHEMA = 1
+SCHEMA = 2
 LAST_STEP = 10**12 - 1
 LAST_FENCE = 10**16 - 1
 
-_NAME = re.compile(
-    r"step_(?P<step>[0-9]{12})/"
-    r"(?:(?P<commit>COMMIT)|BAD_(?P<bad>[0-9]+)|"
-    r"a_(?P<fence>[0-9]{16})/"
-    r"(?:shard_(?P<shard>[0-9]+)-of_(?P<count>[0-9]+)\.safetensors|done_(?P<done>[0-9]+)\.json))"
-)
-_ROLLBACK = re.compile(r"ROLLBACK_([0-9]{16})")
+SHARD, DONE, COMMIT, BAD, PIN = "shard", "done", "commit", "bad", "pin"
+RUN, ROLLBACK, TRY, ANSWER, STOP = "run", "rollback", "try", "answer", "stop"
+
+_STEP = r"step_(?P<step>[0-9]{12})/"
+_ATTEMPT = _STEP + r"a_(?P<fence>[0-9]{16})/"
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_PATTERNS = {
+    SHARD: rf"{_ATTEMPT}shard_(?P<worker_id>{_NUMBER})-of_(?P<worker_count>{_NUMBER})"
+    rf"_(?P<number>{_NUMBER})\.safetensors",
+    DONE: rf"{_ATTEMPT}done_(?P<worker_id>{_NUMBER})\.json",
+    COMMIT: rf"{_STEP}COMMIT",
+    BAD: rf"{_STEP}BAD_(?P<generation>{_NUMBER})",
+    PIN: rf"{_STEP}PIN",
+    RUN: r"RUN_(?P<fence>[0-9]{16})",
+    ROLLBACK: r"ROLLBACK_(?P<fence>[0-9]{16})",
+    TRY: rf"RESUME_(?P<fence>[0-9]{{16}})/try_(?P<number>{_NUMBER})",
+    ANSWER: rf"RESUME_(?P<fence>[0-9]{{16}})/try_(?P<number>{_NUMBER})_(?P<worker_id>{_NUMBER})",
+    STOP: rf"STOP_(?P<fence>[0-9]{{16}})/stop_(?P<worker_id>{_NUMBER})",
+}
 
 
 def step_prefix(step: int) -> str:
@@ -28,13 +42,14 @@ def attempt_prefix(step: int, fence: int) -> str:
     return f"{step_prefix(step)}a_{fence:016d}/"
 
 
-def shard_key(step: int, fence: int, worker_id: int, worker_count: int) -> str:
-    """The arrays of one worker."""
-    return f"{attempt_prefix(step, fence)}shard_{worker_id}-of_{worker_count}.safetensors"
+def shard_key(step: int, fence: int, worker_id: int, worker_count: int, file: int) -> str:
+    """One file of a worker's arrays."""
+    prefix = attempt_prefix(step, fence)
+    return f"{prefix}shard_{worker_id}-of_{worker_count}_{file}.safetensors"
 
 
 def done_key(step: int, fence: int, worker_id: int) -> str:
-    """A worker's word that its arrays are in."""
+    """A worker's word that its files are in."""
     return f"{attempt_prefix(step, fence)}done_{worker_id}.json"
 
 
@@ -48,37 +63,69 @@ def bad_key(step: int, generation: int) -> str:
     return f"{step_prefix(step)}BAD_{generation}"
 
 
+def pin_key(step: int) -> str:
+    """The mark that this step is not to be deleted."""
+    return f"{step_prefix(step)}PIN"
+
+
+def run_key(fence: int) -> str:
+    """The word that a run has begun: whatever has a lower fence is superseded."""
+    return f"RUN_{fence:016d}"
+
+
 def rollback_key(fence: int) -> str:
     """From which step a run went on."""
     return f"ROLLBACK_{fence:016d}"
 
 
+def resume_prefix(fence: int) -> str:
+    """What the workers of a run say before it goes on begins with it."""
+    return f"RESUME_{fence:016d}/"
+
+
+def try_key(fence: int, number: int) -> str:
+    """Which step worker 0 proposes to go on from."""
+    return f"{resume_prefix(fence)}try_{number}"
+
+
+def answer_key(fence: int, number: int, worker_id: int) -> str:
+    """What a worker found when it read its share of it."""
+    return f"{try_key(fence, number)}_{worker_id}"
+
+
+def stop_prefix(fence: int) -> str:
+    """What the workers of a run say when they are told to stop begins with it."""
+    return f"STOP_{fence:016d}/"
+
+
+def stop_key(fence: int, worker_id: int) -> str:
+    """At which step a worker was told to stop."""
+    return f"{stop_prefix(fence)}stop_{worker_id}"
+
+
 @dataclass(frozen=True)
 class Name:
-    """What a key says; None where it says nothing."""
+    """What a key says; -1 where its kind has no such number."""
 
-    step: int
-    fence: int | None = None
-    shard_count: int | None = None
-    done: int | None = None
-    bad_generation: int | None = None
-    is_commit: bool = False
+    kind: str
+    step: int = -1
+    fence: int = -1
+    worker_id: int = -1
+    worker_count: int = -1
+    number: int = -1
+    """Of a file among a worker's, or of a proposal."""
+    generation: int = -1
 
 
 def parse(key: str) -> Name | None:
-    """What the name of an object of a step says, or None when it is not ours."""
-    match = _NAME.fullmatch(key)
-    if match is None:
-        return None
-    fence, count, done, bad = (_number(match[name]) for name in ("fence", "count", "done", "bad"))
-    return Name(int(match["step"]), fence, count, done, bad, match["commit"] is not None)
+    """What the name of an object says, or None when it is not ours."""
+    for kind, pattern in _kinds().items():
+        if match := pattern.fullmatch(key):
+            return Name(kind, **{field: int(text) for field, text in match.groupdict().items()})
+    return None
 
 
-def rollback_fence(key: str) -> int | None:
-    """The fence of a ROLLBACK, or None when the key is none."""
-    match = _ROLLBACK.fullmatch(key)
-    return int(match[1]) if match else None
-
-
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
+@cache
+def _kinds() -> Mapping[str, re.Pattern[str]]:
+    """Compiled when the first key is read: importing the names costs nothing."""
+    return {kind: re.compile(pattern, re.ASCII) for kind, pattern in _PATTERNS.items()}

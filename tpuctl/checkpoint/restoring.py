@@ -1,22 +1,21 @@
-"""Reading a step back: every byte is verified before any array is handed out."""
+"""Reading a step back: every byte is checked before any array is handed out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import safetensors
-import safetensors.numpy
+from tpuctl.checkpoint import ranges
+from tpuctl.checkpoint.blocks import Reader
+from tpuctl.checkpoint.commit import Commit
+from tpuctl.checkpoint.history import COMPLETE, CORRUPT, History, Step, look, read_history
+from tpuctl.checkpoint.opening import Directory, opened
+from tpuctl.checkpoint.targets import targets
+from tpuctl.checkpoint.tree import Tree, unflatten
+from tpuctl.errors import IntegrityError, NoCheckpointError
+from tpuctl.store import Store
 
-from tpuctl.checkpoint.history import Step, read_history
-from tpuctl.checkpoint.manifest import Commit, StoredObject
-from tpuctl.checkpoint.split import Leaf, tensor_name
-from tpuctl.checkpoint.tree import Array, Tree, unflatten
-from tpuctl.errors import IntegrityError, NoCheckpointError, NotFoundError
-from tpuctl.store import Store, crc32c, open_store
-
-_TRIES = 2
-"""Bytes damaged on the way are right the second time; those damaged at rest are not."""
+LOOKS = 5
+"""A step may be deleted while it is read, as often as newer ones are saved meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -28,81 +27,121 @@ class Restored:
     skipped: tuple[tuple[int, str], ...] = ()
 
 
-def restore(directory: str, step: int | None = None, *, client: object | None = None) -> Restored:
-    """The newest good step, or that one, without being part of a run: nothing is written."""
-    return newest_good(open_store(directory, client=client), step)
+class GoneError(Exception):
+    """The step was deleted while it was read: it was not damaged, and there are newer ones."""
 
 
-def newest_good(store: Store, step: int | None = None) -> Restored:
+def restore(
+    directory: Directory,
+    step: int | None = None,
+    like: Tree = None,
+    *,
+    client: object | None = None,
+) -> Restored:
+    """The newest good step, or that one, without being part of a run: nothing is written.
+
+    `like` is a tree of arrays, shapes or Shards that says of what kind each leaf is to be, and
+    which part of it is needed here. Raises NoCheckpointError when no step can be restored,
+    UsageError when the checkpoint is of another tree than `like`.
+    """
+    return newest_good(opened(directory, client), step, like)
+
+
+def newest_good(store: Store, step: int | None = None, like: Tree = None) -> Restored:
     """The newest step that verifies, or that one; NoCheckpointError when there is none."""
-    skipped: list[tuple[int, str]] = []
-    for candidate in read_history(store).visible():
-        if step is not None and candidate.step != step:
-            continue
+    for _ in range(LOOKS):
+        skipped: list[tuple[int, str]] = []
         try:
-            tree = read_step(store, candidate)
-        except IntegrityError as error:
-            skipped.append((candidate.step, str(error)))
-        else:
-            return Restored(candidate.step, tree, tuple(skipped))
-    if skipped:
-        reasons = "; ".join(f"step {number}: {reason}" for number, reason in skipped)
-        raise NoCheckpointError(f"no checkpoint under {store.url} is whole: {reasons}")
-    what = "no checkpoint" if step is None else f"no step {step}"
-    raise NoCheckpointError(f"there is {what} under {store.url}")
+            for candidate in candidates(store, read_history(store), step):
+                try:
+                    tree = read_step(store, candidate, like)
+                except IntegrityError as error:
+                    skipped.append((candidate.step, str(error)))
+                else:
+                    return Restored(candidate.step, tree, tuple(skipped))
+        except GoneError:
+            continue
+        raise none_is_good(store, skipped)
+    raise deleted_faster(store)
 
 
-def read_step(store: Store, step: Step) -> Tree:
-    """The verified tree of a step; IntegrityError names the first object that is not right."""
+def candidates(store: Store, history: History, step: int | None) -> list[Step]:
+    """What may be restored, newest first, or the step that was asked for.
+
+    Raises NoCheckpointError when that one cannot be, or when it is not known what can.
+    """
+    if step is not None:
+        return [_named(store, history, step)]
+    visible = history.visible()
+    doubtful = [str(each.step) for each in history.steps if each.is_doubtful]
+    if doubtful and not visible:
+        raise NoCheckpointError(
+            f"it is not known from which step the run with fence {history.doubted_by} went on:"
+            f" ROLLBACK in {store.url} is damaged",
+            hint=f"restore one by its number: {', '.join(doubtful)}",
+        )
+    return visible
+
+
+def read_step(store: Store, step: Step, like: Tree = None) -> Tree:
+    """The checked tree of a step; IntegrityError says which object is not right, GoneError."""
     if step.commit is None or step.defect:
-        raise IntegrityError(step.defect or "there is no COMMIT")
-    shards = [_shard(store, each) for each in step.commit.objects]
-    leaves = [_leaf(index, leaf, shards) for index, leaf in enumerate(step.commit.leaves)]
-    _check_names(step.commit, shards)
-    return unflatten(step.commit.tree, leaves)
-
-
-def _shard(store: Store, stored: StoredObject) -> dict[str, Array]:
-    data = _verified(store, stored)
+        raise _confirmed(store, step)
     try:
-        return safetensors.numpy.load(data)
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise IntegrityError(f"{stored.path}: not a safetensors file: {error}") from error
+        return read_tree(store, step.commit, like)
+    except IntegrityError as error:
+        if _is_gone(store, step):
+            raise GoneError from error
+        raise
 
 
-def _verified(store: Store, stored: StoredObject) -> bytes:
-    for _ in range(_TRIES):
-        try:
-            data = store.get_range(stored.path, generation=stored.generation)
-        except NotFoundError as error:
-            raise IntegrityError(f"{stored.path}: missing, or replaced") from error
-        except IntegrityError:
-            continue
-        if (len(data), crc32c(data)) == (stored.size_bytes, stored.crc32c):
-            return data
-    raise IntegrityError(f"{stored.path}: its bytes are not those that were committed")
+def read_tree(store: Store, commit: Commit, like: Tree = None) -> Tree:
+    """What a COMMIT names, as `like` says, else as arrays of numpy; IntegrityError."""
+    wanted = targets(commit.tree, commit.leaves, like)
+    arrays = ranges.allocate(wanted)
+    Reader(store, commit).fill(ranges.blocks(commit, wanted, arrays))
+    leaves = [target.finish(memory) for target, memory in zip(wanted, arrays, strict=True)]
+    return unflatten(commit.tree, leaves, like)
 
 
-def _leaf(index: int, leaf: Leaf, shards: list[dict[str, Array]]) -> Array:
-    whole: Array = np.empty(leaf.shape, leaf.dtype)
-    covered = 0
-    for part in leaf.parts:
-        array = shards[part.shard].get(tensor_name(index))
-        if array is None or (array.dtype.name, array.shape) != (leaf.dtype, part.shape):
-            raise IntegrityError(f"shard {part.shard}: leaf {index} is not what COMMIT says")
-        whole[part.box] = array
-        covered += array.size
-    if covered != whole.size:
-        raise IntegrityError(f"leaf {index} has {whole.size} elements, its parts {covered}")
-    return whole
-
-
-def _check_names(commit: Commit, shards: list[dict[str, Array]]) -> None:
-    expected = sorted(
-        (part.shard, tensor_name(index))
-        for index, leaf in enumerate(commit.leaves)
-        for part in leaf.parts
+def none_is_good(store: Store, skipped: list[tuple[int, str]]) -> NoCheckpointError:
+    """What to raise when every step was skipped, or there was none."""
+    if not skipped:
+        return NoCheckpointError(f"there is no checkpoint under {store.url}")
+    reasons = "; ".join(f"step {number}: {reason}" for number, reason in skipped)
+    return NoCheckpointError(
+        f"no checkpoint under {store.url} can be restored: {reasons}",
+        hint="to start from nothing, give the run another checkpoint directory",
     )
-    found = sorted((number, name) for number, shard in enumerate(shards) for name in shard)
-    if expected != found:
-        raise IntegrityError("the shards hold other leaves than COMMIT says")
+
+
+def deleted_faster(store: Store) -> NoCheckpointError:
+    """What to raise when every step that was tried was deleted meanwhile."""
+    return NoCheckpointError(f"steps under {store.url} are deleted faster than they are read")
+
+
+def _named(store: Store, history: History, number: int) -> Step:
+    step = history.find(number)
+    if step is None:
+        there = ", ".join(str(each.step) for each in history.steps if each.state == COMPLETE)
+        raise NoCheckpointError(
+            f"there is no step {number} under {store.url}", hint=f"there are: {there or 'none'}"
+        )
+    if step.state not in (COMPLETE, CORRUPT):
+        raise NoCheckpointError(f"step {number} under {store.url} is {step.state}: {step.reason}")
+    return step
+
+
+def _confirmed(store: Store, step: Step) -> Exception:
+    """A defect that is seen twice: a step may be replaced or deleted while it is listed."""
+    again = look(store, step.step)
+    if again.committed != step.committed or again.defect is None:
+        return GoneError()
+    return IntegrityError(again.defect)
+
+
+def _is_gone(store: Store, step: Step) -> bool:
+    if step.committed is None:
+        return True
+    there = store.head(step.committed.key)
+    return there is None or there.generation != step.committed.generation

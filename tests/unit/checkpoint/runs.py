@@ -1,5 +1,7 @@
 """Runs of several workers in one process: each worker a Checkpointer with its own thread."""
 
+import threading
+
 import numpy as np
 
 from tpuctl.checkpoint import Checkpointer, list_steps
@@ -14,6 +16,7 @@ def tree(step):
         "pair": (np.float64(step / 3), np.array(step % 2 == 0)),
         "empty": np.zeros((0, 4), np.int8),
         "step": np.int64(step),
+        "of Python": [step, step / 3, True, None, "é"],
     }
 
 
@@ -22,32 +25,57 @@ class Run:
 
     def __init__(self, directory, fence, *, worker_count=2, **options):
         options = {"timeout_s": 5.0, **options}
+        place = directory if hasattr(directory, "put_if_absent") else str(directory)
         self.workers = [
-            Checkpointer(
-                str(directory), worker_id=i, worker_count=worker_count, fence=fence, **options
-            )
+            Checkpointer(place, i, worker_count, fence=fence, **options)
             for i in range(worker_count)
         ]
 
     def restore(self, step=None):
         """What worker 0 restores; the others must find the same."""
-        first, *others = [worker.restore(step) for worker in self.workers]
+        first, *others = together(lambda worker: worker.restore(step), self.workers)
         for other in others:
             assert (first is None) == (other is None)
             assert first is None or (other.step, same(other.tree, first.tree)) == (first.step, True)
         return first
 
-    def save(self, *steps):
+    def save(self, *steps, **options):
+        """Every worker saves each step, and waits until it is there and old ones are gone."""
         for step in steps:
-            for worker in self.workers:
-                worker.save(step, tree(step))
-            for worker in self.workers:
-                worker.wait()
+            self.call(lambda worker, at=step: worker.save(at, tree(at), **options))
+            self.call(lambda worker: worker.close())
         return self
+
+    def call(self, work):
+        """The same call of every worker, all at once; what each returns."""
+        return together(work, self.workers)
+
+
+def together(work, items):
+    """The result for each item, all at once; the first failure is raised."""
+    results, failures = {}, {}
+
+    def run(number, item):
+        try:
+            results[number] = work(item)
+        except Exception as error:  # noqa: BLE001 (raised below)
+            failures[number] = error
+
+    threads = [threading.Thread(target=run, args=each) for each in enumerate(items)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for _, failure in sorted(failures.items()):
+        raise failure
+    return [results[number] for number in range(len(items))]
 
 
 def states(directory, **options):
-    return [(info.step, info.state) for info in list_steps(open_store(str(directory), **options))]
+    """Each step and its state, of a directory or a store."""
+    is_store = hasattr(directory, "put_if_absent")
+    store = directory if is_store else open_store(str(directory), **options)
+    return [(info.step, info.state) for info in list_steps(store)]
 
 
 def same(left, right):
@@ -58,4 +86,10 @@ def same(left, right):
         return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
-    return (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes())
+    if isinstance(left, np.ndarray | np.generic):
+        return (left.dtype, left.shape, left.tobytes()) == (
+            right.dtype,
+            right.shape,
+            right.tobytes(),
+        )
+    return left == right

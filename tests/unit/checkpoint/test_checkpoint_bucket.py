@@ -1,15 +1,18 @@
-"""The same protocol over a bucket, replies lost on the way; and a writer that is killed."""
+"""The same protocol over a bucket: replies lost and bytes spoilt on the way, only ranges read."""
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
+import json
 
+import numpy as np
+import pytest
 import requests
-from runs import Run, same, states, tree
+from runs import Run, same, tree
 from unit.store.served_bucket import new_bucket, served  # noqa: F401 (fixtures)
 
-from tpuctl.checkpoint import list_steps, restore
+from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore
+from tpuctl.checkpoint.commit import BLOCK_BYTES
+from tpuctl.checkpoint.history import read_history
+from tpuctl.checkpoint.restoring import read_step
+from tpuctl.errors import IntegrityError
 from tpuctl.store import open_store
 
 
@@ -52,49 +55,54 @@ def test_lost_replies_lose_nothing(new_bucket, served):  # noqa: F811
     assert (restored.step, same(restored.tree, tree(10))) == (10, True)
 
 
-DEADLY = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, str(Path({here!r})))
-from runs import Run
-from tpuctl.store.directory import DirectoryStore
-calls = 0
-def deadly(method):
-    def call(*arguments, **options):
-        global calls
-        calls += 1
-        if calls == {place}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return method(*arguments, **options)
-    return call
-run = Run(sys.argv[1], 2, keep=1)
-run.restore()
-for name in ("put_if_generation", "delete"):
-    setattr(DirectoryStore, name, deadly(getattr(DirectoryStore, name)))
-run.save(20)
-"""
+class Watches(requests.adapters.HTTPAdapter):
+    """Notes which ranges are asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.ranges = []
+
+    def send(self, request, **arguments):
+        if "Range" in request.headers:
+            start, _, end = request.headers["Range"].removeprefix("bytes=").partition("-")
+            self.ranges.append((int(start), int(end) + 1))
+        return super().send(request, **arguments)
 
 
-def test_killed_before_any_write_of_a_save_the_last_step_stands(tmp_path):
-    here = Path(__file__).parent
-    killed = []
-    for place in range(1, 12):
-        directory = tmp_path / str(place)
-        Run(directory, 1).save(10)
-        program = DEADLY.format(here=str(here), place=place)
-        code = subprocess.run(
-            [sys.executable, "-c", program, str(directory)], cwd=here.parents[2]
-        ).returncode
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL
-        killed.append(place)
-        run = Run(directory, 3, keep=1)
-        restored = run.restore()
-        # Four parts and a COMMIT come before the deletions.
-        assert restored.step == (10 if place <= 5 else 20), states(directory)
-        assert same(restored.tree, tree(restored.step))
-        run.save(30)
-        assert same(restore(str(directory)).tree, tree(30))
-    assert killed == list(range(1, len(killed) + 1))
-    assert len(killed) >= 8
+def test_a_worker_reads_the_blocks_of_its_own_share_and_no_others(new_bucket, served):  # noqa: F811
+    name, client = new_bucket()
+    rows = np.arange(3 * BLOCK_BYTES // 4, dtype=np.int32).reshape(3, -1)
+    with Checkpointer(f"gs://{name}", 0, 1, fence=1, client=client) as alone:
+        alone.save(1, {"rows": rows})
+    watching, watches = served.client(), Watches()
+    watching._http.mount("http://", watches)
+    like = {"rows": Shards(rows.shape, rows.dtype, {(1, 0): rows[1:2]})}
+    found = restore(f"gs://{name}", like=like, client=watching).tree["rows"]
+    assert np.array_equal(found.boxes[(1, 0)], rows[1:2])
+    # The header shifts the rows: a row is in two blocks.
+    assert min(start for start, _ in watches.ranges) == BLOCK_BYTES
+    assert max(end for _, end in watches.ranges) == 3 * BLOCK_BYTES
+    assert sum(end - start for start, end in watches.ranges) == 2 * BLOCK_BYTES
+
+
+@pytest.mark.parametrize(("times", "is_found"), [(1, False), (2, True)])
+def test_bytes_spoilt_on_the_way_are_asked_for_again_once(
+    new_bucket,  # noqa: F811
+    served,  # noqa: F811
+    times,
+    is_found,
+):
+    name, client = new_bucket()
+    with Checkpointer(f"gs://{name}", 0, 1, fence=1, client=client) as alone:
+        alone.save(1, tree(1))
+    (step,) = read_history(open_store(f"gs://{name}", client=client)).steps
+    body = json.dumps({"instructions": {"storage.objects.get": ["return-corrupted-data"] * times}})
+    spoilt = served.client()
+    test_id = json.loads(served.request("POST", "/retry_test", body).body)["id"]
+    spoilt._http.headers["x-retry-test-id"] = test_id
+    store = open_store(f"gs://{name}", client=spoilt)
+    if is_found:
+        with pytest.raises(IntegrityError, match="shard_0-of_1_0.safetensors: its bytes are not"):
+            read_step(store, step)
+    else:
+        assert same(read_step(store, step), tree(1))

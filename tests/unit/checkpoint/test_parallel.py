@@ -1,0 +1,64 @@
+"""The same work for several things at once."""
+
+import os
+import threading
+
+import pytest
+
+from tpuctl.checkpoint.parallel import BACKGROUND, in_parallel, lower_priority
+
+
+@pytest.mark.parametrize("threads", [1, 3, 20])
+def test_results_come_in_order(threads):
+    assert in_parallel(lambda item: item * item, range(10), threads=threads) == [
+        item * item for item in range(10)
+    ]
+
+
+def test_as_many_are_at_work_as_there_are_threads():
+    together = threading.Barrier(3, timeout=10)
+    assert in_parallel(lambda _: together.wait() >= 0, range(3), threads=3) == [True] * 3
+
+
+def test_after_a_failure_nothing_is_begun_and_what_was_begun_ends():
+    begun, go_on = [], threading.Event()
+
+    def work(item):
+        begun.append(item)
+        if item == 0:
+            go_on.set()
+            raise ValueError("no 0")
+        go_on.wait(10)
+        return item
+
+    with pytest.raises(ValueError, match="no 0"):
+        in_parallel(work, range(100), threads=2)
+    assert len(begun) < 100
+
+
+def test_where_no_thread_can_be_begun_one_does_it_all(monkeypatch):
+    """As while a program ends, in Python 3.12."""
+
+    def refused(_thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert in_parallel(lambda item: -item, range(3), threads=2) == [0, -1, -2]
+
+
+def test_threads_that_are_begun_in_the_background_stay_there():
+    found = []
+
+    def work(_item):
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    def background():
+        lower_priority(BACKGROUND)
+        found.extend(in_parallel(work, range(2), threads=2))
+
+    thread = threading.Thread(target=background)
+    before = work(None)
+    thread.start()
+    thread.join()
+    assert found == [max(BACKGROUND, before)] * 2
+    assert work(None) == before

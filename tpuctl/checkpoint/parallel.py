@@ -1,0 +1,76 @@
+"""The same work for several things at once, in threads that hold no program back."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+BACKGROUND = 10
+"""The niceness of what goes on beside training."""
+
+
+def in_parallel(work: Callable[[T], R], items: Sequence[T], *, threads: int) -> list[R]:
+    """The result for each item, in order.
+
+    After a failure nothing is begun any more; it is raised when what had been begun has ended.
+    """
+    if threads <= 1 or len(items) <= 1:
+        return [work(item) for item in items]
+    shared = _Shared(work, items)
+    try:
+        workers = list(_started(shared.run, min(threads, len(items)) - 1))
+        shared.run()
+        for worker in workers:
+            worker.join()
+    except BaseException as error:  # Ctrl-C: nothing more is begun
+        shared.failure = error
+        raise
+    return shared.collected()
+
+
+def lower_priority(niceness: int) -> None:
+    """Let others go before this thread and those that it starts, where the system can (Linux)."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+
+
+def _started(run: Callable[[], None], count: int) -> Iterator[threading.Thread]:
+    """So many threads, or fewer: while a program ends, some versions of Python start none.
+
+    Daemons, unlike those of concurrent.futures: a program that fails does not wait for them.
+    """
+    with contextlib.suppress(RuntimeError):
+        for _ in range(count):
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            yield thread
+
+
+class _Shared(Generic[T, R]):
+    def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
+        self._work = work
+        self._items = items
+        self._numbers = itertools.count()
+        self._results: dict[int, R] = {}
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        while self.failure is None and (number := next(self._numbers)) < len(self._items):
+            try:
+                self._results[number] = self._work(self._items[number])
+            except BaseException as error:  # noqa: BLE001 (raised again by who waits)
+                self.failure = error
+
+    def collected(self) -> list[R]:
+        if self.failure is not None:
+            raise self.failure
+        return [self._results[number] for number in range(len(self._items))]
