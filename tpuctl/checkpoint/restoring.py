@@ -49,10 +49,11 @@ def restore(
 
 def newest_good(store: Store, step: int | None = None, like: Tree = None) -> Restored:
     """The newest step that verifies, or that one; NoCheckpointError when there is none."""
-    for _ in range(LOOKS):
+    for looks_left in reversed(range(LOOKS)):
         skipped: list[tuple[int, str]] = []
         try:
-            for candidate in candidates(store, read_history(store), step):
+            history = read_history(store)
+            for candidate in candidates(store, history, step):
                 try:
                     tree = read_step(store, candidate, like)
                 except IntegrityError as error:
@@ -61,7 +62,10 @@ def newest_good(store: Store, step: int | None = None, like: Tree = None) -> Res
                     return Restored(candidate.step, tree, tuple(skipped))
         except GoneError:
             continue
-        raise none_is_good(store, skipped)
+        # No listing is of one moment: a step may be committed behind it, and the one before deleted
+        # ahead of it. Where there are steps, but none that has a COMMIT, it looks again.
+        if skipped or not history.steps or not looks_left:
+            raise none_is_good(store, skipped)
     raise deleted_faster(store)
 
 

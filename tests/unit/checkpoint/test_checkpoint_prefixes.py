@@ -123,3 +123,21 @@ def test_every_step_is_made_of_as_few_changes_as_it_needs(worker_count):
     files = [key for key in keys if "/shard_" in key]
     assert len(keys) == len(files) + worker_count + 1
     assert 0 < len(files) <= worker_count
+
+
+class Behind(MemoryStore):
+    """Its first listing is from before the last changes but those: as of who lists slowly."""
+
+    def __init__(self, bucket, missed):
+        super().__init__(bucket)
+        self.missed = missed
+
+    def list(self, prefix=""):
+        missed, self.missed = self.missed, ()
+        return (entry for entry in super().list(prefix) if entry.key not in missed)
+
+
+def test_who_lists_while_one_step_takes_the_place_of_another_looks_again():
+    changes, _ = saved(1, 10, 20)
+    store = Behind(MemoryBucket.after(changes), {"step_000000000020/COMMIT"})
+    assert newest_good(store, None, None).step == 20
