@@ -16,7 +16,15 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize(
-    "argv", [["--help"], ["--version"], ["node", "--help"], ["job", "--help"], ["catalog", "types"]]
+    "argv",
+    [
+        ["--help"],
+        ["--version"],
+        ["node", "--help"],
+        ["job", "--help"],
+        ["checkpoint", "--help"],
+        ["catalog", "types"],
+    ],
 )
 def test_nothing_heavy_is_imported(argv):
     code = PROBE.format(argv=argv, heavy=HEAVY)

@@ -26,7 +26,7 @@ COMMANDS = {
     "queued-resource": ("queued_resource", "Request slices that wait for capacity (alias: qr)."),
     "job": ("job", "Run programs on every worker of a slice, and bring them back."),
     "data": ("data", "Copy data to and from Cloud Storage and workers."),
-    "checkpoint": ("checkpoint", "Look at checkpoints."),
+    "checkpoint": ("checkpoint", "List, verify, copy and prune checkpoints, tpuctl's and others'."),
     "catalog": ("catalog", "Accelerator types, zones, runtime versions and prices."),
     "context": ("context", "Projects, zones and credentials to work with."),
     "local": ("local", "The cloud in a box: rehearse everything offline."),

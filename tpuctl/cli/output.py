@@ -212,8 +212,9 @@ class Output:
 
 STATE_STYLES = {
     **dict.fromkeys(("READY", "ACTIVE", "SUCCEEDED", "RUNNING", "COMPLETE"), "green"),
-    **dict.fromkeys(("PREEMPTED", "SUSPENDED", "FAILED", "TERMINATED", "BAD", "LOST"), "red"),
+    **dict.fromkeys(("PREEMPTED", "SUSPENDED", "FAILED", "TERMINATED", "CORRUPT", "LOST"), "red"),
     **dict.fromkeys(("CREATING", "PROVISIONING", "WAITING", "PREPARING", "RECOVERING"), "yellow"),
+    **dict.fromkeys(("UNSEALED", "PARTIAL"), "yellow"),
 }
 
 

@@ -1,0 +1,1 @@
+"""Checkpoint directories, our own and those of other frameworks."""

@@ -1,0 +1,180 @@
+"""What saving has cost a job, what preemptions have, and which interval would lose least."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from tpuctl.errors import PreconditionError
+from tpuctl.models.job import Attempt, JobRecord, Outcome
+from tpuctl.operations import cost, spending
+from tpuctl.operations.checkpoints import interval
+from tpuctl.operations.checkpoints.model import StepView
+
+_LEAST_S = 0.001
+"""What is less is told as nothing: the records count milliseconds."""
+INTERRUPTED = frozenset({Outcome.PREEMPTED, Outcome.LOST})
+SLOWDOWN = 1.3
+"""The most that steps are slowed while a save goes on beside them (docs/benchmarks.md)."""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What the steps in the directory tell; medians."""
+
+    saves: int
+    """How many of them are still there."""
+    save_s: float
+    """From the call of `save` until the step was durable."""
+    blocked_s: float | None
+    """How long the program was kept waiting, of that; None where nothing tells."""
+    every: float | None
+    """Steps between two saves; None while there are not two of one attempt."""
+    interval_s: float | None
+
+    @property
+    def cost_s(self) -> float:
+        """What one save costs the program, at most: the wait, and slower steps beside it."""
+        if self.blocked_s is None:
+            return self.save_s
+        return self.blocked_s + (self.save_s - self.blocked_s) * (1 - 1 / SLOWDOWN)
+
+    @property
+    def step_s(self) -> float | None:
+        """How long a step takes."""
+        return self.interval_s / self.every if self.interval_s and self.every else None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """How a job's slices were taken away."""
+
+    preemptions: int
+    active_s: float
+    """For how long it had slices that were READY."""
+    restart_s: float
+    """From READY until the program began, on average."""
+    redone_steps: int
+    """Steps that a later attempt did again."""
+
+    @property
+    def mean_s(self) -> float:
+        """Between preemptions; without one, as if there had been one."""
+        return self.active_s / max(1, self.preemptions)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What is no progress, of the time that the job has been active."""
+
+    share: float
+    hours: float
+    usd: float | None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was measured, and what follows; `best_*` None where steps have no known length."""
+
+    saving: Saving
+    losses: Losses
+    young_s: float
+    daly_s: float
+    best_s: float
+    """Daly's, and not shorter than a step, or than a save takes: there is one at a time."""
+    best_every: int | None
+    now: Lost | None
+    best: Lost
+    redone_hours: float | None
+
+
+def advise(job: JobRecord, steps: Sequence[StepView], now_s: float) -> Advice:
+    """Reckon. Raises PreconditionError while there is nothing to reckon with."""
+    own = [each for each in steps if each.job == job.job_id]
+    measured = saving(own or steps)  # an earlier job may have saved there, of another size
+    found = losses(job, now_s)
+    if measured is None:
+        raise PreconditionError(
+            f"no step of job {job.job_id} says how long its save took",
+            hint=f"save with tpuctl.checkpoint, then: tpuctl checkpoint advise {job.job_id}",
+        )
+    if not found.active_s:
+        raise PreconditionError(
+            f"job {job.job_id} has not had a slice yet", hint=f"run: tpuctl job wait {job.job_id}"
+        )
+    daly = interval.daly_s(measured.cost_s, found.mean_s)
+    step_s = measured.step_s
+    best_s = max(daly, measured.save_s, step_s or 0.0)
+    return Advice(
+        saving=measured,
+        losses=found,
+        young_s=interval.young_s(measured.cost_s, found.mean_s),
+        daly_s=daly,
+        best_s=best_s,
+        best_every=max(1, round(best_s / step_s)) if step_s else None,
+        now=_lost(job, measured, found, measured.interval_s) if measured.interval_s else None,
+        best=_lost(job, measured, found, best_s),
+        redone_hours=found.redone_steps * step_s / cost.SECONDS_AN_HOUR if step_s else None,
+    )
+
+
+def saving(steps: Sequence[StepView]) -> Saving | None:
+    """What the steps, oldest first, tell of their saves; None when none tells anything."""
+    took = [each.save_s for each in steps if each.save_s is not None]
+    waits = [each.blocked_s for each in steps if each.blocked_s is not None]
+    if not took:
+        return None
+    gaps = [gap for earlier, later in pairwise(steps) if (gap := _gap(earlier, later))]
+    return Saving(
+        saves=len(took),
+        save_s=max(median(took), _LEAST_S),
+        blocked_s=median(waits) if waits else None,
+        every=median(count for count, _ in gaps) if gaps else None,
+        interval_s=median(seconds for _, seconds in gaps) if gaps else None,
+    )
+
+
+def _gap(earlier: StepView, later: StepView) -> tuple[int, float] | None:
+    """Steps and seconds between two saves of one run."""
+    if earlier.fence != later.fence or earlier.step is None or later.step is None:
+        return None
+    if earlier.committed_s is None or later.committed_s is None:
+        return None
+    steps, seconds = later.step - earlier.step, later.committed_s - earlier.committed_s
+    return (steps, seconds) if steps > 0 and seconds > 0 else None
+
+
+def losses(job: JobRecord, now_s: float) -> Losses:
+    """What the attempts of a job tell."""
+    waits = [
+        each.started_s - each.ready_s
+        for each in job.attempts
+        if each.started_s is not None and each.ready_s is not None
+    ]
+    redone = [
+        max(0, earlier.last_step - later.resume_step)
+        for earlier, later in pairwise(job.attempts)
+        if later.started_s is not None
+    ]
+    return Losses(
+        preemptions=sum(each.outcome in INTERRUPTED for each in job.attempts),
+        active_s=sum(_active_s(each, now_s) for each in job.attempts),
+        restart_s=sum(waits) / len(waits) if waits else 0.0,
+        redone_steps=sum(redone),
+    )
+
+
+def _active_s(attempt: Attempt, now_s: float) -> float:
+    if attempt.ready_s is None:
+        return 0.0
+    end_s = now_s if attempt.ended_s is None else attempt.ended_s
+    return max(0.0, end_s - attempt.ready_s)
+
+
+def _lost(job: JobRecord, measured: Saving, found: Losses, interval_s: float) -> Lost:
+    """A save that is under way when the slice goes is lost with the steps behind it."""
+    again_s = found.restart_s + measured.save_s
+    share = interval.lost(interval_s, measured.cost_s, found.mean_s, again_s)
+    hours = share * found.active_s / cost.SECONDS_AN_HOUR
+    price = spending.usd_per_hour(job)
+    return Lost(share, hours, None if price is None else hours * price)

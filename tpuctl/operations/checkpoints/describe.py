@@ -1,0 +1,76 @@
+"""What is in a step: its tensors, read block by block."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tpuctl.checkpoint.commit import Commit
+from tpuctl.checkpoint.describing import describe_leaves
+from tpuctl.checkpoint.tree import leaf_paths
+from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
+from tpuctl.operations.checkpoints import foreign_tensors, verify_sealed
+from tpuctl.operations.checkpoints.model import GOOD, State, TensorView
+from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints.recognise import ForeignStep
+from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
+
+
+def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorView]:
+    """Every tensor of a step; of one that is not good, what its manifest says.
+
+    Raises IntegrityError when it is not what was written, PreconditionError when nothing tells.
+    """
+    if not isinstance(step, OurStep):
+        _refuse_other_bytes(step)
+        yield from foreign_tensors.tensors(step, advance)
+    elif step.step.commit is None:
+        raise PreconditionError(step.view.reason or f"step {step.view.name} is {step.view.state}")
+    elif step.view.state in GOOD | {State.ROLLED_BACK}:
+        yield from _measured(step, step.step.commit, advance)
+    else:
+        commit = step.step.commit
+        for path, leaf in zip(leaf_paths(dict(commit.tree)), commit.leaves, strict=True):
+            yield TensorView(path, leaf.dtype, leaf.shape)
+
+
+def _refuse_other_bytes(step: ForeignStep) -> None:
+    """A step that looks as it was sealed must be so to the last byte: else its norms mislead."""
+    if step.view.state == State.COMPLETE and (wrong := verify_sealed.verify(step)):
+        raise IntegrityError(f"step {step.view.handle}: {wrong[0]}")
+
+
+def _measured(
+    step: OurStep, commit: Commit, advance: Callable[[int], None]
+) -> Iterator[TensorView]:
+    try:
+        for one in describe_leaves(step.store, commit, advance):
+            yield TensorView(one.path, one.dtype, one.shape, _finite(one.norm), one.nan, one.inf)
+    except IntegrityError as error:
+        if has_gone(step):
+            raise NotFoundError(
+                f"step {step.view.handle} was deleted while it was read",
+                hint="run the same command again",
+            ) from error
+        raise
+
+
+def facts(step: FoundStep) -> dict[str, Any]:
+    """What else is known of a step."""
+    if not isinstance(step, OurStep) or step.step.commit is None:
+        return {"parent": None, "created": None, "writer": None, "objects": _objects(step)}
+    commit = step.step.commit
+    return {
+        "parent": None if commit.parent < 0 else commit.parent,
+        "created": commit.created,
+        "writer": commit.writer,
+        "objects": len(commit.objects),
+    }
+
+
+def _objects(step: FoundStep) -> int:
+    return len(step.step.entries if isinstance(step, OurStep) else step.entries)
+
+
+def _finite(norm: float | None) -> float | None:
+    """JSON has no infinity: a norm may be too large for a float."""
+    return norm if norm is None or math.isfinite(norm) else None

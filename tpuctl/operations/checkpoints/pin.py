@@ -1,0 +1,39 @@
+"""A step that is pinned is not deleted: neither by the program that saves, nor by prune."""
+
+from tpuctl.checkpoint import layout
+from tpuctl.errors import PreconditionError
+from tpuctl.operations.checkpoints import recognise
+from tpuctl.operations.checkpoints.model import GOOD
+from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
+
+
+def pin(step: FoundStep) -> bool:
+    """Pin a step; False when it was already. Raises PreconditionError when it is not complete."""
+    if step.view.state not in GOOD:
+        raise PreconditionError(
+            f"step {step.view.handle} is {step.view.state}: there is nothing to keep",
+            hint="pin one that is COMPLETE",
+        )
+    try:
+        step.store.put_if_absent(_key(step), b"")
+    except PreconditionError:
+        return False
+    # Whoever deletes looks for a pin first: had it looked before, it has deleted by now.
+    if has_gone(step):
+        unpin(step)
+        raise PreconditionError(
+            f"step {step.view.handle} was deleted meanwhile", hint="pin one that is still there"
+        )
+    return True
+
+
+def unpin(step: FoundStep) -> bool:
+    """Let it go; False when it was not pinned."""
+    return step.store.delete(_key(step))
+
+
+def _key(step: FoundStep) -> str:
+    if isinstance(step, OurStep):
+        return layout.pin_key(step.step.step)
+    return recognise.pin_key(step.view.name)

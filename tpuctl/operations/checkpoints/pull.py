@@ -1,0 +1,207 @@
+"""A step comes from a bucket to a directory, every object verified, whole or not at all.
+
+It is fetched aside and takes its name when all of it is here, for some frameworks take any
+directory of that name for complete. Ours then gets a COMMIT with the generations of its files.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+
+from tpuctl.checkpoint import layout
+from tpuctl.checkpoint.commit import Commit, StoredObject
+from tpuctl.checkpoint.manifest import decode_commit, encode_commit
+from tpuctl.errors import (
+    ConflictError,
+    IntegrityError,
+    NoCheckpointError,
+    NotFoundError,
+    RefusedError,
+    TransientError,
+)
+from tpuctl.models.transfer import Event, Plan, Scope
+from tpuctl.operations.checkpoints import seal_record
+from tpuctl.operations.checkpoints.model import State
+from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints.recognise import ForeignStep
+from tpuctl.operations.checkpoints.survey import FoundStep
+from tpuctl.operations.stage.checksums import Checksums
+from tpuctl.operations.stage.names import UNFINISHED, folder, split_url
+from tpuctl.operations.stage.plan_pull import plan_pull
+from tpuctl.operations.stage.pull import pull
+from tpuctl.store import Entry, Store, open_store
+from tpuctl.store.bulk import Bulk
+from tpuctl.store.checksums import decoded
+from tpuctl.store.files import make_durable, sync_directory
+
+_ANOTHER = "name another directory"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A step on its way to a directory."""
+
+    step: FoundStep
+    directory: Path
+    """Below which it is going to be, under its own name."""
+    plan: Plan
+
+    @property
+    def target(self) -> Path:
+        """Where it is going to be."""
+        return self.directory / self.step.view.name
+
+
+def plan(step: FoundStep, directory: Path, bulk: Bulk, checksums: Checksums) -> Wanted:
+    """What is to be fetched; a file that is there with the object's checksum is not.
+
+    Raises IntegrityError and NoCheckpointError for a step that is not good, ConflictError for
+    another one of its name that is in the directory, RefusedError, TransientError.
+    """
+    _refuse_bad(step)
+    if isinstance(step, OurStep):
+        _refuse_other_commit(step, open_store(str(directory)))
+    final = directory / step.view.name
+    is_there = final.exists()
+    aside = directory / f"{UNFINISHED}{step.view.name}"
+    found = _planned(step, final if is_there else aside, bulk, checksums)
+    if is_there and found.to_send and not isinstance(step, OurStep):
+        raise ConflictError(f"{final} is there, and is not this step", hint=_ANOTHER)
+    return Wanted(step, directory, found)
+
+
+def fetch(wanted: Wanted, bulk: Bulk) -> Iterator[Event]:
+    """Fetch the objects. Until `complete` it is no step."""
+    return pull(wanted.plan, bulk)
+
+
+def complete(wanted: Wanted) -> None:
+    """Make it a step, once every object was fetched. Raises IntegrityError, ConflictError."""
+    _take_name(wanted)
+    store = open_store(str(wanted.directory))
+    if isinstance(wanted.step, OurStep):
+        _commit(wanted.step, store)
+    else:
+        _copy_seal(wanted.step, store)
+
+
+def _refuse_bad(step: FoundStep) -> None:
+    view = step.view
+    hint = f"run: tpuctl checkpoint list {quote(step.store.url)}"
+    if view.state == State.CORRUPT:
+        raise IntegrityError(f"step {view.handle} is CORRUPT: {view.reason}", hint=hint)
+    if view.state == State.PARTIAL:
+        raise NoCheckpointError(f"step {view.handle} is not complete", hint=hint)
+
+
+def _planned(step: FoundStep, target: Path, bulk: Bulk, checksums: Checksums) -> Plan:
+    """The step's objects alone, in the versions that were listed."""
+    base = folder(split_url(step.store.url)[1])
+    found = plan_pull(bulk, f"{base}{step.view.name}/", str(target), checksums, Scope())
+    versions = {f"{base}{each.key}": each for each in _objects(step)}
+    transfers = [each for each in found.transfers if each.key in versions]
+    refused = [each for each in found.refusals if each.name in versions]
+    if refused:
+        raise RefusedError(f"{refused[0].name}: {refused[0].why}", hint=_ANOTHER)
+    seen = {each.key: (each.generation, each.crc32c) for each in transfers}
+    for key, entry in versions.items():
+        if seen.get(key) != (entry.generation, decoded(entry.crc32c)):
+            raise TransientError(
+                f"{key} is not there any more as it was listed", hint="run the same command again"
+            )
+    return Plan(found.root, transfers)
+
+
+def _objects(step: FoundStep) -> Sequence[Entry]:
+    """What a reader needs of it."""
+    if isinstance(step, OurStep):
+        paths = {each.path for each in _committed(step).objects}
+        return [each for each in step.step.entries if each.key in paths]
+    return step.entries
+
+
+def _committed(step: OurStep) -> Commit:
+    if step.step.commit is None:
+        raise NoCheckpointError(f"step {step.view.handle} is not complete")
+    return step.step.commit
+
+
+def _refuse_other_commit(step: OurStep, store: Store) -> Entry | None:
+    """What COMMIT of the step is at the destination; ConflictError when it is another's."""
+    key = layout.commit_key(step.step.step)
+    found = store.head(key)
+    if found is None:
+        return None
+    try:
+        there = decode_commit(store.get_range(key, generation=found.generation))
+    except (IntegrityError, NotFoundError):
+        return found
+    if _anywhere(there) != _anywhere(_committed(step)):
+        raise ConflictError(f"{store.url} has another step {there.step}", hint=_ANOTHER)
+    return found
+
+
+def _anywhere(commit: Commit) -> Commit:
+    """What is the same wherever the files lie."""
+    return replace(commit, objects=tuple(replace(each, generation=0) for each in commit.objects))
+
+
+def _commit(step: OurStep, store: Store) -> None:
+    """The step's COMMIT with the generations that its files have here."""
+    there = _refuse_other_commit(step, store)
+    commit = _committed(step)
+    files = {each.key: each for each in store.list(layout.step_prefix(commit.step))}
+    here = replace(commit, objects=tuple(_here(each, files) for each in commit.objects))
+    data = encode_commit(here)
+    key = layout.commit_key(commit.step)
+    if there is None or store.get_range(key, generation=there.generation) != data:
+        store.put_if_generation(key, data, there.generation if there else 0)
+
+
+def _here(stored: StoredObject, files: Mapping[str, Entry]) -> StoredObject:
+    """The object as it is here; what was fetched has been verified."""
+    found = files.get(stored.path)
+    if found is None or found.size_bytes != stored.size_bytes:
+        raise IntegrityError(
+            f"{stored.path} is not what was fetched", hint="run the same command again"
+        )
+    return replace(stored, generation=found.generation)
+
+
+def _take_name(wanted: Wanted) -> None:
+    aside, final = Path(wanted.plan.root), wanted.target
+    if aside == final:
+        return
+    make_durable(wanted.directory)
+    _sweep(aside, {each.name for each in wanted.plan.transfers})
+    try:
+        aside.rename(final)
+    except OSError as error:
+        raise ConflictError(
+            f"{final} is there meanwhile: {error.strerror}", hint=_ANOTHER
+        ) from error
+    sync_directory(wanted.directory)
+
+
+def _sweep(aside: Path, names: Set[str]) -> None:
+    """Remove what an earlier attempt fetched of a step of that name that was another one."""
+    found = sorted(aside.rglob("*"), reverse=True)  # what is in a directory comes before it
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+        elif path.relative_to(aside).as_posix() not in names:
+            path.unlink()
+
+
+def _copy_seal(step: ForeignStep, store: Store) -> None:
+    """Its seal as it is, after all it tells of: what differs in size or checksum is no copy."""
+    if step.seal is None or step.sealed is None:
+        return
+    key = seal_record.key(step.view.name)
+    data = step.store.get_range(key, generation=step.sealed.generation)
+    there = store.head(key)
+    if there is None or store.get_range(key, generation=there.generation) != data:
+        store.put_if_generation(key, data, there.generation if there else 0)

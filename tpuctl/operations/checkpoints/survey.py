@@ -1,0 +1,129 @@
+"""Every step of a checkpoint directory, whoever wrote it."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from shlex import quote
+
+from tpuctl.checkpoint.history import History, read_history
+from tpuctl.errors import NoCheckpointError, NotFoundError
+from tpuctl.operations.checkpoints import ours, recognise
+from tpuctl.operations.checkpoints.model import GOOD, StepView
+from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints.recognise import ForeignStep
+from tpuctl.store import Store
+
+_BELOW = re.compile(r"(.+)/step_[0-9]{12}/COMMIT")
+FoundStep = OurStep | ForeignStep
+
+
+@dataclass(frozen=True)
+class Place:
+    """A checkpoint directory, and how a store is opened."""
+
+    url: str
+    """`gs://bucket/prefix`, or a directory's path."""
+    open_store: Callable[[str], Store]
+
+    @property
+    def typed(self) -> str:
+        """As a shell takes it."""
+        return quote(self.url)
+
+    @property
+    def store(self) -> Store:
+        """The directory itself."""
+        return self.open_store(self.url)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is in a checkpoint directory."""
+
+    place: Place
+    history: History
+    """Of our own steps."""
+    ours: Sequence[OurStep]
+    foreign: Sequence[ForeignStep]
+
+    @property
+    def steps(self) -> list[FoundStep]:
+        """All of them, oldest first."""
+        return sorted([*self.ours, *self.foreign], key=_order)
+
+    @property
+    def views(self) -> list[StepView]:
+        """What is shown of them."""
+        return [each.view for each in self.steps]
+
+    def choose(self, wanted: str | None = None) -> FoundStep:
+        """The step of that number or name, else the newest that is complete.
+
+        Raises NotFoundError, NoCheckpointError.
+        """
+        steps = self.steps
+        if wanted is not None:
+            named = [each for each in steps if wanted in (each.view.name, str(each.view.step))]
+            if named:  # an unfinished one may have the number of one that is complete
+                return max(named, key=lambda each: (each.view.name == wanted, _is_good(each)))
+            raise NotFoundError(f"there is no step {wanted!r} in {self.place.url}", hint=self._look)
+        if good := [each for each in steps if _is_good(each)]:
+            return good[-1]
+        if doubtful := [each.view for each in steps if each.view.state in GOOD]:
+            raise NoCheckpointError(
+                f"no step in {self.place.url} counts for certain: {doubtful[-1].reason}",
+                hint=f"name one with --step; {self._look}",
+            )
+        last = steps[-1].view
+        raise NoCheckpointError(
+            f"no step in {self.place.url} is complete: {last.handle} is {last.state}",
+            hint=self._look,
+        )
+
+    @property
+    def _look(self) -> str:
+        return f"run: tpuctl checkpoint list {self.place.typed}"
+
+
+def survey(place: Place) -> Survey:
+    """List a directory. Raises NotFoundError when no checkpoint is in it."""
+    store = place.store
+    found = read_history(store)
+    result = Survey(
+        place, found, ours.find(store, found), recognise.find(place.url, place.open_store)
+    )
+    if not result.steps:
+        raise NotFoundError(f"no checkpoint is in {place.url}", hint=_elsewhere(store))
+    return result
+
+
+def has_gone(step: FoundStep) -> bool:
+    """Whether what makes a step complete is not there any more, as it was seen."""
+    if isinstance(step, OurStep):
+        seen = step.step.committed
+        found = None if seen is None else step.store.head(seen.key)
+        return seen is not None and (found is None or found.generation != seen.generation)
+    if step.marker is None:
+        return False
+    return step.store.head(step.folder.prefix + step.marker) is None
+
+
+def _elsewhere(store: Store) -> str:
+    """What to do when nothing is found: some name the directory above, or mean a job."""
+    below = {match[1] for each in store.list() if (match := _BELOW.fullmatch(each.key))}
+    if below:
+        return f"there are some in {', '.join(f'{store.url}/{each}' for each in sorted(below)[:3])}"
+    if store.url.startswith("gs://"):
+        return "run: tpuctl data list"
+    return "if a job is meant, name it by its id: tpuctl job list"
+
+
+def _is_good(each: FoundStep) -> bool:
+    """Whether it counts; one that may have been given up does only when it is named."""
+    is_doubtful = isinstance(each, OurStep) and each.step.is_doubtful
+    return each.view.state in GOOD and not is_doubtful
+
+
+def _order(each: FoundStep) -> tuple[int, str]:
+    step = each.view.step
+    return -1 if step is None else step, each.view.name

@@ -1,0 +1,61 @@
+"""Sealing each step of another framework as it becomes complete, while somebody watches."""
+
+from collections.abc import Callable, Iterator
+
+from tpuctl.errors import (
+    DeadlineError,
+    IntegrityError,
+    OutcomeUnknownError,
+    PreconditionError,
+    TpuctlError,
+    TransientError,
+)
+from tpuctl.operations.checkpoints import recognise
+from tpuctl.operations.checkpoints.model import State
+from tpuctl.operations.checkpoints.recognise import ForeignStep
+from tpuctl.operations.checkpoints.seal import seal
+from tpuctl.store import Store
+
+POLL_S = 10.0
+
+
+def watch(
+    url: str,
+    open_store: Callable[[str], Store],
+    *,
+    clock: Callable[[], float],
+    sleep: Callable[[float], object],
+    trouble: Callable[[TpuctlError], object] = lambda _: None,
+    poll_s: float = POLL_S,
+) -> Iterator[ForeignStep]:
+    """Each step that was sealed just now, as it was then; never ends by itself.
+
+    The first look seals what is complete already. A look that fails for a moment is made again,
+    and `trouble` is told.
+    """
+    known: list[ForeignStep] = []
+    while True:
+        try:
+            found = recognise.find(url, open_store, known)
+            for step in found:
+                if _is_ready(step, known) and _sealed(step, clock()):
+                    yield step
+            known = found
+        except (TransientError, DeadlineError, OutcomeUnknownError) as error:
+            trouble(error)
+        sleep(poll_s)
+
+
+def _is_ready(step: ForeignStep, known: list[ForeignStep]) -> bool:
+    """Whether nothing is written into it any more: its marker came last, or it stayed the same."""
+    if step.view.state is not State.UNSEALED:
+        return False
+    return step.is_settled or any(each is step for each in known)
+
+
+def _sealed(step: ForeignStep, now_s: float) -> bool:
+    try:
+        seal(step, now_s=now_s)
+    except (PreconditionError, IntegrityError):
+        return False  # it changed, or somebody else was faster: the next look tells
+    return True
