@@ -31,22 +31,19 @@ def main():
     mesh = jax.make_mesh((jax.device_count(),), ("batch",), axis_types=(AxisType.Auto,))
     pixels, labels = digits.load(os.environ["DATA"])
     learned, held_back = digits.split(len(labels))
-    with open_checkpointer() as checkpointer:
-        first, state = resume(checkpointer)
-        state = jax.device_put(state, NamedSharding(mesh, PartitionSpec()))
+    with checkpoints() as checkpointer:
+        first, state = resume(checkpointer, mesh)
         for step in range(first, STEPS):
             started = time.perf_counter()
             rows = learned[digits.batch(len(learned), BATCH, SEED, step)]
             state, loss = train_step(state, spread(mesh, pixels[rows]), spread(mesh, labels[rows]))
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == STEPS:
-                checkpointer.save(step + 1, {"step": np.int64(step + 1), **jax.device_get(state)})
             examples = BATCH // jax.process_count()
             print(
                 f"step={step + 1} loss={loss:.4f} examples={examples}"
                 f" examples_per_s={examples / (time.perf_counter() - started):.1f}",
                 flush=True,
             )
-        checkpointer.wait()
+            checkpointer.save(step + 1, state, force=step + 1 == STEPS)
     weights = jax.device_get(state["weights"])
     accuracy = network.accuracy(weights, pixels[held_back], labels[held_back])
     print(f"done steps={STEPS} accuracy={accuracy:.4f} devices={jax.device_count()}", flush=True)
@@ -69,25 +66,22 @@ def train_step(state, pixels, labels):
     return {"weights": weights, "momentum": momentum}, loss
 
 
-def resume(checkpointer):
+def resume(checkpointer, mesh):
     """The step and the state of the newest good checkpoint, or the first ones."""
-    restored = checkpointer.restore()
-    if restored is not None:
-        print(f"resumed step={restored.step}", flush=True)
-        return restored.step, {key: restored.tree[key] for key in ("weights", "momentum")}
     weights = network.initial_weights(HIDDEN, SEED)
-    return 0, {"weights": weights, "momentum": jax.tree.map(np.zeros_like, weights)}
+    state = {"weights": weights, "momentum": jax.tree.map(np.zeros_like, weights)}
+    state = jax.device_put(state, NamedSharding(mesh, PartitionSpec()))
+    restored = checkpointer.restore(like=state)
+    if restored is None:
+        return 0, state
+    print(f"resumed step={restored.step}", flush=True)
+    return restored.step, restored.tree
 
 
-def open_checkpointer():
-    """Checkpoints of this attempt."""
-    return Checkpointer(
-        os.environ["TPUCTL_CHECKPOINT_DIR"],
-        worker_id=jax.process_index(),
-        worker_count=jax.process_count(),
-        fence=int(os.environ.get("TPUCTL_FENCE", "1")),
-        keep=int(os.environ.get("TPUCTL_CHECKPOINT_KEEP", "3")),
-    )
+def checkpoints():
+    """Saved every so many steps, after the last, and when the worker is told to end."""
+    directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
+    return Checkpointer(directory, jax.process_index(), jax.process_count(), every=SAVE_EVERY)
 
 
 if __name__ == "__main__":

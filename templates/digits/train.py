@@ -25,7 +25,7 @@ MOMENTUM = 0.9
 
 def main():
     """Train from the newest checkpoint to STEPS."""
-    with Mesh.connect() as mesh, open_checkpointer(mesh) as checkpointer:
+    with Mesh.connect() as mesh, checkpoints(mesh) as checkpointer:
         pixels, labels = digits.load(os.environ["DATA"])
         learned, _ = digits.split(len(labels))
         state = resume(checkpointer)
@@ -40,8 +40,6 @@ def main():
             state["step"] = np.int64(step + 1)
             state["chip_time_s"] += used.modelled_s / len(mesh.chips)
             state["examples"] += BATCH
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == STEPS:
-                checkpointer.save(step + 1, state)
             examples = sum(map(len, own))
             print(
                 f"step={step + 1} loss={loss:.4f} examples={examples}"
@@ -49,6 +47,7 @@ def main():
                 f" mxu_busy={used.mxu_busy_s / used.modelled_s:.4f}",
                 flush=True,
             )
+            checkpointer.save(step + 1, state, force=step + 1 == STEPS)
         checkpointer.wait()
         chip_time_s = float(state["chip_time_s"]) - done_s
         print(f"done steps={int(state['step'])} chip_time_s={chip_time_s:.6f}", flush=True)
@@ -96,15 +95,10 @@ def resume(checkpointer):
     }
 
 
-def open_checkpointer(mesh):
-    """Checkpoints of this attempt."""
-    return Checkpointer(
-        os.environ["TPUCTL_CHECKPOINT_DIR"],
-        worker_id=mesh.worker_id,
-        worker_count=mesh.worker_count,
-        fence=int(os.environ.get("TPUCTL_FENCE", "1")),
-        keep=int(os.environ.get("TPUCTL_CHECKPOINT_KEEP", "3")),
-    )
+def checkpoints(mesh):
+    """Saved every so many steps, after the last, and when the worker is told to end."""
+    directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
+    return Checkpointer(directory, mesh.worker_id, mesh.worker_count, every=SAVE_EVERY)
 
 
 if __name__ == "__main__":

@@ -37,23 +37,19 @@ def main():
     mesh = jax.make_mesh(shape, ("batch", "model"), axis_types=(AxisType.Auto,) * 2)
     known, held_back = text.load(os.environ.get("DATA", "data/paradise-lost.txt.gz"))
     test = spread(mesh, text.windows(held_back, BATCH, LENGTH, SEED))
-    with open_checkpointer() as checkpointer:
-        first, state = resume(checkpointer)
-        state = jax.device_put(state, layout(mesh))
-        gather = jax.jit(lambda state: state, out_shardings=NamedSharding(mesh, PartitionSpec()))
+    with checkpoints() as checkpointer:
+        first, state = resume(checkpointer, mesh)
         for step in range(first, STEPS):
             started = time.perf_counter()
             tokens = spread(mesh, text.windows(known, BATCH, LENGTH, [SEED, step]))
             state, loss = train_step(state, tokens, np.float32(step + 1))
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == STEPS:
-                checkpointer.save(step + 1, jax.device_get(gather(state)))
             examples = BATCH // jax.process_count()
             print(
                 f"step={step + 1} loss={loss:.4f} examples={examples}"
                 f" examples_per_s={examples / (time.perf_counter() - started):.1f}",
                 flush=True,
             )
-        checkpointer.wait()
+            checkpointer.save(step + 1, state, force=step + 1 == STEPS)
     found = jax.jit(model.loss)(state["weights"], test)
     print(f"done steps={STEPS} held_back_loss={found:.4f} mesh={shape[0]}x{shape[1]}", flush=True)
 
@@ -77,25 +73,21 @@ def train_step(state, tokens, step):
     return adam.update(state, slopes, step, LEARNING_RATE), loss
 
 
-def resume(checkpointer):
+def resume(checkpointer, mesh):
     """The step and the state of the newest good checkpoint, or the first ones."""
-    restored = checkpointer.restore()
-    if restored is not None:
-        print(f"resumed step={restored.step}", flush=True)
-        return restored.step, restored.tree
     size = model.Size(text.VOCABULARY, LAYERS, WIDTH, HEADS)
-    return 0, adam.initial(model.initial_weights(size, SEED))
+    state = jax.device_put(adam.initial(model.initial_weights(size, SEED)), layout(mesh))
+    restored = checkpointer.restore(like=state)
+    if restored is None:
+        return 0, state
+    print(f"resumed step={restored.step}", flush=True)
+    return restored.step, restored.tree
 
 
-def open_checkpointer():
-    """Checkpoints of this attempt."""
-    return Checkpointer(
-        os.environ["TPUCTL_CHECKPOINT_DIR"],
-        worker_id=jax.process_index(),
-        worker_count=jax.process_count(),
-        fence=int(os.environ.get("TPUCTL_FENCE", "1")),
-        keep=int(os.environ.get("TPUCTL_CHECKPOINT_KEEP", "3")),
-    )
+def checkpoints():
+    """Saved every so many steps, after the last, and when the worker is told to end."""
+    directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
+    return Checkpointer(directory, jax.process_index(), jax.process_count(), every=SAVE_EVERY)
 
 
 if __name__ == "__main__":

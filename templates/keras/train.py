@@ -33,20 +33,18 @@ def main():
     pixels, labels = digits.load(os.environ["DATA"])
     learned, held_back = digits.split(len(labels))
     model = network()
-    with open_checkpointer() as checkpointer:
+    with checkpoints() as checkpointer:
         for step in range(resume(checkpointer, model), STEPS):
             started = time.perf_counter()
             rows = learned[digits.batch(len(learned), BATCH, SEED, step)]
             own = np.array_split(rows, jax.process_count())[jax.process_index()]
             loss = model.train_on_batch(pixels[own], labels[own])
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == STEPS:
-                checkpointer.save(step + 1, [np.asarray(each.value) for each in variables(model)])
             print(
                 f"step={step + 1} loss={loss:.4f} examples={len(own)}"
                 f" examples_per_s={len(own) / (time.perf_counter() - started):.1f}",
                 flush=True,
             )
-        checkpointer.wait()
+            checkpointer.save(step + 1, state(model), force=step + 1 == STEPS)
     keras.distribution.set_distribution(None)
     alone = network()  # a copy without a distribution: every worker reads all digits held back
     alone.set_weights(model.get_weights())
@@ -80,9 +78,14 @@ def variables(model):
     return [*model.variables, *model.optimizer.variables]
 
 
+def state(model):
+    """Their arrays, as they lie on the devices."""
+    return [each.value for each in variables(model)]
+
+
 def resume(checkpointer, model):
     """Take over the newest good checkpoint; its step, or 0 when there is none."""
-    restored = checkpointer.restore()
+    restored = checkpointer.restore(like=state(model))
     if restored is None:
         return 0
     print(f"resumed step={restored.step}", flush=True)
@@ -91,15 +94,10 @@ def resume(checkpointer, model):
     return restored.step
 
 
-def open_checkpointer():
-    """Checkpoints of this attempt."""
-    return Checkpointer(
-        os.environ["TPUCTL_CHECKPOINT_DIR"],
-        worker_id=jax.process_index(),
-        worker_count=jax.process_count(),
-        fence=int(os.environ.get("TPUCTL_FENCE", "1")),
-        keep=int(os.environ.get("TPUCTL_CHECKPOINT_KEEP", "3")),
-    )
+def checkpoints():
+    """Saved every so many steps, after the last, and when the worker is told to end."""
+    directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
+    return Checkpointer(directory, jax.process_index(), jax.process_count(), every=SAVE_EVERY)
 
 
 if __name__ == "__main__":

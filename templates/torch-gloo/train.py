@@ -32,7 +32,7 @@ def main():
     optimizer = torch.optim.SGD(network.parameters(), LEARNING_RATE, momentum=0.9)
     pixels, labels = digits.load(os.environ["DATA"])
     learned, held_back = digits.split(len(labels))
-    with open_checkpointer(rank, world_size) as checkpointer:
+    with checkpoints(rank, world_size) as checkpointer:
         first = resume(checkpointer, network, optimizer)
         replica = nn.parallel.DistributedDataParallel(network)
         for step in range(first, STEPS):
@@ -40,14 +40,12 @@ def main():
             rows = learned[digits.batch(len(learned), BATCH, SEED, step)]
             own = rows[rank::world_size]
             loss = train_step(replica, optimizer, pixels[own], labels[own])
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == STEPS:
-                checkpointer.save(step + 1, state(network, optimizer))
             print(
                 f"step={step + 1} loss={loss:.4f} examples={len(own)}"
                 f" examples_per_s={len(own) / (time.perf_counter() - started):.1f}",
                 flush=True,
             )
-        checkpointer.wait()
+            checkpointer.save(step + 1, state(network, optimizer), force=step + 1 == STEPS)
     with torch.no_grad():
         guesses = network(torch.from_numpy(pixels[held_back])).argmax(dim=1).numpy()
     accuracy = np.mean(guesses == labels[held_back])
@@ -69,38 +67,28 @@ def train_step(replica, optimizer, pixels, labels):
 
 def state(network, optimizer):
     """What a checkpoint holds: weights and momentum, in the order of the parameters."""
-    parameters = list(network.parameters())
-    momentum = [optimizer.state[each]["momentum_buffer"] for each in parameters]
-    return {
-        "weights": [each.detach().numpy() for each in parameters],
-        "momentum": [each.numpy() for each in momentum],
-    }
+    momentum = [optimizer.state[each]["momentum_buffer"] for each in network.parameters()]
+    return {"weights": network.state_dict(), "momentum": momentum}
 
 
 def resume(checkpointer, network, optimizer):
     """Take over the newest good checkpoint; its step, or 0 when there is none."""
-    restored = checkpointer.restore()
+    for parameter in network.parameters():
+        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    restored = checkpointer.restore(like=state(network, optimizer))
     if restored is None:
         return 0
     print(f"resumed step={restored.step}", flush=True)
-    tree = restored.tree
-    for parameter, weight, momentum in zip(
-        network.parameters(), tree["weights"], tree["momentum"], strict=True
-    ):
-        parameter.data.copy_(torch.from_numpy(weight.copy()))
-        optimizer.state[parameter]["momentum_buffer"] = torch.from_numpy(momentum.copy())
+    network.load_state_dict(restored.tree["weights"])
+    for parameter, momentum in zip(network.parameters(), restored.tree["momentum"], strict=True):
+        optimizer.state[parameter]["momentum_buffer"] = momentum
     return restored.step
 
 
-def open_checkpointer(worker_id, worker_count):
-    """Checkpoints of this attempt."""
-    return Checkpointer(
-        os.environ["TPUCTL_CHECKPOINT_DIR"],
-        worker_id=worker_id,
-        worker_count=worker_count,
-        fence=int(os.environ.get("TPUCTL_FENCE", "1")),
-        keep=int(os.environ.get("TPUCTL_CHECKPOINT_KEEP", "3")),
-    )
+def checkpoints(worker_id, worker_count):
+    """Saved every so many steps, after the last, and when the worker is told to end."""
+    directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
+    return Checkpointer(directory, worker_id, worker_count, every=SAVE_EVERY)
 
 
 if __name__ == "__main__":

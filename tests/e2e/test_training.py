@@ -6,12 +6,13 @@ import shutil
 import numpy as np
 import pytest
 import yaml
+from taken_slices import checkpoints, take_in_a_save, until_logged
 
 from tpuctl import checkpoint
 from tpuctl.jobs import seat
 from tpuctl.operations import local, templates
 
-STEPS, SAVE_EVERY, WORKERS, BATCH = 120, 20, 4, 256
+STEPS, SAVE_EVERY, WORKERS, BATCH = 80, 20, 4, 256
 JOB_KEYS = [
     "id",
     "state",
@@ -45,7 +46,7 @@ def lab(at_home, tmp_path_factory):
 @pytest.fixture
 def job_file(tmp_path):
     """`job_file(name)`: the template's job under that name, with its own checkpoints."""
-    return lambda name: shortened(tmp_path, name)
+    return lambda name, **envs: shortened(tmp_path, name, **envs)
 
 
 @pytest.fixture(scope="module")
@@ -56,32 +57,33 @@ def uninterrupted(lab, tmp_path_factory):
     return weights(lab, "plain")
 
 
-def shortened(directory, name) -> str:
+def shortened(directory, name, **envs) -> str:
     """The template's job with fewer and smaller steps."""
     folder = directory / name
     shutil.copytree(templates.folder("digits"), folder)
     path = folder / "job.yaml"
     job = yaml.safe_load(path.read_text())
     job["name"] = name
-    job["envs"] |= {"STEPS": str(STEPS), "SAVE_EVERY": str(SAVE_EVERY), "BATCH": str(BATCH)}
+    job["envs"] |= {"STEPS": str(STEPS), "SAVE_EVERY": str(SAVE_EVERY), "BATCH": str(BATCH), **envs}
     job["checkpoints"]["dir"] = f"gs://$BUCKET/runs/{name}"
     path.write_text(yaml.safe_dump(job))
     return str(path)
 
 
-def test_a_preempted_run_ends_with_the_same_bits(lab, job_file, uninterrupted):
-    lab("qr", "create", "mine", "-t", "v5litepod-16", "--spot")
-    lab("qr", "wait", "mine")
-    job = submit(lab, job_file("preempted"), "--node", "mine")
-    until_step(lab, job, 2 * SAVE_EVERY + SAVE_EVERY // 2)
-    assert lab("local", "preempt", "mine", "--no-notice").code == 0
+def test_a_run_that_is_preempted_in_the_middle_of_a_save_ends_with_the_same_bits(
+    lab, job_file, uninterrupted
+):
+    job = submit(lab, job_file("preempted"))
+    first_saves = SAVE_EVERY, 2 * SAVE_EVERY
+    take_in_a_save(lab, job, checkpoints(lab.home, "preempted"), first_saves)
     assert lab("job", "wait", job).code == 0
 
     found = attempts(lab, job)
     assert [each["outcome"] for each in found] == ["preempted", "succeeded"], found
     first, second = found
-    assert second["resume_step"] in range(SAVE_EVERY, STEPS, SAVE_EVERY)
+    assert second["resume_step"] == SAVE_EVERY
     lost = first["last_step"] - second["resume_step"]
+    assert lost >= SAVE_EVERY
     done = executed(lab, job)
     assert len(set().union(*done.values())) == STEPS + lost
     for worker in range(WORKERS):
@@ -93,15 +95,32 @@ def test_a_preempted_run_ends_with_the_same_bits(lab, job_file, uninterrupted):
         assert after == list(range(second["resume_step"] + 1, STEPS + 1))
     assert shares(lab, job) == {worker: BATCH // WORKERS for worker in range(WORKERS)}
     assert_same_bits(weights(lab, "preempted"), uninterrupted)
-    lab("qr", "delete", "mine", "--force", "--yes")
-    assert "mine" not in lab("node", "list").out + lab("qr", "list").out
+
+
+def test_workers_that_are_given_notice_save_together_and_lose_no_step(lab, job_file, uninterrupted):
+    job = submit(lab, job_file("noticed", SAVE_EVERY=str(10 * STEPS)))
+    until_logged(lab.home, job, f"step={SAVE_EVERY} ")
+    assert lab("local", "preempt", f"{job}-a1", "--notice", "30s").code == 0
+    assert lab("job", "wait", job).code == 0
+
+    first, second = attempts(lab, job)
+    assert (first["outcome"], second["outcome"]) == ("preempted", "succeeded")
+    assert SAVE_EVERY < second["resume_step"] == first["last_step"] < STEPS
+    done = executed(lab, job)
+    for worker in range(WORKERS):
+        assert [step for _, step in done[worker]] == list(range(1, STEPS + 1))
+    saved = checkpoint.list_steps(checkpoints(lab.home, "noticed"))
+    assert [(each.step, each.attempt) for each in saved] == [(first["last_step"], 1), (STEPS, 2)]
+    assert {(each.job, each.workers, each.state) for each in saved} == {(job, WORKERS, "COMPLETE")}
+    assert all(re.fullmatch("[0-9a-f]{64}", each.program) for each in saved)
+    assert_same_bits(weights(lab, "noticed"), uninterrupted)
 
 
 def test_kill_9_of_one_worker_s_process_fails_the_attempt_and_is_recovered(
     lab, job_file, uninterrupted
 ):
     job = submit(lab, job_file("killed"))
-    until_step(lab, job, 2 * SAVE_EVERY)
+    until_logged(lab.home, job, f"step={2 * SAVE_EVERY} ")
     kill = 'kill -9 "$(python3 -c "import json,glob; print(json.load(open(glob.glob('
     kill += "'.tpuctl/jobs/*/status.json')[0]))['pid'])\")\""
     assert lab("node", "exec", f"{job}-a1", "--worker", "2", "--", "sh", "-c", kill).code == 0
@@ -136,26 +155,6 @@ def submit(lab, path, *options) -> str:
     result = lab("job", "submit", path, *options, "-o", "name")
     assert result.code == 0, result.err
     return result.out.strip()
-
-
-def until_step(lab, job, step) -> None:
-    """Come back when worker 0 has logged the step; `job logs -f` is how a person would see it."""
-    from tpuctl.cli.runtime import Runtime
-    from tpuctl.jobs.clocks import SYSTEM
-    from tpuctl.jobs.follow import follow
-    from tpuctl.models.job import LogLine
-
-    runtime = Runtime(environ={"TPUCTL_HOME": str(lab.home)})
-
-    async def watch() -> None:
-        async for item in follow(runtime.outside, job, clocks=SYSTEM):
-            if isinstance(item, LogLine) and item.text.startswith(f"step={step} "):
-                return
-
-    import asyncio
-
-    asyncio.run(watch())
-    runtime.close()
 
 
 def attempts(lab, job) -> list[dict]:
@@ -214,7 +213,7 @@ def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
         "run: echo step=7 loss=1 examples_per_s=5 mxu_busy=0.25; exec sleep 600\n"
     )
     job = submit(lab, str(path))
-    until_step(lab, job, 7)
+    until_logged(lab.home, job, "step=7 ")
     for verb, keys in (
         ("list", JOB_KEYS),
         ("describe", [*JOB_KEYS, "ended", "attempt_list"]),

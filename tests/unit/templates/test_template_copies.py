@@ -2,6 +2,7 @@
 
 import gzip
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,6 @@ if [ "$1" = -m ]; then
 fi
 """)
     python.chmod(0o755)
-    (tmp_path / "tpuctl-1.0-py3-none-any.whl").touch()
     environ = {"PATH": str(python.parent)}
     run = {"env": environ, "cwd": tmp_path, "check": True, "capture_output": True}
     subprocess.run(["/bin/bash", "-c", job["setup"]], **run)
@@ -66,8 +66,21 @@ fi
     assert installed == "python3 -m pip install --target .uv uv"
     assert made == "uv venv --python >=3.11,<3.14 .venv"
     assert filled.startswith("uv pip install --python .venv ")
-    assert filled.endswith(" -r requirements.txt ./tpuctl-1.0-py3-none-any.whl")
+    assert filled.endswith(" -r requirements.txt")
     assert started == "own python3 train.py"
+
+
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_the_requirements_have_what_checkpoints_need(name):
+    """In the versions that tpuctl itself asks for: the library comes without them."""
+    project = tomllib.loads((TEMPLATES.parent / "pyproject.toml").read_text())["project"]
+    needed = [
+        each
+        for each in project["dependencies"]
+        if each.startswith(("google-cloud-storage", "google-crc32c", "numpy", "safetensors"))
+    ]
+    assert len(needed) == 4
+    assert set(needed) <= set((TEMPLATES / name / "requirements.txt").read_text().splitlines())
 
 
 def test_the_text_is_the_poem():
