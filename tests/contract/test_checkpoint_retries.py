@@ -7,6 +7,7 @@ there, once. What is final fails the save at once: it is not sent again, and the
 import gc
 import itertools
 import json
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -96,6 +97,7 @@ class Meeting:
         self._phase = phase
         self._service = service
         self._instructions = instructions
+        self._alone = threading.Lock()  # the id goes with every request of the session
         self.is_armed = False
         self.test_id = ""
 
@@ -127,6 +129,10 @@ class Meeting:
         return self._meet("delete", key, lambda: self._store.delete(key, generation=generation))
 
     def _meet(self, verb, key, call):
+        with self._alone:
+            return self._meet_alone(verb, key, call)
+
+    def _meet_alone(self, verb, key, call):
         wanted, part, _ = PHASES[self._phase]
         if not (self.is_armed and verb == wanted and part in key):
             return call()

@@ -82,7 +82,7 @@ class Nursery:
         if code == "stopped":
             return Told(code)
         out = self._outs.pop(pid)
-        if not out.exists():
+        if code != 0 or not out.exists():  # it may have been killed while it wrote
             return Told(code)
         told = json.loads(out.read_text())
         return Told(code, told["restored"], tuple(told["saved"]), told["error"])

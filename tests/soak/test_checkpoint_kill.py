@@ -52,7 +52,7 @@ def cases():
 
 def of_a_part(own):
     """Those of what one worker writes."""
-    copies, files = (10, 5) if own.worker_count == 1 else (4, 2)
+    copies, files = (10, 5) if own.worker_count == 1 else (3, 2)
     yield from [replace(own, phase="copy", when=BEFORE, nth=n + 1) for n in range(copies)]
     for when in (BEFORE, MIDDLE, AFTER):
         yield from [replace(own, phase="upload", when=when, nth=n + 1) for n in range(files)]
