@@ -224,8 +224,8 @@ def test_after_the_last_fence_there_is_none(bucket):
         take_fence(MemoryStore(bucket))
 
 
-def test_a_step_that_is_deleted_while_it_is_read_is_not_damaged(bucket):
-    """The next look finds those that were saved meanwhile."""
+def deleting_step_20(bucket):
+    """Before the first read of an array, somebody cleans the step away."""
     deleted = threading.Event()
 
     def cleaned(request, effect):
@@ -235,22 +235,18 @@ def test_a_step_that_is_deleted_while_it_is_read_is_not_damaged(bucket):
                 MemoryStore(bucket).delete(key)
         return effect()
 
-    found = newest_good(MemoryStore(bucket, cleaned))
+    return cleaned
+
+
+def test_a_step_that_is_deleted_while_it_is_read_is_not_damaged(bucket):
+    """The next look finds those that were saved meanwhile."""
+    found = newest_good(MemoryStore(bucket, deleting_step_20(bucket)))
     assert (found.step, found.skipped) == (10, ())
     assert marks(bucket) == []
 
 
 def test_a_step_that_is_deleted_under_a_run_is_proposed_no_more(bucket):
-    deleted = threading.Event()
-
-    def cleaned(request, effect):
-        if request.verb == "read" and not deleted.is_set():
-            deleted.set()
-            for key in (layout.commit_key(20), *bucket.keys(layout.attempt_prefix(20, 1))):
-                MemoryStore(bucket).delete(key)
-        return effect()
-
-    first, second = Halves(bucket, 2, {1: cleaned}).restore()
+    first, second = Halves(bucket, 2, {1: deleting_step_20(bucket)}).restore()
     assert (first.step, first.skipped, second.step) == (10, (), 10)
     assert marks(bucket) == []
     assert rounds(bucket, 2) == ["try_0", "try_0_1", "try_1", "try_1_1"]
