@@ -51,7 +51,7 @@ def _read(name: str) -> Generation:
     return Generation(
         name=name,
         type_prefix=TYPE_PREFIXES[name],
-        chip=Chip(**raw.pop("chip")),
+        chip=_chip(**raw.pop("chip")),
         types=tuple(AcceleratorType(generation=name, **row) for row in raw.pop("types")),
         zones=tuple(dict.fromkeys(zone for zones in zones_by_size.values() for zone in zones)),
         zones_by_size=MappingProxyType(zones_by_size),
@@ -60,3 +60,7 @@ def _read(name: str) -> Generation:
         sources=MappingProxyType(raw.pop("sources")),
         **raw,
     )
+
+
+def _chip(*, power_w: list[float] | None, **figures: Any) -> Chip:
+    return Chip(power_w=None if power_w is None else (power_w[0], power_w[1], power_w[2]), **figures)

@@ -24,18 +24,27 @@ class AcceleratorType:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """Peak figures of one chip, all its TensorCores together; a link is counted one way."""
+    """Peak figures of one chip, all its TensorCores together; a link is counted one way.
+
+    `hbm_usable_bytes` is what programs get of it, where that is known; `dcn_bytes_per_s` the chip's
+    share of its host's network; `power_w` the least (idle), mean and most that were measured.
+    """
 
     tensorcores: int
     bf16_flops: int
     int8_ops: int | None
     fp8_flops: int | None
+    mxus_per_tensorcore: int
     mxu_side: int
+    clock_hz: int | None
     hbm_bytes: int
+    hbm_usable_bytes: int | None
     hbm_bytes_per_s: int
     vmem_bytes_per_tensorcore: int
     ici_links: int
     ici_bytes_per_s_per_link: int
+    dcn_bytes_per_s: int | None
+    power_w: tuple[float, float, float] | None
 
 
 @dataclass(frozen=True, slots=True)

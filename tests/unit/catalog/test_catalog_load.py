@@ -62,14 +62,27 @@ def test_generations_are_read_once():
 
 
 @pytest.mark.parametrize("generation", GENERATIONS, ids=lambda each: each.name)
+def test_the_clock_and_the_matrix_units_make_the_peak(generation):
+    """2 operations for each of an MXU's side^2 cells, each cycle."""
+    chip = generation.chip
+    if chip.clock_hz is None:
+        pytest.skip("its clock is not public")
+    cells = chip.tensorcores * chip.mxus_per_tensorcore * chip.mxu_side**2
+    assert 2 * cells * chip.clock_hz == pytest.approx(chip.bf16_flops, rel=0.005)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda each: each.name)
 def test_every_fact_has_a_public_source(generation):
-    assert set(generation.sources) == {
+    chip = generation.chip
+    told = {"clock": chip.clock_hz, "power": chip.power_w, "dcn": chip.dcn_bytes_per_s}
+    assert set(generation.sources) - {"mxus"} == {
         "types",
         "chip",
         "ici",
         "runtime_versions",
         "zones",
         "device",
+        *(name for name, figure in told.items() if figure is not None),
     }
     assert all(generation.sources.values())
 
