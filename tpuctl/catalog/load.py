@@ -29,7 +29,8 @@ _DATA = Path(__file__).with_name("data")
 def generation(name: str) -> Generation:
     """One generation by its name (`v5e`); raises UnknownError."""
     if name not in TYPE_PREFIXES:
-        raise UnknownError("generation", name, nearest(name, TYPE_PREFIXES))
+        near = nearest(name.lower(), TYPE_PREFIXES) or tuple(TYPE_PREFIXES)
+        raise UnknownError("generation", name, near)
     return _read(name)
 
 
@@ -62,5 +63,5 @@ def _read(name: str) -> Generation:
     )
 
 
-def _chip(*, power_w: list[float] | None, **figures: Any) -> Chip:
-    return Chip(power_w=None if power_w is None else (power_w[0], power_w[1], power_w[2]), **figures)
+def _chip(*, power_w: tuple[float, float, float] | None, **figures: Any) -> Chip:
+    return Chip(power_w=power_w and (power_w[0], power_w[1], power_w[2]), **figures)

@@ -40,6 +40,12 @@ def test_unknown_accelerator_type(name, line):
     ("ask", "kind", "nearest"),
     [
         (lambda: catalog.generation("v5"), "generation", ("v5p", "v5e")),
+        (lambda: catalog.generation("V5E"), "generation", ("v5e", "v6e", "v5p")),
+        (
+            lambda: catalog.generation("v5litepod-16"),
+            "generation",
+            ("v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"),
+        ),
         (
             lambda: catalog.accelerator_types(zone="us-west4-q"),
             "zone",
