@@ -1,0 +1,77 @@
+"""What was fitted to public measurements: to those of one generation at most six constants.
+
+`calibration.json` is written by the fit that `docs/accuracy.md` describes. A generation without a
+row of its own for a constant has the value that was fitted to the rows of the others.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tpuctl import catalog
+from tpuctl.perfmodel.chip.numeric import Figure
+
+_FILE = Path(__file__).with_name("calibration.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The fitted constants of one generation; an efficiency is a share of the peak figure.
+
+    `dma_launch_s` is to issue a DMA and hear that it ended: no kernel is launched for it.
+    `conversion_bytes_per_s` is how fast the vector unit turns float16, which no MXU multiplies,
+    into what it does: bytes of float16 read and written; None where it takes no time of its own.
+    """
+
+    launch_s: float
+    compute_efficiency: float
+    memory_efficiency: float
+    conversion_bytes_per_s: float | None
+    collective_launch_s: float
+    ici_efficiency: float
+    dma_launch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Measured over predicted on rows that were not fitted: the ends of the interval."""
+
+    low: Figure
+    high: Figure
+
+
+@cache
+def constants(generation: str) -> Constants:
+    """The constants of a generation of the catalog; raises UnknownError."""
+    catalog.generation(generation)
+    fitted = _read()["generations"][generation]
+    return Constants(**{name: row["value"] for name, row in fitted.items()})
+
+
+@cache
+def spread(kind: str) -> Spread:
+    """The spread of `gemm regular`, `gemm irregular`, `memory`, `elementwise` or `collective`."""
+    row = _read()["spread"][kind]
+    return Spread(low=float(row["low"]), high=float(row["high"]))
+
+
+@cache
+def sources(generation: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Where the named constants of a generation come from."""
+    fitted: Mapping[str, Mapping[str, Any]] = _read()["generations"][generation]
+    return tuple(_source(generation, name, int(fitted[name]["rows"])) for name in names)
+
+
+def _source(generation: str, name: str, rows: int) -> str:
+    if rows == 0:
+        return f"{name}: no public measurement on {generation}, as fitted on other generations"
+    return f"{name}: fitted to {rows} public measurements on {generation} (docs/accuracy.md)"
+
+
+@cache
+def _read() -> Mapping[str, Any]:
+    read: Mapping[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
+    return read

@@ -1,0 +1,151 @@
+"""How long a chip multiplies matrices.
+
+    launch + max(compute, memory) + exposed + conversion
+
+compute: multiply-adds padded to whole tiles of the MXU, at its peak times what it reaches of it.
+memory:  operands and result once through HBM; blocks that VMEM cannot keep are read again, which
+         counts only where it takes longer than computing.
+exposed: the first blocks are loaded and the last ones stored while nothing else can be done.
+conversion: float16 is no format of the MXU; the vector unit converts it first. Of two TensorCores
+         each takes half of the larger matrix and all of the smaller one, and converts both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from tpuctl import catalog
+from tpuctl.perfmodel.chip import tiling
+from tpuctl.perfmodel.chip.calibration import Constants
+from tpuctl.perfmodel.chip.memory import conversion_s
+from tpuctl.perfmodel.chip.numeric import Figure, figure, larger, rounded_up, size, smaller
+
+LANES = 128
+SUBLANES = 8
+"""Rows stream in groups of 8; k and n fill whole sides of the MXU."""
+
+F32_PASSES = 6
+"""Products of bfloat16 parts that make one of float32: XLA's precision HIGHEST."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Bytes of an element of an operand, and of the result."""
+
+    operand_bytes: int
+    result_bytes: int
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "bf16": Format(2, 2),
+        "f16": Format(2, 2),
+        "f32": Format(4, 4),
+        "int8": Format(1, 4),
+        "fp8": Format(1, 2),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`batch` products [m, k] x [k, n]; arrays broadcast.
+
+    `hbm_bytes` of operands and results cross HBM: all of them when it is None.
+    """
+
+    m: ArrayLike
+    k: ArrayLike
+    n: ArrayLike
+    dtype: str = "bf16"
+    batch: ArrayLike = 1
+    hbm_bytes: ArrayLike | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """Work as figures, and the bytes of its matrices; `shared_bytes` are the smaller operands."""
+
+    m: Figure
+    k: Figure
+    n: Figure
+    batch: Figure
+    shared_bytes: Figure
+    all_bytes: Figure
+    hbm_bytes: Figure
+
+
+def terms(constants: Constants, chip: catalog.Chip, work: Work) -> dict[str, Figure]:
+    """Seconds of launch, compute, memory, reread, exposed, conversion; raises ValueError.
+
+    `compute` is how long the MXUs are busy; `reread` is what VMEM's size adds to `memory`.
+    """
+    these, form = _checked(work), FORMATS[work.dtype]
+    m, k, n, side = these.m, these.k, these.n, chip.mxu_side
+    padded = rounded_up(m, SUBLANES) * rounded_up(k, side) * rounded_up(n, side)
+    hbm_bytes_per_s = chip.hbm_bytes_per_s * constants.memory_efficiency
+    flops_per_s = peak(chip, work.dtype) * constants.compute_efficiency
+    compute, memory = 2 * these.batch * padded / flops_per_s, these.hbm_bytes / hbm_bytes_per_s
+    again = tiling.reread(chip, form.operand_bytes, (m, k, n), form.result_bytes)
+    converted_bytes = these.all_bytes + (chip.tensorcores - 1) * these.shared_bytes
+    at_most = tiling.exposed_bytes(chip) / hbm_bytes_per_s
+    return {
+        "launch": constants.launch_s,
+        "compute": compute,
+        "memory": memory,
+        "reread": memory * again,
+        "exposed": smaller(smaller(compute, memory), at_most),
+        "conversion": conversion_s(constants, work.dtype, converted_bytes),
+    }
+
+
+def total(parts: Mapping[str, Figure]) -> Figure:
+    """The seconds that the terms take together."""
+    longer = larger(parts["compute"], parts["memory"] + parts["reread"])
+    return parts["launch"] + longer + parts["exposed"] + parts["conversion"]
+
+
+def at_peak(constants: Constants, parts: Mapping[str, Figure]) -> Figure:
+    """The seconds of the same work at the peaks: no chip of the generation takes less."""
+    compute = parts["compute"] * constants.compute_efficiency
+    return larger(compute, parts["memory"] * constants.memory_efficiency)
+
+
+def is_regular(work: Work) -> Any:
+    """Whether all sides are whole vectors: others may fall off a cliff of compiler tiling."""
+    m, k, n = figure(work.m), figure(work.k), figure(work.n)
+    return (m % SUBLANES == 0) & (k % LANES == 0) & (n % LANES == 0)
+
+
+def peak(chip: catalog.Chip, dtype: str) -> float:
+    """Operations a second, two for a multiply-add; bfloat16's where a format is not native."""
+    rates = {
+        "bf16": chip.bf16_flops,
+        "f16": chip.bf16_flops,
+        "f32": chip.bf16_flops / F32_PASSES,
+        "int8": chip.int8_ops or chip.bf16_flops,
+        "fp8": chip.fp8_flops or chip.bf16_flops,
+    }
+    return rates[dtype]
+
+
+def is_native(chip: catalog.Chip, dtype: str) -> bool:
+    """Whether the MXU is known to multiply the format as it is."""
+    known = {"bf16": chip.bf16_flops, "int8": chip.int8_ops, "fp8": chip.fp8_flops}
+    return known.get(dtype) is not None
+
+
+def _checked(work: Work) -> _Checked:
+    """Raises ValueError for a dtype or a size that cannot be."""
+    if work.dtype not in FORMATS:
+        raise ValueError(f"unknown dtype {work.dtype!r}; one of: {', '.join(FORMATS)}")
+    form = FORMATS[work.dtype]
+    m, k, n = (size(side, "matrix side") for side in (work.m, work.k, work.n))
+    batch = size(work.batch, "batch")
+    shared_bytes = batch * form.operand_bytes * smaller(m * k, k * n)
+    all_bytes = batch * (form.operand_bytes * (m * k + k * n) + form.result_bytes * m * n)
+    hbm_bytes = all_bytes if work.hbm_bytes is None else size(work.hbm_bytes)
+    return _Checked(m, k, n, batch, shared_bytes, all_bytes, hbm_bytes)

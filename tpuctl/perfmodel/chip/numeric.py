@@ -1,0 +1,66 @@
+"""The same formulas for numbers and for arrays: numpy's price of a call is paid for arrays only."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Figure: TypeAlias = Any
+"""A float, or an array of float64 with one for every piece of work that was asked for."""
+
+
+def figure(value: ArrayLike) -> Figure:
+    """A float for a number, else float64: products of sides overflow the integers of numpy."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    array = np.asarray(value, np.float64)
+    return array if array.ndim else float(array)
+
+
+def size(value: ArrayLike, name: str = "size") -> Figure:
+    """A figure from 0 on that has an end; raises ValueError that tells the first that is not."""
+    sizes = figure(value)
+    if isinstance(sizes, float):
+        wrong = [] if 0 <= sizes < math.inf else [sizes]
+    else:
+        wrong = sizes[~((sizes >= 0) & (sizes < math.inf))].tolist()
+    if wrong:
+        raise ValueError(f"not a {name}: {wrong[0]:g}")
+    return sizes
+
+
+def larger(one: Figure, other: Figure) -> Figure:
+    """The larger of two, one by one."""
+    if isinstance(one, float) and isinstance(other, float):
+        return max(one, other)
+    return np.maximum(one, other)
+
+
+def smaller(one: Figure, other: Figure) -> Figure:
+    """The smaller of two, one by one."""
+    if isinstance(one, float) and isinstance(other, float):
+        return min(one, other)
+    return np.minimum(one, other)
+
+
+def choose(condition: Any, one: Figure, other: Figure) -> Figure:
+    """`one` where the condition holds, else `other`."""
+    if isinstance(condition, bool):
+        return one if condition else other
+    return np.where(condition, one, other)
+
+
+def spread_out(terms: Mapping[str, Figure], like: Figure) -> Mapping[str, Figure]:
+    """Every term in the shape of `like`."""
+    if isinstance(like, float):
+        return terms
+    return {name: np.broadcast_to(term, like.shape) for name, term in terms.items()}
+
+
+def rounded_up(count: Figure, multiple: int) -> Figure:
+    """To whole multiples; exact for whole numbers below 2**53."""
+    if isinstance(count, float):
+        return float(math.ceil(count / multiple) * multiple)
+    return np.ceil(count / multiple) * multiple
