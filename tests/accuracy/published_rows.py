@@ -1,0 +1,175 @@
+"""Published measurements of TPUs, as `measurements/*.json` carry them: one table, one source.
+
+A row is used in one way only. `fitted`: the constants are fitted to it. `development`: never
+fitted; the formulas may be chosen and the intervals made with it. `held_out`: scored, nothing else.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tpuctl import catalog
+from tpuctl.perfmodel.chip import collectives, gemm, memory
+from tpuctl.perfmodel.chip.calibration import Constants
+from tpuctl.perfmodel.chip.torus import Axis
+
+MEASUREMENTS = Path(__file__).with_name("measurements")
+USES = ("fitted", "development", "held_out")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of one source that are alike; `columns` and `uses` have an entry for each row."""
+
+    name: str
+    kind: str
+    generation: str
+    chip: catalog.Chip
+    dtype: str
+    is_prefetched: bool
+    source: str
+    recipe: str
+    notes: tuple[str, ...]
+    columns: dict[str, np.ndarray]
+    uses: np.ndarray
+
+    @property
+    def measured_s(self) -> np.ndarray:
+        """What the chip took, in seconds."""
+        return self.columns["measured"] * 1e-6
+
+    def predicted_s(self, constants: Constants) -> np.ndarray:
+        """What the model says of every row, in seconds."""
+        return np.asarray(_PREDICT[self.kind](self, constants), dtype=float)
+
+    def select(self, chosen: np.ndarray) -> "Table":
+        """The rows that are chosen."""
+        columns = {name: column[chosen] for name, column in self.columns.items()}
+        return replace(self, columns=columns, uses=self.uses[chosen])
+
+    def of_use(self, *uses: str) -> "Table":
+        """The rows of these uses."""
+        return self.select(np.isin(self.uses, uses))
+
+    @property
+    def is_regular(self) -> np.ndarray:
+        """Which products have whole vectors for sides."""
+        shape = (self.columns[side] for side in "mkn")
+        return np.asarray(gemm.is_regular(gemm.Work(*shape)))
+
+    def labels(self) -> list[str]:
+        """How each row is called on the page."""
+        return [
+            _LABEL[self.kind](dict(zip(self.columns, row, strict=True))) for row in self._rows()
+        ]
+
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
+        return zip(*self.columns.values(), strict=True)
+
+
+@cache
+def tables(directory: Path = MEASUREMENTS) -> tuple[Table, ...]:
+    """All tables, in the order of their names."""
+    return tuple(_table(path) for path in sorted(directory.glob("*.json")))
+
+
+def _table(path: Path) -> Table:
+    read = json.loads(path.read_text(encoding="utf-8"))
+    rows = [row for use in USES for row in read[use]]
+    uses = [use for use in USES for _ in read[use]]
+    return Table(
+        name=path.stem,
+        kind=read["kind"],
+        generation=read["generation"],
+        chip=_cores(catalog.generation(read["generation"]).chip, read.get("cores")),
+        dtype=read.get("dtype", "bf16"),
+        is_prefetched=read.get("prefetched") is not None,
+        source=read["source"],
+        recipe=read["recipe"],
+        notes=tuple(read["notes"]),
+        columns={name: _column(rows, i) for i, name in enumerate(read["columns"])},
+        uses=np.array(uses),
+    )
+
+
+def _column(rows: list[list[Any]], index: int) -> np.ndarray:
+    values = [row[index] for row in rows]
+    if all(isinstance(value, int | float) for value in values):
+        return np.array(values, dtype=float)
+    column = np.empty(len(values), dtype=object)  # an axis list would become a matrix
+    column[:] = [value if isinstance(value, str) else tuple(map(tuple, value)) for value in values]
+    return column
+
+
+def _cores(chip: catalog.Chip, cores: int | None) -> catalog.Chip:
+    """The part of a chip that one JAX device is: peaks and bandwidth are its TensorCores' share."""
+    if cores is None or cores == chip.tensorcores:
+        return chip
+    part = chip.tensorcores // cores
+    return replace(
+        chip,
+        tensorcores=cores,
+        bf16_flops=chip.bf16_flops // part,
+        hbm_bytes_per_s=chip.hbm_bytes_per_s // part,
+    )
+
+
+def work_of(table: Table) -> gemm.Work:
+    """The products of a table; what came on chip before the kernel is no HBM traffic of it."""
+    m, k, n = (table.columns[side] for side in "mkn")
+    crossing = 2 * (m * k + k * n + m * n - table.is_prefetched * np.maximum(m * k, k * n))
+    return gemm.Work(m, k, n, table.dtype, hbm_bytes=crossing)
+
+
+def _gemm(table: Table, constants: Constants) -> np.ndarray:
+    return np.asarray(gemm.total(gemm.terms(constants, table.chip, work_of(table))))
+
+
+def _memory(table: Table, constants: Constants) -> np.ndarray:
+    terms_of = {"copy": memory.copy_terms, "dma": memory.dma_terms}
+    operation, *others = set(table.columns["operation"])
+    assert not others, f"{table.name} mixes operations"
+    terms = terms_of[operation](constants, table.chip, table.columns["size_bytes"])
+    return np.asarray(memory.total(terms))
+
+
+def _elementwise(table: Table, constants: Constants) -> np.ndarray:
+    read, written = table.columns["read_bytes"], table.columns["written_bytes"]
+    work = memory.Pass(read, written, dtype=table.dtype)
+    return np.asarray(memory.total(memory.elementwise_terms(constants, table.chip, work)))
+
+
+def _collective(table: Table, constants: Constants) -> np.ndarray:
+    columns = (table.columns[name] for name in ("operation", "axes", "size_bytes"))
+    return np.array(
+        [
+            collectives.total(
+                collectives.terms(
+                    constants, table.chip, operation, [Axis(*axis) for axis in axes], size_bytes
+                )
+            )
+            for operation, axes, size_bytes in zip(*columns, strict=True)
+        ]
+    )
+
+
+_PREDICT = {
+    "gemm": _gemm,
+    "memory": _memory,
+    "elementwise": _elementwise,
+    "collective": _collective,
+}
+_LABEL = {
+    "gemm": lambda row: f"{row['m']:.0f} x {row['k']:.0f} x {row['n']:.0f}",
+    "memory": lambda row: f"{row['operation']} {row['size_bytes']:,.0f} B",
+    "elementwise": lambda row: f"add to {row['written_bytes']:,.0f} B",
+    "collective": lambda row: (
+        f"{row['operation']} {row['size_bytes']:,.0f} B over "
+        + " x ".join(f"{length} {'ring' if is_ring else 'line'}" for length, is_ring in row["axes"])
+    ),
+}
