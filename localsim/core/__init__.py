@@ -1,11 +1,15 @@
 """The simulated chip: real numbers at BLAS speed, and what they would have cost a TPU.
 
-mesh = Mesh.connect()
-for chip in mesh.chips: y = chip.matmul(x, w)
-sums = mesh.all_reduce([[gradient] for gradient in gradients])
+with Mesh.connect() as mesh:
+    products = [chip.matmul(x, w) for chip in mesh.chips]
+    sums = mesh.all_reduce(products)
 """
 
-from localsim.core.chip import Chip, Counters
+from localsim.core.buffers import Buffer
+from localsim.core.chip import Chip
+from localsim.core.counters import Counters
+from localsim.core.grid import Grid
+from localsim.core.memory import MemoryFullError
 from localsim.core.mesh import Mesh, MeshError
 
-__all__ = ["Chip", "Counters", "Mesh", "MeshError"]
+__all__ = ["Buffer", "Chip", "Counters", "Grid", "MemoryFullError", "Mesh", "MeshError"]

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
-from localsim.core.chip import Chip, Counters
+from localsim.core.chip import Chip
+from localsim.core.counters import Counters
 from localsim.guest.localsim_chips import holding
 
 
 class Activity:
     """Of the chips of one program since the last look; modelled, as all their figures are.
 
-    Memory is what the greatest operation took. A chip is busy while its matrix units are: their
-    share of the time that the operations would have cost the chip.
+    Memory is the most that was held or needed at once. A chip is busy while its matrix units are:
+    their share of the time that the operations would have cost the chip.
     """
 
     def __init__(self) -> None:
@@ -22,7 +23,7 @@ class Activity:
         now = sum((chip.counters for chip in self.chips), Counters())
         done, self._seen = now - self._seen, now
         busy = min(1.0, done.mxu_busy_s / done.modelled_s) if done.modelled_s > 0 else 0.0
-        return holding.Usage([chip.take_greatest_bytes() for chip in self.chips], max(0.0, busy))
+        return holding.Usage([chip.hbm.take_peak_bytes() for chip in self.chips], max(0.0, busy))
 
 
 _OF_THIS_PROGRAM = Activity()

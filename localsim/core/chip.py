@@ -1,91 +1,146 @@
 """One chip: every operation computes its real result and adds what it would have cost."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import lru_cache
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from localsim.core import mxu
+from localsim.core import buffers, costs, mxu, operands, vpu
+from localsim.core.buffers import Buffer
+from localsim.core.counters import Counters
+from localsim.core.formats import ArrayType, format_of
+from localsim.core.memory import Memory
 from localsim.core.numerics import F32
-from tpuctl.perfmodel import chip as model
+from localsim.core.operands import Array, Operand
+from tpuctl import catalog
 
-_BF16_BYTES = 2
-_F32_BYTES = 4
+_Any = TypeVar("_Any", bound=Array)
 
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What was done since the chip was switched on; seconds are modelled, never measured."""
-
-    flops: int = 0
-    hbm_bytes: int = 0
-    ici_bytes: int = 0
-    mxu_busy_s: float = 0.0
-    modelled_s: float = 0.0
-
-    def __add__(self, other: "Counters") -> Self:
-        return type(self)(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
-
-    def __sub__(self, other: "Counters") -> Self:
-        return type(self)(*(a - b for a, b in zip(_values(self), _values(other), strict=True)))
+Narrow = Literal["bf16", "e4m3", "e5m2", "int8"]
+"""Formats in which the vector unit leaves its results in HBM, as a Buffer."""
 
 
 class Chip:
-    """A chip of a generation of the catalog."""
+    """A chip of a generation of the catalog, its TensorCores together.
+
+    What is put stays in its memories. An ndarray given to an operation is there for that operation
+    alone, and so is a result that comes back as an ndarray. What would not fit the real chip's
+    memory raises MemoryFullError.
+    """
 
     def __init__(self, generation: str) -> None:
-        """Switched on, its counters at nothing."""
+        """Switched on: nothing held, its counters at nothing. Raises catalog.UnknownError."""
+        chip = catalog.generation(generation).chip
+        hbm_bytes = chip.hbm_usable_bytes or chip.hbm_bytes
+        vmem_bytes = chip.vmem_bytes_per_tensorcore * chip.tensorcores
         self.generation = generation
+        self.hbm = Memory("HBM", hbm_bytes, generation=generation)
+        self.vmem = Memory("VMEM", vmem_bytes, generation=generation, is_tiled=True)
         self.counters = Counters()
-        self._greatest_bytes = 0
 
-    def matmul(self, left: NDArray[Any], right: NDArray[Any]) -> F32:
-        """[m, k] x [k, n] with bfloat16 operands and a float32 result."""
-        (m, k), n = left.shape, right.shape[1]
-        self.charge(_matmul_cost(self.generation, m, k, n))
-        return mxu.matmul(left, right)
+    def put(self, values: NDArray[Any], dtype: str = "f32", memory: str = "hbm") -> Buffer:
+        """Hold values in a format of formats.FORMATS; the way from the host is not charged."""
+        there, shape = self._memory(memory), np.shape(values)
+        # First of all: the copy may be more than this machine has.
+        there.make_room(buffers.held_bytes(shape, dtype, there), ArrayType(dtype, shape))
+        return buffers.hold(np.asarray(values), dtype, there)
 
-    def elementwise(self, function: Callable[..., NDArray[Any]], *arrays: NDArray[Any]) -> F32:
-        """A function of the vector unit; as on the chip, the traffic to memory is its cost."""
-        result: F32 = np.asarray(function(*arrays), np.float32)
-        self.charge_traffic(_F32_BYTES * (sum(array.size for array in arrays) + result.size))
+    def dma(self, buffer: Buffer, memory: str) -> Buffer:
+        """The same values in the other memory, "hbm" or "vmem"."""
+        there = self._memory(memory)
+        if there is self._own(operands.buffer(buffer)).memory:
+            raise ValueError(f"{buffer!r} is there already")
+        moved = buffers.copied(buffer, there)
+        self.charge(costs.dma(self.generation, buffer.packed_bytes))
+        return moved
+
+    def matmul(self, left: Array, right: Array, *, dtype: str = "bf16") -> NDArray[Any]:
+        """[..., m, k] x [..., k, n], batches broadcast, in float32; of int8 in int32.
+
+        `dtype` says what ndarrays are to the matrix unit: bf16 (they are rounded), int8, or codes
+        of e4m3 or e5m2. A Buffer is what it holds. Raises ValueError for what does not go together,
+        TypeError for what is no array.
+        """
+        a, b = (operands.for_matmul(self._own(each), dtype) for each in (left, right))
+        shape, result_shape = operands.product_shape(left.shape, right.shape)
+        result_dtype = "int32" if a.dtype == "int8" else "f32"
+        result_bytes = self._make_room((a, b), result_shape, result_dtype)
+        product = mxu.matmul(a.values, b.values, formats=(a.dtype, b.dtype))
+        hbm_bytes = a.read_bytes + b.read_bytes + result_bytes
+        self.charge(costs.matmul(self.generation, shape, a.dtype, hbm_bytes))
+        return product
+
+    @overload
+    def elementwise(
+        self, function: Callable[..., NDArray[Any]], *arrays: Array, dtype: Literal["f32"] = "f32"
+    ) -> F32: ...
+
+    @overload
+    def elementwise(
+        self, function: Callable[..., NDArray[Any]], *arrays: Array, dtype: Narrow
+    ) -> Buffer: ...
+
+    def elementwise(
+        self, function: Callable[..., NDArray[Any]], *arrays: Array, dtype: str = "f32"
+    ) -> F32 | Buffer:
+        """A function of arrays on the vector unit, in float32.
+
+        A float32 ndarray comes back; with any other dtype a Buffer in HBM, rounded once.
+        """
+        given = [operands.for_vector(self._own(each)) for each in arrays]
+        self._make_room(given, (), dtype)
+        result = vpu.elementwise(function, *(each.values for each in given))
+        written_bytes = self._make_room(given, result.shape, dtype)
+        held: F32 | Buffer
+        if dtype == "f32":
+            held = np.asarray(result, np.float32)
+        else:
+            held = buffers.hold(result, dtype, self.hbm)
+        self._charge_vector(given, written_bytes)
+        return held
+
+    def reduce(self, kind: str, array: Array, axis: int | Sequence[int] | None = None) -> F32:
+        """The "sum", "max" or "mean" along axes (all of them), in float32."""
+        given = operands.for_vector(self._own(array))
+        self._make_room([given], (), "f32")
+        result = vpu.reduce(kind, given.values, axis)
+        self._charge_vector([given], self._make_room([given], result.shape, "f32"))
         return result
 
     def charge_traffic(self, size_bytes: int) -> None:
-        """Add the cost of reading or writing that many bytes of memory."""
-        self.charge(_traffic_cost(self.generation, size_bytes))
+        """Add the cost of reading or writing that many bytes of HBM."""
+        self.charge(costs.elementwise(self.generation, size_bytes, 0, 0))
 
     def charge(self, cost: Counters) -> None:
         """Add the cost of something that was done for this chip elsewhere."""
         self.counters += cost
-        self._greatest_bytes = max(self._greatest_bytes, cost.hbm_bytes)
 
-    def take_greatest_bytes(self) -> int:
-        """The memory of the operation that took most of it since this was asked last."""
-        taken, self._greatest_bytes = self._greatest_bytes, 0
-        return taken
+    def _memory(self, name: str) -> Memory:
+        memories = {"hbm": self.hbm, "vmem": self.vmem}
+        if name not in memories:
+            raise ValueError(f"unknown memory {name!r}; one of: {', '.join(memories)}")
+        return memories[name]
 
+    def _own(self, array: _Any) -> _Any:
+        """The same; raises ValueError for what is in another chip's memory."""
+        if isinstance(array, Buffer) and array.memory not in (self.hbm, self.vmem):
+            raise ValueError(f"{array!r} is held by another chip")
+        return array
 
-@lru_cache(maxsize=1024)
-def _matmul_cost(generation: str, m: int, k: int, n: int) -> Counters:
-    estimate = model.matmul(generation, m, k, n)
-    return Counters(
-        flops=2 * m * k * n,
-        hbm_bytes=_BF16_BYTES * (m * k + k * n) + _F32_BYTES * m * n,
-        mxu_busy_s=estimate.terms["compute"],
-        modelled_s=estimate.value_s,
-    )
+    def _charge_vector(self, given: Sequence[Operand], written_bytes: int) -> None:
+        read_bytes = operations = 0
+        for each in given:
+            read_bytes += each.read_bytes
+            operations = max(operations, each.values.size)
+        self.charge(costs.elementwise(self.generation, read_bytes, written_bytes, operations))
 
-
-@lru_cache(maxsize=1024)
-def _traffic_cost(generation: str, size_bytes: int) -> Counters:
-    # A copy reads and writes each byte; these bytes are each read or written.
-    estimate = model.copy(generation, size_bytes // 2)
-    return Counters(hbm_bytes=size_bytes, modelled_s=estimate.value_s)
-
-
-def _values(counters: Counters) -> list[Any]:
-    return [getattr(counters, field.name) for field in fields(counters)]
+    def _make_room(self, given: Sequence[Operand], result: tuple[int, ...], dtype: str) -> int:
+        """See that one operation fits HBM beside what is held; the bytes of its result."""
+        result_bytes = prod(result) * format_of(dtype).element_bytes
+        added_bytes = result_bytes
+        for each in given:
+            added_bytes += each.added_bytes
+        self.hbm.make_room(added_bytes, ArrayType(dtype, result, " and its operands"))
+        return result_bytes

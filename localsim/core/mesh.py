@@ -1,58 +1,59 @@
-"""The chips of a slice, over its worker processes: a sum in one fixed order on every chip.
+"""The chips of a slice, over its worker processes.
 
-Worker 0 receives every chip's arrays, adds them chip after chip, and sends the sum to all. So the
-result depends neither on who is faster nor on how many workers the chips are spread over.
+    with Mesh.connect() as mesh:
+        products = [chip.matmul(x, w) for chip in mesh.chips]
+        sums = mesh.all_reduce(products)
+
+Whatever the number of workers, the results have the same bits (localsim.core.grid). A worker that
+is killed, stopped or cut off is named by all others within ten seconds; one that computes for long
+is waited for.
 """
 
+import atexit
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from localsim.core import activity, place
-from localsim.core.chip import Chip, Counters
-from localsim.core.links import ARRAYS, LOST, Link, LinkError, give_up
-from localsim.core.meeting import Identity, MeshError, call, receive_callers
-from localsim.core.numerics import F32
-from localsim.core.place import Place, PlaceError
+from localsim.core import activity, heap
+from localsim.core.chip import Chip
+from localsim.core.collectives import torus
+from localsim.core.collectives.team import Team
+from localsim.core.grid import Grid
+from localsim.core.wire import place
+from localsim.core.wire.exchange import Exchange
+from localsim.core.wire.links import MeshError
+from localsim.core.wire.meeting import DATA, PULSE, Address, Identity, meet
+from localsim.core.wire.place import Place, PlaceError
+from localsim.core.wire.pulse import SILENCE_S, Pulse
 from localsim.guest.localsim_chips.lock import NotLoadedError
 from tpuctl import catalog
-from tpuctl.perfmodel import chip as model
 
 __all__ = ["Mesh", "MeshError"]
 
 MEETING_S = 9.0
-SILENCE_S = 8.0
-"""How long worker 0 bears a silent one."""
-TELLING_S = 1.5
-"""The others wait so much longer: worker 0 gives up first and tells them who is lost."""
+"""So long the others may take to come."""
+_ALL = "chips"
+_LAST_PORT = 65535
 
 
 class Mesh:
-    """The chips of one slice; `chips` are those of this worker."""
+    """The chips of one slice; `chips` are this worker's, `first_chip` is the first one's number."""
 
-    def __init__(
-        self,
-        accelerator_type: str,
-        worker_id: int,
-        links: Sequence[Link],
-        *,
-        silence_s: float = SILENCE_S,
-    ) -> None:
-        """Links lead to workers 1, 2, ... on worker 0, and to worker 0 on the others."""
+    def __init__(self, accelerator_type: str, exchange: Exchange) -> None:
+        """The chips are dealt evenly to the workers of the exchange, in their order."""
         kind = catalog.accelerator_type(accelerator_type)
         self.accelerator_type = accelerator_type
-        self.worker_id = worker_id
-        self.worker_count = kind.workers
+        self.worker_id = exchange.worker_id
+        self.worker_count = exchange.worker_count
         self.chip_count = kind.chips
-        self.chips = tuple(Chip(kind.generation) for _ in range(kind.chips_per_worker))
-        self.first_chip = worker_id * kind.chips_per_worker
-        self._links = tuple(links)
-        self._silence_s = silence_s
+        own = kind.chips // self.worker_count
+        self.chips = tuple(Chip(kind.generation) for _ in range(own))
+        self.first_chip = self.worker_id * own
+        self._exchange = exchange
+        self._team = Team(exchange, range(self.first_chip, self.first_chip + own))
+        self._all = self.grid(**{_ALL: kind.chips})
 
     @classmethod
     def connect(
@@ -67,26 +68,46 @@ class Mesh:
         Peers are where the environment says, else where the metadata server does.
         """
         here = _here(environ)
+        heap.keep_freed()
         held = _hold()
-        links = _meet(here, environ.get("TPUCTL_ATTEMPT", "1"), time.monotonic() + meeting_s)
-        mesh = cls(here.accelerator_type, here.worker_id, links, silence_s=silence_s)
+        exchange = _meet(here, environ.get("TPUCTL_ATTEMPT", "1"), meeting_s, silence_s)
+        mesh = cls(here.accelerator_type, exchange)
         held.chips = mesh.chips
+        atexit.register(mesh.close)
         return mesh
 
-    def all_reduce(self, arrays_by_chip: Sequence[Sequence[NDArray[Any]]]) -> list[F32]:
-        """Sum, array by array, what each chip of the slice gives; the same lists of shapes."""
-        if len(arrays_by_chip) != len(self.chips):
-            raise ValueError(f"{len(self.chips)} chips, but arrays of {len(arrays_by_chip)}")
-        shapes = [array.shape for array in arrays_by_chip[0]]
-        own = np.stack([_flat(arrays) for arrays in arrays_by_chip])
-        self._charge(own[0].nbytes)
-        total = self._gather_and_send(own) if self.worker_id == 0 else self._send_and_receive(own)
-        return list(_cut(total, shapes))
+    def grid(self, **sizes: int) -> Grid:
+        """Named axes over all chips, the last varies fastest; raises ValueError."""
+        return Grid(self.accelerator_type, self.chips, self._team, sizes)
 
-    def close(self) -> None:
-        """End the connections."""
-        for link in self._links:
-            link.close()
+    def coordinates(self, chip: int) -> tuple[int, int, int]:
+        """Where chip number `chip` of the slice is on the torus: x, y, z."""
+        return torus.coordinates(self.accelerator_type, chip)
+
+    def all_reduce(self, by_chip: Sequence[Any]) -> list[Any]:
+        """The sum over all chips, as Grid.all_reduce."""
+        return self._all.all_reduce(by_chip, _ALL)
+
+    def reduce_scatter(self, by_chip: Sequence[Any], dim: int = 0) -> list[Any]:
+        """The sum over all chips, a part for each, as Grid.reduce_scatter."""
+        return self._all.reduce_scatter(by_chip, _ALL, dim)
+
+    def all_gather(self, by_chip: Sequence[Any], dim: int = 0) -> list[Any]:
+        """The arrays of all chips, joined, as Grid.all_gather."""
+        return self._all.all_gather(by_chip, _ALL, dim)
+
+    def all_to_all(self, by_chip: Sequence[Any], split: int = 0, concat: int = 0) -> list[Any]:
+        """A part from every chip for every chip, as Grid.all_to_all."""
+        return self._all.all_to_all(by_chip, _ALL, split, concat)
+
+    def permute(self, by_chip: Sequence[Any], shift: int = 1) -> list[Any]:
+        """What the chip `shift` places before gives, as Grid.permute."""
+        return self._all.permute(by_chip, _ALL, shift)
+
+    def close(self, reason: str = "its program has ended") -> None:
+        """End the connections; the others are told why."""
+        atexit.unregister(self.close)
+        self._exchange.close(reason)
 
     def __enter__(self) -> Self:
         return self
@@ -97,63 +118,16 @@ class Mesh:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
-
-    def _gather_and_send(self, own: F32) -> F32:
-        total = _sum(np.zeros_like(own[0]), own)
-        deadline_s = time.monotonic() + self._silence_s
-        for worker_id, link in enumerate(self._links, start=1):
-            try:
-                kind, body = link.receive(deadline_s, size_bytes=own.nbytes)
-            except LinkError as error:
-                self._lose(worker_id, str(error))
-            if kind != ARRAYS:
-                self._lose(worker_id, "it gave up")
-            total = _sum(total, np.frombuffer(body, np.float32).reshape(own.shape))
-        answer = total.tobytes()
-        deadline_s = time.monotonic() + self._silence_s
-        for worker_id, link in enumerate(self._links, start=1):
-            try:
-                link.send(ARRAYS, answer, deadline_s)
-            except LinkError as error:
-                self._lose(worker_id, str(error))
-        return total
-
-    def _send_and_receive(self, own: F32) -> F32:
-        (link,) = self._links
-        deadline_s = time.monotonic() + self._silence_s + TELLING_S
-        try:
-            link.send(ARRAYS, own.tobytes(), deadline_s)
-            kind, body = link.receive(deadline_s, size_bytes=own[0].nbytes)
-        except LinkError as error:
-            self.close()
-            raise MeshError(f"worker 0 is lost: {error}") from error
-        if kind == LOST:
-            self.close()
-            raise MeshError(body.decode())
-        return np.frombuffer(body, np.float32).copy()
-
-    def _lose(self, worker_id: int, reason: str) -> NoReturn:
-        """Tell the others who is lost, then fail."""
-        message = f"worker {worker_id} is lost: {reason}"
-        self._links[worker_id - 1].close()
-        give_up((link for other, link in enumerate(self._links, 1) if other != worker_id), message)
-        raise MeshError(message)
-
-    def _charge(self, size_bytes: int) -> None:
-        estimate = model.all_reduce(self.accelerator_type, size_bytes)
-        sent_bytes = 2 * size_bytes * (self.chip_count - 1) // self.chip_count
-        for chip in self.chips:
-            chip.charge(Counters(ici_bytes=sent_bytes, modelled_s=estimate.value_s))
+        self.close("its program has ended" + (f" with {kind.__name__}" if kind else ""))
 
 
 def _here(environ: Mapping[str, str]) -> Place:
     """Where this worker is, in a slice that has such a worker; raises MeshError."""
     try:
         here = place.find(environ)
-    except PlaceError as error:
+        worker_count = catalog.accelerator_type(here.accelerator_type).workers
+    except (PlaceError, catalog.UnknownError) as error:
         raise MeshError(str(error)) from error
-    worker_count = catalog.accelerator_type(here.accelerator_type).workers
     if worker_count == 1 and len(here.addresses) <= 1:
         return Place(here.accelerator_type, 0, ())
     if len(here.addresses) != worker_count or not 0 <= here.worker_id < worker_count:
@@ -172,30 +146,19 @@ def _hold() -> activity.Activity:
         raise MeshError(str(error)) from error
 
 
-def _meet(here: Place, attempt: str, deadline_s: float) -> Sequence[Link]:
-    """The links to the other workers; raises MeshError."""
+def _meet(here: Place, attempt: str, meeting_s: float, silence_s: float) -> Exchange:
+    """The way to the other workers; raises MeshError."""
     if not here.addresses:
-        return ()
-    identity = Identity(attempt, len(here.addresses), here.worker_id)
-    host, _, port = here.addresses[0].rpartition(":")
-    if here.worker_id == 0:
-        return receive_callers(identity, (host, int(port)), deadline_s)
-    return (call(identity, (host, int(port)), deadline_s),)
+        return Exchange(0, {}, Pulse(0, {}, silence_s=silence_s))
+    identity = Identity(attempt, here.accelerator_type, len(here.addresses), here.worker_id)
+    addresses = [_address(each) for each in here.addresses]
+    links = meet(identity, addresses, time.monotonic() + meeting_s)
+    pulse = Pulse(here.worker_id, links[PULSE], silence_s=silence_s)
+    return Exchange(here.worker_id, links[DATA], pulse)
 
 
-def _flat(arrays: Sequence[NDArray[Any]]) -> F32:
-    return np.concatenate([np.asarray(array, np.float32).ravel() for array in arrays])
-
-
-def _sum(total: F32, by_chip: F32) -> F32:
-    for values in by_chip:
-        total = total + values
-    return total
-
-
-def _cut(flat: F32, shapes: Sequence[tuple[int, ...]]) -> Iterator[F32]:
-    start = 0
-    for shape in shapes:
-        size = int(np.prod(shape))
-        yield flat[start : start + size].reshape(shape)
-        start += size
+def _address(told: str) -> Address:
+    host, _, port = told.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > _LAST_PORT:
+        raise MeshError(f"no address of a worker, host:port, is {told!r}")
+    return host.strip("[]"), int(port)

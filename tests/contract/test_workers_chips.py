@@ -141,7 +141,7 @@ MESH = """
 import numpy as np, os
 from localsim.core import Mesh
 with Mesh.connect() as mesh:
-    print(*mesh.all_reduce([[np.full(1, 10.0 ** mesh.worker_id)]] * len(mesh.chips))[0], flush=True)
+    print(*mesh.all_reduce([np.full(1, 10.0 ** mesh.worker_id)] * len(mesh.chips))[0], flush=True)
     os.system("ls -l /proc/$PPID/fd | grep -c vfio/")
 """
 

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from localsim.core import Mesh, MeshError
-from localsim.core.place import Place, PlaceError, find
+from localsim.core.wire.place import Place, PlaceError, find
 
 ATTRIBUTES = {
     "accelerator-type": "v5litepod-16",

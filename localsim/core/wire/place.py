@@ -21,7 +21,7 @@ _TOLD = ("TPU_ACCELERATOR_TYPE", "TPU_PROCESS_ADDRESSES", "TPU_WORKER_ID", "TPU_
 
 
 class PlaceError(RuntimeError):
-    """The metadata server does not say where this worker is."""
+    """Neither variables nor the metadata server say where this worker is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def find(environ: Mapping[str, str]) -> Place:
     endpoints = [each for each in _ask(server, "worker-network-endpoints").split(",") if each]
     return Place(
         _ask(server, "accelerator-type"),
-        _number(_ask(server, "agent-worker-number")),
+        _number("agent-worker-number", _ask(server, "agent-worker-number")),
         # Of the old form, unknown:unknown:10.0.0.2, or a bare host.
         tuple(f"{each.rpartition(':')[2]}:{PORT}" for each in endpoints),
     )
@@ -51,7 +51,7 @@ def _told(environ: Mapping[str, str]) -> Place:
     addresses = environ.get("TPU_PROCESS_ADDRESSES", "").split(",")
     return Place(
         environ.get("TPU_ACCELERATOR_TYPE", _SMALLEST),
-        int(environ.get("TPU_WORKER_ID", "0")),
+        _number("TPU_WORKER_ID", environ.get("TPU_WORKER_ID", "0")),
         tuple(filter(None, addresses)),
     )
 
@@ -85,8 +85,8 @@ def _ask(server: str, key: str) -> str:
     return text
 
 
-def _number(text: str) -> int:
+def _number(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise PlaceError(f"agent-worker-number is {text!r}") from error
+        raise PlaceError(f"{name} is {text!r}") from error

@@ -1,0 +1,136 @@
+"""What the chips give to a collective, and what they get: one entry for each own chip.
+
+An entry is an array, a Buffer, or a list of such that are sent together. What chips get are arrays
+that cannot be written: the chips of a worker may have them in common. They are never the memory
+that was given.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localsim.core.buffers import Buffer
+from localsim.core.collectives.sums import Arrays
+from localsim.core.operands import packed_bytes
+
+_WHOLE = "biu"
+_NUMBERS = "biufV"
+"""Kinds of dtype; formats that numpy does not know are V."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """By own chip, arrays of the same shapes and dtypes; `size_bytes` are one chip's, on it."""
+
+    arrays: Mapping[int, Arrays]
+    example: Arrays
+    words: str
+    size_bytes: int
+    is_list: bool
+
+    def kinds(self) -> Iterator[tuple[Any, list[int]]]:
+        """In which dtypes arrays are added, and the numbers of those that are added in it."""
+        kinds = [_sum_dtype(each.dtype) for each in self.example]
+        for kind in dict.fromkeys(kinds):
+            yield kind, [number for number, each in enumerate(kinds) if each == kind]
+
+    def alone(self) -> dict[int, Arrays]:
+        """The sums of groups of one chip."""
+        return {
+            chip: [each.astype(_sum_dtype(each.dtype)) for each in own]
+            for chip, own in self.arrays.items()
+        }
+
+    def check_dim(self, dim: int, *, parts: int = 1) -> None:
+        """Raises ValueError unless all arrays have that axis, in so many equal parts."""
+        for array in self.example:
+            if not -array.ndim <= dim < array.ndim:
+                raise ValueError(f"an array of shape {array.shape} has no axis {dim}")
+            if array.shape[dim] % parts:
+                raise ValueError(
+                    f"axis {dim} of an array of shape {array.shape} has not {parts} equal parts"
+                )
+
+    def back(self, got: Mapping[int, Arrays]) -> list[Any]:
+        """What the own chips got, in the form in which it was given."""
+        for arrays in got.values():
+            for array in arrays:
+                array.flags.writeable = False
+        return [list(got[chip]) if self.is_list else got[chip][0] for chip in self.arrays]
+
+
+def read(by_chip: Sequence[Any], chips: range, *, adds: bool = False) -> Entries:
+    """What is given, as it is to be moved or added; ValueError unless all chips give alike."""
+    if len(by_chip) != len(chips):
+        raise ValueError(f"{len(chips)} chips, but arrays of {len(by_chip)}")
+    is_list = isinstance(by_chip[0], list | tuple)
+    given = [list(each) if isinstance(each, list | tuple) else [each] for each in by_chip]
+    held = [[each if isinstance(each, Buffer) else _array(each) for each in own] for own in given]
+    kinds = {tuple((each.shape, each.dtype) for each in own) for own in held}
+    words = sorted(map(_words, kinds))
+    if len(words) > 1:
+        raise ValueError(f"the chips give different arrays: {' and '.join(words)}")
+    taken = _summand if adds else _bits
+    arrays = {chip: [taken(each) for each in own] for chip, own in zip(chips, held, strict=True)}
+    size_bytes = sum(map(packed_bytes, held[0]))
+    return Entries(arrays, arrays[chips[0]], words[0], size_bytes, is_list)
+
+
+def parts(arrays: Arrays, count: int, dim: int) -> list[Arrays]:
+    """For each place its part of every array along `dim`; of one, the arrays as they are."""
+    if count == 1:
+        return [arrays]
+    return list(zip(*(np.split(each, count, dim) for each in arrays), strict=True))
+
+
+def joined(by_place: Sequence[Arrays], dim: int) -> list[NDArray[Any]]:
+    """The arrays of all places, each joined along `dim`."""
+    return [np.concatenate(each, axis=dim) for each in zip(*by_place, strict=True)]
+
+
+def cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """The arrays of these shapes that lie in a vector one after the other."""
+    ends = [0, *accumulate(map(prod, shapes))]
+    return [
+        vector[start:end].reshape(shape)
+        for (start, end), shape in zip(pairwise(ends), shapes, strict=True)
+    ]
+
+
+def _sum_dtype(dtype: np.dtype[Any]) -> Any:
+    """Whole numbers are added in int32, others in float32."""
+    return np.int32 if dtype.kind in _WHOLE else np.float32
+
+
+def _array(given: Any) -> NDArray[Any]:
+    array = np.asarray(given)
+    if array.dtype.kind not in _NUMBERS or array.dtype.hasobject:
+        raise ValueError(f"chips have no arrays of {array.dtype}")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _bits(held: NDArray[Any] | Buffer) -> NDArray[Any]:
+    return held.values if isinstance(held, Buffer) else held
+
+
+def _summand(held: NDArray[Any] | Buffer) -> NDArray[Any]:
+    """The numbers; raises ValueError for whole ones that a chip's int32 does not hold."""
+    array = np.asarray(held)
+    if array.dtype.kind in _WHOLE and not np.can_cast(array.dtype, np.int32) and array.size:
+        least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+        if array.min() < least or array.max() > most:
+            raise ValueError(f"whole numbers are added in int32, which does not hold {array.max()}")
+    return array
+
+
+@lru_cache(1024)
+def _words(kinds: tuple[tuple[tuple[int, ...], np.dtype[Any] | str], ...]) -> str:
+    return ", ".join(
+        f"{getattr(dtype, 'name', dtype)}[{','.join(map(str, shape))}]" for shape, dtype in kinds
+    )

@@ -1,0 +1,53 @@
+"""Who is in which group of a grid's axis, and which worker has them."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from localsim.core.wire.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The groups along an axis: chip c is at place c // stride % size of its own."""
+
+    size: int
+    stride: int
+
+    def group(self, chip: int) -> range:
+        """The chips of the group that a chip is in, by place."""
+        start = chip - self.place(chip) * self.stride
+        return range(start, start + self.size * self.stride, self.stride)
+
+    def place(self, chip: int) -> int:
+        """Where a chip is in its group."""
+        return chip // self.stride % self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The chips of this worker, and the way to those of the others."""
+
+    exchange: Exchange
+    chips: range
+
+    def worker(self, chip: int) -> int:
+        """Whose chip it is."""
+        return chip // len(self.chips)
+
+    def groups(self, line: Line) -> list[range]:
+        """The groups that own chips are in, in an order that all workers share."""
+        return sorted({line.group(chip) for chip in self.chips}, key=lambda group: group.start)
+
+    def places(self, group: range) -> Mapping[int, frozenset[int]]:
+        """Worker -> the places of its chips in a group."""
+        return _places(group, len(self.chips))
+
+
+@lru_cache(4096)
+def _places(group: range, chips_of_worker: int) -> Mapping[int, frozenset[int]]:
+    found = defaultdict(set)
+    for place, chip in enumerate(group):
+        found[chip // chips_of_worker].add(place)
+    return {worker: frozenset(places) for worker, places in found.items()}

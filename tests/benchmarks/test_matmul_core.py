@@ -1,0 +1,106 @@
+"""The matrix unit beside numpy's float32 product of the same shape: `pytest -m benchmark -s`.
+
+In turns in one process; the rounding of both operands counts. bf16 in the backend of numpy, and in
+that of JAX where it is installed, which is several times faster on processors with AMX.
+"""
+
+import importlib.util
+import statistics
+import time
+
+import numpy as np
+import pytest
+from measure import keep
+
+from localsim.core import backends, mxu
+from localsim.core.numerics import bfloat16
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
+
+BLAS_SPINS_S = 0.05
+"""The threads of numpy's BLAS keep their cores for a while after a product: not at JAX's cost."""
+ROUNDS = {1024: 41, 2048: 15, 4096: 9}
+"""By side: what is short is disturbed more."""
+TARGETS = {
+    "numpy": "at most 1.15 times numpy's float32",
+    "jax": "at most 0.5 times numpy's float32 where the processor has AMX",
+}
+
+
+@pytest.mark.parametrize("side", ROUNDS)
+@pytest.mark.parametrize("backend", TARGETS)
+def test_bf16_beside_float32(monkeypatch, backend, side):
+    if backend == "jax" and importlib.util.find_spec("jax") is None:
+        pytest.skip("JAX is not installed")
+    monkeypatch.setattr(backends, "name", lambda: backend)
+    random = np.random.default_rng(side)
+    left, right = random.standard_normal((2, side, side), np.float32)
+    pause_s = BLAS_SPINS_S if backend == "jax" else 0.0
+    ours_s, peer_s = in_turns(
+        lambda: mxu.matmul(left, right),
+        lambda: left @ right,
+        rounds=ROUNDS[side],
+        pause_s=pause_s,
+    )
+    keep(
+        f"bf16 matmul of {side} with {backend}",
+        TARGETS[backend],
+        ratio=round(statistics.median(ours_s) / statistics.median(peer_s), 3),
+        error=error(left, right),
+        chosen_here=backend == backends.choose({}, **machine()),
+        ours_s=ours_s,
+        float32_s=peer_s,
+    )
+
+
+@pytest.mark.parametrize("form", ["int8", "e4m3"])
+def test_other_formats_beside_float32(monkeypatch, form):
+    monkeypatch.setattr(backends, "name", lambda: "numpy")
+    side = 2048
+    random = np.random.default_rng(side)
+    left, right = random.standard_normal((2, side, side), np.float32)
+    kind = np.int8 if form == "int8" else np.uint8
+    coded = random.integers(0, 100, (side, side), kind)
+    ours_s, peer_s = in_turns(
+        lambda: mxu.matmul(coded, coded, formats=(form, form)),
+        lambda: left @ right,
+        rounds=ROUNDS[side],
+    )
+    keep(
+        f"{form} matmul of {side} with numpy",
+        "no target",
+        ratio=round(statistics.median(ours_s) / statistics.median(peer_s), 3),
+        ours_s=ours_s,
+        float32_s=peer_s,
+    )
+
+
+def test_extreme_integers_are_exact():
+    coded = np.full((1024, 4096), -128, np.int8)
+    assert (mxu.matmul(coded, coded.T, formats=("int8", "int8")) == 4096 * 2**14).all()
+
+
+def in_turns(ours, peer, *, rounds, pause_s=0.0):
+    """Seconds of each, once to warm up and then `rounds` times."""
+    found = ([], [])
+    for round_number in range(rounds + 1):
+        for run, times in zip((ours, peer), found, strict=True):
+            time.sleep(pause_s)
+            began = time.perf_counter()
+            run()
+            if round_number:
+                times.append(time.perf_counter() - began)
+    return found
+
+
+def error(left, right):
+    """Of some rows, beside float64 on the rounded operands; at most 3e-7."""
+    exact = bfloat16(left[:64]).astype(np.float64) @ bfloat16(right)
+    found = float(np.linalg.norm(mxu.matmul(left, right)[:64] - exact) / np.linalg.norm(exact))
+    assert found <= 3e-7
+    return found
+
+
+def machine():
+    has_jax = importlib.util.find_spec("jax") is not None
+    return {"has_jax": has_jax, "cpu_flags": backends.cpu_flags()}
