@@ -1,7 +1,8 @@
-"""Read the digits that were held back, in batches over the chips, with the newest checkpoint."""
+"""Read the digits that were held back, in batches on all chips, with the newest checkpoint."""
 
 import json
 import os
+import sys
 
 import digits
 import network
@@ -11,27 +12,55 @@ from localsim.core import Mesh
 from tpuctl.checkpoint import restore
 from tpuctl.store import open_store
 
-BATCH = 64
+BATCH = int(os.environ.get("BATCH", "64"))
 
 
 def main():
     """Print the confusion matrix and the accuracy; leave both as evaluation.json."""
+    if BATCH < 1:
+        sys.exit(f"BATCH={BATCH} reads no digit at a time: give 1 or more")
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"].rstrip("/")
     restored = restore(directory)
     pixels, labels = digits.load(os.environ["DATA"])
     _, held_back = digits.split(len(labels))
     with Mesh.connect() as mesh:
-        guesses = predict(mesh, restored.tree["weights"], pixels[held_back])
-    confusion = np.zeros((10, 10), np.int64)
-    np.add.at(confusion, (labels[held_back], guesses), 1)
-    accuracy = float(np.trace(confusion) / confusion.sum())
-    print(table(confusion))
-    print(f"accuracy={accuracy:.4f} step={restored.step} digits={len(held_back)}", flush=True)
+        shares = np.array_split(held_back, mesh.chip_count)[mesh.first_chip :]
+        found = [
+            confusion(predict(chip, restored.tree["weights"], pixels[share]), labels[share])
+            for chip, share in zip(mesh.chips, shares, strict=False)
+        ]
+        counts = mesh.all_reduce(found)[0].astype(int)
+    if mesh.worker_id == 0:
+        report(directory, restored, counts)
+
+
+def predict(chip, weights, pixels):
+    """The likeliest digit of each row; the weights stay on the chip from batch to batch."""
+    held = {**weights, **{name: chip.put(weights[name], "bf16") for name in ("w1", "w2")}}
+    guesses = [np.empty(0, int)]
+    for start in range(0, len(pixels), BATCH):
+        _, logits = network.forward(chip, held, pixels[start : start + BATCH])
+        guesses.append((logits + weights["b2"]).argmax(axis=1))
+    return np.concatenate(guesses)
+
+
+def confusion(guesses, truth):
+    """How often each digit was read as each; float32, as the chips add."""
+    counts = np.zeros((10, 10), np.float32)
+    np.add.at(counts, (truth, guesses), 1)
+    return counts
+
+
+def report(directory, restored, counts):
+    """On the screen, and beside the checkpoints."""
+    accuracy = float(np.trace(counts) / counts.sum())
+    print(table(counts))
+    print(f"accuracy={accuracy:.4f} step={restored.step} digits={counts.sum()}", flush=True)
     publish(
         directory,
         {
             "accuracy": accuracy,
-            "confusion": confusion.tolist(),
+            "confusion": counts.tolist(),
             "step": restored.step,
             "steps": int(restored.tree["step"]),
             "chip_time_s": float(restored.tree["chip_time_s"]),
@@ -39,20 +68,10 @@ def main():
     )
 
 
-def predict(mesh, weights, pixels):
-    """The likeliest digit of each row, batches dealt to the chips in turn."""
-    batches = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
-    chips = (mesh.chips[index % len(mesh.chips)] for index in range(len(batches)))
-    odds = [
-        network.forward(chip, weights, batch)[1] for chip, batch in zip(chips, batches, strict=True)
-    ]
-    return np.concatenate(odds).argmax(axis=1)
-
-
-def table(confusion):
+def table(counts):
     """Rows: the digit; columns: what it was read as."""
     lines = ["     " + "".join(f"{digit:4}" for digit in range(10))]
-    lines += [f"{digit:4} " + "".join(f"{n:4}" for n in row) for digit, row in enumerate(confusion)]
+    lines += [f"{digit:4} " + "".join(f"{n:4}" for n in row) for digit, row in enumerate(counts)]
     return "\n".join(lines)
 
 

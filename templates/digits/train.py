@@ -1,15 +1,17 @@
-"""Learn handwritten digits, data-parallel: every chip of every worker takes its part of each batch.
+"""Learn handwritten digits on all chips of the slice: data-parallel, tensor-parallel, or both.
 
-Weights are the same on all chips. A step: gradients of the own examples, their sum over the slice,
-one update with momentum. Resumes from the newest good checkpoint, to the same bits.
+MODEL_PARALLEL chips share one network; so many such groups as there are share each batch. Weights,
+momentum and sums are float32. Resumes from the newest good checkpoint, to the same bits.
 """
 
 import os
+import sys
 import time
 
 import digits
 import network
 import numpy as np
+import parallel
 
 from localsim.core import Counters, Mesh
 from tpuctl.checkpoint import Checkpointer
@@ -17,6 +19,7 @@ from tpuctl.checkpoint import Checkpointer
 STEPS = int(os.environ.get("STEPS", "300"))
 BATCH = int(os.environ.get("BATCH", "1024"))
 HIDDEN = int(os.environ.get("HIDDEN", "1024"))
+MODEL_PARALLEL = int(os.environ.get("MODEL_PARALLEL", "1"))
 SAVE_EVERY = int(os.environ.get("SAVE_EVERY", "50"))
 SEED = int(os.environ.get("SEED", "0"))
 LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.1"))
@@ -26,52 +29,64 @@ MOMENTUM = 0.9
 def main():
     """Train from the newest checkpoint to STEPS."""
     with Mesh.connect() as mesh, checkpoints(mesh) as checkpointer:
+        grid = grid_of(mesh)
         pixels, labels = digits.load(os.environ["DATA"])
         learned, _ = digits.split(len(labels))
-        state = resume(checkpointer)
+        state = resume(checkpointer, parallel.places(mesh, grid, "model"))
+        arrays = saved(mesh, grid, state)
         done_s = float(state["chip_time_s"])
         for step in range(int(state["step"]), STEPS):
             started = time.perf_counter()
             rows = learned[digits.batch(len(learned), BATCH, SEED, step)]
-            own = np.array_split(rows, mesh.chip_count)[mesh.first_chip :][: len(mesh.chips)]
+            shares = np.array_split(rows, grid.size("data"))
+            own = [shares[index] for index in parallel.places(mesh, grid, "data")]
             before = total(mesh)
-            loss = train_step(mesh, state, [(pixels[part], labels[part]) for part in own])
+            loss = train_step(mesh, grid, state, [(pixels[share], labels[share]) for share in own])
             used = total(mesh) - before
             state["step"] = np.int64(step + 1)
             state["chip_time_s"] += used.modelled_s / len(mesh.chips)
             state["examples"] += BATCH
-            examples = sum(map(len, own))
+            examples = sum(map(len, own)) // MODEL_PARALLEL
             print(
                 f"step={step + 1} loss={loss:.4f} examples={examples}"
                 f" examples_per_s={examples / (time.perf_counter() - started):.1f}"
                 f" mxu_busy={used.mxu_busy_s / used.modelled_s:.4f}",
                 flush=True,
             )
-            checkpointer.save(step + 1, state, force=step + 1 == STEPS)
+            checkpointer.save(step + 1, {**state, **arrays}, force=step + 1 == STEPS)
         checkpointer.wait()
         chip_time_s = float(state["chip_time_s"]) - done_s
         print(f"done steps={int(state['step'])} chip_time_s={chip_time_s:.6f}", flush=True)
 
 
-def train_step(mesh, state, parts):
+def grid_of(mesh):
+    """The chips as a grid; those that share a network are neighbours."""
+    if MODEL_PARALLEL < 1 or mesh.chip_count % MODEL_PARALLEL or HIDDEN % MODEL_PARALLEL:
+        what = f"{mesh.chip_count} chips and HIDDEN={HIDDEN}"
+        sys.exit(f"MODEL_PARALLEL={MODEL_PARALLEL} does not divide both {what}")
+    return mesh.grid(data=mesh.chip_count // MODEL_PARALLEL, model=MODEL_PARALLEL)
+
+
+def train_step(mesh, grid, state, batch):
     """One update of weights and momentum, in place; returns the mean loss of the batch."""
-    weights, momentum = state["weights"], state["momentum"]
-    found = [
-        network.gradients(chip, weights, *part)
-        for chip, part in zip(mesh.chips, parts, strict=True)
-    ]
-    loss, *sums = mesh.all_reduce([[loss, *slopes.values()] for loss, slopes in found])
-    for name, slope in zip(found[0][1], sums, strict=True):
-        momentum[name] = MOMENTUM * momentum[name] - np.float32(LEARNING_RATE / BATCH) * slope
-        weights[name] = weights[name] + momentum[name]
+    found = parallel.gradients(mesh, grid, state["weights"], batch)
+    for index, (_, slopes) in found.items():
+        update(state["weights"][index], state["momentum"][index], slopes)
+    # Chips at one index hold the same: the update is computed once, and charged to each of them.
+    # It reads gradients, momentum and weights, and writes the last two.
+    held, *_ = state["weights"].values()
     for chip in mesh.chips:
-        charge_update(chip, weights)
+        chip.charge_traffic(5 * sum(array.nbytes for array in held.values()))
+    (loss, _), *_ = found.values()
     return float(loss) / BATCH
 
 
-def charge_update(chip, weights):
-    """The update is the same on every chip: computed once, charged to each."""
-    chip.charge_traffic(5 * sum(array.nbytes for array in weights.values()))
+def update(weights, momentum, slopes):
+    """Gradient descent with momentum."""
+    for name, slope in slopes.items():
+        momentum[name] *= MOMENTUM
+        momentum[name] -= np.float32(LEARNING_RATE / BATCH) * slope
+        weights[name] += momentum[name]
 
 
 def total(mesh):
@@ -79,12 +94,20 @@ def total(mesh):
     return sum((chip.counters for chip in mesh.chips), Counters())
 
 
-def resume(checkpointer):
-    """The state of the newest good checkpoint, or the first one."""
+def resume(checkpointer, places):
+    """The newest good checkpoint or the first state; of its arrays what the own chips hold."""
     restored = checkpointer.restore()
     if restored is not None:
         print(f"resumed step={restored.step}", flush=True)
-        return restored.tree
+    state = first_state() if restored is None else restored.tree
+    for group in ("weights", "momentum"):
+        parts = {index: parallel.part(state[group], index, MODEL_PARALLEL) for index in places}
+        state[group] = parts
+    return state
+
+
+def first_state():
+    """Before the first step."""
     weights = network.initial_weights(HIDDEN, SEED)
     return {
         "step": np.int64(0),
@@ -92,6 +115,16 @@ def resume(checkpointer):
         "momentum": {name: np.zeros_like(array) for name, array in weights.items()},
         "chip_time_s": np.float64(0),
         "examples": np.int64(0),
+    }
+
+
+def saved(mesh, grid, state):
+    """The arrays that this worker saves: the parts of its chips that are first along "data"."""
+    data, model = (parallel.places(mesh, grid, axis) for axis in ("data", "model"))
+    first = {part for share, part in zip(data, model, strict=True) if share == 0}
+    return {
+        group: parallel.whole(state[group], MODEL_PARALLEL, first)
+        for group in ("weights", "momentum")
     }
 
 

@@ -1,12 +1,13 @@
 """The digits template as it runs on a slice: real worker processes, a directory for the bucket."""
 
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.processes import slice_environment, started
+
+from tpuctl import catalog
+from tpuctl.checkpoint import restore
 
 DIGITS = Path(__file__).parents[3] / "templates" / "digits"
 QUICK = {"STEPS": "24", "BATCH": "128", "HIDDEN": "64", "SAVE_EVERY": "6"}
@@ -15,52 +16,62 @@ WORKERS = 4
 
 @dataclass(frozen=True)
 class Run:
-    """A directory of checkpoints, and the hyper-parameters of its runs."""
+    """A directory of checkpoints, the hyper-parameters of its runs, and on which slice they are."""
 
     directory: Path
     settings: dict
+    accelerator_type: str = "v5litepod-16"
 
     @property
     def checkpoints(self):
         return str(self.directory / "runs" / "digits" / "checkpoints")
 
-    def environment(self, attempt=1):
+    def environment(self, attempt=1, accelerator_type=None, **settings):
         settings = {
             "DATA": str(DIGITS / "data" / "digits.csv.gz"),
             "TPUCTL_CHECKPOINT_DIR": self.checkpoints,
             "TPUCTL_ATTEMPT": str(attempt),
             "TPUCTL_FENCE": str(attempt),
             **self.settings,
+            **settings,
         }
-        return slice_environment("v5litepod-16", WORKERS, **settings)
+        kind = accelerator_type or self.accelerator_type
+        return slice_environment(kind, catalog.accelerator_type(kind).workers, **settings)
 
-    def train(self, attempt=1):
+    def train(self, attempt=1, **settings):
         """Run to the end; the lines of each worker."""
-        with self.started(attempt) as workers:
-            ends = [worker.communicate(timeout=90) for worker in workers]
-        assert [worker.returncode for worker in workers] == [0] * WORKERS, ends
-        return [out.splitlines() for out, _ in ends]
+        return ended(self.started(attempt, **settings))
 
-    def started(self, attempt=1):
-        return started(["train.py"], self.environment(attempt), range(WORKERS), cwd=DIGITS)
+    def started(self, attempt=1, **settings):
+        return program("train.py", self.environment(attempt, **settings))
 
-    def predict(self):
-        """What predict.py prints, on a slice of one worker."""
-        environment = {
-            **self.environment(),
-            "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-            "TPU_PROCESS_ADDRESSES": "",
-            "TPU_WORKER_ID": "0",
+    def predict(self, accelerator_type="v5litepod-4", **settings):
+        """The lines of each worker of another slice."""
+        environment = self.environment(accelerator_type=accelerator_type, **settings)
+        return ended(program("predict.py", environment))
+
+    def arrays(self):
+        """Weights and momentum of the newest checkpoint."""
+        tree = restore(self.checkpoints).tree
+        return {
+            f"{group} {name}": array
+            for group in ("weights", "momentum")
+            for name, array in tree[group].items()
         }
-        return subprocess.run(
-            [sys.executable, "predict.py"],
-            cwd=DIGITS,
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=90,
-        ).stdout
+
+
+def program(name, environment):
+    """A worker process for each address."""
+    worker_count = len(environment["TPU_PROCESS_ADDRESSES"].split(","))
+    return started([name], environment, range(worker_count), cwd=DIGITS)
+
+
+def ended(running):
+    """What each worker printed, once all have ended well."""
+    with running as workers:
+        ends = [worker.communicate(timeout=90) for worker in workers]
+    assert not any(worker.returncode for worker in workers), ends
+    return [out.splitlines() for out, _ in ends]
 
 
 def progress(lines):
