@@ -117,7 +117,8 @@ class ChipHolders:
 
     def devices(self) -> tuple[Device, ...]:
         """Every device of the worker."""
-        total_bytes = self._chip.hbm_bytes // self._devices_per_chip
+        hbm_bytes = self._chip.hbm_usable_bytes or self._chip.hbm_bytes
+        total_bytes = hbm_bytes // self._devices_per_chip
         idle_s = self._now() - self._last_busy_s
         return tuple(
             Device(number, total_bytes, min(used_bytes, total_bytes), idle_s)

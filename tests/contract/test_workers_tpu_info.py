@@ -78,10 +78,10 @@ def test_it_lists_the_chips_and_the_live_metrics_of_a_jax_program(on_a_worker):
     assert found[:4] == [[f"/dev/vfio/{chip}", "TPU v5e chip", "1", pid] for chip in range(4)]
     memory = [row[1] for row in found[4:8]]
     assert memory == [
-        "0.00 GiB / 16.00 GiB",
-        "0.06 GiB / 16.00 GiB",
-        "0.00 GiB / 16.00 GiB",
-        "0.00 GiB / 16.00 GiB",
+        "0.00 GiB / 15.75 GiB",
+        "0.06 GiB / 15.75 GiB",
+        "0.00 GiB / 15.75 GiB",
+        "0.00 GiB / 15.75 GiB",
     ]
     assert all(re.fullmatch(r"\d+\.\d\d%", row[2]) for row in found[4:8])
 
