@@ -1,8 +1,14 @@
-"""`python -m localsim serve`: one simulated cloud, until SIGTERM; `check`: is it true to Google?"""
+"""`python -m localsim serve`: one simulated cloud, until SIGTERM; `check`: is it true to Google?
+
+`bench`: how fast its chips compute here.
+"""
 
 import argparse
 import asyncio
+import json
+import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +43,20 @@ def _check(cassette: Path, scenario: Path | None) -> int:
         raise RefusedToServe(str(error), 2) from error
 
 
+def _bench(accelerator_type: str, limit_s: float) -> int:
+    from localsim.bench import BenchError, bench
+
+    try:
+        with closing(bench(accelerator_type, limit_s)) as rows:
+            for row in rows:
+                _announce(json.dumps(row))
+    except BenchError as error:
+        raise RefusedToServe(str(error), error.exit_code) from error
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
 def _announce(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -49,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     checking.set_defaults(verb=_check)
     checking.add_argument("cassette", type=Path, help="written by: tpuctl record -- COMMAND")
     checking.add_argument("--scenario", type=Path, help="as of serve")
+    benching = verbs.add_parser("bench", help="measure its chips here, a JSON object a line")
+    benching.set_defaults(verb=_bench)
+    benching.add_argument("--accelerator-type", default="v5litepod-16", help="such as v5litepod-16")
+    benching.add_argument(
+        "--limit-s", type=float, default=60.0, help="leave out what is not measured by then"
+    )
     serving = verbs.add_parser("serve", help="serve a simulated cloud on loopback")
     serving.set_defaults(verb=_serve)
     serving.add_argument(

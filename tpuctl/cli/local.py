@@ -244,6 +244,26 @@ def fault(
         runtime.output.items(control.faults(), FAULTS)
 
 
+@app.verb("bench")
+def bench(
+    ctx: typer.Context,
+    accelerator_type: Annotated[
+        str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
+    ] = "v5litepod-16",
+    limit: Annotated[
+        str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
+    ] = "60s",
+) -> None:
+    """Multiply on its chips, and let them exchange arrays: times of this machine and of a real one.
+
+    MEASURED is this machine's; MODELLED what the chips would have taken, with its interval. The
+    workers of the type are processes of this machine; no local cloud needs to run.
+    """
+    from tpuctl.cli import local_bench
+
+    local_bench.show(ctx.ensure_object(Runtime), accelerator_type, seconds(limit))
+
+
 def _kills(row: Mapping[str, Any]) -> bool:
     return str(row["fault"]).startswith("worker ") and str(row["fault"]).endswith(": killed")
 

@@ -36,6 +36,7 @@ SCENARIOS = ("plenty", "stockout", "spot-storm")
 ISOLATIONS = ("namespace", "process")
 PROVIDES = frozenset({"localsim"})
 """What a job file may require that only a simulated slice has."""
+PROGRAM = (sys.executable, "-m", "localsim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def up(home: Path, name: str, options: Options) -> Mapping[str, Any]:
     if line is not None:
         _require_same_options(path, options)
         return line
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(path), "--name", name]
+    argv = [*PROGRAM, "serve", "--state-dir", str(path), "--name", name]
     log = path.with_suffix(".log")
     process = _start([*argv, *options.arguments()], log)
     return _until_ready(home, name, process, log)

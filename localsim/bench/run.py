@@ -1,0 +1,72 @@
+"""The whole measurement, as JSON objects that are said when they are known.
+
+The first says what is measured, and how many rows there are to be; then come the rows, each with
+its `kind`. When time is over the rest is left out.
+"""
+
+import json
+import os
+import time
+from collections.abc import Generator
+from typing import Any
+
+from localsim.bench import collectives, matmuls, room, workers
+from localsim.bench.refusal import PRECONDITION, USAGE, BenchError
+from localsim.core import backends
+from tpuctl import catalog
+
+_LEAST_S = 1e-3
+"""The last product may have taken the time of the collectives: one of them is measured anyway."""
+
+
+def bench(accelerator_type: str, limit_s: float) -> Generator[dict[str, Any], None, None]:
+    """Measure products on one chip of the type, and what its chips say to each other.
+
+    Raises BenchError where the type is unknown or too large for this machine, and for a backend
+    that cannot be.
+    """
+    kind = _kind(accelerator_type)
+    processors = os.cpu_count() or 1
+    room.check(
+        kind,
+        max(collectives.SIZES_BYTES),
+        processors=processors,
+        available_bytes=room.available_bytes(),
+    )
+    yield _about(kind, processors)
+    ends_s = time.monotonic() + limit_s
+    has_more = kind.chips > 1
+    half_s = ends_s - limit_s / 2 if has_more else ends_s
+    for row in matmuls.rows(kind.generation, lambda: time.monotonic() >= half_s):
+        yield {"kind": "matmul", **row}
+    if has_more:
+        for line in workers.lines(kind, max(_LEAST_S, ends_s - time.monotonic())):
+            yield {"kind": "collective", **json.loads(line)}
+
+
+def _kind(accelerator_type: str) -> catalog.AcceleratorType:
+    try:
+        kind = catalog.accelerator_type(accelerator_type)
+    except catalog.UnknownError as error:
+        raise BenchError(str(error), USAGE) from error
+    try:
+        backends.name()
+    except ValueError as error:
+        raise BenchError(str(error), PRECONDITION) from error
+    return kind
+
+
+def _about(kind: catalog.AcceleratorType, processors: int) -> dict[str, Any]:
+    """What is measured, and on what."""
+    products = len(matmuls.SHAPES) * len(matmuls.DTYPES)
+    exchanges = len(collectives.OPERATIONS) * len(collectives.SIZES_BYTES)
+    return {
+        "kind": "about",
+        "accelerator_type": kind.name,
+        "generation": kind.generation,
+        "topology": kind.topology,
+        "chips": kind.chips,
+        "workers": kind.workers,
+        "processors": processors,
+        "rows": products + (exchanges if kind.chips > 1 else 0),
+    }
