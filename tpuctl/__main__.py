@@ -10,6 +10,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and leave at once: tearing grpc down would cost 25 ms a command."""
+    open_closed_streams()
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it tells people about goaways otherwise
     try:
         from tpuctl.cli import app  # Ctrl-C may come while it loads
@@ -28,6 +29,13 @@ def main() -> None:
     except OSError as error:
         code = code or cannot_print(error)
     os._exit(code)
+
+
+def open_closed_streams() -> None:
+    """Whoever closed one (`>&-`) wants nothing of it; else a socket would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def cannot_print(error: OSError) -> int:

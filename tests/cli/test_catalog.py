@@ -1,5 +1,8 @@
 """`tpuctl catalog`: needs no credentials and no network."""
 
+import subprocess
+import sys
+
 import pytest
 
 
@@ -61,3 +64,14 @@ def test_bad_input_is_one_line_with_a_way_out(offline, argv, message):
     error, hint = result.err.splitlines()
     assert message in error
     assert hint.startswith("hint: ")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_no_bug(closed):
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m tpuctl catalog types {closed}', sys.executable],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("v5litepod-16" in done.stdout) == (closed != ">&-")
