@@ -162,8 +162,8 @@ def _bounds() -> str:
   they are scored with both rows of their size left out. What starting a collective costs is
   known of tpu7x only: 13 us, where the one small row of v5e took 8 us in all.
 - **Small transfers** under 2 MB differ by up to 25 % between runs of the same size.
-- No public row of v3 or v5p is known to us: there the model is the others' mean, and the column *without its
-  generation* says what that is worth.
+- No public row of v3 or v5p is known to us: there the model is the others' mean, and the column
+  *without its generation* says what that is worth.
 - Not scored: v4's twisted torus (a ratio, no time), layer norms (not one pass), host-timed rows.
 """
 
