@@ -87,7 +87,7 @@ def test_metrics_are_served_while_a_program_holds_the_chips_and_only_then(tmp_pa
         async with vpc(tmp_path, ONE) as here:
             async with program(here) as holder:
                 port = (await holder.ask({"hold": 7}))["metrics"]
-                assert await points(port, TOTAL) == [16 * GIB] * 4
+                assert await points(port, TOTAL) == [15.75 * GIB] * 4
                 assert await points(port, USED) == [0] * 4
                 await holder.tell({"bytes": [1, 2, 3, 4], "busy": 0.5})
                 assert await values(port, USED, [1, 2, 3, 4])
