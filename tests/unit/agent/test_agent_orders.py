@@ -194,9 +194,12 @@ def test_it_does_not_go_on_beside_a_later_attempt(worker):
 def test_a_command_in_a_dump_is_cut_when_it_has_no_secret_any_more():
     redaction = Redaction()
     redaction.add(["hf_SECRETSECRET"])
-    argv = ["sleep", "100", "x" * 260, "--token=hf_SECRETSECRET"]
-    process = subprocess.Popen(["bash", "-c", "read", *argv], stdin=subprocess.PIPE)
+    argv = ["sleep", "100", "x" * 251, "--token=hf_SECRETSECRET"]
+    process = subprocess.Popen(
+        ["bash", "-c", "echo up; read", *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
+        process.stdout.readline()  # until then Linux may have no command line of it
         text = stack_dump.of_process(process.pid, redaction)
     finally:
         process.kill()
