@@ -28,9 +28,9 @@ def test_a_push_deletes_what_only_the_bucket_has(tpuctl, synced):
         "objects_skipped": 3,
         "objects_deleted": 2,
     }
-    assert result.err == (
-        "to delete: set/deep/old\nto delete: set/old\ndeleted: set/deep/old\ndeleted: set/old\n"
-    )
+    *planned, one, other = result.err.splitlines()
+    assert planned == ["to delete: set/deep/old", "to delete: set/old"]
+    assert {one, other} == {"deleted: set/deep/old", "deleted: set/old"}  # as they go, side by side
     assert keys(tpuctl) == ["other/kept", "set/a.txt", "set/deep/b.bin", "set/empty"]
 
 
@@ -102,7 +102,7 @@ def test_when_the_list_fails_on_a_later_page_nothing_is_deleted(tpuctl, synced, 
     pages = []
 
     def third_page(line):
-        # A request that is made again, since its answer took long, is no other page.
+        # And what follows: a request may be made again, since its answer took long.
         if "GET /storage/v1/b/local-bucket/o?" in line and line not in pages:
             pages.append(line)
         return line in pages[2:]
@@ -117,7 +117,8 @@ def test_when_the_list_fails_on_a_later_page_nothing_is_deleted(tpuctl, synced, 
         pages.clear()
         (synced / "only-here").write_text("mine")
         result = tpuctl("-c", "between", "data", *direction, "--delete", "--yes")
-        assert (result.code, len(pages)) == (21, 3)
+        assert result.code == 21
+        assert len(pages) >= 3
         assert "the test says no" in result.err
         assert (synced / "only-here").exists()
         assert len(keys(tpuctl)) == 6
