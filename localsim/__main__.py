@@ -34,8 +34,8 @@ def _serve(**settings: Any) -> int:
 
 
 def _check(cassette: Path, scenario: Path | None) -> int:
-    from localsim.cassette import CassetteError
-    from localsim.check import check
+    from localsim.check.cassette import CassetteError
+    from localsim.check.check import check
 
     try:
         return min(1, check(cassette, scenario, _announce))

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.faults import Trouble, WorkerTrouble
-from localsim.cloud.nodes import Maintenance, Node, ServiceAccount
-from localsim.cloud.slice_places import Place
+from localsim.cloud.model.nodes import Maintenance, Node, ServiceAccount
+from localsim.cloud.scenario.faults import Trouble, WorkerTrouble
+from localsim.cloud.state.slice_places import Place
 from localsim.workers.spec import (
     Affliction,
     GuestAttribute,

@@ -9,17 +9,19 @@ from functools import partial
 from typing import TypeVar
 
 from localsim.clock import Clock
-from localsim.cloud import absent_workers, events, fault_texts
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.errors import CloudError
-from localsim.cloud.faults import Verdict, WorkerTrouble
-from localsim.cloud.journal import NotWrittenError
-from localsim.cloud.nodes import Node, WorkerIdentity
-from localsim.cloud.scenario_checks import ScenarioError
+from localsim.cloud.db.journal import NotWrittenError
+from localsim.cloud.model import events
+from localsim.cloud.model.errors import CloudError
+from localsim.cloud.model.nodes import Node, WorkerIdentity
+from localsim.cloud.scenario import fault_texts
+from localsim.cloud.scenario.faults import Verdict, WorkerTrouble
+from localsim.cloud.scenario.scenario_checks import ScenarioError
+from localsim.cloud.state import absent_workers
 from localsim.commits import Commits
 from localsim.slice_spec import affliction, slice_spec
 from localsim.workers.checkpoints import Checkpoints
-from localsim.workers.disk import NewerDiskError
+from localsim.workers.disk.disk import NewerDiskError
 from localsim.workers.processes import UnkillableError
 from localsim.workers.slices import Slices
 from localsim.workers.spec import NotToldError, SliceSpec

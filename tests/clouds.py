@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tpuctl.api.control import ControlApi
 from tpuctl.cli.app import main
-from tpuctl.cli.runtime import Runtime
-from tpuctl.operations import local
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.operations.local import local
 
 ROOTS = Path(tempfile.gettempdir(), f"tpuctl-tests-{os.getpid()}.pem")
 """Whom gRPC trusts in the tests; written by whoever starts a server with TLS."""

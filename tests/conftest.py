@@ -2,18 +2,27 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from clouds import ROOTS, Cloud, Runner, serve
 
-from tpuctl.jobs import seat, unsettled
-from tpuctl.operations import local
+from tpuctl.jobs.local import seat, unsettled
+from tpuctl.operations.local import local
+
+pytest.register_assert_rewrite("client", "soak", "system", "unit")
 
 
 def pytest_configure() -> None:
-    """gRPC looks once, before the first test, where its roots are: not yet what is in there."""
+    """Set what a process reads once: where gRPC's roots are, and the signals of this terminal.
+
+    Whoever starts the tests in background may ignore signals, and what the tests start inherits
+    that: they send them.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(ROOTS)
 
 

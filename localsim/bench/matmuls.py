@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from localsim.bench.rows import Row, compared
 from localsim.bench.stopwatch import median_s
-from localsim.core import Chip, backends
-from localsim.core.fp8 import encode_fp8
+from localsim.core import Chip
+from localsim.core.chip import backends
+from localsim.core.numbers.fp8 import encode_fp8
 from tpuctl.perfmodel import chip as model
 
 Shape = tuple[int, int, int]

@@ -12,7 +12,7 @@ from typing import Any
 
 from localsim.bench import collectives, matmuls, room, workers
 from localsim.bench.refusal import PRECONDITION, USAGE, BenchError
-from localsim.core import backends
+from localsim.core.chip import backends
 from tpuctl import catalog
 
 _LEAST_S = 1e-3

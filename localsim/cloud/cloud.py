@@ -5,30 +5,24 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from localsim.clock import Clock
-from localsim.cloud import (
-    due,
-    fate,
-    maintenance,
-    node_life,
-    node_loss,
-    node_power,
-    request_life,
-    troubles,
-)
-from localsim.cloud.errors import Code, Failure
-from localsim.cloud.events import BootSlice, DestroySlice, Event, StopSlice
+from localsim.cloud import due
+from localsim.cloud.db.timekeeping import Timekeeping
 from localsim.cloud.methods_nodes import NodeMethods
 from localsim.cloud.methods_offerings import OfferingMethods
 from localsim.cloud.methods_operations import OperationMethods
 from localsim.cloud.methods_requests import RequestMethods
 from localsim.cloud.methods_scenario import ScenarioMethods
-from localsim.cloud.names import Project
-from localsim.cloud.nodes import NODE_TRANSITIONS, Node, NodeEvent, NodeState, WorkerIdentity
-from localsim.cloud.queued_resources import Initiator
-from localsim.cloud.scenario import Scenario
-from localsim.cloud.slice_places import Place, place
-from localsim.cloud.state import State
-from localsim.cloud.timekeeping import Timekeeping
+from localsim.cloud.model.errors import Code, Failure
+from localsim.cloud.model.events import BootSlice, DestroySlice, Event, StopSlice
+from localsim.cloud.model.names import Project
+from localsim.cloud.model.nodes import NODE_TRANSITIONS, Node, NodeEvent, NodeState, WorkerIdentity
+from localsim.cloud.model.queued_resources import Initiator
+from localsim.cloud.nodes import fate, maintenance, node_life, node_loss, node_power
+from localsim.cloud.requests import request_life
+from localsim.cloud.scenario.scenario import Scenario
+from localsim.cloud.state import troubles
+from localsim.cloud.state.slice_places import Place, place
+from localsim.cloud.state.state import State
 
 
 class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, ScenarioMethods):

@@ -1,21 +1,13 @@
 """What is done when an entry of the agenda falls due."""
 
-from localsim.cloud import (
-    admission,
-    capacity,
-    fate,
-    maintenance,
-    node_life,
-    node_loss,
-    node_update,
-    request_filing,
-    request_life,
-    troubles,
-)
-from localsim.cloud.agenda import Action, Entry
-from localsim.cloud.nodes import Node
-from localsim.cloud.queued_resources import Initiator
-from localsim.cloud.state import State
+from localsim.cloud.db.agenda import Action, Entry
+from localsim.cloud.model.nodes import Node
+from localsim.cloud.model.queued_resources import Initiator
+from localsim.cloud.nodes import fate, maintenance, node_life, node_loss, node_update
+from localsim.cloud.requests import admission, request_filing, request_life
+from localsim.cloud.state import troubles
+from localsim.cloud.state.state import State
+from localsim.cloud.supply import capacity
 
 FREEING = frozenset(
     {

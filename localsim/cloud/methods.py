@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from localsim.clock import Clock
-from localsim.cloud.collection import Named, Page
-from localsim.cloud.names import ALL_ZONES, Project, zone_of
-from localsim.cloud.state import State
+from localsim.cloud.db.collection import Named, Page
+from localsim.cloud.model.names import ALL_ZONES, Project, zone_of
+from localsim.cloud.state.state import State
 
 Item = TypeVar("Item", bound=Named)
 

@@ -3,24 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from localsim.cloud import (
+from localsim.cloud.db.collection import Page, page_of
+from localsim.cloud.methods import Methods
+from localsim.cloud.model.names import checked_id, checked_request_id
+from localsim.cloud.model.nodes import GuestAttribute, Node, NodeSpec
+from localsim.cloud.model.operations import Operation, Verb
+from localsim.cloud.model.queued_resources import Initiator
+from localsim.cloud.nodes import (
     guest_attributes,
     maintenance,
     node_life,
     node_power,
     node_update,
     node_validation,
-    operation_life,
-    request_life,
-    reservations,
 )
-from localsim.cloud.collection import Page, page_of
-from localsim.cloud.methods import Methods
-from localsim.cloud.names import checked_id, checked_request_id
-from localsim.cloud.nodes import GuestAttribute, Node, NodeSpec
-from localsim.cloud.operations import Operation, Verb
-from localsim.cloud.queued_resources import Initiator
-from localsim.cloud.reservations import Reservation
+from localsim.cloud.requests import request_life
+from localsim.cloud.state import operation_life
+from localsim.cloud.supply import reservations
+from localsim.cloud.supply.reservations import Reservation
 
 
 class NodeMethods(Methods):

@@ -1,8 +1,8 @@
 """What there is to ask for: accelerator types, runtime versions, zones."""
 
-from localsim.cloud import offerings
-from localsim.cloud.collection import Page, page_of
+from localsim.cloud.db.collection import Page, page_of
 from localsim.cloud.methods import Methods
+from localsim.cloud.model import offerings
 
 
 class OfferingMethods(Methods):

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from localsim.cloud import filters, node_life, operation_life
-from localsim.cloud.collection import Page, page_of
-from localsim.cloud.errors import Code
+from localsim.cloud.db.collection import Page, page_of
 from localsim.cloud.methods import Methods
-from localsim.cloud.names import ALL_ZONES, zone_of
-from localsim.cloud.operations import Operation
+from localsim.cloud.model import filters
+from localsim.cloud.model.errors import Code
+from localsim.cloud.model.names import ALL_ZONES, zone_of
+from localsim.cloud.model.operations import Operation
+from localsim.cloud.nodes import node_life
+from localsim.cloud.state import operation_life
 
 _FIELDS: Mapping[str, Callable[[Operation], str]] = {
     "name": lambda operation: operation.name,

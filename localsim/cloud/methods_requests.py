@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-from localsim.cloud import maintenance, quota, request_filing
-from localsim.cloud.collection import Page
+from localsim.cloud.db.collection import Page
 from localsim.cloud.methods import Methods
-from localsim.cloud.names import checked_id, checked_request_id
-from localsim.cloud.operations import Operation
-from localsim.cloud.queued_resources import QueuedResource, QueuedResourceSpec
-from localsim.cloud.quota import QuotaUsage
+from localsim.cloud.model.names import checked_id, checked_request_id
+from localsim.cloud.model.operations import Operation
+from localsim.cloud.model.queued_resources import QueuedResource, QueuedResourceSpec
+from localsim.cloud.nodes import maintenance
+from localsim.cloud.requests import request_filing
+from localsim.cloud.supply import quota
+from localsim.cloud.supply.quota import QuotaUsage
 
 
 class RequestMethods(Methods):

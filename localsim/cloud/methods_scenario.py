@@ -6,11 +6,12 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from localsim.cloud import capacity, due, troubles
-from localsim.cloud.conditions import Standing
-from localsim.cloud.errors import CloudError, Code, ErrorInfo
-from localsim.cloud.events import BootSlice, Event
-from localsim.cloud.faults import (
+from localsim.cloud import due
+from localsim.cloud.methods import Methods
+from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
+from localsim.cloud.model.events import BootSlice, Event
+from localsim.cloud.scenario.conditions import Standing
+from localsim.cloud.scenario.faults import (
     Fault,
     LateKeys,
     NeverBoots,
@@ -18,9 +19,10 @@ from localsim.cloud.faults import (
     Verdict,
     WorkerTrouble,
 )
-from localsim.cloud.methods import Methods
-from localsim.cloud.scenario import Scenario
-from localsim.cloud.storage_faults import Armed, StorageFault
+from localsim.cloud.scenario.scenario import Scenario
+from localsim.cloud.scenario.storage_faults import Armed, StorageFault
+from localsim.cloud.state import troubles
+from localsim.cloud.supply import capacity
 
 _SERVICE = "tpu.googleapis.com"
 _CONSOLE = "https://console.developers.google.com"

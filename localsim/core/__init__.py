@@ -5,11 +5,11 @@ with Mesh.connect() as mesh:
     sums = mesh.all_reduce(products)
 """
 
-from localsim.core.buffers import Buffer
-from localsim.core.chip import Chip
-from localsim.core.counters import Counters
+from localsim.core.chip.buffers import Buffer
+from localsim.core.chip.chip import Chip
+from localsim.core.chip.counters import Counters
+from localsim.core.chip.memory import MemoryFullError
 from localsim.core.grid import Grid
-from localsim.core.memory import MemoryFullError
 from localsim.core.mesh import Mesh, MeshError
 
 __all__ = ["Buffer", "Chip", "Counters", "Grid", "MemoryFullError", "Mesh", "MeshError"]

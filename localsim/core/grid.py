@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from localsim.core.chip import Chip
+from localsim.core.chip.chip import Chip
 from localsim.core.collectives import deliveries, reductions, traffic
 from localsim.core.collectives.entries import Entries, cut, joined, parts, read
 from localsim.core.collectives.sums import Arrays

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from localsim.core import activity, heap
-from localsim.core.chip import Chip
+from localsim.core import heap
+from localsim.core.chip import activity
+from localsim.core.chip.chip import Chip
 from localsim.core.collectives import torus
 from localsim.core.collectives.team import Team
 from localsim.core.grid import Grid

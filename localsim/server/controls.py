@@ -3,7 +3,7 @@
 from typing import Any
 
 from localsim.server.parts import BUCKET, BUCKET_PROPERTIES, PROJECT, Parts
-from localsim.services.control import Controls
+from localsim.services.control.control import Controls
 
 
 def controls(parts: Parts) -> Controls:

@@ -13,25 +13,30 @@ from localsim import ports
 from localsim.ports import LOOPBACK
 from localsim.server.controls import controls
 from localsim.server.parts import Parts
-from localsim.services import control, neighbours, oauth2, proxy, relay, rest, tpu
-from localsim.services.acceptor import Acceptor
+from localsim.services.auth import oauth2
 from localsim.services.authorization import (
     Callers,
     neighbour_authorization,
     rest_authorization,
     storage_authorization,
 )
-from localsim.services.guard import guard
-from localsim.services.socks import serve_socks
+from localsim.services.control import control
+from localsim.services.net import proxy, relay
+from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.guard import guard
+from localsim.services.net.socks import serve_socks
+from localsim.services.other_apis import neighbours
+from localsim.services.rest import rest
 from localsim.services.storage import application as storage
-from localsim.services.storage.faults import Faults
+from localsim.services.storage.wire.faults import Faults
+from localsim.services.tpu import tpu
 from localsim.statedir import StateDirectory
 from localsim.workers.isolation.vpc import API_ADDRESS
 
 if TYPE_CHECKING:
     import ssl
 
-    from localsim.google import Branch
+    from localsim.server.google import Branch
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 -- in the VPC
 FOR_WORKERS = ("tpu_grpc", "tpu_rest", "storage", "neighbours")

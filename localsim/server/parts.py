@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 from localsim import accounts, ports
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
+from localsim.cloud.db.timekeeping import last_reading
 from localsim.cloud.objects.store import ObjectStore
-from localsim.cloud.project_metadata import ProjectMetadata
-from localsim.cloud.scenario import Scenario, ScenarioError
-from localsim.cloud.scenario import load as load_scenario
-from localsim.cloud.secret_versions import SecretVersions
-from localsim.cloud.timekeeping import last_reading
+from localsim.cloud.project.project_metadata import ProjectMetadata
+from localsim.cloud.project.secret_versions import SecretVersions
+from localsim.cloud.scenario.scenario import Scenario, ScenarioError
+from localsim.cloud.scenario.scenario import load as load_scenario
 from localsim.ports import LOOPBACK, RefusedToServe
 from localsim.server.hosts import Chosen
 from localsim.server.settings import Settings
-from localsim.services.iam import ACCOUNTS
-from localsim.services.loopback_doors import LoopbackDoors
-from localsim.services.metadata import open_metadata
-from localsim.services.neighbour_calls import Project
-from localsim.services.ssh import Door, open_door
-from localsim.services.tpu_metrics_door import ChipDoors
-from localsim.services.worker_tokens import WorkerTokens
+from localsim.services.auth.iam import ACCOUNTS
+from localsim.services.auth.worker_tokens import WorkerTokens
+from localsim.services.other_apis.neighbour_calls import Project
+from localsim.services.ssh.loopback_doors import LoopbackDoors
+from localsim.services.ssh.ssh import Door, open_door
+from localsim.services.worker.metadata import open_metadata
+from localsim.services.worker.tpu_metrics_door import ChipDoors
 from localsim.statedir import StateDirectory
 from localsim.workers.chip_holders import FILES
 from localsim.workers.isolation.vpc import API_ADDRESS
@@ -33,7 +33,7 @@ from localsim.workers.worker import Surroundings, Worker
 from localsim.world import World
 
 if TYPE_CHECKING:
-    from localsim.google import Branch
+    from localsim.server.google import Branch
 
 PROJECT = "local-project"
 PROJECT_NUMBER = 424242424242
@@ -158,7 +158,7 @@ def _also_on_loopback(doors: LoopbackDoors) -> OpenDoor:
 def _branch(
     settings: Settings, state: StateDirectory, chosen: Mapping[str, int], clock: Clock
 ) -> "Branch":
-    from localsim.google import open_branch  # certificates: nobody else pays for them
+    from localsim.server.google import open_branch  # certificates: nobody else pays for them
 
     return open_branch(
         state, chosen, project=PROJECT, now=clock.now, time_scale=settings.time_scale

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from localsim import damage, endpoints, ports, statedir
-from localsim.cloud.database import open_database
-from localsim.cloud.errors import CloudError
-from localsim.cloud.scenario import Scenario
+from localsim import ports, statedir
+from localsim.cloud.db.database import open_database
+from localsim.cloud.model.errors import CloudError
+from localsim.cloud.scenario.scenario import Scenario
 from localsim.ports import RefusedToServe
-from localsim.server import hosts, opening
+from localsim.server import damage, endpoints, hosts, opening
 from localsim.server.parts import BUCKET, PROJECT, ZONE, Parts, build, scenario
 from localsim.server.settings import Settings
 from localsim.statedir import DirectoryRefused, StateDirectory

@@ -13,15 +13,16 @@ import grpc
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from localsim.cloud.errors import CloudError, absent
-from localsim.services import discovery, iam, rest
-from localsim.services.neighbour_calls import Row
-from localsim.services.neighbours import Authorize
+from localsim.cloud.model.errors import CloudError, absent
+from localsim.services.auth import iam
+from localsim.services.auth.tokens import Tokens, require_scope
+from localsim.services.auth.worker_tokens import WorkerTokens
+from localsim.services.net.wire_errors import grpc_error, http_error
+from localsim.services.other_apis.neighbour_calls import Row
+from localsim.services.other_apis.neighbours import Authorize
+from localsim.services.rest import discovery, rest
 from localsim.services.storage.permissions import denied, is_batch, permissions_of, refusal
-from localsim.services.storage.requests import ACCOUNT
-from localsim.services.tokens import Tokens, require_scope
-from localsim.services.wire_errors import grpc_error, http_error
-from localsim.services.worker_tokens import WorkerTokens
+from localsim.services.storage.wire.requests import ACCOUNT
 
 STORAGE = "storage.googleapis.com"
 ROUTING = "x-goog-request-params"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.faults import Verdict
+from localsim.cloud.scenario.faults import Verdict
 
 Answer = TypeVar("Answer")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 from localsim.workers import afflictions, ports, startup_script
-from localsim.workers import disk as disks
-from localsim.workers.disk import SliceDisk
+from localsim.workers.disk import disk as disks
+from localsim.workers.disk.disk import SliceDisk
 from localsim.workers.doors import Door
 from localsim.workers.isolation.interface import Host, Isolation
 from localsim.workers.spec import HEALTHY, Affliction, SliceSpec, WorkerIdentity

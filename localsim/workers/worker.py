@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localsim.workers import attributes
-from localsim.workers.disk import WorkerDisk
+from localsim.workers.disk.disk import WorkerDisk
 from localsim.workers.guest_attributes import GuestAttributes
 from localsim.workers.isolation.interface import Command, Host, Program
 from localsim.workers.spec import HEALTHY, Affliction, SliceSpec, Tell, WorkerIdentity

@@ -6,9 +6,10 @@ from itertools import count
 
 import numpy as np
 import pytest
-from measure import keep
 
-from localsim.core import Chip, costs, mxu
+from benchmarks.measure import keep
+from localsim.core import Chip
+from localsim.core.chip import costs, mxu
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(300)]
 

@@ -1,13 +1,14 @@
 """All figures of the matmul core in one run: `pytest @tests/benchmarks/core_figures`.
 
 That file names the others. Here is what docs/accuracy.md says of rows that nothing was fitted to;
-tests/accuracy, in the same run, sees that the page is current.
+tests/unit/accuracy, in the same run, sees that the page is current.
 """
 
 from pathlib import Path
 
 import pytest
-from measure import keep
+
+from benchmarks.measure import keep
 
 pytestmark = pytest.mark.benchmark
 

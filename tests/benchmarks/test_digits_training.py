@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core.processes import slice_environment, start
-from measure import keep
+from unit.localsim.core.mesh.processes import slice_environment, start
 from unit.templates.digits_runs import Run, progress
+
+from benchmarks.measure import keep
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 

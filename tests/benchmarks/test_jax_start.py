@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from measure import alternate, keep
 
+from benchmarks.measure import alternate, keep
 from tpuctl.cli.app import main
-from tpuctl.cli.runtime import Runtime
-from tpuctl.operations import local
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.operations.local import local
 
 pytest.importorskip("jax", reason="the extra [jax] is not installed")
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]

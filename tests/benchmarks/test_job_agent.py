@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unit.agent.agent_worker import Worker, working
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "agent"))
-
-from agent_worker import Worker, working
-from measure import keep, peak_resident, resident, shared_out
+from benchmarks.measure import keep, peak_resident, resident, shared_out
 
 pytestmark = pytest.mark.benchmark
 

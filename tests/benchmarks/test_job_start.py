@@ -6,15 +6,12 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from measure import keep
+from system.stories.gang_cloud import TYPES, ZONE, gangs, has_ended, is_running
 
-sys.path.append(str(Path(__file__).parents[1] / "e2e"))
-from gang_cloud import TYPES, ZONE, gangs, has_ended, is_running
-
-from tpuctl.jobs import seat
+from benchmarks.measure import keep
+from tpuctl.jobs.local import seat
 
 pytestmark = [
     pytest.mark.benchmark,

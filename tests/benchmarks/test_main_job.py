@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from measure import ROUNDS, alternate, keep, resident
 
-from tpuctl.operations import local
+from benchmarks.measure import ROUNDS, alternate, keep, resident
+from tpuctl.operations.local import local
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

@@ -10,10 +10,10 @@ import time
 
 import numpy as np
 import pytest
-from measure import keep
 
-from localsim.core import backends, mxu
-from localsim.core.numerics import bfloat16
+from benchmarks.measure import keep
+from localsim.core.chip import backends, mxu
+from localsim.core.numbers.numerics import bfloat16
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 

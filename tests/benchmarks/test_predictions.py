@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 import pytest
-from measure import keep
 
+from benchmarks.measure import keep
 from tpuctl.perfmodel import chip
 
 pytestmark = pytest.mark.benchmark

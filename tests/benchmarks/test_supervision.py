@@ -8,13 +8,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from measure import keep, peak_resident, resident
 
-from tpuctl.cli.runtime import Runtime
-from tpuctl.jobs import lease, record, seat
-from tpuctl.jobs.submit import Submitter, default_owner, submit
+from benchmarks.measure import keep, peak_resident, resident
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.jobs.leases import lease
+from tpuctl.jobs.local import seat
+from tpuctl.jobs.record import record
+from tpuctl.jobs.submit.submit import Submitter, default_owner, submit
 from tpuctl.models.job import JobSpec, Resources
-from tpuctl.operations import local
+from tpuctl.operations.local import local
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import grpc
 import pytest
 from google.cloud import tpu_v2
-from measure import ROUNDS, keep, resident
 
-from tpuctl.api import views
-from tpuctl.cli.node import COLUMNS
-from tpuctl.cli.options import Shared
-from tpuctl.cli.output import Output
-from tpuctl.operations.tiers import told_apart
+from benchmarks.measure import ROUNDS, keep, resident
+from tpuctl.api.tpu import views
+from tpuctl.cli.node.group import COLUMNS
+from tpuctl.cli.shell.options import Shared
+from tpuctl.cli.shell.output import Output
+from tpuctl.operations.slices.tiers import told_apart
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bare_ssh import dial
-from measure import ROUNDS, keep, whole_process
-from process_tree import cpu_s, descendants, pss_mib
+
+from benchmarks.measure import ROUNDS, keep, whole_process
+from benchmarks.peers.bare_ssh import dial
+from benchmarks.process_tree import cpu_s, descendants, pss_mib
 
 pytestmark = [
     pytest.mark.benchmark,

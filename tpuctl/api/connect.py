@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import grpc
 
 from tpuctl.api.credentials import Tokens, tokens
-from tpuctl.api.rest import RestApi
 from tpuctl.api.storage import session_of
-from tpuctl.api.tpu import TpuApi
+from tpuctl.api.tpu.rest import RestApi
+from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import GOOGLE_TPU, GOOGLE_TPU_REST, Context
 
 CHANNEL_OPTIONS = (

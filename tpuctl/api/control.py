@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tpuctl.api.explain import sentence
+from tpuctl.api.tpu.explain import sentence
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
 
 TIMEOUT_S = 30.0

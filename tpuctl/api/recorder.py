@@ -8,8 +8,8 @@ import grpc
 from google.protobuf import json_format
 
 from tpuctl.api.cassette import Cassette
-from tpuctl.api.rest import Reply, RestApi
-from tpuctl.api.tpu import TpuApi
+from tpuctl.api.tpu.rest import Reply, RestApi
+from tpuctl.api.tpu.tpu import TpuApi
 
 _Interceptor: Any = grpc.UnaryUnaryClientInterceptor
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from tpuctl.api.rest import RestApi
+from tpuctl.api.tpu.rest import RestApi
 from tpuctl.errors import TransientError
 
 TPU = "tpu.googleapis.com"

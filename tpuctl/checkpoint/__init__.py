@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 from tpuctl.checkpoint.checkpointer import Checkpointer
 
 if TYPE_CHECKING:
-    from tpuctl.checkpoint.restoring import Restored, restore
-    from tpuctl.checkpoint.shards import Shards
-    from tpuctl.checkpoint.step_info import StepInfo, list_steps
+    from tpuctl.checkpoint.arrays.shards import Shards
+    from tpuctl.checkpoint.read.restoring import Restored, restore
+    from tpuctl.checkpoint.read.step_info import StepInfo, list_steps
 
 __all__ = ["Checkpointer", "Restored", "Shards", "StepInfo", "list_steps", "restore"]
 
 _PLACES = {
-    "Restored": "restoring",
-    "restore": "restoring",
-    "Shards": "shards",
-    "StepInfo": "step_info",
-    "list_steps": "step_info",
+    "Restored": "read.restoring",
+    "restore": "read.restoring",
+    "Shards": "arrays.shards",
+    "StepInfo": "read.step_info",
+    "list_steps": "read.step_info",
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tpuctl.checkpoint.layout import LAST_STEP
+from tpuctl.checkpoint.format.layout import LAST_STEP
 from tpuctl.checkpoint.opening import Directory, opened
 from tpuctl.checkpoint.run import KEEP, NOTICE, run_of, setting, whole_number
 from tpuctl.checkpoint.stopping import EXIT_CODE, Stopping
@@ -16,11 +16,11 @@ from tpuctl.errors import UsageError
 
 # The rest is imported when it is needed: a worker compiles all that a program imports.
 if TYPE_CHECKING:
-    from tpuctl.checkpoint.line import Origin
-    from tpuctl.checkpoint.records import Records
-    from tpuctl.checkpoint.restoring import Restored
-    from tpuctl.checkpoint.tree import Tree
-    from tpuctl.checkpoint.writer import Writer
+    from tpuctl.checkpoint.arrays.tree import Tree
+    from tpuctl.checkpoint.format.records import Records
+    from tpuctl.checkpoint.read.line import Origin
+    from tpuctl.checkpoint.read.restoring import Restored
+    from tpuctl.checkpoint.write.writer import Writer
 
 
 class Checkpointer:
@@ -73,7 +73,7 @@ class Checkpointer:
         """
         if self._writer is not None:
             raise UsageError("restore once, before the first save")
-        from tpuctl.checkpoint.resuming import resume
+        from tpuctl.checkpoint.resume.resuming import resume
 
         self._begin()
         resumed = resume(self._run, step, like, self._known())
@@ -82,7 +82,7 @@ class Checkpointer:
 
     def latest(self) -> int | None:
         """The newest step that is complete as far as the listing tells, or None."""
-        from tpuctl.checkpoint.history import read_history
+        from tpuctl.checkpoint.read.history import read_history
 
         newest = read_history(self._run.store, self._known()).latest()
         return None if newest is None else newest.step
@@ -166,7 +166,7 @@ class Checkpointer:
         """Announce the run, before anything of the directory is read."""
         if self._has_begun:
             return
-        from tpuctl.checkpoint.agreement import announce, take_fence
+        from tpuctl.checkpoint.resume.agreement import announce, take_fence
 
         if self._run.fence < 0:
             self._run = replace(self._run, fence=take_fence(self._run.store))
@@ -176,18 +176,18 @@ class Checkpointer:
 
     def _new_line(self) -> Writer:
         """For a run that restores nothing."""
-        from tpuctl.checkpoint.agreement import begin
+        from tpuctl.checkpoint.resume.agreement import begin
 
         return self._new_writer(begin(self._run))
 
     def _new_writer(self, origin: Origin) -> Writer:
-        from tpuctl.checkpoint.writer import Writer
+        from tpuctl.checkpoint.write.writer import Writer
 
         return Writer(self._run, origin, self._keep, self._known())
 
     def _known(self) -> Records:
         """The small records that were read before."""
-        from tpuctl.checkpoint.records import Records
+        from tpuctl.checkpoint.format.records import Records
 
         if self._records is None:
             self._records = Records()

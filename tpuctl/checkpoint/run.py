@@ -6,7 +6,7 @@ import operator
 import os
 from dataclasses import dataclass
 
-from tpuctl.checkpoint.layout import LAST_FENCE
+from tpuctl.checkpoint.format.layout import LAST_FENCE
 from tpuctl.errors import UsageError
 from tpuctl.store import Store
 

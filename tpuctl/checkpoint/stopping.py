@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from tpuctl.checkpoint import layout
+from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.run import Run
 from tpuctl.errors import PreconditionError
 
@@ -143,7 +143,7 @@ def _is_caught() -> bool:
 
 
 def _say(run: Run, step: int) -> None:
-    from tpuctl.checkpoint.manifest import encode
+    from tpuctl.checkpoint.format.manifest import encode
 
     record = encode({"fence": run.fence, "worker": run.worker_id, "step": step})
     try:
@@ -154,9 +154,9 @@ def _say(run: Run, step: int) -> None:
 
 def _greatest_said(run: Run) -> int | None:
     """The greatest step at which a worker was told; None until all have said theirs."""
-    from tpuctl.checkpoint.manifest import decode
+    from tpuctl.checkpoint.format.manifest import decode
+    from tpuctl.checkpoint.format.records import read_record
     from tpuctl.checkpoint.parallel import in_parallel
-    from tpuctl.checkpoint.records import read_record
 
     entries = {entry.key: entry for entry in run.store.list(layout.stop_prefix(run.fence))}
     keys = [layout.stop_key(run.fence, worker_id) for worker_id in range(run.worker_count)]

@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 from typer.exceptions import Abort, Exit, TyperException
 
 from tpuctl import __version__
-from tpuctl.cli.options import shared_options
-from tpuctl.cli.runtime import Runtime
+from tpuctl.cli.shell.options import shared_options
+from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
 
 INTERRUPTED = 130
@@ -22,21 +22,24 @@ TERMINATED = 143
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 COMMANDS = {
-    "node": ("node", "Create, use and delete nodes (TPU slices)."),
+    "node": ("node.group", "Create, use and delete nodes (TPU slices)."),
     "queued-resource": ("queued_resource", "Request slices that wait for capacity (alias: qr)."),
-    "job": ("job", "Run programs on every worker of a slice, and bring them back."),
-    "data": ("data", "Copy data to and from Cloud Storage and workers."),
-    "checkpoint": ("checkpoint", "List, verify, copy and prune checkpoints, tpuctl's and others'."),
+    "job": ("job.group", "Run programs on every worker of a slice, and bring them back."),
+    "data": ("data.group", "Copy data to and from Cloud Storage and workers."),
+    "checkpoint": (
+        "checkpoint.group",
+        "List, verify, copy and prune checkpoints, tpuctl's and others'.",
+    ),
     "catalog": ("catalog", "Accelerator types, zones, runtime versions and prices."),
     "context": ("context", "Projects, zones and credentials to work with."),
-    "local": ("local", "The cloud in a box: rehearse everything offline."),
+    "local": ("local.group", "The cloud in a box: rehearse everything offline."),
     "supervisor": ("supervisor", "Look after the jobs of a context."),
-    "run": ("run", "Submit a job, follow it, tear its slice down."),
-    "top": ("top", "Watch the workers of running jobs."),
+    "run": ("job.run", "Submit a job, follow it, tear its slice down."),
+    "top": ("job.top", "Watch the workers of running jobs."),
     "sweep": ("sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history", "Who ran what here, and how it ended."),
     "record": ("record", "Run a command and write its Cloud TPU API traffic to a file."),
-    "quickstart": ("quickstart", "See the whole story happen on this machine."),
+    "quickstart": ("local.quickstart", "See the whole story happen on this machine."),
 }
 ALIASES = {"qr": "queued-resource"}
 NOT_HERE = {
@@ -116,7 +119,7 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
     try:
         code = _exit_code(argv, runtime)
         if "context" in runtime.__dict__ and code not in (INTERRUPTED, TERMINATED):
-            from tpuctl.cli import unsupervised
+            from tpuctl.cli.shell import unsupervised
 
             unsupervised.warn(runtime)
         return code

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from tpuctl import catalog
-from tpuctl.cli.options import Noun
-from tpuctl.cli.output import Usd
-from tpuctl.cli.runtime import Runtime
+from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.output import Usd
+from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.node import Provisioning
-from tpuctl.operations.specs import unknown
+from tpuctl.operations.slices.specs import unknown
 
 app = Noun("Accelerator types, zones, runtime versions and prices.")
 

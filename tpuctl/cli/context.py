@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from tpuctl import catalog, config
-from tpuctl.cli.options import Noun
-from tpuctl.cli.runtime import Runtime
+from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
-from tpuctl.operations import local, preflight
-from tpuctl.operations.specs import check_name, unknown
+from tpuctl.operations.audit import preflight
+from tpuctl.operations.local import local
+from tpuctl.operations.slices.specs import check_name, unknown
 
 app = Noun("Projects, zones and credentials to work with.")
 
@@ -161,7 +162,7 @@ def _home_source(runtime: Runtime) -> str:
 
 def _require_sound(context: Context) -> None:
     """What cannot be right on any cloud; raises UsageError."""
-    from tpuctl.api.dialers import parsed
+    from tpuctl.api.ssh.dialers import parsed
 
     if not PROJECT.fullmatch(context.project):
         hint = "run: gcloud projects list"

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.options import Verb
-from tpuctl.cli.output import Columns, Moment, Usd, age
-from tpuctl.cli.runtime import Runtime
-from tpuctl.cli.sheet import fitting
+from tpuctl.cli.shell.options import Verb
+from tpuctl.cli.shell.output import Columns, Moment, Usd, age
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.sheet import fitting
 from tpuctl.models.job import JobRecord
-from tpuctl.operations import spending
+from tpuctl.operations.slices import spending
 
 if TYPE_CHECKING:
-    from tpuctl.operations.spending import Spent
+    from tpuctl.operations.slices.spending import Spent
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 

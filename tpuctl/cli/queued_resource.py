@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.api.next_step import QR, About, elsewhere
-from tpuctl.cli import slice_options as slices
-from tpuctl.cli.options import Noun
-from tpuctl.cli.output import Moment, Usd
-from tpuctl.cli.progress import show_states, working
-from tpuctl.cli.request_options import RequestVerb, request_spec
-from tpuctl.cli.runtime import Runtime
+from tpuctl.api.tpu.next_step import QR, About, elsewhere
+from tpuctl.cli.shell import slice_options as slices
+from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.output import Moment, Usd
+from tpuctl.cli.shell.progress import show_states, working
+from tpuctl.cli.shell.request_options import RequestVerb, request_spec
+from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.duration import seconds
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
-from tpuctl.operations import cost, queued_resources
-from tpuctl.operations.tiers import told_apart
-from tpuctl.operations.wait import Patience
+from tpuctl.operations.slices import cost, queued_resources
+from tpuctl.operations.slices.tiers import told_apart
+from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
 

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from tpuctl import config
-from tpuctl.cli.options import Verb
-from tpuctl.cli.runtime import Runtime
+from tpuctl.cli.shell.options import Verb
+from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TpuctlError
-from tpuctl.operations import record as recording
+from tpuctl.operations.audit import record as recording
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 

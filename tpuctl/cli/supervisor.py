@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.abandoned import abandon_threads
 from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated
-from tpuctl.cli.options import Noun
-from tpuctl.cli.runtime import Runtime
-from tpuctl.cli.unsupervised import command
+from tpuctl.cli.shell.abandoned import abandon_threads
+from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.unsupervised import command
 from tpuctl.errors import TpuctlError, UsageError
 
 app = Noun("Look after the jobs of a context.")
@@ -42,9 +42,9 @@ def run(
     ] = False,
 ) -> None:
     """Bring the jobs of this context to their end; stops when there is none left."""
-    from tpuctl.jobs import supervisor
-    from tpuctl.jobs.duty import IDLE_EXIT_S, Duty
-    from tpuctl.jobs.submit import default_owner
+    from tpuctl.jobs.leases.duty import IDLE_EXIT_S, Duty
+    from tpuctl.jobs.submit.submit import default_owner
+    from tpuctl.jobs.supervisor import supervisor
 
     runtime = ctx.ensure_object(Runtime)
     runtime.supervision_told = True
@@ -59,8 +59,9 @@ def run(
 
 def say_left(runtime: Runtime, accepts: Sequence[str]) -> None:
     """Say whose jobs nobody looks after, and this supervisor did not either."""
-    from tpuctl.jobs import heartbeat, lease, seat
-    from tpuctl.jobs.duty import Duty
+    from tpuctl.jobs.leases import heartbeat, lease
+    from tpuctl.jobs.leases.duty import Duty
+    from tpuctl.jobs.local import seat
 
     duty = Duty(tuple(accepts))
     store = runtime.store()

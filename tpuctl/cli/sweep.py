@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli import slice_options as slices
-from tpuctl.cli.options import Verb
-from tpuctl.cli.output import Columns, Moment, Usd
-from tpuctl.cli.progress import working
-from tpuctl.cli.runtime import Runtime
-from tpuctl.cli.sheet import fitting
+from tpuctl.cli.shell import slice_options as slices
+from tpuctl.cli.shell.options import Verb
+from tpuctl.cli.shell.output import Columns, Moment, Usd
+from tpuctl.cli.shell.progress import working
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.sheet import fitting
 from tpuctl.errors import PartialFailureError, TpuctlError
 
 if TYPE_CHECKING:
-    from tpuctl.operations.sweep import Asker, Found
-    from tpuctl.operations.sweep_fix import Fixed
+    from tpuctl.operations.audit.sweep import Asker, Found
+    from tpuctl.operations.audit.sweep_fix import Fixed
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
@@ -111,7 +111,7 @@ def sweep(
 
 
 def _survey(runtime: Runtime, asker: "Asker") -> Survey:
-    from tpuctl.operations import sweep as sweeping
+    from tpuctl.operations.audit import sweep as sweeping
 
     found, unreachable, books = sweeping.survey(
         runtime.tpu, runtime.store, asker, runtime.listing_zone
@@ -121,8 +121,8 @@ def _survey(runtime: Runtime, asker: "Asker") -> Survey:
 
 def _asker(runtime: Runtime, *, all_owners: bool) -> "Asker":
     from tpuctl.jobs import client
-    from tpuctl.jobs.submit import default_owner
-    from tpuctl.operations.sweep import Asker
+    from tpuctl.jobs.submit.submit import default_owner
+    from tpuctl.operations.audit.sweep import Asker
 
     try:
         tended = client.tended(runtime.store(), runtime.home, runtime.context.name)
@@ -190,8 +190,8 @@ def _fix(runtime: Runtime, survey: Survey, asker: "Asker", *, yes: bool) -> None
 
 
 def _delete(runtime: Runtime, orphan: "Found", asker: "Asker") -> "Fixed":
-    from tpuctl.operations import sweep_fix
-    from tpuctl.operations.wait import Patience
+    from tpuctl.operations.audit import sweep_fix
+    from tpuctl.operations.slices.wait import Patience
 
     name = f"{orphan.holding.noun} {orphan.holding.name!r}"
     runtime.goes_on[:] = [f"the deletion of {name} may go on; look with: tpuctl sweep"]

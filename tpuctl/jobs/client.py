@@ -17,8 +17,10 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
-from tpuctl.jobs import decoding, heartbeat, lease, record, retry, seat
-from tpuctl.jobs.decoding import MalformedError
+from tpuctl.jobs.leases import heartbeat, lease
+from tpuctl.jobs.local import seat
+from tpuctl.jobs.record import decoding, record, retry
+from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.models.job import Attempt, JobRecord, JobState, Outcome
 from tpuctl.store import Store
 

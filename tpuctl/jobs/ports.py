@@ -14,9 +14,9 @@ from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 from tpuctl.store import Store
 
 if TYPE_CHECKING:
-    from tpuctl.api.entrance import Entrance
-    from tpuctl.api.keys import Access
-    from tpuctl.api.tpu import TpuApi
+    from tpuctl.api.ssh.entrance import Entrance
+    from tpuctl.api.ssh.keys import Access
+    from tpuctl.api.tpu.tpu import TpuApi
 
 
 class Shell(Protocol):
@@ -134,7 +134,7 @@ def _entered(tpu: "TpuApi", access: "Access") -> OpenShell:
 
     @cache
     def entrance() -> "Entrance":
-        from tpuctl.api.entrance import Entrance
+        from tpuctl.api.ssh.entrance import Entrance
 
         return Entrance(tpu, access)
 

@@ -28,7 +28,7 @@ def open_store(url: str, *, client: object | None = None) -> Store:
     """
     # Google's client costs a third of a second to import, and a directory needs none of it.
     if url.startswith("gs://"):
-        from tpuctl.store.bucket import BucketStore
+        from tpuctl.store.gcs.bucket import BucketStore
 
         return BucketStore(url, client)
     if not url or _ADDRESS.match(url):

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Protocol
 
-from localsim.cloud.objects.bodies import BodyDirectory
-from localsim.cloud.objects.buckets import Buckets
-from localsim.cloud.objects.database import ObjectDatabase
-from localsim.cloud.objects.incoming import Body
+from localsim.cloud.objects.buckets.buckets import Buckets
+from localsim.cloud.objects.files.bodies import BodyDirectory
+from localsim.cloud.objects.files.database import ObjectDatabase
+from localsim.cloud.objects.files.incoming import Body
 from localsim.cloud.objects.model import (
     NO_PRECONDITIONS,
     NewObject,

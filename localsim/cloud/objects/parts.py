@@ -13,9 +13,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from localsim.clock import Clock
-from localsim.cloud.objects.bodies import BodyDirectory, crc32c_of
-from localsim.cloud.objects.database import ObjectDatabase
-from localsim.cloud.objects.incoming import Body
+from localsim.cloud.objects.files.bodies import BodyDirectory, crc32c_of
+from localsim.cloud.objects.files.database import ObjectDatabase
+from localsim.cloud.objects.files.incoming import Body
 from localsim.cloud.objects.model import (
     NewObject,
     ObjectKey,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from localsim.cloud.objects.bodies import BodyDirectory
+from localsim.cloud.objects.files.bodies import BodyDirectory
 from localsim.cloud.objects.model import StoredObject
 
 

@@ -3,9 +3,9 @@
 import dataclasses
 
 from localsim.clock import Clock
-from localsim.cloud.objects.bodies import BodyDirectory
-from localsim.cloud.objects.database import ObjectDatabase
-from localsim.cloud.objects.incoming import Body
+from localsim.cloud.objects.files.bodies import BodyDirectory
+from localsim.cloud.objects.files.database import ObjectDatabase
+from localsim.cloud.objects.files.incoming import Body
 from localsim.cloud.objects.model import NewObject, ObjectKey, StoredObject
 from localsim.cloud.objects.properties import without_cleared
 from localsim.cloud.objects.tables import (

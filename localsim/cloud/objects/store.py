@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localsim.clock import Clock
-from localsim.cloud.objects.bodies import BodyDirectory
-from localsim.cloud.objects.buckets import Buckets
+from localsim.cloud.objects.buckets.buckets import Buckets
 from localsim.cloud.objects.copies import ObjectCopies
-from localsim.cloud.objects.database import ObjectDatabase
-from localsim.cloud.objects.incoming import Body
+from localsim.cloud.objects.files.bodies import BodyDirectory
+from localsim.cloud.objects.files.database import ObjectDatabase
+from localsim.cloud.objects.files.incoming import Body
+from localsim.cloud.objects.files.migration import holds_objects
 from localsim.cloud.objects.listing import Listing, ListQuery, list_page
-from localsim.cloud.objects.migration import holds_objects
 from localsim.cloud.objects.model import (
     NO_PRECONDITIONS,
     NewObject,

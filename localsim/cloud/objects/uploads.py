@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from localsim.clock import Clock
-from localsim.cloud.objects.bodies import BodyDirectory, IncomingBody
-from localsim.cloud.objects.database import ObjectDatabase
+from localsim.cloud.objects.files.bodies import BodyDirectory, IncomingBody
+from localsim.cloud.objects.files.database import ObjectDatabase
 from localsim.cloud.objects.model import (
     Hashes,
     NewObject,

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localsim.core.buffers import Buffer
+from localsim.core.chip.buffers import Buffer
+from localsim.core.chip.operands import packed_bytes
 from localsim.core.collectives.sums import Arrays
-from localsim.core.operands import packed_bytes
 
 _WHOLE = "biu"
 _NUMBERS = "biufV"

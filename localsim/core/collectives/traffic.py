@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 
-from localsim.core import costs
+from localsim.core.chip import costs
+from localsim.core.chip.counters import Counters
 from localsim.core.collectives import torus
-from localsim.core.counters import Counters
 from tpuctl import catalog
 from tpuctl.perfmodel import chip as model
 

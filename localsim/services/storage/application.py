@@ -8,17 +8,17 @@ from aiohttp.typedefs import Middleware
 from localsim.cloud.objects.model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
 from localsim.services.storage.commits import Commits
-from localsim.services.storage.errors import error_response, missing, refusal
-from localsim.services.storage.faults import Faults
-from localsim.services.storage.fields import reply_fields
-from localsim.services.storage.inner_requests import unfolded
-from localsim.services.storage.requests import MAX_JSON_BYTES, Call, decoded, query_of
-from localsim.services.storage.retry_tests import routes as retry_test_routes
 from localsim.services.storage.routes import find
 from localsim.services.storage.service import Service, answered
 from localsim.services.storage.turns import Turns
-from localsim.services.storage_xml import dispatch as storage_xml
-from localsim.services.storage_xml.errors import error_response as xml_error_response
+from localsim.services.storage.wire.errors import error_response, missing, refusal
+from localsim.services.storage.wire.faults import Faults
+from localsim.services.storage.wire.fields import reply_fields
+from localsim.services.storage.wire.inner_requests import unfolded
+from localsim.services.storage.wire.requests import MAX_JSON_BYTES, Call, decoded, query_of
+from localsim.services.storage.wire.retry_tests import routes as retry_test_routes
+from localsim.services.storage.xml import dispatch as storage_xml
+from localsim.services.storage.xml.errors import error_response as xml_error_response
 
 
 def application(

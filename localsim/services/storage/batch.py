@@ -18,12 +18,12 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from localsim.cloud.objects.model import StorageError, invalid, not_implemented
-from localsim.services.storage.errors import error_response
-from localsim.services.storage.inner_requests import OVERRIDE, inner_request
-from localsim.services.storage.multipart import boundary_of
-from localsim.services.storage.requests import Call
 from localsim.services.storage.service import Service
-from localsim.services.storage_xml import dispatch as storage_xml
+from localsim.services.storage.wire.errors import error_response
+from localsim.services.storage.wire.inner_requests import OVERRIDE, inner_request
+from localsim.services.storage.wire.multipart import boundary_of
+from localsim.services.storage.wire.requests import Call
+from localsim.services.storage.xml import dispatch as storage_xml
 
 MOST_CALLS = 100
 MOST_BYTES = 10 * 1024 * 1024

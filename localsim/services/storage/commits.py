@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from localsim.cloud.objects.database import ObjectDatabase
+from localsim.cloud.objects.files.database import ObjectDatabase
 from localsim.cloud.objects.model import StorageError
 
 T = TypeVar("T")

@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from localsim.cloud.errors import CloudError, Code
+from localsim.cloud.model.errors import CloudError, Code
 from localsim.cloud.objects.model import StorageError
+from localsim.services.net.wire_errors import HTTP_STATUS
 from localsim.services.storage.batch import PATH as BATCH
-from localsim.services.storage.errors import error_response
 from localsim.services.storage.routes import find
-from localsim.services.storage_xml import dispatch as storage_xml
-from localsim.services.storage_xml.errors import error_response as xml_error_response
-from localsim.services.wire_errors import HTTP_STATUS
+from localsim.services.storage.wire.errors import error_response
+from localsim.services.storage.xml import dispatch as storage_xml
+from localsim.services.storage.xml.errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
 

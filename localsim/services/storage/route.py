@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from localsim.cloud.objects.model import not_implemented
-from localsim.services.storage.requests import Call
 from localsim.services.storage.service import Handler, Service
+from localsim.services.storage.wire.requests import Call
 
 _NAME_IN_TEMPLATE = re.compile(r"\{(\w+)\}")
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import batch
-from localsim.services.storage.bucket_access import (
+from localsim.services.storage.methods.bucket_access import (
     get_iam_policy,
     get_storage_layout,
     list_managed_folders,
     set_iam_policy,
     test_iam_permissions,
 )
-from localsim.services.storage.buckets import (
+from localsim.services.storage.methods.buckets import (
     delete_bucket,
     get_bucket,
     insert_bucket,
@@ -23,14 +23,14 @@ from localsim.services.storage.buckets import (
     patch_bucket,
     update_bucket,
 )
-from localsim.services.storage.copies import (
+from localsim.services.storage.methods.copies import (
     compose_object,
     copy_object,
     move_object,
     rewrite_object,
 )
-from localsim.services.storage.downloads import download
-from localsim.services.storage.objects import (
+from localsim.services.storage.methods.downloads import download
+from localsim.services.storage.methods.objects import (
     delete_object,
     get_object,
     insert_object,
@@ -38,7 +38,7 @@ from localsim.services.storage.objects import (
     patch_object,
     update_object,
 )
-from localsim.services.storage.resumable import cancel_resumable, continue_resumable
+from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
 from localsim.services.storage.route import Route, absent, route
 
 _BUCKETS = "/storage/v1/b"

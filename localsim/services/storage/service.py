@@ -7,10 +7,10 @@ from aiohttp import web
 
 from localsim.cloud.objects.store import ObjectStore
 from localsim.services.storage.commits import Commits
-from localsim.services.storage.faults import Faults
 from localsim.services.storage.md5 import Md5s
-from localsim.services.storage.requests import Call
 from localsim.services.storage.turns import Turns
+from localsim.services.storage.wire.faults import Faults
+from localsim.services.storage.wire.requests import Call
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from localsim.workers import processes
-from localsim.workers.disk import WorkerDisk, slice_id
+from localsim.workers.disk.disk import WorkerDisk, slice_id
 from localsim.workers.processes import Process
 
 

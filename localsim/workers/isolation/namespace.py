@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from localsim import guest
-from localsim.workers import chips, disk_limit, root_plan
-from localsim.workers.disk import SliceDisk, WorkerDisk
+from localsim.workers import chips
+from localsim.workers.disk import disk_limit, root_plan
+from localsim.workers.disk.disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import launchers, vpc
 from localsim.workers.isolation.hosts_file import HostsFile
 from localsim.workers.isolation.namespace_host import NamespaceHost, Place, connected

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from localsim.workers import chips, ports, processes
 from localsim.workers.attributes import MEGASCALE_PORT, megascale
-from localsim.workers.disk import SliceDisk, WorkerDisk
+from localsim.workers.disk.disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import process_programs
 from localsim.workers.isolation.belonging import Belongs, on_slices, on_worker
 from localsim.workers.isolation.interface import Command, NotPossibleError, TerminalPair

@@ -11,10 +11,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bucket_server import BucketServer, serving
-
 import tpuctl
-from tpuctl.agent.job import processes
+from tpuctl.agent.job.state import processes
+from unit.agent.bucket_server import BucketServer, serving
 
 AGENT = Path(tpuctl.__file__).parent / "agent"
 SHARED = ("bucket", "crc32c", "fetcher", "report", "tree")
@@ -26,10 +25,11 @@ def install(directory: Path) -> None:
     """The files of the agent, as they lie on a worker."""
     package = directory / "tpuctl" / "agent"
     shutil.copytree(AGENT / "job", package / "job", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in (package.parent / "__init__.py", package / "__init__.py"):
-        path.touch()
+    (package / "data").mkdir()
+    for path in (package.parent, package, package / "data"):
+        (path / "__init__.py").touch()
     for name in SHARED:
-        shutil.copy(AGENT / f"{name}.py", package)
+        shutil.copy(AGENT / "data" / f"{name}.py", package / "data")
     shutil.copy(AGENT / "job" / "agent.py", directory)
 
 

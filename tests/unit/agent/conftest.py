@@ -1,13 +1,8 @@
 """A worker with the agent on it, for every test of the agent."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from agent_worker import working  # noqa: E402
+from unit.agent.agent_worker import working
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 from tpuctl.api import cassette
 from tpuctl.api.recorder import recorded
-from tpuctl.api.tpu import TpuApi
+from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.errors import TransientError
 
 

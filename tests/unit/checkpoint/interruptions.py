@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from memory_store import Killed, Request
-
 from tpuctl.errors import IntegrityError, OutcomeUnknownError, TransientError
+from unit.checkpoint.memory_store import Killed, Request
 
 
 class Interruption(NamedTuple):

@@ -5,13 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from memory_store import MemoryBucket, MemoryStore
-from runs import Run, same, states, tree
 
 from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore
-from tpuctl.checkpoint.manifest import encode
-from tpuctl.checkpoint.restoring import newest_good
-from tpuctl.checkpoint.writer import Outcome, _report
+from tpuctl.checkpoint.format.manifest import encode
+from tpuctl.checkpoint.read.restoring import newest_good
+from tpuctl.checkpoint.write.writer import Outcome, _report
 from tpuctl.errors import (
     ConflictError,
     DeadlineError,
@@ -20,6 +18,8 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.store import open_store
+from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
+from unit.checkpoint.runs import Run, same, states, tree
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 import requests
-from runs import Run, same, tree
-from unit.store.served_bucket import new_bucket, served  # noqa: F401 (fixtures)
 
 from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore
-from tpuctl.checkpoint.commit import BLOCK_BYTES
-from tpuctl.checkpoint.history import read_history
-from tpuctl.checkpoint.restoring import read_step
+from tpuctl.checkpoint.format.commit import BLOCK_BYTES
+from tpuctl.checkpoint.read.history import read_history
+from tpuctl.checkpoint.read.restoring import read_step
 from tpuctl.errors import IntegrityError
 from tpuctl.store import open_store
+from unit.checkpoint.runs import Run, same, tree
+from unit.store.served_bucket import new_bucket, served  # noqa: F401 (fixtures)
 
 
 def test_a_bucket_holds_checkpoints(new_bucket):  # noqa: F811

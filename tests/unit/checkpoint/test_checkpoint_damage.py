@@ -7,12 +7,12 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runs import Run, same, states, tree
 
 from tpuctl.checkpoint import list_steps, restore
-from tpuctl.checkpoint.manifest import decode, encode
+from tpuctl.checkpoint.format.manifest import decode, encode
 from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError
 from tpuctl.store import crc32c, open_store
+from unit.checkpoint.runs import Run, same, states, tree
 
 SHARD = "step_000000000020/a_0000000000000001/shard_1-of_2_0.safetensors"
 COMMIT = "step_000000000020/COMMIT"

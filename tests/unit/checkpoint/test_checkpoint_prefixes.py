@@ -4,14 +4,15 @@ import random
 import re
 
 import pytest
-from line_world import tree
-from memory_store import MemoryBucket, MemoryStore
-from runs import same
 
-from tpuctl.checkpoint import Checkpointer, snapshot
-from tpuctl.checkpoint.manifest import decode_commit
-from tpuctl.checkpoint.restoring import newest_good
+from tpuctl.checkpoint import Checkpointer
+from tpuctl.checkpoint.format.manifest import decode_commit
+from tpuctl.checkpoint.read.restoring import newest_good
+from tpuctl.checkpoint.write import snapshot
 from tpuctl.errors import NoCheckpointError
+from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
+from unit.checkpoint.read.line_world import tree
+from unit.checkpoint.runs import same
 
 COMMIT = re.compile(r"step_\d{12}/COMMIT")
 

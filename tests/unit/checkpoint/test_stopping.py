@@ -7,14 +7,14 @@ import sys
 import types
 
 import pytest
-from memory_store import MemoryBucket, MemoryStore
-from runs import Run, same, together, tree
 
 from tpuctl.checkpoint import Checkpointer
-from tpuctl.checkpoint.restoring import newest_good
+from tpuctl.checkpoint.read.restoring import newest_good
 from tpuctl.checkpoint.run import Run as Worker
 from tpuctl.checkpoint.stopping import Stopping
 from tpuctl.errors import TransientError, UsageError
+from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
+from unit.checkpoint.runs import Run, same, together, tree
 
 
 class Clock:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tpuctl.jobs.observed import Observed
-from tpuctl.jobs.reconcile import Step, reconcile
+from tpuctl.jobs.policy.observed import Observed
+from tpuctl.jobs.policy.reconcile import Step, reconcile
 from tpuctl.models.job import JobRecord, JobSpec, Phase, Resources, WorkerReport
 
 SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))

@@ -11,18 +11,17 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bucket_server import BucketServer
-
 from tpuctl.errors import ConflictError, NotFoundError, TransientError
-from tpuctl.jobs import record as records
-from tpuctl.jobs import supervisor
-from tpuctl.jobs.duty import Duty
+from tpuctl.jobs.leases.duty import Duty
 from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.submit import Submitter, submit
+from tpuctl.jobs.record import record as records
+from tpuctl.jobs.submit.submit import Submitter, submit
+from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import JobRecord, JobSpec, Resources
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import CommandFailedError, Completed, Operation
 from tpuctl.models.queued_resource import QueuedResource
+from unit.agent.bucket_server import BucketServer
 
 ZONE = "us-west4-a"
 DEADLINE_S = 30.0

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from localsim import authority
+from localsim.server import authority
 
 ACCOUNTS = ("admin", "viewer")
 

@@ -4,11 +4,11 @@ import asyncio
 import sqlite3
 
 import pytest
-from test_world import NODE, SPEC, ZONE, advance, world_of
 
 from localsim import clock as clocks
 from localsim.clock import Clock, Reading
-from localsim.cloud.timekeeping import last_reading
+from localsim.cloud.db.timekeeping import last_reading
+from unit.localsim.test_world import NODE, SPEC, ZONE, advance, world_of
 
 
 @pytest.fixture

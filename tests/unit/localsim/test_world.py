@@ -7,11 +7,11 @@ import pytest
 
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.database import open_database
-from localsim.cloud.errors import Code
-from localsim.cloud.nodes import NodeSpec, NodeState
-from localsim.cloud.queued_resources import QueuedResourceSpec, RequestedNode, RequestState
-from localsim.cloud.scenario import Scenario
+from localsim.cloud.db.database import open_database
+from localsim.cloud.model.errors import Code
+from localsim.cloud.model.nodes import NodeSpec, NodeState
+from localsim.cloud.model.queued_resources import QueuedResourceSpec, RequestedNode, RequestState
+from localsim.cloud.scenario.scenario import Scenario
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
 from localsim.workers.worker import Surroundings

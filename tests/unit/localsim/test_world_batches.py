@@ -5,12 +5,12 @@ import sqlite3
 from dataclasses import replace
 
 import asyncssh
-from test_world import NODE, SPEC, ZONE, advance, request, world_of
 
-from localsim.cloud.errors import Code
-from localsim.cloud.nodes import NodeState
-from localsim.cloud.queued_resources import RequestState
-from localsim.cloud.scenario import Scenario
+from localsim.cloud.model.errors import Code
+from localsim.cloud.model.nodes import NodeState
+from localsim.cloud.model.queued_resources import RequestState
+from localsim.cloud.scenario.scenario import Scenario
+from unit.localsim.test_world import NODE, SPEC, ZONE, advance, request, world_of
 
 NO_WORKERS = Scenario(workers="none")
 

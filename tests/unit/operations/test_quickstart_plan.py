@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.models.job import JobSpec
-from tpuctl.operations import quickstart
+from tpuctl.operations.local import quickstart
 
 SPEC = JobSpec(name="digits", run="true", envs={"STEPS": "300", "SAVE_EVERY": "50"})
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from contract.storage_fixtures import running
+from client.storage.storage_fixtures import running
 
 from tpuctl.store import open_store
 

@@ -12,10 +12,10 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.store import bulk
-from tpuctl.store.retrying import Policy
+from tpuctl.store.gcs import bulk
+from tpuctl.store.gcs.retrying import Policy
 
-pytest_plugins = ("served_bucket",)
+pytest_plugins = ("unit.store.served_bucket",)
 
 
 class Lossy(requests.adapters.HTTPAdapter):

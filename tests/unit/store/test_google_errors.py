@@ -5,7 +5,7 @@ import requests
 from google.api_core import exceptions as api
 
 from tpuctl.errors import TransientError
-from tpuctl.store.google_errors import translated
+from tpuctl.store.gcs.google_errors import translated
 
 LOST = (
     "HTTPSConnectionPool(host='storage.googleapis.com', port=443): Max retries exceeded with url: "

@@ -8,7 +8,7 @@ import requests
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 
-from tpuctl.store.retrying import Attempts, Policy, is_transient
+from tpuctl.store.gcs.retrying import Attempts, Policy, is_transient
 
 
 class Clock:

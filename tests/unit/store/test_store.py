@@ -8,7 +8,7 @@ import pytest
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, UsageError
 from tpuctl.store import Buffers, crc32c, open_store
 
-pytest_plugins = ("served_bucket",)
+pytest_plugins = ("unit.store.served_bucket",)
 
 
 def keys(store, prefix=""):

@@ -18,10 +18,11 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.store import Buffers, bucket, bulk, open_store
-from tpuctl.store.retrying import Policy
+from tpuctl.store import Buffers, open_store
+from tpuctl.store.gcs import bucket, bulk
+from tpuctl.store.gcs.retrying import Policy
 
-pytest_plugins = ("served_bucket",)
+pytest_plugins = ("unit.store.served_bucket",)
 
 
 class Wire(requests.adapters.HTTPAdapter):

@@ -34,14 +34,14 @@ def run(directory: str, options: Mapping[str, str]) -> int:
 
 def start(directory: str, options: Mapping[str, str]) -> int:
     """Let a prepared run begin."""
-    from tpuctl.agent.job import orders
+    from tpuctl.agent.job.state import orders
 
     return orders.leave(directory, "go", "go", fence(options))
 
 
 def stop(directory: str, options: Mapping[str, str]) -> int:
     """End the program, or what prepares it."""
-    from tpuctl.agent.job import orders
+    from tpuctl.agent.job.state import orders
 
     text = f"{float(options.get('--grace', GRACE_S))}{' dump' if '--dump' in options else ''}"
     return orders.leave(directory, "stop", text, fence(options))
@@ -68,21 +68,21 @@ def watch(directory: str, options: Mapping[str, str]) -> int:
 
 def fetch(directory: str, _options: Mapping[str, str]) -> int:
     """The stage of that name: a process of its own gives its memory back."""
-    from tpuctl.agent.job import workdir
+    from tpuctl.agent.job.prepare import workdir
 
     return workdir.fetch(directory)
 
 
 def mounts(directory: str, _options: Mapping[str, str]) -> int:
     """The stage of that name."""
-    from tpuctl.agent.job import mounts
+    from tpuctl.agent.job.prepare import mounts
 
     return mounts.copy_all(directory)
 
 
 def secrets(directory: str, _options: Mapping[str, str]) -> int:
     """The stage of that name."""
-    from tpuctl.agent.job import secret_values
+    from tpuctl.agent.job.prepare import secret_values
 
     return secret_values.tell(directory)
 

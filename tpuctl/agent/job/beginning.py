@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from tpuctl.agent.job import fences, orders, processes, rundir
+from tpuctl.agent.job.state import fences, orders, processes, rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,15 +7,16 @@ import signal
 import subprocess
 import time
 
-from tpuctl.agent.job import processes, stack_dump
+from tpuctl.agent.job import stack_dump
+from tpuctl.agent.job.state import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tpuctl.agent.job.alarm import Alarm
-    from tpuctl.agent.job.joblog import Log
-    from tpuctl.agent.job.orders import Orders
+    from tpuctl.agent.job.logs.joblog import Log
+    from tpuctl.agent.job.state.orders import Orders
 
 BLOCK_BYTES = 256 * 1024
 POLL_S = 0.05

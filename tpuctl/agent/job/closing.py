@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import time
 
-from tpuctl.agent.job import processes, uploader
 from tpuctl.agent.job.child import BLOCK_BYTES
+from tpuctl.agent.job.logs import uploader
+from tpuctl.agent.job.state import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,25 +8,19 @@ import signal
 import sys
 import time
 
-from tpuctl.agent.job import (
-    closing,
-    endings,
-    environment,
-    metadata_server,
-    processes,
-    progress,
-    rundir,
-    stack_dump,
-    uploader,
-)
+from tpuctl.agent.job import closing, endings, stack_dump
 from tpuctl.agent.job.alarm import Alarm
 from tpuctl.agent.job.child import BLOCK_BYTES, Child, shell, spawn
-from tpuctl.agent.job.joblog import Log
-from tpuctl.agent.job.log_files import LogFiles
-from tpuctl.agent.job.notices import Notice, quietly
-from tpuctl.agent.job.orders import Orders
-from tpuctl.agent.job.redaction import Redaction
-from tpuctl.agent.job.status_file import PROTOCOL, StatusFile
+from tpuctl.agent.job.cloud import metadata_server
+from tpuctl.agent.job.cloud.notices import Notice, quietly
+from tpuctl.agent.job.logs import progress, uploader
+from tpuctl.agent.job.logs.joblog import Log
+from tpuctl.agent.job.logs.log_files import LogFiles
+from tpuctl.agent.job.logs.redaction import Redaction
+from tpuctl.agent.job.prepare import environment
+from tpuctl.agent.job.state import processes, rundir
+from tpuctl.agent.job.state.orders import Orders
+from tpuctl.agent.job.state.status_file import PROTOCOL, StatusFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from tpuctl.agent.job.objects import Objects
+    from tpuctl.agent.job.cloud.objects import Objects
 
 HEARTBEAT_S = 5.0
 STATUS_EVERY_S = 0.1
@@ -74,7 +68,7 @@ class Run:
 
     def objects(self) -> Objects:
         """The bucket; what reaches it is imported where it is needed: it is half of an agent."""
-        from tpuctl.agent.job.objects import Objects
+        from tpuctl.agent.job.cloud.objects import Objects
 
         return Objects(self.config["endpoint"], self.config["bucket"])
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from tpuctl.agent.job import rundir
+from tpuctl.agent.job.state import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from statistics import median
 
 from tpuctl.errors import PreconditionError
 from tpuctl.models.job import Attempt, JobRecord, Outcome
-from tpuctl.operations import cost, spending
 from tpuctl.operations.checkpoints import interval
 from tpuctl.operations.checkpoints.model import StepView
+from tpuctl.operations.slices import cost, spending
 
 _LEAST_S = 0.001
 """What is less is told as nothing: the records count milliseconds."""

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tpuctl.checkpoint.commit import Commit
-from tpuctl.checkpoint.describing import describe_leaves
-from tpuctl.checkpoint.tree import leaf_paths
+from tpuctl.checkpoint.arrays.tree import leaf_paths
+from tpuctl.checkpoint.format.commit import Commit
+from tpuctl.checkpoint.read.describing import describe_leaves
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
-from tpuctl.operations.checkpoints import foreign_tensors, verify_sealed
+from tpuctl.operations.checkpoints.foreign import foreign_tensors, verify_sealed
+from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
 from tpuctl.operations.checkpoints.model import GOOD, State, TensorView
 from tpuctl.operations.checkpoints.ours import OurStep
-from tpuctl.operations.checkpoints.recognise import ForeignStep
 from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
 
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from tpuctl.checkpoint import layout, step_info
-from tpuctl.checkpoint.history import History, Step
+from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.read import step_info
+from tpuctl.checkpoint.read.history import History, Step
 from tpuctl.operations.checkpoints.model import Kind, State, StepView
 from tpuctl.store import Store
 

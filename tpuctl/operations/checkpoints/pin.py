@@ -1,8 +1,8 @@
 """A step that is pinned is not deleted: neither by the program that saves, nor by prune."""
 
-from tpuctl.checkpoint import layout
+from tpuctl.checkpoint.format import layout
 from tpuctl.errors import PreconditionError
-from tpuctl.operations.checkpoints import recognise
+from tpuctl.operations.checkpoints.foreign import recognise
 from tpuctl.operations.checkpoints.model import GOOD
 from tpuctl.operations.checkpoints.ours import OurStep
 from tpuctl.operations.checkpoints.survey import FoundStep, has_gone

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from tpuctl.checkpoint import cleaning, layout
+from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.write import cleaning
 from tpuctl.errors import PreconditionError
+from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
 from tpuctl.operations.checkpoints.model import GOOD, State, StepView
 from tpuctl.operations.checkpoints.ours import OurStep
-from tpuctl.operations.checkpoints.recognise import ForeignStep
 from tpuctl.operations.checkpoints.survey import FoundStep, Survey
 from tpuctl.store import Entry, Store
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from tpuctl.checkpoint import layout
-from tpuctl.checkpoint.commit import Commit, StoredObject
-from tpuctl.checkpoint.manifest import decode_commit, encode_commit
+from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.format.commit import Commit, StoredObject
+from tpuctl.checkpoint.format.manifest import decode_commit, encode_commit
 from tpuctl.errors import (
     ConflictError,
     IntegrityError,
@@ -22,19 +22,19 @@ from tpuctl.errors import (
     TransientError,
 )
 from tpuctl.models.transfer import Event, Plan, Scope
-from tpuctl.operations.checkpoints import seal_record
+from tpuctl.operations.checkpoints.foreign import seal_record
+from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
 from tpuctl.operations.checkpoints.model import State
 from tpuctl.operations.checkpoints.ours import OurStep
-from tpuctl.operations.checkpoints.recognise import ForeignStep
 from tpuctl.operations.checkpoints.survey import FoundStep
-from tpuctl.operations.stage.checksums import Checksums
-from tpuctl.operations.stage.names import UNFINISHED, folder, split_url
-from tpuctl.operations.stage.plan_pull import plan_pull
-from tpuctl.operations.stage.pull import pull
+from tpuctl.operations.stage.plan.checksums import Checksums
+from tpuctl.operations.stage.plan.names import UNFINISHED, folder, split_url
+from tpuctl.operations.stage.plan.plan_pull import plan_pull
+from tpuctl.operations.stage.transfer.pull import pull
 from tpuctl.store import Entry, Store, open_store
-from tpuctl.store.bulk import Bulk
 from tpuctl.store.checksums import decoded
 from tpuctl.store.files import make_durable, sync_directory
+from tpuctl.store.gcs.bulk import Bulk
 
 _ANOTHER = "name another directory"
 

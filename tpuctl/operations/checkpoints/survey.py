@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from tpuctl.checkpoint.history import History, read_history
+from tpuctl.checkpoint.read.history import History, read_history
 from tpuctl.errors import NoCheckpointError, NotFoundError
-from tpuctl.operations.checkpoints import ours, recognise
+from tpuctl.operations.checkpoints import ours
+from tpuctl.operations.checkpoints.foreign import recognise
+from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
 from tpuctl.operations.checkpoints.model import GOOD, StepView
 from tpuctl.operations.checkpoints.ours import OurStep
-from tpuctl.operations.checkpoints.recognise import ForeignStep
 from tpuctl.store import Store
 
 _BELOW = re.compile(r"(.+)/step_[0-9]{12}/COMMIT")

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tpuctl.checkpoint.marking import mark_bad
-from tpuctl.checkpoint.verifying import verify_step
+from tpuctl.checkpoint.read.marking import mark_bad
+from tpuctl.checkpoint.read.verifying import verify_step
 from tpuctl.errors import IntegrityError, PreconditionError
-from tpuctl.operations.checkpoints import verify_sealed
+from tpuctl.operations.checkpoints.foreign import verify_sealed
 from tpuctl.operations.checkpoints.model import State, StepView
 from tpuctl.operations.checkpoints.ours import OurStep
 from tpuctl.operations.checkpoints.survey import FoundStep, has_gone

@@ -10,10 +10,10 @@ from tpuctl.errors import (
     TpuctlError,
     TransientError,
 )
-from tpuctl.operations.checkpoints import recognise
+from tpuctl.operations.checkpoints.foreign import recognise
+from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
+from tpuctl.operations.checkpoints.foreign.seal import seal
 from tpuctl.operations.checkpoints.model import State
-from tpuctl.operations.checkpoints.recognise import ForeignStep
-from tpuctl.operations.checkpoints.seal import seal
 from tpuctl.store import Store
 
 POLL_S = 10.0

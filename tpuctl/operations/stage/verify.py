@@ -12,14 +12,14 @@ import google_crc32c
 
 from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError
 from tpuctl.models.transfer import Identity, Refusal
-from tpuctl.operations.stage.checksums import Checksums
-from tpuctl.operations.stage.filters import Selection, selection
-from tpuctl.operations.stage.names import OWN, folder, is_data
-from tpuctl.operations.stage.pool import Report, Unit, carry_out
-from tpuctl.operations.stage.ssh import Remote
-from tpuctl.operations.stage.walk import files
-from tpuctl.store.bulk import Bulk, Listed
+from tpuctl.operations.stage.plan.checksums import Checksums
+from tpuctl.operations.stage.plan.filters import Selection, selection
+from tpuctl.operations.stage.plan.names import OWN, folder, is_data
+from tpuctl.operations.stage.plan.walk import files
+from tpuctl.operations.stage.transfer.pool import Report, Unit, carry_out
+from tpuctl.operations.stage.workers.ssh import Remote
 from tpuctl.store.checksums import decoded
+from tpuctl.store.gcs.bulk import Bulk, Listed
 
 DIFFERS = "differs"
 MISSING = "missing"

@@ -3,7 +3,7 @@
 Overlays show the machine's own system directories and the interpreter's prefixes, and keep what
 programs write to on the worker's disk, where it outlives a reboot. /proc, /sys, /dev, /tmp and /run
 are the worker's own. Everything else of the machine is gone from sight. The plan is made by
-localsim/workers/root_plan.py.
+localsim/workers/disk/root_plan.py.
 """
 
 import os

@@ -3,9 +3,9 @@
 from contextlib import closing
 
 import pytest
-from cloud_rig import Rig
 
-from localsim.cloud.scenario import Scenario
+from localsim.cloud.scenario.scenario import Scenario
+from unit.localsim.cloud.cloud_rig import Rig
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.database import open_database
-from localsim.cloud.events import BootSlice
-from localsim.cloud.nodes import NodeSpec, Scheduling, WorkerIdentity
+from localsim.cloud.db.database import open_database
+from localsim.cloud.model.events import BootSlice
+from localsim.cloud.model.nodes import NodeSpec, Scheduling, WorkerIdentity
 
 ZONE = "projects/demo/locations/us-west4-a"
 NODE = f"{ZONE}/nodes/a"

@@ -4,26 +4,26 @@ from contextlib import closing
 from dataclasses import asdict
 
 import pytest
-from cloud_rig import NODE, REQUEST, SINGLE, SPOT, START_S, WORKER, ZONE, Rig
 
-from localsim.cloud.errors import CloudError, Code
-from localsim.cloud.events import (
+from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.events import (
     BootSlice,
     DestroySlice,
     MetadataChanged,
     NoticePreemption,
     StopSlice,
 )
-from localsim.cloud.nodes import NodeSpec, NodeState
-from localsim.cloud.queued_resources import (
+from localsim.cloud.model.nodes import NodeSpec, NodeState
+from localsim.cloud.model.queued_resources import (
     QueuedResourceSpec,
     RequestedNode,
     RequestState,
     Tier,
 )
-from localsim.cloud.scenario import Scenario
+from localsim.cloud.scenario.scenario import Scenario
+from unit.localsim.cloud.cloud_rig import NODE, REQUEST, SINGLE, SPOT, START_S, WORKER, ZONE, Rig
 
-pytest_plugins = ("cloud_fixtures",)
+pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
 
 
 def request(node_id="a", tier=Tier.SPOT):

@@ -3,15 +3,15 @@
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
 
-from cloud_rig import START_S, ZONE, Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from requests_asked import asked, file, node
 
-from localsim.cloud.errors import CloudError
-from localsim.cloud.nodes import Scheduling
-from localsim.cloud.queued_resources import Tier
-from localsim.cloud.scenario import Scenario
+from localsim.cloud.model.errors import CloudError
+from localsim.cloud.model.nodes import Scheduling
+from localsim.cloud.model.queued_resources import Tier
+from localsim.cloud.scenario.scenario import Scenario
+from unit.localsim.cloud.cloud_rig import START_S, ZONE, Rig
+from unit.localsim.cloud.requests.requests_asked import asked, file, node
 
 STORM = Scenario(
     seed=5,

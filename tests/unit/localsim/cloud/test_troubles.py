@@ -1,12 +1,12 @@
 """What befalls workers that are up, and what the node tells of it."""
 
 import pytest
-from cloud_rig import NODE, REQUEST, SINGLE, SPOT, ZONE
-from requests_asked import asked, file
 
-from localsim.cloud.events import BootSlice, DestroySlice, WorkersAfflicted
+from localsim.cloud.model.events import BootSlice, DestroySlice, WorkersAfflicted
+from unit.localsim.cloud.cloud_rig import NODE, REQUEST, SINGLE, SPOT, ZONE
+from unit.localsim.cloud.requests.requests_asked import asked, file
 
-pytest_plugins = ("cloud_fixtures",)
+pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
 
 DOWN = "Worker 2 is down: its machine has failed."
 

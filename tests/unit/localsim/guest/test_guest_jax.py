@@ -7,7 +7,8 @@ import socketserver
 import threading
 
 import pytest
-from guest_programs import run_python, start_python
+
+from unit.localsim.guest.guest_programs import run_python, start_python
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"

@@ -4,7 +4,8 @@ import ast
 import importlib.util
 
 import pytest
-from guest_programs import GUEST, package, run_python
+
+from unit.localsim.guest.guest_programs import GUEST, package, run_python
 
 needs_jax = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"

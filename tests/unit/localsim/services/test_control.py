@@ -12,10 +12,10 @@ from aiohttp import web
 
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.database import open_database
-from localsim.cloud.nodes import NodeSpec, WorkerIdentity
-from localsim.cloud.scenario import Scenario
-from localsim.services.control import Controls, application
+from localsim.cloud.db.database import open_database
+from localsim.cloud.model.nodes import NodeSpec, WorkerIdentity
+from localsim.cloud.scenario.scenario import Scenario
+from localsim.services.control.control import Controls, application
 from localsim.workers.isolation.interface import NotPossibleError
 
 TOKEN = "secret"

@@ -6,7 +6,7 @@ import gc
 import pytest
 from aiohttp import web
 
-from localsim.services.guard import guard, page_trace
+from localsim.services.net.guard import guard, page_trace
 
 HOSTS = frozenset({"127.0.0.1:80", "localhost:80"})
 

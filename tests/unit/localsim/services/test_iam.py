@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from localsim.cloud import fault_texts
-from localsim.cloud.roles import permissions
-from localsim.services import iam
+from localsim.cloud.scenario import fault_texts
+from localsim.cloud.scenario.roles import permissions
+from localsim.services.auth import iam
 from localsim.services.storage.permissions import permissions_of
 from localsim.services.storage.routes import ROUTES
-from localsim.services.tpu_methods import all_methods
+from localsim.services.tpu.tpu_methods import all_methods
 
 
 def allowed(account: str) -> frozenset[str]:

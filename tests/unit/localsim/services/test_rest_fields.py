@@ -3,9 +3,9 @@
 import pytest
 from google.longrunning import operations_pb2
 
-from localsim.services.rest_fields import masked, parsed_mask
-from localsim.services.rest_messages import REST
-from localsim.services.wire_errors import MalformedRequestError
+from localsim.services.net.wire_errors import MalformedRequestError
+from localsim.services.rest.rest_fields import masked, parsed_mask
+from localsim.services.tpu.rest_messages import REST
 
 LIST = REST["v2"]["ListNodesResponse"].DESCRIPTOR
 A = {"name": "a", "state": "READY", "labels": {"k": "1", "l": "2"}, "schedulingConfig": {}}

@@ -7,8 +7,8 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects import database as objects_database
-from localsim.cloud.objects.incoming import INLINE_BYTES
+from localsim.cloud.objects.files import database as objects_database
+from localsim.cloud.objects.files.incoming import INLINE_BYTES
 from localsim.cloud.objects.model import Hashes, NewObject, Preconditions, StorageError
 from localsim.cloud.objects.store import ObjectKey, ObjectStore
 from localsim.services.storage.commits import Commits

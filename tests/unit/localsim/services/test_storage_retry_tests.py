@@ -5,8 +5,8 @@ import json
 import pytest
 
 from localsim.cloud.objects.model import StorageError
-from localsim.cloud.storage_faults import Refusal
-from localsim.services.storage.retry_tests import MOST_TESTS, RetryTests
+from localsim.cloud.scenario.storage_faults import Refusal
+from localsim.services.storage.wire.retry_tests import MOST_TESTS, RetryTests
 
 GET = "storage.objects.get"
 

@@ -6,9 +6,9 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from localsim.cloud.errors import CloudError, Code
-from localsim.services import jwt
-from localsim.services.tokens import CLOUD_PLATFORM, LIFE_S, GrantError, Tokens
+from localsim.cloud.model.errors import CloudError, Code
+from localsim.services.auth import jwt
+from localsim.services.auth.tokens import CLOUD_PLATFORM, LIFE_S, GrantError, Tokens
 
 NOW_S = 1_800_000_000.0
 URI = "https://127.0.0.1:1/token"
@@ -171,7 +171,7 @@ def test_a_token_without_the_scope_may_nothing(tokens):
 
 
 def test_an_account_may_sign_for_itself_as_the_client_libraries_do(tokens, monkeypatch):
-    monkeypatch.setattr("localsim.services.tokens.time.time", lambda: NOW_S)
+    monkeypatch.setattr("localsim.services.auth.tokens.time.time", lambda: NOW_S)
     signed = assertion(aud=f"https://{TPU}/", scope=None)
     assert tokens.caller(f"Bearer {signed}", TPU, "m") == "admin"
     assert tokens.caller(f"Bearer {assertion(aud=None)}", TPU, "m") == "admin"
@@ -196,11 +196,11 @@ def test_an_account_may_sign_for_itself_as_the_client_libraries_do(tokens, monke
     ],
 )
 def test_what_an_account_signs_for_itself_lives_an_hour_at_most(tokens, monkeypatch, changes):
-    monkeypatch.setattr("localsim.services.tokens.time.time", lambda: NOW_S)
+    monkeypatch.setattr("localsim.services.auth.tokens.time.time", lambda: NOW_S)
     signed = f"Bearer {assertion(aud=None, **changes)}"
     assert refusal(tokens, signed) == (Code.UNAUTHENTICATED, "ACCESS_TOKEN_TYPE_UNSUPPORTED")
 
 
 def test_an_assertion_for_the_token_endpoint_is_no_token_itself(tokens, monkeypatch):
-    monkeypatch.setattr("localsim.services.tokens.time.time", lambda: NOW_S)
+    monkeypatch.setattr("localsim.services.auth.tokens.time.time", lambda: NOW_S)
     assert refusal(tokens, f"Bearer {assertion(aud=URI)}")[0] == Code.PERMISSION_DENIED

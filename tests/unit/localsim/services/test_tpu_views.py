@@ -3,9 +3,9 @@
 import pytest
 from google.protobuf import json_format
 
-from localsim.cloud.collection import Page
-from localsim.cloud.errors import Code, Failure
-from localsim.cloud.nodes import (
+from localsim.cloud.db.collection import Page
+from localsim.cloud.model.errors import Code, Failure
+from localsim.cloud.model.nodes import (
     AcceleratorConfig,
     BootDisk,
     DataDisk,
@@ -17,8 +17,8 @@ from localsim.cloud.nodes import (
     Scheduling,
     Symptom,
 )
-from localsim.cloud.operations import Operation, Verb
-from localsim.cloud.queued_resources import (
+from localsim.cloud.model.operations import Operation, Verb
+from localsim.cloud.model.queued_resources import (
     Initiator,
     QueuedResource,
     QueuedResourceSpec,
@@ -27,10 +27,10 @@ from localsim.cloud.queued_resources import (
     RequestState,
     Tier,
 )
-from localsim.cloud.reservations import Reservation
-from localsim.services.messages import GRPC
-from localsim.services.rest_messages import REST
-from localsim.services.tpu_views import TpuViews
+from localsim.cloud.supply.reservations import Reservation
+from localsim.services.tpu.messages import GRPC
+from localsim.services.tpu.rest_messages import REST
+from localsim.services.tpu.tpu_views import TpuViews
 
 ZONE = "projects/p/locations/z"
 NOW_S = 1_800_000_000.0

@@ -9,7 +9,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.abspath(__file__).split("/tests/")[0])  # noqa: PTH100
-from localsim.workers.isolation.inside import fullness, kernel, root, users
+
+from localsim.workers.isolation.inside import fullness, kernel, root, users  # noqa: E402
 
 NAMESPACES = (
     kernel.CLONE_NEWUSER

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from localsim.workers import installers
+from localsim.workers.disk import installers
 
 PROXY = "http://10.127.0.1:3128"
 

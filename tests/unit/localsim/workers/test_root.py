@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import localsim
-from localsim.workers import root_plan, system_layer
-from localsim.workers.disk import WorkerDisk
+from localsim.workers.disk import root_plan, system_layer
+from localsim.workers.disk.disk import WorkerDisk
 
 DRIVER = Path(__file__).with_name("boot_root.py")
 SYSTEM_PYTHON = Path("/usr/bin/python3")
@@ -161,7 +161,7 @@ def test_what_is_written_to_system_directories_stays_on_the_workers_disk(machine
 
 def test_the_interpreter_of_localsim_runs_with_its_packages(machine: Machine):
     where, pip = machine.run(
-        f"cd {Path(root_plan.__file__).parents[2]} && {machine.python} -c"
+        f"cd {Path(root_plan.__file__).parents[3]} && {machine.python} -c"
         " 'import localsim, tpuctl; print(localsim.__file__)'",
         f"{sys.executable} -m pip --version",
     )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from localsim.workers import disk_limit
-from localsim.workers.disk import WorkerDisk
+from localsim.workers.disk import disk_limit
+from localsim.workers.disk.disk import WorkerDisk
 
 MIB = 1 << 20
 

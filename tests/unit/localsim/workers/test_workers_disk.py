@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from localsim.workers import disk as disks
+from localsim.workers.disk import disk as disks
 
 PORTS = (40001, 40002, 40003)
 NAME = "projects/p/locations/z/nodes/../../n"

@@ -1,0 +1,1 @@
+"""Replays a cassette against the simulator and lists the differences."""

@@ -1,0 +1,1 @@
+"""Persistence: database, journal, collections, agenda."""

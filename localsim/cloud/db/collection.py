@@ -1,0 +1,182 @@
+"""One kind of resource: in memory by name and in order, and in a table of the database."""
+
+import base64
+import binascii
+import sqlite3
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from localsim.cloud.db.index import Index, Tally
+from localsim.cloud.db.journal import Journal
+from localsim.cloud.model.errors import invalid, not_found
+from localsim.cloud.model.names import ALL_ZONES, zone_of
+from localsim.cloud.model.records import decode, encode
+
+MAX_PAGE_SIZE = 1000
+
+
+class Named(Protocol):
+    """Anything with a full resource name."""
+
+    @property
+    def name(self) -> str:
+        """`projects/P/locations/Z/…/ID`."""
+
+
+Resource = TypeVar("Resource", bound=Named)
+Item = TypeVar("Item")
+Follower = TypeVar("Follower", Index[Any], Tally[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Part of a list; `next_token` is empty on the last page."""
+
+    items: tuple[Item, ...]
+    next_token: str = ""
+    unreachable: tuple[str, ...] = ()
+    """Full names of the zones that could not be asked."""
+
+
+class Collection(Generic[Resource]):
+    """Resources of one kind; every change belongs to a change of the journal."""
+
+    def __init__(self, journal: Journal, table: str, kind: type[Resource]) -> None:
+        """Open `table`, made when it is not there."""
+        self._journal = journal
+        self._table = table
+        self._by_name: dict[str, Resource] = {}
+        self._followers: list[Index[Resource] | Tally[Resource]] = []
+        journal.connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, document TEXT NOT NULL)"
+            " WITHOUT ROWID"
+        )
+        for (document,) in journal.connection.execute(f"SELECT document FROM {table}"):
+            resource = decode(kind, document)
+            self._by_name[resource.name] = resource
+        self._order = sorted(_key(name) for name in self._by_name)
+
+    def index(self, keys: Callable[[Resource], Iterable[Hashable]]) -> Index[Resource]:
+        """A way to find these resources by something else than their names."""
+        return self._follow(Index(keys))
+
+    def tally(self, amounts: Callable[[Resource], Mapping[Hashable, int]]) -> Tally[Resource]:
+        """Sums over these resources by key."""
+        return self._follow(Tally(amounts))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Resource]:
+        return (self._by_name[name] for _, name in self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def get(self, name: str) -> Resource:
+        """The resource of that name; raises CloudError."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise not_found(name) from None
+
+    def find(self, name: str) -> Resource | None:
+        """The resource of that name, if it exists."""
+        return self._by_name.get(name)
+
+    def put(self, resource: Resource) -> Resource:
+        """Add or replace; returns it."""
+        self._change(resource.name, resource)
+        return resource
+
+    def remove(self, name: str) -> None:
+        """Forget the resource of that name, if there is one."""
+        self._change(name, None)
+
+    def page(self, parent: str, page_size: int, page_token: str) -> Page[Resource]:
+        """The next resources of a zone, or of all, by zone and name."""
+        zone = zone_of(parent)
+        start, end = self._range(zone)
+        if page_token:
+            start = max(start, bisect_right(self._order, _key(_name_in(page_token))))
+        stop = min(end, start + checked_page_size(page_size))
+        items = tuple(self._by_name[name] for _, name in self._order[start:stop])
+        return Page(items, _token(items[-1].name) if items and stop < end else "")
+
+    def _range(self, zone: str) -> tuple[int, int]:
+        if zone == ALL_ZONES:
+            return 0, len(self._order)
+        # The character after "/" is "0": no name of a project sorts behind it.
+        return bisect_left(self._order, (zone, "")), bisect_right(self._order, (zone, "projects0"))
+
+    def write(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+        """Write or delete the resources of those names."""
+        found = {name: self._by_name.get(name) for name in keys}
+        connection.executemany(
+            f"DELETE FROM {self._table} WHERE name = ?",
+            [(name,) for name, resource in found.items() if resource is None],
+        )
+        connection.executemany(
+            f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)",
+            [(name, encode(resource)) for name, resource in found.items() if resource is not None],
+        )
+
+    def _change(self, name: str, resource: Resource | None) -> None:
+        previous = self._by_name.get(name)
+        self._journal.note(self, name, lambda: self._set(name, previous))
+        self._set(name, resource)
+
+    def _set(self, name: str, resource: Resource | None) -> None:
+        previous = self._by_name.get(name)
+        for follower in self._followers:
+            follower.replace(name, previous, resource)
+        if resource is not None:
+            if previous is None:
+                insort(self._order, _key(name))
+            self._by_name[name] = resource
+        elif previous is not None:
+            del self._by_name[name]
+            del self._order[bisect_left(self._order, _key(name))]
+
+    def _follow(self, follower: Follower) -> Follower:
+        for name, resource in self._by_name.items():
+            follower.replace(name, None, resource)
+        self._followers.append(follower)
+        return follower
+
+
+def page_of(items: tuple[Item, ...], page_size: int, page_token: str) -> Page[Item]:
+    """The next part of a fixed list."""
+    text = _name_in(page_token) if page_token else "0"
+    if not text.isdecimal() or len(text) > 9:
+        raise invalid("The page token is not valid.")
+    start = int(text)
+    stop = start + checked_page_size(page_size)
+    return Page(items[start:stop], _token(str(stop)) if stop < len(items) else "")
+
+
+def checked_page_size(page_size: int) -> int:
+    """How many to answer: what was asked, within the limit."""
+    if page_size < 0:
+        raise invalid("The page size must not be negative.")
+    return min(page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
+
+
+def _key(name: str) -> tuple[str, str]:
+    parts: list[Any] = name.split("/")
+    if len(parts) < 4:
+        raise invalid("The page token is not valid.")
+    return parts[3], name
+
+
+def _token(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def _name_in(token: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(token.encode()).decode()
+    except (binascii.Error, UnicodeError):
+        raise invalid("The page token is not valid.") from None

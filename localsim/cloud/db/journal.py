@@ -1,0 +1,99 @@
+"""What has changed since the last commit: how to take it back, and what has to be written.
+
+Memory changes first. The rows are written when the outermost block ends, in one transaction with
+one flush of the disk, however many changes the block held; so calls can share a flush, and nobody
+is answered before it. A block that fails takes back its own changes, in memory, and writes nothing.
+"""
+
+import sqlite3
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from localsim.cloud.db.database import transaction
+from localsim.cloud.model.errors import CloudError, Code
+
+Undo = Callable[[], object]
+_MAY_PASS = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+)
+
+
+class NotWrittenError(CloudError):
+    """The disk did not take a change, which did not happen then: UNAVAILABLE."""
+
+    def __init__(self, cause: sqlite3.Error) -> None:
+        super().__init__(Code.UNAVAILABLE, f"localsim cannot write its state: {cause}")
+        self.may_pass = getattr(cause, "sqlite_errorcode", 0) & 0xFF in _MAY_PASS
+        """Whether the disk may take it later: it is full, say, and not the database broken."""
+
+
+class Table(Protocol):
+    """Something in memory that has rows on disk."""
+
+    def write(self, connection: sqlite3.Connection, keys: Iterable[Any]) -> None:
+        """Make the rows of these keys what memory says: put there, or deleted."""
+
+
+class Journal:
+    """The changes of one database that are not on disk yet."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Nothing has changed."""
+        self.connection = connection
+        self._undo: list[Undo] = []
+        self._unwritten: dict[Table, dict[Hashable, None]] = {}
+        self._always: list[Table] = []
+        self._depth = 0
+
+    def write_always(self, table: Table) -> None:
+        """Write a table with every commit, whatever has changed."""
+        self._always.append(table)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing has changed since the last commit."""
+        return not self._undo
+
+    def note(self, table: Table, key: Hashable, undo: Undo) -> None:
+        """A row changed in memory; `undo` takes the change back. Only within `change`."""
+        if not self._depth:
+            raise RuntimeError(f"{key} was changed outside of a change")
+        self._undo.append(undo)
+        self._unwritten.setdefault(table, {})[key] = None
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """All of the block or nothing of it; on disk when the outermost block ends.
+
+        Raises NotWrittenError.
+        """
+        mark = len(self._undo)
+        self._depth += 1
+        try:
+            yield
+            if self._depth == 1:
+                self._commit()
+        except BaseException:
+            while len(self._undo) > mark:
+                self._undo.pop()()
+            raise
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._undo.clear()
+                self._unwritten.clear()
+
+    def _commit(self) -> None:
+        if not self._undo:  # whatever was noted has been taken back since
+            return
+        try:
+            with transaction(self.connection):
+                for table, keys in {**dict.fromkeys(self._always, ()), **self._unwritten}.items():
+                    table.write(self.connection, keys)
+        except sqlite3.Error as error:
+            raise NotWrittenError(error) from error

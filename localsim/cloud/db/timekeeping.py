@@ -1,0 +1,51 @@
+"""The clock's last reading on disk, so that time goes on after a restart and never back."""
+
+import sqlite3
+from collections.abc import Iterable
+
+from localsim.clock import Clock, Reading
+from localsim.cloud.db.journal import Journal
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS tpu_clock (id INTEGER PRIMARY KEY,"
+    " now_s REAL NOT NULL, wall_s REAL NOT NULL, scale REAL NOT NULL)"
+)
+
+
+class Timekeeping:
+    """Writes the clock's reading with every commit."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        """Open the table, made when it is not there, and write a first reading."""
+        self._journal = journal
+        self._clock = clock
+        self._advanced_s = clock.advanced_s
+        journal.connection.execute(_TABLE)
+        journal.write_always(self)
+        with journal.change():
+            self._touch()
+
+    def keep_up(self) -> None:
+        """Write the reading if the clock was advanced, which nobody could work out later."""
+        if self._clock.advanced_s != self._advanced_s:
+            with self._journal.change():
+                self._touch()
+
+    def write(self, connection: sqlite3.Connection, keys: Iterable[object]) -> None:  # noqa: ARG002
+        """Write the reading."""
+        now = self._clock.reading()
+        connection.execute(
+            "INSERT OR REPLACE INTO tpu_clock VALUES (0, ?, ?, ?)",
+            (now.now_s, now.wall_s, now.scale),
+        )
+
+    def _touch(self) -> None:
+        before_s, self._advanced_s = self._advanced_s, self._clock.advanced_s
+        self._journal.note(self, None, lambda: setattr(self, "_advanced_s", before_s))
+
+
+def last_reading(connection: sqlite3.Connection) -> Reading | None:
+    """What the clock showed when something was written last; None in a new database."""
+    connection.execute(_TABLE)
+    row = connection.execute("SELECT now_s, wall_s, scale FROM tpu_clock").fetchone()
+    return Reading(*row) if row else None

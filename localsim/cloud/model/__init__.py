@@ -1,0 +1,1 @@
+"""The values of the simulated cloud: nodes, requests, operations, names, errors."""

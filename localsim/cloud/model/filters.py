@@ -1,0 +1,197 @@
+"""`filter` and `order_by` of the list methods: what is in use of Google's language (AIP-160).
+
+    filter      = sequence { "AND" sequence }
+    sequence    = factor { factor }                 a space means AND
+    factor      = term { "OR" term }                OR binds closer than AND
+    term        = [ "NOT" | "-" ] simple
+    simple      = field operator value | "(" filter ")"
+
+Values are words or quoted strings; `*` stands for any characters; `:` finds a part of the text,
+or matches as `=` does when it holds a `*`. Numbers and times are compared as text.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cmp_to_key
+from operator import ge, gt, le, lt
+from typing import Any, TypeVar
+
+from localsim.cloud.model.errors import CloudError, invalid
+
+Item = TypeVar("Item")
+Fields = Mapping[str, str]
+"""What can be asked of one resource: field -> its value as text."""
+Matches = Callable[[Fields], bool]
+
+LONGEST_FILTER = 4096
+DEEPEST_FILTER = 32
+_TOKEN = re.compile(
+    r"\s*(?:(?P<symbol>!=|<=|>=|[=:<>()-])"
+    r"|(?P<quoted>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
+    r"|(?P<word>[^\s()=:<>!\"']+))"
+)
+_SYMBOLS = frozenset({"!=", "<=", ">=", "=", ":", "<", ">", "(", ")", "-"})
+_COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+def matcher(text: str, fields: Collection[str]) -> Matches:
+    """What a filter asks for, of resources with those fields; raises INVALID_ARGUMENT."""
+    if not text.strip():
+        return lambda _: True
+    if len(text) > LONGEST_FILTER:
+        raise invalid(f"The filter must have at most {LONGEST_FILTER} characters.")
+    parser = _Parser(_tokens(text), fields)
+    found = parser.expression(0)
+    if parser.next is not None:
+        raise _malformed(parser.next)
+    return found
+
+
+def ordering(text: str, fields: Collection[str]) -> Callable[[Fields], Any] | None:
+    """The sort key that `order_by` (`type desc, name`) asks for; raises INVALID_ARGUMENT."""
+    if not text.strip():
+        return None
+    keys = [_order(part.split(), fields) for part in text[:LONGEST_FILTER].split(",")]
+
+    def compare(one: Fields, other: Fields) -> int:
+        for field, sign in keys:
+            if one[field] != other[field]:
+                return sign if one[field] > other[field] else -sign
+        return 0
+
+    return cmp_to_key(compare)
+
+
+def selected(
+    items: Iterable[Item], fields: Mapping[str, Callable[[Item], str]], where: str, order_by: str
+) -> tuple[Item, ...]:
+    """Those that a `filter` asks for, in the order of `order_by`; raises INVALID_ARGUMENT."""
+    matches, key = matcher(where, fields), ordering(order_by, fields)
+    texts = [({name: read(item) for name, read in fields.items()}, item) for item in items]
+    kept = [pair for pair in texts if matches(pair[0])]
+    if key is not None:
+        kept.sort(key=lambda pair: key(pair[0]))
+    return tuple(item for _, item in kept)
+
+
+def _order(words: list[str], fields: Collection[str]) -> tuple[str, int]:
+    match words:
+        case [field] | [field, "asc"] if field in fields:
+            return field, 1
+        case [field, "desc"] if field in fields:
+            return field, -1
+    shown = " ".join(words)[:128]
+    raise invalid(
+        f"Invalid order_by '{shown}': it must name {_listed(fields)}, each with desc or not."
+    )
+
+
+def _tokens(text: str) -> list[str]:
+    """Words, symbols and quoted strings; these keep their quotes."""
+    found, position, end = [], 0, len(text.rstrip())
+    while position < end:
+        token = _TOKEN.match(text, position)
+        if token is None:
+            raise _malformed(text[position:])
+        found.append(token[0].strip() if token["quoted"] is None else token["quoted"])
+        position = token.end()
+    return found
+
+
+class _Parser:
+    """Tokens from the left, one looked at; every method takes what it parses off."""
+
+    def __init__(self, tokens: list[str], fields: Collection[str]) -> None:
+        self._tokens = tokens[::-1]
+        self._fields = fields
+
+    @property
+    def next(self) -> str | None:
+        """The token to come, if there is one."""
+        return self._tokens[-1] if self._tokens else None
+
+    def expression(self, depth: int) -> Matches:
+        """All of the sequences and factors up to the end or a closing parenthesis."""
+        if depth > DEEPEST_FILTER:
+            raise invalid(f"The filter must have at most {DEEPEST_FILTER} parentheses in a row.")
+        parts = [self._factor(depth)]
+        while self.next not in (None, ")"):
+            if self.next == "AND":
+                self._take()
+            parts.append(self._factor(depth))
+        return lambda fields: all(part(fields) for part in parts)
+
+    def _factor(self, depth: int) -> Matches:
+        parts = [self._term(depth)]
+        while self.next == "OR":
+            self._take()
+            parts.append(self._term(depth))
+        return lambda fields: any(part(fields) for part in parts)
+
+    def _term(self, depth: int) -> Matches:
+        if self.next not in ("NOT", "-"):
+            return self._simple(depth)
+        self._take()
+        denied = self._simple(depth)
+        return lambda fields: not denied(fields)
+
+    def _simple(self, depth: int) -> Matches:
+        token = self._take()
+        if token == "(":  # noqa: S105 (a parenthesis, no secret)
+            inner = self.expression(depth + 1)
+            if self._take() != ")":
+                raise _malformed(token)
+            return inner
+        if token not in self._fields:
+            raise invalid(f"Invalid filter: '{token[:128]}' is none of {_listed(self._fields)}.")
+        return _restriction(token, self._take(), _unquoted(self._take()))
+
+    def _take(self) -> str:
+        if not self._tokens:
+            raise _malformed("its end")
+        return self._tokens.pop()
+
+
+def _restriction(field: str, operator: str, value: str) -> Matches:
+    if operator in _COMPARISONS:
+        compare = _COMPARISONS[operator]
+        return lambda fields: compare(fields[field], value)
+    if operator == ":" and "*" not in value:
+        return lambda fields: value in fields[field]
+    if operator not in ("=", ":", "!="):
+        raise _malformed(operator)
+    parts, wanted = value.split("*"), operator != "!="
+    return lambda fields: _is_like(fields[field], parts) == wanted
+
+
+def _is_like(text: str, parts: list[str]) -> bool:
+    """Whether the parts fill the text from end to end, with anything between them."""
+    first, *between = parts
+    if not between:
+        return text == first
+    last = between.pop()
+    if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
+        return False
+    position, end = len(first), len(text) - len(last)
+    for part in between:
+        found = text.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True
+
+
+def _unquoted(token: str) -> str:
+    if token[0] in "\"'":
+        return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+    if token in _SYMBOLS:
+        raise _malformed(token)
+    return token
+
+
+def _malformed(near: str) -> CloudError:
+    return invalid(f"Invalid filter: it cannot be understood near {near[:32]!r}.")
+
+
+def _listed(fields: Collection[str]) -> str:
+    return ", ".join(sorted(fields))

@@ -1,0 +1,189 @@
+"""A queued resource: a request that becomes nodes when there is capacity, and its states."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from localsim.cloud.model.errors import Failure
+from localsim.cloud.model.nodes import NodeSpec
+
+
+class RequestState(StrEnum):
+    """QueuedResourceState.State."""
+
+    CREATING = "CREATING"
+    ACCEPTED = "ACCEPTED"
+    PROVISIONING = "PROVISIONING"
+    FAILED = "FAILED"
+    DELETING = "DELETING"
+    ACTIVE = "ACTIVE"
+    SUSPENDING = "SUSPENDING"
+    SUSPENDED = "SUSPENDED"
+    WAITING_FOR_RESOURCES = "WAITING_FOR_RESOURCES"
+
+
+class RequestEvent(StrEnum):
+    """What can happen to a queued resource."""
+
+    ACCEPT = "accept"
+    WAIT = "wait"
+    PROVISION = "provision"
+    ACTIVATE = "activate"
+    FAIL = "fail"
+    LOSE_NODE = "lose node"
+    SUSPEND = "suspend"
+    RESET = "reset"
+    DELETE = "delete"
+    FORCE_DELETE = "delete with force"
+
+
+class Initiator(StrEnum):
+    """QueuedResourceState.StateInitiator: who caused the state."""
+
+    USER = "USER"
+    SERVICE = "SERVICE"
+
+
+class Tier(StrEnum):
+    """Which member of the request's tier is set."""
+
+    ON_DEMAND = ""
+    SPOT = "spot"
+    GUARANTEED = "guaranteed"
+    BEST_EFFORT = "best_effort"
+
+
+_GOING = {
+    RequestEvent.DELETE: RequestState.DELETING,
+    RequestEvent.FORCE_DELETE: RequestState.DELETING,
+}
+_PROVISIONING = {
+    RequestEvent.PROVISION: RequestState.PROVISIONING,
+    RequestEvent.FAIL: RequestState.FAILED,
+}
+
+REQUEST_TRANSITIONS: Mapping[RequestState, Mapping[RequestEvent, RequestState]] = {
+    RequestState.CREATING: {
+        RequestEvent.ACCEPT: RequestState.ACCEPTED,
+        RequestEvent.FAIL: RequestState.FAILED,
+    },
+    RequestState.ACCEPTED: {
+        RequestEvent.WAIT: RequestState.WAITING_FOR_RESOURCES,
+        **_PROVISIONING,
+        **_GOING,
+    },
+    RequestState.WAITING_FOR_RESOURCES: {**_PROVISIONING, **_GOING},
+    RequestState.PROVISIONING: {
+        RequestEvent.ACTIVATE: RequestState.ACTIVE,
+        RequestEvent.FAIL: RequestState.FAILED,
+    },
+    RequestState.ACTIVE: {
+        RequestEvent.LOSE_NODE: RequestState.SUSPENDING,
+        RequestEvent.RESET: RequestState.ACCEPTED,
+        RequestEvent.FORCE_DELETE: RequestState.DELETING,
+    },
+    RequestState.SUSPENDING: {
+        RequestEvent.SUSPEND: RequestState.SUSPENDED,
+        RequestEvent.FORCE_DELETE: RequestState.DELETING,
+    },
+    RequestState.SUSPENDED: {RequestEvent.RESET: RequestState.ACCEPTED, **_GOING},
+    RequestState.FAILED: _GOING,
+    RequestState.DELETING: {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Multislice:
+    """Several nodes of one request: `<prefix>-0` and so on; no prefix means the request's id."""
+
+    node_count: int
+    node_id_prefix: str = ""
+    workload_type: str = ""
+    """THROUGHPUT_OPTIMIZED or AVAILABILITY_OPTIMIZED; only v2alpha1 has it. Nothing acts on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queueing:
+    """When a request may be provisioned; `form` is the field of QueueingPolicy that said so."""
+
+    form: str
+    after_s: float | None = None
+    until_s: float | None = None
+    duration_s: float | None = None
+    """As asked, where the form is a duration; `after_s` or `until_s` is the moment it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedNode:
+    """One node that a request shall become; `parent` is the zone's full name."""
+
+    parent: str
+    node_id: str
+    spec: NodeSpec
+    multislice: Multislice | None = None
+    """As asked; an accepted request has one requested node for each of them instead."""
+
+    @property
+    def name(self) -> str:
+        """The node's full name."""
+        return f"{self.parent}/nodes/{self.node_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedResourceSpec:
+    """What a client asks for."""
+
+    nodes: tuple[RequestedNode, ...]
+    tier: Tier = Tier.ON_DEMAND
+    min_duration_s: float | None = None
+    reservation_name: str = ""
+    queueing: Queueing | None = None
+    reserved: bool = False
+    """Guaranteed.reserved; only v2alpha1 has it."""
+    provisioning_model: str = ""
+    """STANDARD, SPOT, RESERVATION_BOUND or FLEX_START; only REST has it."""
+    max_run_duration_s: float | None = None
+    """How long its nodes live once they are ACTIVE; only REST has it."""
+    rest_only: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that only REST has and nothing acts on, as JSON: kept and shown there."""
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether its capacity comes from a reservation."""
+        bound = self.provisioning_model == "RESERVATION_BOUND"
+        return self.reserved or bool(self.reservation_name) or bound
+
+    def tiered(self, spec: NodeSpec) -> NodeSpec:
+        """A node of the request with the tier of the request, as the node itself shows it."""
+        return replace(
+            spec,
+            scheduling=replace(
+                spec.scheduling,
+                spot=self.tier is Tier.SPOT or self.provisioning_model == "SPOT",
+                preemptible=self.tier is Tier.BEST_EFFORT,
+                reserved=self.is_reserved,
+                reservation_name=self.reservation_name,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedResource:
+    """One request and where it stands."""
+
+    name: str
+    spec: QueuedResourceSpec
+    state: RequestState
+    initiator: Initiator
+    create_time_s: float
+    failure: Failure | None = None
+    operation: str = ""
+    """The operation that ends when the request's present change does, or nothing."""
+    holds_quota: bool = False
+    """From its provisioning until it is gone."""
+
+    @property
+    def zone(self) -> str:
+        """Where it is."""
+        return self.name.split("/")[3]

@@ -1,0 +1,130 @@
+"""What a slice counts against: quotas, one per generation, kind of capacity and kind of slice.
+
+Eight of the ids have been seen in Google's own messages (the tests name them); that the others
+follow their pattern is assumed.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cache
+
+from localsim.cloud.model.nodes import Node, NodeSpec
+from localsim.cloud.model.queued_resources import QueuedResource
+from tpuctl import catalog
+
+EXTERNAL_ADDRESSES = "IN_USE_ADDRESSES"
+"""Compute Engine's own limit, per region: one external address per worker that has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One quota; `unit` is cores or chips, `scope` says for what it has a limit: zone or region."""
+
+    quota_id: str
+    unit: str
+    scope: str
+
+    def location(self, zone: str) -> str:
+        """The zone or region that a slice in the zone counts in."""
+        return zone if self.scope == "zone" else region_of(zone)
+
+
+_STEMS = {
+    "v2": ("TPUV2s", "{preemptible}", "cores", "region"),
+    "v3": ("TPUV3s", "{preemptible}", "cores", "region"),
+    "v4": ("TPUV4s", "{preemptible}", "cores", "region"),
+    "v5e": ("TPUV5s", "{preemptible}Litepod", "chips", "zone"),
+    "v5p": ("TPUV5P", "{preemptible}", "cores", "zone"),
+    "v6e": ("TPUV6E", "{preemptible}", "chips", "zone"),
+}
+_KINDS = {
+    ("v2", "multi-worker"): "Pod",
+    ("v3", "multi-worker"): "Pod",
+    ("v4", "single-worker"): "Pod",
+    ("v4", "multi-worker"): "Pod",
+    ("v5e", "single-worker"): "Serving",
+}
+"""Generation and size -> the end of the id; v5litepod-1, -4 and -8 serve, all v4 are pods."""
+
+
+@cache
+def pool(accelerator_type: str, *, preemptible: bool) -> Pool:
+    """The quota of one type; on-demand and preemptible (spot too) capacity are counted apart."""
+    kind = catalog.accelerator_type(accelerator_type)
+    stem, middle, unit, scope = _STEMS[kind.generation]
+    middle = middle.format(preemptible="Preemptible" if preemptible else "")
+    end = _KINDS.get((kind.generation, kind.size), "")
+    quota_id = f"{stem}{middle}{end}PerProjectPer{scope.title()}ForTPUAPI"
+    return Pool(quota_id, unit, scope)
+
+
+@cache
+def pools() -> tuple[Pool, ...]:
+    """Every quota there is for slices, by id."""
+    found = {
+        each.quota_id: each
+        for kind in catalog.accelerator_types()
+        for preemptible in (False, True)
+        for each in [pool(kind.name, preemptible=preemptible)]
+    }
+    return tuple(found[quota_id] for quota_id in sorted(found))
+
+
+def quota_ids() -> tuple[str, ...]:
+    """The ids that a limit can be set for."""
+    return (EXTERNAL_ADDRESSES, *(each.quota_id for each in pools()))
+
+
+def needed(zone: str, spec: NodeSpec) -> dict[tuple[str, str], int]:
+    """(quota id, zone or region) -> what a node counts; reserved capacity is not limited by quota.
+
+    Every generation has one TensorCore per chip where its quota counts chips.
+    """
+    scheduling = spec.scheduling
+    if scheduling.reserved or scheduling.reservation_name:
+        return {}
+    of_type = pool(spec.accelerator_type, preemptible=scheduling.can_be_preempted)
+    cores = catalog.accelerator_type(spec.accelerator_type).tensorcores
+    return {(of_type.quota_id, of_type.location(zone)): cores}
+
+
+def held_by_node(node: Node) -> dict[Hashable, int]:
+    """What a node holds until it is gone, whatever its state; or its owner, where it has one."""
+    if node.queued_resource:
+        return {}
+    return {key: amount for key, amount in needed(node.zone, node.spec).items()}
+
+
+def held_by_request(request: QueuedResource) -> dict[Hashable, int]:
+    """What a request holds from its provisioning until it is gone, whatever its state."""
+    if not request.holds_quota:
+        return {}
+    first, *others = request.spec.nodes  # which are all alike
+    each = needed(request.zone, request.spec.tiered(first.spec))
+    return {key: amount * (1 + len(others)) for key, amount in each.items()}
+
+
+def addresses_held(node: Node) -> dict[Hashable, int]:
+    """Region -> the external addresses of a node that has machines."""
+    count = len(node.external_addresses) if node.has_capacity else 0
+    return {region_of(node.zone): count} if count else {}
+
+
+def slices_held(node: Node) -> dict[Hashable, int]:
+    """(zone, accelerator type) -> one slice of what the zone has for everybody."""
+    if not node.has_capacity or node.spec.scheduling.reserved:
+        return {}
+    return {(node.zone, node.accelerator_type): 1}
+
+
+def reserved_held(node: Node) -> dict[Hashable, int]:
+    """Reservation -> what a node uses of it, in its own unit."""
+    name = node.spec.scheduling.reservation_name
+    if not (name and node.has_capacity):
+        return {}
+    return {name: catalog.accelerator_type(node.accelerator_type).tensorcores}
+
+
+def region_of(zone: str) -> str:
+    """`us-west4` of `us-west4-a`."""
+    return zone.rpartition("-")[0]

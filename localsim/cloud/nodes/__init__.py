@@ -1,0 +1,1 @@
+"""The life of nodes: validation, creation, update, power, loss, maintenance."""

@@ -1,0 +1,90 @@
+"""How a node is lost: preempted, after a notice or without, or at the end of its life.
+
+Its workers need not vanish together, and their disks go with them.
+"""
+
+from dataclasses import replace
+
+from localsim.cloud.db.agenda import Action
+from localsim.cloud.model.errors import Code, precondition
+from localsim.cloud.model.events import DestroySlice, NoticePreemption, WorkersAfflicted
+from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent
+from localsim.cloud.model.transitions import follow
+from localsim.cloud.state import operation_life
+from localsim.cloud.state.state import State
+
+
+def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> None:
+    """Take a node away after a notice; None draws it from the scenario."""
+    node = state.nodes.get(name)
+    follow(NODE_TRANSITIONS, name, node.state, NodeEvent.PREEMPT)
+    if state.agenda.has(Action.PREEMPT_NODE, name):
+        raise precondition(f"'{name}' is being preempted already.")
+    wait_s = _drawn_notice_s(state, name) if notice_s is None else notice_s
+    if wait_s > 0:
+        state.events.append(NoticePreemption(node, wait_s))
+    state.agenda.add(now_s + wait_s, Action.PREEMPT_NODE, name)
+
+
+def preempted(state: State, name: str, now_s: float) -> Node | None:
+    """The node is lost with its disks; it stays listed until it is deleted."""
+    return _lost(state, name, NodeEvent.PREEMPT, now_s)
+
+
+def expired(state: State, name: str, now_s: float) -> Node | None:
+    """The node has come to the end of its life: as when it is preempted, but TERMINATED."""
+    return _lost(state, name, NodeEvent.EXPIRE, now_s)
+
+
+def lose_worker(state: State, name: str, _now_s: float) -> None:
+    """One of the workers that a lost node still has vanishes; with the last one go the disks."""
+    node = state.nodes.get(name)
+    left = sorted(set(range(len(node.addresses))) - set(node.killed))
+    if len(left) <= 1:
+        state.events.append(DestroySlice(node))
+        return
+    chosen = state.random(name).choice(left)
+    fewer = state.nodes.put(replace(node, killed=tuple(sorted({*node.killed, chosen}))))
+    state.events.append(WorkersAfflicted(fewer))
+
+
+def _lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node | None:
+    node = state.nodes.find(name)
+    if node is None or event not in NODE_TRANSITIONS[node.state]:
+        return None
+    operation_life.fail(state, node.operation, now_s, Code.ABORTED, f"'{name}' was lost.")
+    lost = replace(
+        node,
+        state=follow(NODE_TRANSITIONS, name, node.state, event),
+        has_capacity=False,
+        operation="",
+        identities=(),
+        told=(),
+        external_addresses=(),
+        health=Health.HEALTH_UNSPECIFIED,
+        health_description="",
+        maintenance=None,
+    )
+    state.nodes.put(lost)
+    _promise_end_of_workers(state, lost, now_s)
+    return lost
+
+
+def _promise_end_of_workers(state: State, lost: Node, now_s: float) -> None:
+    """Let them vanish one after the other, where the scenario says so; the first one now."""
+    spread_s = state.scenario.preemption_spread_s
+    if spread_s:
+        random = state.random(lost.name)
+        alive = len(lost.addresses) - len(lost.killed)
+        for after_s in sorted(random.uniform(0, spread_s) for _ in range(alive - 1)):
+            state.agenda.add(now_s + after_s, Action.LOSE_WORKER, lost.name)
+        lose_worker(state, lost.name, now_s)
+    else:
+        state.events.append(DestroySlice(lost))
+
+
+def _drawn_notice_s(state: State, name: str) -> float:
+    random = state.random(name)
+    if random.random() >= state.scenario.preemption_notice_probability:
+        return 0.0
+    return random.uniform(0.0, state.scenario.preemption_notice_max_s)

@@ -1,0 +1,134 @@
+"""UpdateNode: an operation that takes time, on whole fields of a READY node."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from localsim.cloud.db.agenda import Action
+from localsim.cloud.model.errors import CloudError, Code, invalid
+from localsim.cloud.model.events import MetadataChanged
+from localsim.cloud.model.nodes import (
+    NODE_TRANSITIONS,
+    Network,
+    Node,
+    NodeEvent,
+    NodeSpec,
+    PendingUpdate,
+)
+from localsim.cloud.model.operations import Operation, Verb
+from localsim.cloud.model.transitions import follow
+from localsim.cloud.nodes import node_life
+from localsim.cloud.nodes.node_validation import checked_update
+from localsim.cloud.state import external_addresses, operation_life
+from localsim.cloud.state.state import State
+from localsim.cloud.supply import quota
+
+EVERYTHING = "*"
+_EXTERNAL_IPS = "network_config.enable_external_ips"
+
+
+def _enables_external_ips(spec: NodeSpec) -> bool:
+    return spec.network is not None and spec.network.enable_external_ips
+
+
+UPDATABLE: Mapping[str, Callable[[NodeSpec], Any]] = {
+    "description": lambda spec: spec.description,
+    "labels": lambda spec: spec.labels,
+    "metadata": lambda spec: spec.metadata,
+    "tags": lambda spec: spec.tags,
+    "data_disks": lambda spec: spec.data_disks,
+    _EXTERNAL_IPS: _enables_external_ips,
+}
+"""Path of an update mask -> what it names in a spec; gcloud's attach-disk sends `data_disks`."""
+_CHANGING_FIELDS = ("description", "labels", "metadata", "tags", "data_disks", "network")
+
+
+def masked(spec: NodeSpec, paths: Iterable[str]) -> dict[str, Any]:
+    """What an update mask names in the node that came with it; `*` is everything.
+
+    Raises INVALID_ARGUMENT for an empty mask, which the API does not allow, and unknown paths.
+    """
+    asked = list(dict.fromkeys(paths))
+    if not asked:
+        raise invalid("The field 'update_mask' must be set.")
+    if EVERYTHING in asked:
+        asked = list(UPDATABLE)
+    _require_updatable(asked)
+    return {path: UPDATABLE[path](spec) for path in asked}
+
+
+def begin(state: State, name: str, changes: Mapping[str, Any], now_s: float) -> Operation:
+    """Begin to change a node; in any state but READY the operation ends at once with an error."""
+    node = state.nodes.get(name)
+    if not changes:
+        raise invalid("The field 'update_mask' must be set.")
+    _require_updatable(changes)
+    spec = checked_update(_changed(node.spec, changes), node.zone)
+    node_life.refuse_during_update(node)
+    operation = operation_life.begin(state, name, Verb.UPDATE, now_s)
+    if _fails(state, node, operation.name, now_s):
+        return state.operations.get(operation.name)
+    state.nodes.put(replace(node, update=PendingUpdate(operation.name, spec)))
+    state.agenda.add(now_s + state.scenario.update_delay_s, Action.UPDATE_NODE, name)
+    return operation
+
+
+def finish(state: State, name: str, now_s: float) -> None:
+    """Apply the change; a node that is not READY any more keeps what it had."""
+    before = state.nodes.get(name)
+    if before.update is None:
+        return
+    operation = before.update.operation
+    unchanged = state.nodes.put(replace(before, update=None))
+    if _fails(state, unchanged, operation, now_s):
+        return
+    wanted = {field: getattr(before.update.spec, field) for field in _CHANGING_FIELDS}
+    try:
+        changed = replace(unchanged, spec=replace(before.spec, **wanted))
+        updated = state.nodes.put(_with_addresses(state, changed))
+    except CloudError as error:
+        operation_life.fail(state, operation, now_s, error.code, error.message)
+        return
+    operation_life.succeed(state, operation, now_s, updated)
+    if _seen_by_workers(before) != _seen_by_workers(updated):
+        state.events.append(MetadataChanged(updated))
+
+
+def _seen_by_workers(node: Node) -> tuple[Any, ...]:
+    return node.metadata, node.external_addresses
+
+
+def _require_updatable(paths: Iterable[str]) -> None:
+    unknown = sorted(set(paths) - set(UPDATABLE))
+    if unknown:
+        raise invalid(f"The field '{unknown[0][:128]}' cannot be updated.")
+
+
+def _changed(spec: NodeSpec, changes: Mapping[str, Any]) -> NodeSpec:
+    fields = {path: value for path, value in changes.items() if path != _EXTERNAL_IPS}
+    enable = changes.get(_EXTERNAL_IPS, external_addresses.are_wanted(spec))
+    if enable != external_addresses.are_wanted(spec):
+        if spec.networks:
+            raise invalid(f"The field '{_EXTERNAL_IPS}' cannot be updated of 'network_configs'.")
+        fields["network"] = replace(spec.network or Network(), enable_external_ips=enable)
+    return replace(spec, **fields)
+
+
+def _fails(state: State, node: Node, operation: str, now_s: float) -> bool:
+    """End the operation with an error where the node's state does not allow updates."""
+    try:
+        follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.UPDATE)
+    except CloudError as error:
+        code = Code.INVALID_ARGUMENT  # what Google answers here, though not elsewhere
+        operation_life.fail(state, operation, now_s, code, error.message)
+        return True
+    return False
+
+
+def _with_addresses(state: State, node: Node) -> Node:
+    """The node with external addresses or without; raises CloudError when there are too few."""
+    if external_addresses.are_wanted(node.spec) == bool(node.external_addresses):
+        return node
+    quota.require_addresses(state, node.zone, [node.spec])
+    addresses = external_addresses.assigned(state, node.spec, len(node.addresses))
+    return replace(node, external_addresses=addresses)

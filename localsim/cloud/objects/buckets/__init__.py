@@ -1,0 +1,1 @@
+"""Buckets: their fields, checks and IAM policies."""

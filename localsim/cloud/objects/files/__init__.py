@@ -1,0 +1,1 @@
+"""Object bodies as files, and the database beside them."""

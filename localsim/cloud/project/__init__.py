@@ -1,0 +1,1 @@
+"""State of the project: metadata and secrets."""

@@ -1,0 +1,99 @@
+"""Which queued resources get what they wait for, and when."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from localsim.cloud.model.errors import CloudError, Code, Failure, already_exists
+from localsim.cloud.model.nodes import NodeSpec
+from localsim.cloud.model.queued_resources import QueuedResource, RequestEvent, RequestState
+from localsim.cloud.nodes import node_life
+from localsim.cloud.requests.request_moves import fail, move
+from localsim.cloud.state import operation_life, subnets
+from localsim.cloud.state.state import State
+from localsim.cloud.supply import capacity, quota
+from tpuctl import catalog
+
+WAITING = RequestState.WAITING_FOR_RESOURCES
+EXPIRED = "The request could not be provisioned before the end of the time it was valid for."
+
+
+def admit(state: State, name: str, now_s: float) -> None:
+    """Provision all nodes when there is capacity, wait when there is none, fail without quota."""
+    request = state.requests.get(name)
+    operation = request.operation
+    if operation:  # of its reset, which ends with this
+        request = state.requests.put(replace(request, operation=""))
+        operation_life.succeed(state, operation, now_s, request)
+    if not _is_open(request, now_s):
+        return
+    try:
+        granted = _granted(state, request, now_s)
+    except CloudError as error:
+        fail(state, request, Failure(error.code, error.message), now_s)
+        return
+    if granted is not None:
+        _provision(state, request, granted, now_s)
+    elif request.state != WAITING:
+        move(state, name, RequestEvent.WAIT)
+
+
+def admit_waiting(state: State, now_s: float) -> None:
+    """Offer capacity that is free to the requests that wait, the oldest first.
+
+    One that wants more than there is stays, and does not hold up those behind it.
+    """
+    refused = set()
+    for request in sorted(state.requests_by_state[WAITING], key=lambda each: each.create_time_s):
+        wanted = request.spec.nodes[0]
+        kind = (wanted.parent, wanted.spec.accelerator_type, request.spec.reservation_name)
+        size = (*kind, request.spec.is_reserved, len(request.spec.nodes))
+        if size not in refused and _is_open(request, now_s):
+            admit(state, request.name, now_s)
+            if state.requests.get(request.name).state == WAITING:
+                refused.add(size)
+
+
+def expire(state: State, name: str, now_s: float) -> None:
+    """The window of a request has passed; the scenario says whether that fails it."""
+    request = state.requests.get(name)
+    is_queued = request.state in (RequestState.ACCEPTED, WAITING) and not request.holds_quota
+    if is_queued and state.scenario.expired_requests == "fail":
+        fail(state, request, Failure(Code.DEADLINE_EXCEEDED, EXPIRED), now_s)
+
+
+def _is_open(request: QueuedResource, now_s: float) -> bool:
+    """Whether the time has come, and not passed, for a request that was never provisioned."""
+    window = request.spec.queueing
+    if window is None or request.holds_quota:
+        return True
+    has_begun = window.after_s is None or now_s >= window.after_s
+    return has_begun and (window.until_s is None or now_s < window.until_s)
+
+
+def _granted(state: State, request: QueuedResource, now_s: float) -> tuple[NodeSpec, ...] | None:
+    """What its nodes get, all of them or None; raises CloudError where it will never do."""
+    parent = request.spec.nodes[0].parent
+    specs = [request.spec.tiered(wanted.spec) for wanted in request.spec.nodes]
+    granted = capacity.granted_specs(state, parent, specs, now_s)
+    if granted is None and request.state == WAITING:
+        return None
+    if not request.holds_quota:
+        quota.require(state, request.zone, specs)
+    quota.require_addresses(state, request.zone, specs)
+    workers = catalog.accelerator_type(specs[0].accelerator_type).workers
+    subnets.require_room(state, request.zone, workers * len(specs))
+    return granted
+
+
+def _provision(
+    state: State, request: QueuedResource, granted: Sequence[NodeSpec], now_s: float
+) -> None:
+    taken = [wanted.name for wanted in request.spec.nodes if wanted.name in state.nodes]
+    if taken:
+        failure = Failure(Code.ALREADY_EXISTS, already_exists(taken[0]).message)
+        fail(state, request, failure, now_s)
+        return
+    move(state, request.name, RequestEvent.PROVISION, holds_quota=True)
+    multislice = len(granted) > 1
+    for wanted, spec in zip(request.spec.nodes, granted, strict=True):
+        node_life.create_owned(state, wanted.name, spec, request.name, now_s, multislice=multislice)

@@ -1,0 +1,1 @@
+"""Scenarios and faults: what goes wrong, and when."""

@@ -1,0 +1,255 @@
+"""The one grammar that faults are written in."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localsim.cloud.model.errors import Code
+from localsim.cloud.scenario import scenario_checks as checks
+from localsim.cloud.scenario import storage_fault_texts as storage
+from localsim.cloud.scenario.faults import (
+    CapacityIs,
+    Fault,
+    LateKeys,
+    MethodFault,
+    NeverBoots,
+    QuotaIs,
+    Trouble,
+    UnreachableZone,
+    Verdict,
+    WorkerTrouble,
+)
+from localsim.cloud.scenario.scenario_checks import ANY, ScenarioError
+from localsim.cloud.scenario.storage_faults import StorageFault
+
+GRAMMAR = """\
+METHOD: CODE [xN] [after call M]          GetNode: UNAVAILABLE x2 after call 3
+METHOD: latency TIME [xN] [after call M]  CreateNode: latency 2s
+METHOD: reset [xN] [after call M]         ListNodes: reset x1
+worker NODE/INDEX: never boots            worker train-*/2: never boots
+worker NODE/INDEX: killed                 worker train/2: killed
+worker NODE/INDEX: hangs                  worker train/2: hangs
+worker NODE/INDEX: cut off                worker train/2: cut off
+worker NODE/INDEX: disk full              worker train/2: disk full
+worker NODE/INDEX: slow Nx                worker train/2: slow 10x
+worker NODE/INDEX: refuses ssh            worker train/2: refuses ssh
+keys NODE: late TIME                      keys train: late 30s
+zone ZONE: unreachable                    zone us-west4-a: unreachable
+capacity ZONE TYPE: SLICES                capacity us-west4-a v5litepod-16: 0
+quota ID [ZONE or REGION]: LIMIT          quota IN_USE_ADDRESSES us-west4: 8
+METHOD may be * for every method; ZONE and TYPE of a capacity too; NODE may hold *.
+
+S: return-N [retry-after TIME]            storage.objects.insert: return-429 retry-after 2s x3
+S: return-N-after-XK [retry-after TIME]   storage.objects.insert: return-503-after-256K x1
+S: return-reset-connection                storage.objects.*: return-reset-connection x1
+S: return-broken-stream-after-XK          storage.objects.get: return-broken-stream-after-256K x1
+S: stall-for-Ts-after-XK                  storage.objects.get: stall-for-30s-after-256K x1
+S: latency TIME                           storage.*: latency 200ms
+S: bandwidth SIZE/s                       storage.objects.get: bandwidth 5MiB/s
+S: corrupt bytes                          storage.objects.get: corrupt bytes x1 after call 2
+S: disk full [after SIZE]                 storage.objects.insert: disk full after 1MiB
+S is a method of Cloud Storage, or storage.*, storage.objects.*, storage.buckets.*; each of these
+takes [xN] [after call M]. Any instruction that Google's storage test bench takes over HTTP will do.
+"""
+"""What a fault may say, with an example each; as `tpuctl local fault --help` shows it."""
+
+MOST_SLOW = 100.0
+
+METHODS = frozenset(
+    {
+        "ListNodes",
+        "GetNode",
+        "CreateNode",
+        "DeleteNode",
+        "StopNode",
+        "StartNode",
+        "UpdateNode",
+        "ListQueuedResources",
+        "GetQueuedResource",
+        "CreateQueuedResource",
+        "DeleteQueuedResource",
+        "ResetQueuedResource",
+        "GenerateServiceIdentity",
+        "ListAcceleratorTypes",
+        "GetAcceleratorType",
+        "ListRuntimeVersions",
+        "GetRuntimeVersion",
+        "GetGuestAttributes",
+        "PerformMaintenance",
+        "PerformMaintenanceQueuedResource",
+        "SimulateMaintenanceEvent",
+        "ListReservations",
+        "ListOperations",
+        "GetOperation",
+        "DeleteOperation",
+        "CancelOperation",
+        "ListLocations",
+        "GetLocation",
+    }
+)
+
+
+def parse(text: str) -> Fault:
+    """The fault that a text means; raises ScenarioError."""
+    try:
+        return _parse(text)
+    except ScenarioError as error:
+        raise ScenarioError(str(error).removeprefix("scenario: ")) from None
+
+
+def check(key: str, value: Any) -> None:
+    """As the other checks of a scenario; raises ScenarioError."""
+    checks.text(key, value)
+    try:
+        parse(value)
+    except ScenarioError as error:
+        raise ScenarioError(f"scenario: {key}: {error}") from None
+
+
+def _parse(text: str) -> Fault:
+    subject, colon, what = (part.strip() for part in text.partition(":"))
+    kind, *rest = subject.split() or [""]
+    if not colon:
+        raise ScenarioError(f"fault: {_quoted(text)} has no colon; as: {_example('GetNode')}")
+    if kind in _WORLD:
+        return _WORLD[kind](text, rest, what)
+    if storage.is_storage(subject):
+        return _storage_fault(text, subject, what)
+    if rest:
+        known = ", ".join(_WORLD)
+        raise ScenarioError(f"fault: {_quoted(subject)} is neither a method nor one of {known}")
+    return _method_fault(text, kind, what)
+
+
+_COUNTED = re.compile(r"(?P<what>.*?)(\s+x(?P<times>\d{1,9}))?(\s+after call (?P<after>\d{1,9}))?")
+_TIME = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|s|m|h)")
+_SLOW = re.compile(r"slow (?P<factor>\d{1,6}(\.\d{1,3})?)x")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _method_fault(text: str, method: str, what: str) -> MethodFault:
+    if method != ANY:
+        checks.one_known("fault", "method", method, sorted(METHODS))
+    said, times, after = _counted(text, "GetNode", what)
+    return MethodFault(method, _verdict(text, said), times, after)
+
+
+def _storage_fault(text: str, method: str, what: str) -> StorageFault:
+    storage.check_method(method)
+    said, times, after = _counted(text, "storage.objects.insert", what)
+    effect = storage.effect(said, lambda argument: _time_s(text, argument))
+    if effect is None:
+        raise _wrong(text, "storage.objects.insert")
+    return StorageFault(method, effect, times, after)
+
+
+def _counted(text: str, kind: str, what: str) -> tuple[str, int | None, int]:
+    """What happens, how often, after how many calls."""
+    found = _COUNTED.fullmatch(what)
+    if found is None:
+        raise _wrong(text, kind)
+    times = int(found["times"]) if found["times"] else None
+    return found["what"], times, int(found["after"] or 0)
+
+
+def _verdict(text: str, what: str) -> Verdict:
+    word, _, argument = what.partition(" ")
+    if word == "latency":
+        return Verdict(latency_s=_time_s(text, argument.strip()))
+    if argument:
+        raise _wrong(text, "GetNode")
+    if word == "reset":
+        return Verdict(reset=True)
+    checks.one_known("fault", "code", word, [each.name for each in Code if each is not Code.OK])
+    return Verdict(code=Code[word])
+
+
+def _worker(text: str, rest: list[str], what: str) -> NeverBoots | WorkerTrouble:
+    if len(rest) != 1:
+        raise _wrong(text, "worker")
+    checks.worker("worker", rest[0])
+    node, worker = checks.split_worker(rest[0])
+    if what == "never boots":
+        return NeverBoots(node, worker)
+    if slow := _SLOW.fullmatch(what):
+        return WorkerTrouble(node, worker, Trouble.SLOW, _factor(text, slow["factor"]))
+    words = [each.value for each in Trouble if each is not Trouble.SLOW]
+    checks.one_known("fault", "trouble", what, ["never boots", "slow 10x", *words])
+    return WorkerTrouble(node, worker, Trouble(what))
+
+
+def _factor(text: str, number: str) -> float:
+    factor = float(number)
+    if not 1 < factor <= MOST_SLOW:
+        raise ScenarioError(f"fault: {_quoted(text)} needs a factor above 1, up to {MOST_SLOW:.0f}")
+    return factor
+
+
+def _late_keys(text: str, rest: list[str], what: str) -> LateKeys:
+    word, _, argument = what.partition(" ")
+    if len(rest) != 1 or word != "late":
+        raise _wrong(text, "keys")
+    return LateKeys(rest[0], _time_s(text, argument.strip()))
+
+
+def _unreachable(text: str, rest: list[str], what: str) -> UnreachableZone:
+    if len(rest) != 1 or what != "unreachable":
+        raise _wrong(text, "zone")
+    checks.zone("fault", rest[0])
+    return UnreachableZone(rest[0])
+
+
+def _capacity(text: str, rest: list[str], what: str) -> CapacityIs:
+    if len(rest) != 2:
+        raise _wrong(text, "capacity")
+    zone, accelerator_type = rest
+    slices = _count(text, "capacity", what)
+    checks.capacity("fault", {zone: {accelerator_type: slices}})
+    return CapacityIs(zone, accelerator_type, slices)
+
+
+def _quota(text: str, rest: list[str], what: str) -> QuotaIs:
+    if len(rest) not in (1, 2):
+        raise _wrong(text, "quota")
+    limit = _count(text, "quota", what)
+    quota_id, location = (*rest, ANY)[:2]
+    checks.quota("fault", {quota_id: limit if location == ANY else {location: limit}})
+    return QuotaIs(quota_id, location, limit)
+
+
+_WORLD: Mapping[str, Callable[[str, list[str], str], Fault]] = {
+    "worker": _worker,
+    "keys": _late_keys,
+    "zone": _unreachable,
+    "capacity": _capacity,
+    "quota": _quota,
+}
+"""First word -> what the rest of the subject, and what is behind the colon, mean."""
+
+
+def _time_s(text: str, argument: str) -> float:
+    found = _TIME.fullmatch(argument)
+    if found is None:
+        raise ScenarioError(f"fault: {_quoted(text)} needs a time such as 2s, 500ms or 5m")
+    time_s = float(found["number"]) * _SECONDS[found["unit"]]
+    checks.seconds("the time of a fault", time_s)
+    return time_s
+
+
+def _count(text: str, kind: str, what: str) -> int:
+    if not re.fullmatch(r"\d{1,12}", what):
+        raise _wrong(text, kind)
+    return int(what)
+
+
+def _wrong(text: str, kind: str) -> ScenarioError:
+    return ScenarioError(f"fault: {_quoted(text)} is not understood; as: {_example(kind)}")
+
+
+def _example(kind: str) -> str:
+    rows = (line.rpartition("  ")[2].strip() for line in GRAMMAR.splitlines())
+    return next(row for row in rows if row.startswith(kind))
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]}…")

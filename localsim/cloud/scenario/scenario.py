@@ -1,0 +1,212 @@
+"""How the simulated cloud behaves: delays, capacity, quota, faults. The defaults are `plenty`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from localsim.cloud.scenario import fault_texts
+from localsim.cloud.scenario import scenario_checks as checks
+from localsim.cloud.scenario.distributions import Amount
+from localsim.cloud.scenario.roles import EDITOR, ROLES
+from localsim.cloud.scenario.scenario_checks import ANY, ScenarioError
+
+__all__ = ["Scenario", "ScenarioError", "built_in", "load"]
+
+UNLIMITED = float("inf")
+_DIRECTORY = Path(__file__).parents[2] / "scenarios"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One behaviour of the cloud, field by field as it is written; same seed, same history."""
+
+    seed: int = 0
+    acceptance_delay_s: float = 0.3
+    """From an accepted queued resource to provisioning or waiting."""
+    provisioning_delay_s: Amount = 1.0
+    """From the request for a node to the boot of its workers."""
+    deletion_delay_s: float = 0.2
+    suspension_delay_s: float = 0.3
+    update_delay_s: float = 0.2
+    repair_delay_s: float = 2.0
+    """How long the workers of a node are down for maintenance."""
+    repair_failure_probability: float = 0.0
+    """Whether a node is UNKNOWN after maintenance instead of READY."""
+    preemption_notice_probability: float = 0.5
+    preemption_notice_max_s: float = 30.0
+    spot_lifetime_s: Amount | None = None
+    """How long a node that can be preempted stays READY; None leaves it alone."""
+    preemption_spread_s: float = 0.0
+    """Within which time the workers of a node that is preempted vanish, one after the other."""
+    detection_delay_s: float = 60.0
+    """How long the service needs to notice that a worker does not answer, or does again."""
+    expired_requests: str = "fail"
+    """What becomes of a request whose window has passed: it fails, or it waits for ever."""
+    workers: str = "process"
+    """`none` makes nodes READY that have no workers: nothing can be run on them."""
+    ssh_keys_delay_s: float = 0.0
+    """From the boot of a worker until it lets in those whose keys the metadata holds."""
+    worker_that_never_boots: str | None = None
+    """`NODE/INDEX`; NODE may hold `*`."""
+    capacity: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Zone -> accelerator type -> slices there are, or steps in time; without one no limit."""
+    quota: Mapping[str, Any] = field(default_factory=dict)
+    """Quota id -> limit, or zone or region -> limit; without one no limit."""
+    reservations: Sequence[Mapping[str, Any]] = ()
+    maintenance: Sequence[Mapping[str, Any]] = ()
+    unreachable: Sequence[str] = ()
+    """Zones whose control plane does not answer."""
+    closed_zones: Sequence[str] = ()
+    """Zones that are not open to the project."""
+    tpu_api: str = "enabled"
+    """`disabled` until somebody enables the service for the project."""
+    billing: str = "enabled"
+    """`disabled` refuses everything, whatever the quota."""
+    worker_roles: Sequence[str] = (EDITOR,)
+    """Of the service account that programs on workers act as."""
+    faults: Sequence[str] = ()
+    """Texts as `tpuctl local fault` takes them."""
+
+    def limit(self, zone: str, accelerator_type: str, at_s: float = 0.0) -> float:
+        """How many slices of a type the zone has, `at_s` seconds after the scenario began."""
+        for where in (zone, ANY):
+            types = self.capacity.get(where, {})
+            for kind in (accelerator_type, ANY):
+                if kind in types:
+                    return _at(types[kind], at_s)
+        return UNLIMITED
+
+    def steps_s(self) -> tuple[float, ...]:
+        """When there is capacity that there was not, in seconds after the scenario began."""
+        timelines = [each for types in self.capacity.values() for each in types.values()]
+        steps = [each for each in timelines if not isinstance(each, int)]
+        changes = {step["at_s"] for timeline in steps for step in timeline}
+        return tuple(sorted(changes | {each.get("start_s", 0.0) for each in self.reservations}))
+
+    def quota_limit(self, quota_id: str, location: str) -> int | None:
+        """The limit of a quota in a zone or region; None where there is none."""
+        limit = self.quota.get(quota_id)
+        return limit.get(location) if isinstance(limit, Mapping) else limit
+
+    def settings(self) -> dict[str, Any]:
+        """Every key with its value, as `from_mapping` takes them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """With these settings merged in: mappings key by key, null meaning the default again.
+
+        Raises ScenarioError.
+        """
+        _check_keys(type(self), settings)
+        return self.from_mapping(_merged(self.settings(), settings))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> Self:
+        """A scenario from parsed settings; raises ScenarioError."""
+        _check_keys(cls, settings)
+        for key, value in settings.items():
+            if value is not None:
+                _CHECKS[key](key, value)
+        return cls(**{key: value for key, value in settings.items() if value is not None})
+
+
+def load(name_or_path: str | Path) -> Scenario:
+    """A scenario that ships with localsim, by its name, or one in a YAML file.
+
+    Raises ScenarioError.
+    """
+    name = str(name_or_path)
+    path = _DIRECTORY / f"{name}.yaml" if name in built_in() else Path(name_or_path)
+    try:
+        settings = yaml.safe_load(path.read_text("utf-8"))
+        return Scenario.from_mapping({} if settings is None else settings)
+    except OSError as error:
+        known = ", ".join(built_in())
+        raise ScenarioError(f"cannot read {path}: {error.strerror}; shipped: {known}") from error
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise ScenarioError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def built_in() -> tuple[str, ...]:
+    """The names of the scenarios that ship with localsim."""
+    return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.yaml")))
+
+
+def _check_keys(kind: type[Scenario], settings: Mapping[str, Any]) -> None:
+    if not isinstance(settings, Mapping):
+        raise ScenarioError("scenario: it must map keys to values")
+    for key in settings:
+        checks.one_known("", "key", key, [each.name for each in fields(kind)])
+
+
+def _at(timeline: Any, at_s: float) -> float:
+    """The number itself, or that of the last step; before the first there is nothing."""
+    if isinstance(timeline, int):
+        return timeline
+    past = [step for step in timeline if step["at_s"] <= at_s]
+    return max(past, key=lambda step: step["at_s"])["slices"] if past else 0
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return new
+    merged = {**old, **{key: _merged(old.get(key, {}), value) for key, value in new.items()}}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _reservation(key: str, value: Any) -> None:
+    checks.entry(key, value, _RESERVATION, ("name", "zone", "accelerator_type", "slices"))
+
+
+def _maintenance(key: str, value: Any) -> None:
+    checks.entry(key, value, _MAINTENANCE, ("nodes", "after_s"))
+
+
+_RESERVATION: Mapping[str, checks.Check] = {
+    "name": checks.text,
+    "zone": checks.zone,
+    "accelerator_type": checks.accelerator_type,
+    "slices": checks.count,
+    "start_s": checks.seconds,
+    "end_s": checks.seconds,
+}
+_MAINTENANCE: Mapping[str, checks.Check] = {
+    "nodes": checks.text,
+    "after_s": checks.seconds,
+    "notice_s": checks.seconds,
+    "window_s": checks.seconds,
+    "type": checks.one_of("SCHEDULED", "UNSCHEDULED"),
+    "can_reschedule": checks.truth,
+}
+_CHECKS: Mapping[str, checks.Check] = {
+    "seed": checks.seed,
+    "acceptance_delay_s": checks.seconds,
+    "provisioning_delay_s": checks.amount,
+    "deletion_delay_s": checks.seconds,
+    "suspension_delay_s": checks.seconds,
+    "update_delay_s": checks.seconds,
+    "repair_delay_s": checks.seconds,
+    "repair_failure_probability": checks.probability,
+    "preemption_notice_probability": checks.probability,
+    "preemption_notice_max_s": checks.seconds,
+    "preemption_spread_s": checks.seconds,
+    "detection_delay_s": checks.seconds,
+    "spot_lifetime_s": checks.amount,
+    "expired_requests": checks.one_of("fail", "wait"),
+    "workers": checks.one_of("process", "none"),
+    "tpu_api": checks.one_of("enabled", "disabled"),
+    "billing": checks.one_of("enabled", "disabled"),
+    "ssh_keys_delay_s": checks.seconds,
+    "worker_that_never_boots": checks.worker,
+    "capacity": checks.capacity,
+    "quota": checks.quota,
+    "reservations": checks.list_of(_reservation),
+    "maintenance": checks.list_of(_maintenance),
+    "unreachable": checks.list_of(checks.zone),
+    "closed_zones": checks.list_of(checks.zone),
+    "worker_roles": checks.list_of(checks.one_of(*ROLES)),
+    "faults": checks.list_of(fault_texts.check),
+}

@@ -1,0 +1,1 @@
+"""The state of the simulated cloud and what is read from it."""

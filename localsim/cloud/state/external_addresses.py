@@ -1,0 +1,38 @@
+"""External addresses of workers: one each, when the network configuration asks for them.
+
+They come from 198.18.0.0/15, which is for tests and is routed nowhere: a program that tries one
+never meets somebody else's machine.
+"""
+
+from ipaddress import IPv4Address, IPv4Network
+
+from localsim.cloud.model.nodes import NodeSpec
+from localsim.cloud.state.state import State
+
+BLOCK = IPv4Network("198.18.0.0/15")
+
+
+def are_wanted(spec: NodeSpec) -> bool:
+    """Whether the workers shall have them: any of their interfaces is enough."""
+    networks = spec.networks if spec.network is None else (spec.network,)
+    return any(network.enable_external_ips for network in networks)
+
+
+def assigned(state: State, spec: NodeSpec, workers: int) -> tuple[str, ...]:
+    """One per worker that no other node has, or none at all."""
+    return tuple(_next(state) for _ in range(workers)) if are_wanted(spec) else ()
+
+
+def _next(state: State) -> str:
+    while True:
+        number = state.count("external addresses")
+        address = str(IPv4Address(int(BLOCK.network_address) + 1 + number % _USABLE))
+        if number < _USABLE or not _is_taken(state, address):
+            return address
+
+
+def _is_taken(state: State, address: str) -> bool:
+    return any(address in node.external_addresses for node in state.nodes)
+
+
+_USABLE = BLOCK.num_addresses - 2

@@ -1,0 +1,79 @@
+"""Everything the simulated Cloud TPU knows, in memory and on disk alike."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+from localsim.cloud.db.agenda import Agenda
+from localsim.cloud.db.collection import Collection
+from localsim.cloud.db.counters import Counters
+from localsim.cloud.db.journal import Journal
+from localsim.cloud.db.operation_log import Operations
+from localsim.cloud.model import quota_pools
+from localsim.cloud.model.events import Event
+from localsim.cloud.model.nodes import Node
+from localsim.cloud.model.queued_resources import QueuedResource
+from localsim.cloud.scenario.conditions import Conditions
+from localsim.cloud.scenario.scenario import Scenario
+
+
+class State:
+    """Resources, agenda, counters and the events that wait to be handed out."""
+
+    def __init__(self, connection: sqlite3.Connection, scenario: Scenario) -> None:
+        """Read what an earlier run left in the database."""
+        self.journal = journal = Journal(connection)
+        self.conditions = Conditions(journal, scenario)
+        self.api_version = "v2"
+        """The version of the API that the call at hand speaks, for the operations it begins."""
+        self.nodes = Collection(journal, "tpu_nodes", Node)
+        self.nodes_by_owner = self.nodes.index(lambda node: _named(node.queued_resource))
+        self.nodes_by_address = self.nodes.index(lambda node: node.addresses)
+        self.workers_held = self.nodes.tally(lambda node: {node.zone: len(node.addresses)})
+        self.slices_held = self.nodes.tally(quota_pools.slices_held)
+        self.reserved_held = self.nodes.tally(quota_pools.reserved_held)
+        self.addresses_held = self.nodes.tally(quota_pools.addresses_held)
+        self.quota_held_by_nodes = self.nodes.tally(quota_pools.held_by_node)
+        self.requests = Collection(journal, "tpu_queued_resources", QueuedResource)
+        self.requests_by_state = self.requests.index(lambda request: (request.state,))
+        self.quota_held_by_requests = self.requests.tally(quota_pools.held_by_request)
+        self.operations = Operations(journal)
+        self.agenda = Agenda(journal)
+        self._counters = Counters(journal)
+        self.events: list[Event] = []
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario in force."""
+        return self.conditions.scenario
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """All of the block, on disk when the outermost ends; or nothing, neither there nor here."""
+        mark = len(self.events)
+        try:
+            with self.journal.change():
+                yield
+        except BaseException:
+            del self.events[mark:]
+            raise
+
+    def random(self, subject: str) -> Random:
+        """A fresh source of draws about the subject; the same history draws the same numbers."""
+        return Random(f"{self.scenario.seed}/{subject}/{self.count(f'draws/{subject}')}")  # noqa: S311 (reproducible)
+
+    def count(self, name: str, step: int = 1) -> int:
+        """Add to a counter and return what it was before."""
+        return self._counters.add(name, step)
+
+    def clear(self) -> None:
+        """Forget every resource; counters go on, so that no id or address comes again."""
+        for collection in (self.nodes, self.requests, self.operations):
+            for name in [each.name for each in collection]:
+                collection.remove(name)
+        self.agenda.clear()
+
+
+def _named(name: str) -> tuple[str, ...]:
+    return (name,) if name else ()

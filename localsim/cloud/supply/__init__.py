@@ -1,0 +1,1 @@
+"""Capacity, quota and reservations."""

@@ -1,0 +1,125 @@
+"""Quota: what a project may hold at a time, and what it holds."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from localsim.cloud.model.errors import CloudError, Code, with_eid
+from localsim.cloud.model.nodes import NodeSpec
+from localsim.cloud.model.quota_pools import (
+    EXTERNAL_ADDRESSES,
+    addresses_held,
+    held_by_node,
+    held_by_request,
+    needed,
+    pools,
+    region_of,
+)
+from localsim.cloud.scenario.faults import Fault, QuotaIs
+from localsim.cloud.scenario.scenario_checks import ANY
+from localsim.cloud.state import external_addresses
+from localsim.cloud.state.state import State
+from tpuctl import catalog
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUsage:
+    """One quota in one region, or in one zone of it; `limit` None means that there is none."""
+
+    quota_id: str
+    region: str
+    zone: str
+    """Empty where the quota counts by region."""
+    limit: int | None
+    usage: int
+    holders: tuple[str, ...]
+    """Full names of the nodes and queued resources that use it."""
+    unit: str
+
+
+def require(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
+    """Raise CloudError RESOURCE_EXHAUSTED when the quota of a zone has no room for the nodes."""
+    wanted: Counter[tuple[str, str]] = Counter()
+    for spec in specs:
+        wanted.update(needed(zone, spec))
+    for (quota_id, location), amount in wanted.items():
+        limit = state.conditions.quota_limit(quota_id, location)
+        key = (quota_id, location)
+        used = state.quota_held_by_nodes[key] + state.quota_held_by_requests[key]
+        if limit is not None and used + amount > limit:
+            raise _exceeded(state, quota_id, location, limit, zone)
+
+
+def require_addresses(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
+    """The same for the external addresses of the region."""
+    region = region_of(zone)
+    wanted = sum(
+        catalog.accelerator_type(spec.accelerator_type).workers
+        for spec in specs
+        if external_addresses.are_wanted(spec)
+    )
+    limit = state.conditions.quota_limit(EXTERNAL_ADDRESSES, region)
+    if wanted and limit is not None and state.addresses_held[region] + wanted > limit:
+        raise _exceeded(state, EXTERNAL_ADDRESSES, region, limit, zone)
+
+
+def usages(state: State) -> tuple[QuotaUsage, ...]:
+    """Every quota in every place that it counts in."""
+    return (*_slice_usages(state), *_address_usages(state))
+
+
+def _slice_usages(state: State) -> Iterable[QuotaUsage]:
+    holders = _holders(state)
+    for pool in pools():
+        for zone in {pool.location(each): each for each in catalog.zones()}.values():
+            location = pool.location(zone)
+            found = holders.get((pool.quota_id, location), {})
+            yield QuotaUsage(
+                quota_id=pool.quota_id,
+                region=region_of(zone),
+                zone=zone if pool.scope == "zone" else "",
+                limit=state.conditions.quota_limit(pool.quota_id, location),
+                usage=sum(found.values()),
+                holders=tuple(found),
+                unit=pool.unit,
+            )
+
+
+def _address_usages(state: State) -> Iterable[QuotaUsage]:
+    for region in dict.fromkeys(map(region_of, catalog.zones())):
+        yield QuotaUsage(
+            quota_id=EXTERNAL_ADDRESSES,
+            region=region,
+            zone="",
+            limit=state.conditions.quota_limit(EXTERNAL_ADDRESSES, region),
+            usage=state.addresses_held[region],
+            holders=tuple(node.name for node in state.nodes if region in addresses_held(node)),
+            unit="addresses",
+        )
+
+
+def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
+    """(quota id, location) -> holder -> how much."""
+    found: dict[Hashable, dict[str, int]] = {}
+    held = [(node.name, held_by_node(node)) for node in state.nodes]
+    held += [(request.name, held_by_request(request)) for request in state.requests]
+    for name, amounts in held:
+        for key, amount in amounts.items():
+            found.setdefault(key, {})[name] = amount
+    return found
+
+
+def _exceeded(state: State, quota_id: str, location: str, limit: int, zone: str) -> CloudError:
+    def refused(fault: Fault) -> bool:
+        return (
+            isinstance(fault, QuotaIs)
+            and fault.quota_id == quota_id
+            and fault.location in (location, ANY)
+        )
+
+    state.conditions.strike(refused)
+    sentence = (
+        f"Quota limit '{quota_id}' has been exceeded. "
+        f"Limit: {limit} in region {region_of(zone)}, zone {zone}."
+    )
+    return CloudError(Code.RESOURCE_EXHAUSTED, with_eid(sentence))

@@ -1,0 +1,115 @@
+"""Reserved capacity: what a project has been promised, from the scenario."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localsim.cloud.model.errors import CloudError, Code, invalid, not_found, with_eid
+from localsim.cloud.model.names import ALL_ZONES, zone_of
+from localsim.cloud.model.nodes import NodeSpec
+from localsim.cloud.model.quota_pools import pool
+from localsim.cloud.state.state import State
+from tpuctl import catalog
+
+ANY_RESERVATION = "-"
+"""The last part of a name that leaves the choice to the service: `…/reservations/-`."""
+YEAR_S = 365 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """So many chips or cores of a generation in a zone; `state` and units as the API has them."""
+
+    name: str
+    resource_type: str
+    size: int
+    capacity_units: str
+    state: str
+    start_s: float
+    end_s: float
+    used: int
+
+    @property
+    def left(self) -> int:
+        """How much of it can be used now."""
+        return self.size - self.used if self.state == "ACTIVE" else 0
+
+
+def listed(state: State, parent: str, now_s: float) -> tuple[Reservation, ...]:
+    """The reservations of a zone, or of all."""
+    where, _, zone = parent.rpartition("/")
+    return tuple(
+        _reservation(state, f"{where}/{each['zone']}", each, now_s)
+        for each in state.scenario.reservations
+        if zone in (each["zone"], ALL_ZONES)
+    )
+
+
+def check(state: State, zone: str, spec: NodeSpec, now_s: float) -> None:
+    """Whether the reservation that a node of `projects/P/locations/Z` asks for can be meant.
+
+    Raises CloudError: INVALID_ARGUMENT for a name that is none, NOT_FOUND for what there is not.
+    """
+    name = spec.scheduling.reservation_name
+    if not name:
+        return
+    parent, _, last = name.rpartition("/reservations/")
+    if not (parent and last) or "/" in last or parent.rpartition("/")[2] != zone_of(zone):
+        raise invalid(f"Malformed reservation name '{name}' for zone '{zone_of(zone)}'.")
+    if last != ANY_RESERVATION and not list(_fitting(state, zone, spec, now_s)):
+        raise not_found(name)
+
+
+def chosen(state: State, zone: str, spec: NodeSpec, count: int, now_s: float) -> Reservation | None:
+    """The reservation that so many nodes are taken from; None where it is in use meanwhile.
+
+    Raises CloudError FAILED_PRECONDITION where none is large enough.
+    """
+    wanted = count * _size(spec.accelerator_type)
+    fitting = [each for each in _fitting(state, zone, spec, now_s) if each.state != "EXPIRED"]
+    if not any(each.size >= wanted for each in fitting):
+        raise insufficient(zone, spec, count)
+    return next((each for each in fitting if each.left >= wanted), None)
+
+
+def insufficient(zone: str, spec: NodeSpec, count: int) -> CloudError:
+    """FAILED_PRECONDITION, as Google says it."""
+    sentence = (
+        f"There is insufficient reserved capacity in zone {zone_of(zone)} for {count} x "
+        f"'{spec.accelerator_type}'."
+    )
+    return CloudError(Code.FAILED_PRECONDITION, with_eid(sentence))
+
+
+def _fitting(state: State, zone: str, spec: NodeSpec, now_s: float) -> Iterator[Reservation]:
+    name = spec.scheduling.reservation_name
+    family = catalog.accelerator_type(spec.accelerator_type).generation
+    for settings in state.scenario.reservations:
+        found = catalog.accelerator_type(settings["accelerator_type"])
+        if (settings["zone"], found.generation) == (zone_of(zone), family):
+            each = _reservation(state, zone, settings, now_s)
+            if name in ("", each.name) or name.endswith(f"/{ANY_RESERVATION}"):
+                yield each
+
+
+def _reservation(state: State, zone: str, settings: Mapping[str, Any], now_s: float) -> Reservation:
+    kind = catalog.accelerator_type(settings["accelerator_type"])
+    name = f"{zone}/reservations/{settings['name']}"
+    begin_s = state.conditions.start_s
+    start_s = begin_s + settings.get("start_s", 0.0)
+    end_s = begin_s + settings.get("end_s", YEAR_S)
+    return Reservation(
+        name=name,
+        resource_type=catalog.generation(kind.generation).config_enum or "",
+        size=settings["slices"] * _size(kind.name),
+        capacity_units=pool(kind.name, preemptible=False).unit.upper(),
+        state="APPROVED" if now_s < start_s else "EXPIRED" if now_s >= end_s else "ACTIVE",
+        start_s=start_s,
+        end_s=end_s,
+        used=state.reserved_held[name],
+    )
+
+
+def _size(accelerator_type: str) -> int:
+    """In cores or chips: a generation counted in chips has one core on each."""
+    return catalog.accelerator_type(accelerator_type).tensorcores

@@ -1,0 +1,1 @@
+"""One simulated chip: its units, memory, costs and counters."""

@@ -1,0 +1,107 @@
+"""An array in a memory of the chip, in one of the chip's number formats."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localsim.core.chip.memory import Allocation, Memory
+from localsim.core.numbers.formats import FORMATS, ArrayType, format_of
+from localsim.core.numbers.fp8 import decode_fp8
+
+LANES = 128
+_SUBLANE_BYTES = 32
+"""A tile of VMEM: 128 lanes of 32 bytes, as 8 sublanes of 4 bytes or 16 of 2 or 32 of 1."""
+
+
+class Buffer:
+    """An array that a chip holds; its memory is free again when the last Buffer on it is dropped.
+
+    `values` cannot be written: float32 for f32, float32 with clear low bits for bf16 (they are
+    never rounded again), int8, int32, uint8 codes for e4m3 and e5m2.
+    """
+
+    __slots__ = ("_allocation", "dtype", "values")
+
+    def __init__(self, values: NDArray[Any], dtype: str, allocation: Allocation) -> None:
+        """Values that hold `dtype` already; Chip.put makes them."""
+        values.flags.writeable = False
+        self.values = values
+        self.dtype = dtype
+        self._allocation = allocation
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of the array."""
+        return self.values.shape
+
+    @property
+    def memory(self) -> Memory:
+        """Where it is."""
+        return self._allocation.memory
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes of that memory."""
+        return self._allocation.size_bytes
+
+    @property
+    def packed_bytes(self) -> int:
+        """Its elements alone, without what fills up tiles."""
+        return self.values.size * FORMATS[self.dtype].element_bytes
+
+    @property
+    def hbm_bytes(self) -> int:
+        """What an operation reads of it from HBM: nothing while it is in VMEM."""
+        return 0 if self.memory.is_tiled else self.packed_bytes
+
+    @property
+    def T(self) -> "Buffer":  # noqa: N802 -- numpy's name
+        """The same memory, read with its axes reversed."""
+        return Buffer(self.values.T, self.dtype, self._allocation)
+
+    def __array__(
+        self,
+        dtype: Any = None,
+        copy: bool | None = None,  # noqa: FBT001 -- numpy's signature
+    ) -> NDArray[Any]:
+        """The numbers it holds, codes decoded: numpy.asarray(buffer)."""
+        is_coded = self.values.dtype == np.uint8
+        numbers = decode_fp8(self.values, self.dtype) if is_coded else self.values
+        return numbers.astype(dtype or numbers.dtype, copy=bool(copy))
+
+    def __repr__(self) -> str:
+        return f"<{ArrayType(self.dtype, self.shape)} in {self.memory.name}>"
+
+
+def hold(values: NDArray[Any], dtype: str, memory: Memory) -> Buffer:
+    """A Buffer of the values, which stay as they are; raises MemoryFullError, ValueError."""
+    held = format_of(dtype).take(values)
+    own = held.copy("K") if held is values else held
+    return Buffer(own, dtype, _allocate(own.shape, dtype, memory))
+
+
+def copied(buffer: Buffer, memory: Memory) -> Buffer:
+    """The same values in another memory; raises MemoryFullError."""
+    return Buffer(buffer.values, buffer.dtype, _allocate(buffer.shape, buffer.dtype, memory))
+
+
+def _allocate(shape: tuple[int, ...], dtype: str, memory: Memory) -> Allocation:
+    return memory.allocate(held_bytes(shape, dtype, memory), ArrayType(dtype, shape))
+
+
+def held_bytes(shape: tuple[int, ...], dtype: str, memory: Memory) -> int:
+    """What an array takes of a memory: packed without gaps in HBM, whole tiles in VMEM."""
+    element_bytes = format_of(dtype).element_bytes
+    if memory.is_tiled:
+        return _tiled_bytes(shape, element_bytes)
+    return prod(shape) * element_bytes
+
+
+def _tiled_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
+    """The two minor axes are filled up to whole tiles."""
+    *outer, rows, columns = (1, 1, *shape)
+    sublanes = _SUBLANE_BYTES // element_bytes
+    tiles = -(-rows // sublanes) * -(-columns // LANES)
+    return prod(outer) * tiles * LANES * _SUBLANE_BYTES

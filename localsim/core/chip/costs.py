@@ -1,0 +1,62 @@
+"""What an operation costs the chip, by the performance model; each shape is modelled once."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+from localsim.core.chip.counters import Counters
+from localsim.core.numbers.formats import format_of
+from tpuctl.perfmodel import chip as model
+
+_KNOWN = 4096
+"""So many are remembered; a program has few shapes, and uses them in every step."""
+
+
+@lru_cache(_KNOWN)
+def matmul(
+    generation: str, shape: tuple[int, int, int, int], dtype: str, hbm_bytes: int
+) -> Counters:
+    """[batch, m, k] x [batch, k, n] by (batch, m, k, n); nothing where there is nothing to add.
+
+    `dtype` is what an operand holds, `hbm_bytes` what crosses HBM of operands and result.
+    """
+    batch, m, k, n = shape
+    if not all(shape):
+        return Counters()
+    unit = format_of(dtype).unit or "bf16"
+    estimate = model.matmul(generation, m, k, n, dtype=unit, batch=batch, hbm_bytes=hbm_bytes)
+    cost = Counters(
+        flops=2 * batch * m * k * n,
+        hbm_bytes=hbm_bytes,
+        mxu_busy_s=estimate.terms["compute"],
+        modelled_s=estimate.value_s,
+    )
+    return with_energy(generation, cost, dtype)
+
+
+@lru_cache(_KNOWN)
+def elementwise(generation: str, read_bytes: int, written_bytes: int, operations: int) -> Counters:
+    """One pass of the vector unit; bytes are those that cross HBM."""
+    estimate = model.elementwise(generation, read_bytes, written_bytes, operations)
+    cost = Counters(hbm_bytes=read_bytes + written_bytes, modelled_s=estimate.value_s)
+    return with_energy(generation, cost)
+
+
+@lru_cache(_KNOWN)
+def dma(generation: str, size_bytes: int) -> Counters:
+    """From HBM to VMEM, or back."""
+    estimate = model.dma(generation, size_bytes)
+    cost = Counters(hbm_bytes=size_bytes, modelled_s=estimate.value_s)
+    return with_energy(generation, cost)
+
+
+def with_energy(generation: str, cost: Counters, dtype: str = "bf16") -> Counters:
+    """The same and its energy: of products of operands that hold `dtype`, of bytes and of time."""
+    estimate = model.energy(
+        generation,
+        macs=cost.flops // 2,
+        hbm_bytes=cost.hbm_bytes,
+        ici_bytes=cost.ici_bytes,
+        seconds=cost.modelled_s,
+        dtype=format_of(dtype).unit or "bf16",
+    )
+    return replace(cost, energy_j=estimate.value_j)

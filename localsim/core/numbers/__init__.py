@@ -1,0 +1,1 @@
+"""Number formats: bfloat16, fp8, int8."""

@@ -1,0 +1,75 @@
+"""The number formats of a chip: how many bytes each takes, and how arrays come to hold it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localsim.core.numbers.fp8 import encode_fp8
+from localsim.core.numbers.numerics import bfloat16, float32
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A number format: bytes on the chip, and how an array comes to hold it, its own or another.
+
+    `unit` is the model's dtype of the rate at which the matrix unit multiplies it; None where no
+    matrix unit does.
+    """
+
+    element_bytes: int
+    take: Callable[[NDArray[Any]], NDArray[Any]]
+    unit: str | None
+
+
+def _codes(form: str) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Takes numbers, and uint8 as codes of that form already."""
+
+    def take(values: NDArray[Any]) -> NDArray[Any]:
+        return values if values.dtype == np.uint8 else encode_fp8(float32(values), form)
+
+    return take
+
+
+def _exactly(kind: type[np.generic]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Takes arrays of that type alone: whoever has others decides how they become such."""
+
+    def take(values: NDArray[Any]) -> NDArray[Any]:
+        if values.dtype != kind:
+            raise ValueError(f"{np.dtype(kind)} values are expected, not {values.dtype}")
+        return values
+
+    return take
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "f32": Format(4, float32, "bf16"),
+        "bf16": Format(2, bfloat16, "bf16"),
+        "e4m3": Format(1, _codes("e4m3"), "fp8"),
+        "e5m2": Format(1, _codes("e5m2"), "fp8"),
+        "int8": Format(1, _exactly(np.int8), "int8"),
+        "int32": Format(4, _exactly(np.int32), None),
+    }
+)
+
+
+def format_of(dtype: str) -> Format:
+    """Raises ValueError for a format that chips do not have."""
+    if dtype not in FORMATS:
+        raise ValueError(f"unknown dtype {dtype!r}; one of: {', '.join(FORMATS)}")
+    return FORMATS[dtype]
+
+
+class ArrayType(NamedTuple):
+    """What an array is, as XLA writes it: bf16[8,128]; errors say it with the note."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{self.note}"

@@ -1,0 +1,1 @@
+"""Tokens, roles and the OAuth 2.0 endpoint."""

@@ -1,0 +1,76 @@
+"""Who may do what: service accounts, their roles, and the permission each method asks for."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
+from localsim.cloud.scenario.roles import permissions
+
+DOMAIN = "googleapis.com"
+TPU_SERVICE = "tpu.googleapis.com"
+
+ACCOUNTS: Mapping[str, Sequence[str]] = {
+    "admin": ("roles/tpu.admin", "roles/storage.admin"),
+    "viewer": ("roles/tpu.viewer",),
+    "nobody": (),
+}
+"""Service accounts that have a key, and their roles in the project."""
+
+_NODES, _OPERATIONS = "tpu.nodes", "tpu.operations"
+METHODS: Mapping[str, str] = {
+    "ListNodes": f"{_NODES}.list",
+    "GetNode": f"{_NODES}.get",
+    "CreateNode": f"{_NODES}.create",
+    "DeleteNode": f"{_NODES}.delete",
+    "StopNode": f"{_NODES}.stop",
+    "StartNode": f"{_NODES}.start",
+    "UpdateNode": f"{_NODES}.update",
+    "ListQueuedResources": f"{_NODES}.list",
+    "GetQueuedResource": f"{_NODES}.get",
+    "CreateQueuedResource": f"{_NODES}.create",
+    "DeleteQueuedResource": f"{_NODES}.delete",
+    "ResetQueuedResource": f"{_NODES}.update",
+    "GetGuestAttributes": f"{_NODES}.get",
+    "PerformMaintenance": f"{_NODES}.performMaintenance",
+    "PerformMaintenanceQueuedResource": f"{_NODES}.performMaintenance",
+    "SimulateMaintenanceEvent": f"{_NODES}.simulateMaintenanceEvent",
+    "ListReservations": f"{_NODES}.list",
+    "GenerateServiceIdentity": f"{_NODES}.create",
+    "ListAcceleratorTypes": "tpu.acceleratortypes.list",
+    "GetAcceleratorType": "tpu.acceleratortypes.get",
+    "ListRuntimeVersions": "tpu.runtimeversions.list",
+    "GetRuntimeVersion": "tpu.runtimeversions.get",
+    "ListLocations": "tpu.locations.list",
+    "GetLocation": "tpu.locations.get",
+    "ListOperations": f"{_OPERATIONS}.list",
+    "GetOperation": f"{_OPERATIONS}.get",
+    "CancelOperation": f"{_OPERATIONS}.cancel",
+    "DeleteOperation": f"{_OPERATIONS}.delete",
+}
+"""What a method of the Cloud TPU API asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who calls: a service account by its e-mail address, and its roles in the project."""
+
+    email: str
+    roles: Sequence[str]
+
+
+def granted(account: Account | None, wanted: Iterable[str]) -> list[str]:
+    """Which of the wanted permissions an account has; None, who needs no token, has all."""
+    held = None if account is None else permissions(account.roles)
+    return [each for each in wanted if held is None or each in held]
+
+
+def denied(permission: str, resource: str, service: str = TPU_SERVICE) -> CloudError:
+    """PERMISSION_DENIED, as the permission's own service words it; `resource` is a path."""
+    return CloudError(
+        Code.PERMISSION_DENIED,
+        f"Permission '{permission}' denied on resource '//{service}/{resource}' "
+        "(or it may not exist).",
+        ErrorInfo(
+            "IAM_PERMISSION_DENIED", DOMAIN, {"permission": permission, "resource": resource}
+        ),
+    )

@@ -1,0 +1,187 @@
+"""Access tokens: what the token endpoint gives for a signed assertion, and what the APIs accept.
+
+A token carries who it is for and until when, under a signature, so that it outlives a restart. Its
+life is judged by the simulated clock; assertions by the real one, which is that of their makers.
+"""
+
+import hashlib
+import hmac
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
+from localsim.services.auth import jwt
+from localsim.services.auth.iam import DOMAIN
+from localsim.services.auth.jwt import JwtError
+
+LIFE_S = 3600
+SKEW_S = 300
+LATEST_S = 1e12
+PREFIX = "ya29.l."
+GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+SCOPES: Mapping[str, frozenset[str]] = {
+    "storage.googleapis.com": frozenset(
+        {
+            CLOUD_PLATFORM,
+            "https://www.googleapis.com/auth/devstorage.full_control",
+            "https://www.googleapis.com/auth/devstorage.read_write",
+        }
+    )
+}
+"""Service -> scopes of which one is enough; without an entry it is cloud-platform."""
+GOOGLES_OWN = (
+    "https://oauth2.googleapis.com/token",
+    "https://www.googleapis.com/oauth2/v4/token",
+)
+"""What google-auth and others write as audience, wherever a key's `token_uri` points."""
+EXPECTED = (
+    "Expected OAuth 2 access token, login cookie or other valid authentication credential. "
+    "See https://developers.google.com/identity/sign-in/web/devconsole-project."
+)
+
+
+class GrantError(Exception):
+    """Why there is no token: an `error` of RFC 6749 and Google's description of it."""
+
+    def __init__(self, error: str, description: str) -> None:
+        super().__init__(description)
+        self.error = error
+        self.description = description
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Issues and checks the tokens of the service accounts that have a key."""
+
+    secret: str = field(repr=False)
+    emails: Mapping[str, str]
+    """Email of a service account -> its name."""
+    keys: Mapping[str, Any]
+    """The same emails -> rsa.RSAPublicKey."""
+    audience: str
+    """The token endpoint's own URL."""
+    now: Callable[[], float]
+    """Simulated seconds since the epoch."""
+    time_scale: float = 1.0
+
+    def granted(self, assertion: str, *, real_now_s: float | None = None) -> dict[str, Any]:
+        """The reply to a signed assertion; raises GrantError."""
+        try:
+            claims = jwt.verified(assertion, self.keys)
+        except JwtError as error:
+            raise GrantError("invalid_grant", str(error)) from error
+        if claims.get("aud") not in (self.audience, *GOOGLES_OWN):
+            sentence = f"Invalid JWT: Failed audience check. The right audience is {self.audience}"
+            raise GrantError("invalid_grant", sentence)
+        _require_short_life(claims, time.time() if real_now_s is None else real_now_s)
+        scope = claims.get("scope")
+        if not isinstance(scope, str) or not scope.strip():
+            raise GrantError("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
+        return {
+            "access_token": self._issued(self.emails[claims["iss"]], scope),
+            # In the client's seconds, which pass more slowly than ours may.
+            "expires_in": max(1, int((LIFE_S - 1) / self.time_scale)),
+            "token_type": "Bearer",
+        }
+
+    def caller(self, authorization: str | None, service: str, method: str) -> str:
+        """The account that a request's Authorization header speaks for; raises CloudError."""
+        about = {"service": service, "method": method}
+        if not authorization:
+            raise _unauthenticated(
+                "Request is missing required authentication credential.",
+                "CREDENTIALS_MISSING",
+                about,
+            )
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer" or not token.isascii():
+            token = ""
+        account, scopes = self._spoken_for(token.strip(), about)
+        require_scope(scopes, about)
+        return account
+
+    def email(self, account: str) -> str:
+        """By which Google's messages name an account."""
+        return next(email for email, name in self.emails.items() if name == account)
+
+    def _spoken_for(self, token: str, about: Mapping[str, str]) -> tuple[str, frozenset[str]]:
+        wrong = "Request had invalid authentication credentials."
+        found = self._opened(token) or self._self_signed(token, about["service"])
+        if found is None:
+            raise _unauthenticated(wrong, "ACCESS_TOKEN_TYPE_UNSUPPORTED", about)
+        if found["expires_s"] <= found["now_s"]:
+            raise _unauthenticated(wrong, "ACCESS_TOKEN_EXPIRED", about)
+        return found["account"], frozenset(str(found["scope"]).split())
+
+    def _issued(self, account: str, scope: str) -> str:
+        claims = {"account": account, "scope": scope, "expires_s": self.now() + LIFE_S}
+        body = jwt.encoded(json.dumps(claims).encode())
+        return f"{PREFIX}{body}.{self._signature(body)}"
+
+    def _opened(self, token: str) -> dict[str, Any] | None:
+        """What a token of ours says, None for any other."""
+        body, _, signature = token.removeprefix(PREFIX).partition(".")
+        expected = self._signature(body).encode()
+        if not token.startswith(PREFIX) or not hmac.compare_digest(signature.encode(), expected):
+            return None
+        return {**json.loads(jwt.decoded(body)), "now_s": self.now()}
+
+    def _signature(self, body: str) -> str:
+        key, message = self.secret.encode(), body.encode()
+        return jwt.encoded(hmac.digest(key, message, hashlib.sha256))
+
+    def _self_signed(self, token: str, service: str) -> dict[str, Any] | None:
+        """A service account's own JWT instead of a token, as Google's client libraries send it."""
+        try:
+            claims = jwt.verified(token, self.keys)
+        except JwtError:
+            return None
+        issued_s, expires_s = _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+        if not (0 < expires_s - issued_s <= LIFE_S and issued_s - SKEW_S <= time.time()):
+            return None
+        audience, scope = claims.get("aud"), str(claims.get("scope", ""))
+        if audience:  # one for the token endpoint, say, opens nothing else
+            scope = CLOUD_PLATFORM if audience == f"https://{service}/" else ""
+        return {
+            "account": self.emails[claims["iss"]],
+            "scope": scope,
+            "expires_s": expires_s,
+            "now_s": time.time(),
+        }
+
+
+def require_scope(scopes: frozenset[str], about: Mapping[str, str]) -> None:
+    """Raises CloudError for a token that is not good for `about`'s service."""
+    if not scopes & SCOPES.get(about["service"], frozenset({CLOUD_PLATFORM})):
+        raise CloudError(
+            Code.PERMISSION_DENIED,
+            "Request had insufficient authentication scopes.",
+            ErrorInfo("ACCESS_TOKEN_SCOPE_INSUFFICIENT", DOMAIN, about),
+        )
+
+
+def _require_short_life(claims: Mapping[str, Any], now_s: float) -> None:
+    issued_s, expires_s = _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+    is_timely = issued_s - SKEW_S <= now_s < expires_s
+    if not (is_timely and 0 < expires_s - issued_s <= LIFE_S):
+        raise GrantError(
+            "invalid_grant",
+            "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable "
+            "timeframe. Check your iat and exp values in the JWT claim.",
+        )
+
+
+def _seconds(claim: Any) -> float:
+    """A time of a claim; what is none compares with nothing."""
+    is_number = isinstance(claim, int | float) and not isinstance(claim, bool)
+    return float(claim) if is_number and abs(claim) < LATEST_S else math.nan
+
+
+def _unauthenticated(sentence: str, reason: str, about: Mapping[str, str]) -> CloudError:
+    info = ErrorInfo(reason, DOMAIN, about)
+    return CloudError(Code.UNAUTHENTICATED, f"{sentence} {EXPECTED}", info)

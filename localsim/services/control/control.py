@@ -1,0 +1,186 @@
+"""`control`: what the owner does to the simulated cloud, for the owner's token alone."""
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aiohttp import web
+
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.nodes.maintenance import Announcement
+from localsim.services.control import control_bodies as bodies
+from localsim.workers.isolation.interface import NotPossibleError
+
+_STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 503}
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What the control port can do; given by the server."""
+
+    preempt: Callable[[str, str, float | None], Awaitable[None]]
+    advance: Callable[[float], Awaitable[float]]
+    now: Callable[[], float]
+    reset: Callable[[], Awaitable[None]]
+    status: Callable[[], dict[str, Any]]
+    act: Callable[[Callable[[Cloud], Any]], Awaitable[Any]]
+    """Does something to the cloud, returns what it returned once that is on disk."""
+    require_possible: Callable[[str], None]
+    """Raises NotPossibleError for a fault that the workers of this simulator cannot suffer."""
+    settle: Callable[[], Awaitable[None]]
+    """Returns when the workers have followed."""
+
+
+def application(controls: Controls, token: str, middlewares: Iterable[Any]) -> web.Application:
+    """The control port; every request carries `Authorization: Bearer TOKEN`."""
+    app = web.Application(
+        middlewares=[*middlewares, _authorized(token)], client_max_size=bodies.MOST_BYTES
+    )
+    app.add_routes([_route(controls, *row) for row in _ROUTES])
+    return app
+
+
+Handler = Callable[[Controls, web.Request], Awaitable[dict[str, Any]]]
+
+
+def _route(controls: Controls, verb: str, path: str, handler: Handler) -> web.RouteDef:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(await handler(controls, request))
+
+    return web.route(verb, path, answer)
+
+
+def _authorized(token: str) -> Any:
+    wanted = f"Bearer {token}".encode()
+
+    @web.middleware
+    async def check(request: web.Request, handler: Any) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "")
+        if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted):
+            return _error(401, "the control token is missing or wrong")
+        try:
+            response: web.StreamResponse = await handler(request)
+        except CloudError as error:
+            return _error(_STATUS.get(error.code, 409), error.message)
+        except NotPossibleError as error:
+            return _error(409, str(error))
+        except ValueError as error:
+            return _error(400, str(error))
+        except web.HTTPException as error:
+            return _error(error.status, error.reason)
+        return response
+
+    return check
+
+
+async def _status(controls: Controls, _request: web.Request) -> dict[str, Any]:
+    return controls.status()
+
+
+async def _clock(controls: Controls, _request: web.Request) -> dict[str, Any]:
+    return {"now_s": controls.now()}
+
+
+async def _advance(controls: Controls, request: web.Request) -> dict[str, Any]:
+    body = await bodies.read(request, "advance_s")
+    seconds = bodies.seconds(body, "advance_s")
+    if seconds is None:
+        raise bodies.BodyError("advance_s must be a number of seconds")
+    return {"now_s": await controls.advance(seconds)}
+
+
+async def _preempt(controls: Controls, request: web.Request) -> dict[str, Any]:
+    body = await bodies.read(request, "node", "zone", "notice_s")
+    notice_s = bodies.seconds(body, "notice_s")
+    await controls.preempt(bodies.text(body, "node"), bodies.text(body, "zone"), notice_s)
+    return {}
+
+
+async def _reset(controls: Controls, _request: web.Request) -> dict[str, Any]:
+    await controls.reset()
+    return {}
+
+
+async def _faults(controls: Controls, _request: web.Request) -> dict[str, Any]:
+    standing = await controls.act(lambda cloud: cloud.faults())
+    return {"faults": [{"fault": each.text, "met": each.met} for each in standing]}
+
+
+async def _add_fault(controls: Controls, request: web.Request) -> dict[str, Any]:
+    text = bodies.text(await bodies.read(request, "fault"), "fault")
+    controls.require_possible(text)
+    await controls.act(lambda cloud: cloud.add_fault(text))
+    await controls.settle()
+    return await _faults(controls, request)
+
+
+async def _clear_faults(controls: Controls, request: web.Request) -> dict[str, Any]:
+    await controls.act(lambda cloud: cloud.clear_faults())
+    await controls.settle()
+    return await _faults(controls, request)
+
+
+async def _scenario(controls: Controls, _request: web.Request) -> dict[str, Any]:
+    settings: dict[str, Any] = await controls.act(lambda cloud: cloud.scenario.settings())
+    return settings
+
+
+async def _change_scenario(controls: Controls, request: web.Request) -> dict[str, Any]:
+    settings = await bodies.read(request)
+    for fault in _texts(settings.get("faults")):
+        controls.require_possible(fault)
+    await controls.act(lambda cloud: cloud.change_scenario(settings))
+    await controls.settle()
+    return await _scenario(controls, request)
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts in what may be a list of them; the rest is for others to refuse."""
+    found = value if isinstance(value, list) else []
+    return [each for each in found if isinstance(each, str)]
+
+
+async def _announce_maintenance(controls: Controls, request: web.Request) -> dict[str, Any]:
+    keys = ("node", "zone", "starts_in_s", "window_s", "type", "can_reschedule")
+    body = await bodies.read(request, *keys)
+    node, zone = bodies.text(body, "node"), bodies.text(body, "zone")
+    times = {key: bodies.seconds(body, key) for key in ("starts_in_s", "window_s")}
+    announcement = Announcement(
+        type=bodies.choice(body, "type", "SCHEDULED", "UNSCHEDULED"),
+        can_reschedule=bodies.truth(body, "can_reschedule", default=True),
+        **{key: time_s for key, time_s in times.items() if time_s is not None},
+    )
+
+    def announce(cloud: Cloud) -> None:
+        name = f"projects/{cloud.project}/locations/{zone}/nodes/{node}"
+        cloud.announce_maintenance(name, announcement)
+
+    await controls.act(announce)
+    return {}
+
+
+async def _quota(controls: Controls, _request: web.Request) -> dict[str, Any]:
+    return {"quotas": [asdict(each) for each in await controls.act(lambda cloud: cloud.quotas())]}
+
+
+_ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/status", _status),
+    ("GET", "/clock", _clock),
+    ("POST", "/clock", _advance),
+    ("POST", "/preempt", _preempt),
+    ("POST", "/reset", _reset),
+    ("GET", "/faults", _faults),
+    ("POST", "/faults", _add_fault),
+    ("DELETE", "/faults", _clear_faults),
+    ("GET", "/scenario", _scenario),
+    ("PATCH", "/scenario", _change_scenario),
+    ("POST", "/maintenance", _announce_maintenance),
+    ("GET", "/quota", _quota),
+)
+"""Verb, path, what answers with a JSON object."""
+
+
+def _error(status: int, message: str) -> web.Response:
+    return web.json_response({"error": message}, status=status)

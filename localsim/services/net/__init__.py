@@ -1,0 +1,1 @@
+"""Sockets, proxies and the request guard that the services share."""

@@ -1,0 +1,184 @@
+"""The way out of the VPC: an HTTP proxy for package installation (RFC 9110, CONNECT).
+
+To port 443 of public addresses alone. A name is resolved once, here, and the connection goes to
+the address that was checked: no name can lead to loopback or to a private network.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.relay import relay
+
+PORT = 3128
+MAX_CONNECTIONS = 256
+REQUEST_S = 10.0
+CONNECT_S = 20.0
+_PORT_OUT = 443
+_LONGEST_REQUEST = 8192
+_LONGEST_REASON = 200
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that is given out of IPv6: what embeds IPv4 addresses, but for two ways, is outside."""
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""The addresses of a name; raises OSError."""
+Connect = Callable[[str, int], Awaitable[socket.socket]]
+"""A non-blocking socket connected to an address and port; raises OSError."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Proxy:
+    """The proxy and its connections."""
+
+    def __init__(self, resolve: Resolve, connect: Connect, *, most: int = MAX_CONNECTIONS) -> None:
+        """`most` connections are served at a time."""
+        self._resolve = resolve
+        self._connect = connect
+        self._most = most
+        self._served = 0
+        self._acceptor = Acceptor(self._serve)
+
+    def open(self, listening: socket.socket) -> None:
+        """Serve on this socket as well."""
+        self._acceptor.open(listening)
+
+    async def close(self) -> None:
+        """Break every connection and stop."""
+        await self._acceptor.close()
+
+    async def _serve(self, client: socket.socket) -> None:
+        self._served += 1
+        try:
+            with client:
+                server = await self._accept(client)
+                if server is not None:
+                    await relay(client, server)
+        finally:
+            self._served -= 1
+
+    async def _accept(self, client: socket.socket) -> socket.socket | None:
+        """The connection that a client asked for, once it has been told of it."""
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                line, early = await _request(client)
+            server = await self._reach(line)
+        except _RefusedError as refused:
+            with contextlib.suppress(OSError):
+                await _answer(client, refused.status, str(refused))
+            return None
+        except (OSError, TimeoutError):
+            return None  # gone, or too slow to be served
+        try:
+            await _answer(client, 200, "Connection established")
+            await asyncio.get_running_loop().sock_sendall(server, early)
+        except BaseException as error:
+            server.close()
+            if isinstance(error, OSError):
+                return None
+            raise
+        return server
+
+    async def _reach(self, line: str) -> socket.socket:
+        if self._served > self._most:
+            raise _RefusedError(503, f"the proxy serves {self._most} connections already")
+        host = _host(line)
+        try:
+            found = await self._resolve(host)
+        except (OSError, ValueError) as error:  # ValueError: no name can be written so
+            raise _RefusedError(502, f"{host} has no address: {error}") from None
+        allowed = [address for address in found if is_public(address)]
+        if not allowed:
+            raise _RefusedError(403, f"{host} is no public address: the proxy leads nowhere else")
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await self._connect_any(allowed)
+        except (OSError, TimeoutError) as error:
+            raise _RefusedError(502, f"{host} cannot be reached: {error}") from None
+
+    async def _connect_any(self, addresses: Sequence[str]) -> socket.socket:
+        """The first that answers; raises the last one's OSError."""
+        *others, last = addresses
+        for address in others:
+            with contextlib.suppress(OSError):
+                return await self._connect(address, _PORT_OUT)
+        return await self._connect(last, _PORT_OUT)
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the open internet, not of this machine or what is near it."""
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address) and (
+        found not in _UNICAST or found.sixtofour or found.teredo
+    ):
+        return False
+    return found.is_global and not (
+        found.is_multicast or found.is_reserved or found.is_link_local or found.is_unspecified
+    )
+
+
+async def resolve(host: str) -> Sequence[str]:
+    """The addresses of a name, as this machine resolves it; raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, _PORT_OUT, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
+
+
+async def connect(address: str, port: int) -> socket.socket:
+    """A non-blocking socket connected over this machine's network; raises OSError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    connection = socket.socket(family)
+    connection.setblocking(False)  # noqa: FBT003
+    try:
+        await asyncio.get_running_loop().sock_connect(connection, (address, port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _request(client: socket.socket) -> tuple[str, bytes]:
+    """The request line, and what came after the request; raises _RefusedError."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if len(data) > _LONGEST_REQUEST:
+            raise _RefusedError(400, "the request is too long")
+        part = await asyncio.get_running_loop().sock_recv(client, _LONGEST_REQUEST)
+        if not part:
+            raise ConnectionResetError
+        data += part
+    head, _, early = data.partition(b"\r\n\r\n")
+    return head.partition(b"\r\n")[0].decode("latin-1"), early
+
+
+def _host(line: str) -> str:
+    """The name or address that a request line asks for; raises _RefusedError."""
+    match line.split(" "):
+        case ["CONNECT", target, version] if version.startswith("HTTP/1."):
+            host, _, port = target.rpartition(":")
+        case [_, _, version] if version.startswith("HTTP/"):
+            raise _RefusedError(405, "the proxy serves CONNECT alone")
+        case _:
+            raise _RefusedError(400, "this is no request")
+    if port != str(_PORT_OUT):
+        raise _RefusedError(403, f"the proxy connects to port {_PORT_OUT} alone")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or "%" in host:
+        raise _RefusedError(400, "the request names no host")
+    return host
+
+
+async def _answer(client: socket.socket, status: int, reason: str) -> None:
+    """The reason is in the status line: of a refused CONNECT clients show nothing else."""
+    words = "".join(each if each.isascii() and each.isprintable() else "?" for each in reason)
+    head = f"HTTP/1.1 {status} {words[:_LONGEST_REASON]}\r\n"
+    if status != 200:
+        head += "Content-Length: 0\r\nConnection: close\r\n"
+    await asyncio.get_running_loop().sock_sendall(client, f"{head}\r\n".encode())

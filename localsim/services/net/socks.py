@@ -1,0 +1,185 @@
+"""The VPC's SOCKS5 port (RFC 1928): how a client on this machine reaches workers by their address.
+
+No authentication, CONNECT only, and nothing but workers behind it. A client of a worker's SSH port
+is handed to the worker's SSH server as it is: no bytes are carried twice.
+"""
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import socket
+import struct
+from typing import Protocol
+
+from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.relay import relay
+from localsim.workers.doors import Door, Manner
+
+HOST = "127.0.0.1"
+HANDSHAKE_S = 10.0
+CONNECT_S = 10.0
+_SSH_PORT = 22
+_VPC = ipaddress.ip_network("10.0.0.0/8")
+_VERSION = 5
+_NO_AUTHENTICATION = 0
+_NO_ACCEPTABLE_METHOD = 0xFF
+_CONNECT = 1
+_IPV4, _DOMAIN = 1, 3
+
+GRANTED = 0
+NOT_ALLOWED = 2
+HOST_UNREACHABLE = 4
+CONNECTION_REFUSED = 5
+COMMAND_NOT_SUPPORTED = 7
+ADDRESS_TYPE_NOT_SUPPORTED = 8
+
+
+class Workers(Protocol):
+    """Who is behind the port."""
+
+    def door(self, address: str, port: int) -> Door | None:
+        """The SSH server at a worker's own address and port; None where there is none."""
+
+    async def dial(self, address: str, port: int) -> socket.socket:
+        """A non-blocking socket connected to a worker from the VPC; raises OSError."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, reply: int) -> None:
+        super().__init__(reply)
+        self.reply = reply
+
+
+class SocksServer:
+    """The proxy and its connections."""
+
+    def __init__(self, workers: Workers, *, handshake_s: float) -> None:
+        self._workers = workers
+        self._handshake_s = handshake_s
+        self._acceptor = Acceptor(self._serve)
+        self.port = 0
+
+    def open(self, listening: socket.socket) -> None:
+        """Serve on this socket as well."""
+        self.port = listening.getsockname()[1]
+        self._acceptor.open(listening)
+
+    async def close(self) -> None:
+        """Break every connection, but for those of SSH, and stop."""
+        await self._acceptor.close()
+
+    async def _serve(self, client: socket.socket) -> None:
+        try:
+            worker = await self._handshake(client)
+        except (OSError, EOFError, TimeoutError):
+            _close(client)  # gone, or no client of this protocol, or too slow to be served
+        except BaseException:
+            client.close()
+            raise
+        else:
+            if isinstance(worker, socket.socket):
+                await relay(client, worker)
+            else:
+                await worker.adopt(client)
+
+    async def _handshake(self, client: socket.socket) -> Door | socket.socket:
+        """Greeting, request and reply: whom the client gets; raises OSError, EOFError."""
+        try:
+            async with asyncio.timeout(self._handshake_s):
+                address, port = await _greet(client)
+            worker = await self._connect(address, port)
+        except _RefusedError as refused:
+            await _reply(client, refused.reply)
+            raise EOFError from None
+        try:
+            await _reply(client, GRANTED)
+        except BaseException:
+            if isinstance(worker, socket.socket):
+                worker.close()
+            raise
+        return worker
+
+    async def _connect(self, address: str, port: int) -> Door | socket.socket:
+        """The worker's SSH server, or a connection to another of its ports."""
+        try:
+            inside = ipaddress.ip_address(address) in _VPC
+        except ValueError:  # a name, and there is no name server
+            raise _RefusedError(HOST_UNREACHABLE) from None
+        door = self._workers.door(address, _SSH_PORT)
+        if door is None:
+            raise _RefusedError(HOST_UNREACHABLE if inside else NOT_ALLOWED)
+        if door.manner is Manner.UNREACHABLE:
+            raise _RefusedError(HOST_UNREACHABLE)
+        if port == _SSH_PORT:
+            return door
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await self._workers.dial(address, port)
+        except OSError as error:
+            is_refused = error.errno == errno.ECONNREFUSED
+            raise _RefusedError(CONNECTION_REFUSED if is_refused else HOST_UNREACHABLE) from None
+
+
+async def serve_socks(
+    workers: Workers, *, port: int = 0, handshake_s: float = HANDSHAKE_S
+) -> SocksServer:
+    """Open a SOCKS5 port in front of workers, a free one by default; raises OSError."""
+    server = SocksServer(workers, handshake_s=handshake_s)
+    server.open(socket.create_server((HOST, port)))
+    return server
+
+
+async def _greet(client: socket.socket) -> tuple[str, int]:
+    """Greeting and request: where the client wants to go."""
+    version, count = await _read(client, 2)
+    if version != _VERSION:
+        raise EOFError
+    is_accepted = _NO_AUTHENTICATION in await _read(client, count)
+    method = _NO_AUTHENTICATION if is_accepted else _NO_ACCEPTABLE_METHOD
+    await _write(client, bytes((_VERSION, method)))
+    if not is_accepted:
+        raise EOFError
+    version, command, _, kind = await _read(client, 4)
+    if version != _VERSION:
+        raise EOFError
+    address = await _address(client, kind)
+    (port,) = struct.unpack("!H", await _read(client, 2))
+    if command != _CONNECT:
+        raise _RefusedError(COMMAND_NOT_SUPPORTED)
+    return address, port
+
+
+async def _address(client: socket.socket, kind: int) -> str:
+    if kind == _IPV4:
+        return str(ipaddress.IPv4Address(await _read(client, 4)))
+    if kind == _DOMAIN:
+        (length,) = await _read(client, 1)
+        return (await _read(client, length)).decode("ascii", "replace")
+    raise _RefusedError(ADDRESS_TYPE_NOT_SUPPORTED)
+
+
+async def _reply(client: socket.socket, reply: int) -> None:
+    await _write(client, struct.pack("!BBBBIH", _VERSION, reply, 0, _IPV4, 0, 0))
+
+
+async def _read(client: socket.socket, count: int) -> bytes:
+    """So many bytes and no more: the next ones are for whom the client is handed to."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while len(data) < count:
+        part = await loop.sock_recv(client, count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+async def _write(client: socket.socket, data: bytes) -> None:
+    await asyncio.get_running_loop().sock_sendall(client, data)
+
+
+def _close(client: socket.socket) -> None:
+    """Close so that the last reply arrives: bytes that nobody read would make it a reset."""
+    with client, contextlib.suppress(OSError):
+        client.recv(4096)

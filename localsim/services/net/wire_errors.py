@@ -1,0 +1,127 @@
+"""A refusal of the simulated cloud as each wire spells it: one table, the same details on both."""
+
+import sqlite3
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2, json_format
+from google.rpc import error_details_pb2, status_pb2
+
+from localsim.cloud.model.errors import CloudError, Code
+
+STATUS_DETAILS = "grpc-status-details-bin"
+"""The trailer in which gRPC sends a whole google.rpc.Status."""
+
+MOST_TEXT_BYTES = 1024
+"""Of a gRPC status: clients refuse more than 8 KiB of trailers, the text is in them twice and
+escaped, and what it quotes of the request can be of any length."""
+
+HTTP_STATUS = {
+    Code.CANCELLED: 499,
+    Code.UNKNOWN: 500,
+    Code.INVALID_ARGUMENT: 400,
+    Code.DEADLINE_EXCEEDED: 504,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.PERMISSION_DENIED: 403,
+    Code.RESOURCE_EXHAUSTED: 429,
+    Code.FAILED_PRECONDITION: 400,
+    Code.ABORTED: 409,
+    Code.OUT_OF_RANGE: 400,
+    Code.UNIMPLEMENTED: 501,
+    Code.INTERNAL: 500,
+    Code.UNAVAILABLE: 503,
+    Code.DATA_LOSS: 500,
+    Code.UNAUTHENTICATED: 401,
+}
+
+_INTERNAL = "Internal error encountered."
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """google.rpc.BadRequest.FieldViolation: what is wrong, and with which field."""
+
+    description: str
+    field: str = ""
+
+
+class MalformedRequestError(CloudError):
+    """INVALID_ARGUMENT before the cloud was asked: the request itself does not read."""
+
+    def __init__(
+        self, violations: Iterable[Violation], message: str = "", http_status: int = 400
+    ) -> None:
+        """The message is the violations' own words unless another is given."""
+        self.violations = tuple(violations)
+        self.http_status = http_status
+        told = message or "\n".join(each.description for each in self.violations)
+        super().__init__(Code.INVALID_ARGUMENT, told)
+
+
+def refusal(error: Exception) -> CloudError:
+    """What a client is told of anything that went wrong; what nobody foresaw is shown on stderr."""
+    if isinstance(error, CloudError):
+        return error
+    if isinstance(error, sqlite3.OperationalError):  # the disk is full, or not to be written
+        sentence = f"The service is currently unavailable: localsim's state: {error}."
+        return CloudError(Code.UNAVAILABLE, sentence)
+    traceback.print_exception(error, file=sys.stderr)
+    return CloudError(Code.INTERNAL, _INTERNAL)
+
+
+def grpc_error(error: CloudError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
+    """Status, text and trailers of a gRPC reply; the names of the codes are the same."""
+    text = _shortened(error.message)
+    status = status_pb2.Status(code=error.code, message=text, details=_details(error))
+    trailers = ((STATUS_DETAILS, status.SerializeToString()),) if status.details else ()
+    return grpc.StatusCode[error.code.name], text, trailers
+
+
+def http_error(error: CloudError) -> tuple[int, dict[str, Any]]:
+    """Status and body of an HTTP reply, as every Google API words them."""
+    status = getattr(error, "http_status", HTTP_STATUS[error.code])
+    body: dict[str, Any] = {"code": status, "message": error.message, "status": error.code.name}
+    details: list[Mapping[str, Any]] = [json_format.MessageToDict(each) for each in _details(error)]
+    if details:
+        body["details"] = details
+    return status, {"error": body}
+
+
+def _shortened(text: str) -> str:
+    """With its middle left out, if it has to; its end may be an error id."""
+    if len(text.encode(errors="replace")) <= MOST_TEXT_BYTES:
+        return text
+    half = MOST_TEXT_BYTES // 8  # in characters, which have up to four bytes
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _details(error: CloudError) -> list[any_pb2.Any]:
+    """ErrorInfo where the cloud names a cause, BadRequest where fields are at fault."""
+    found = []
+    if error.info is not None:
+        info = error.info
+        found.append(
+            error_details_pb2.ErrorInfo(
+                reason=info.reason, domain=info.domain, metadata=dict(info.metadata)
+            )
+        )
+    if isinstance(error, MalformedRequestError) and error.violations:
+        violations = [
+            error_details_pb2.BadRequest.FieldViolation(
+                field=each.field, description=each.description
+            )
+            for each in error.violations
+        ]
+        found.append(error_details_pb2.BadRequest(field_violations=violations))
+    return [_packed(each) for each in found]
+
+
+def _packed(detail: Any) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(detail)
+    return packed

@@ -1,0 +1,1 @@
+"""Slivers of the Google APIs beside TPU and Storage that tpuctl and gcloud call."""

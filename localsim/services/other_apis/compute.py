@@ -1,0 +1,130 @@
+"""Compute Engine, as much as gcloud's `tpu-vm ssh` asks of it: the project's metadata."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from localsim.cloud.project.project_metadata import StaleFingerprintError
+from localsim.services.other_apis.neighbour_calls import COMPUTE, Call, HttpRefusal, Row
+from localsim.services.storage.wire.resources import timestamp
+
+MOST_VALUE_BYTES = 256 * 1024
+_KEY = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_VERSION = "/compute/{version}"
+_PROJECT = f"{_VERSION}/projects/{{project}}"
+
+
+def _get_project(call: Call) -> dict[str, Any]:
+    project = call.project
+    items = [{"key": key, "value": value} for key, value in project.metadata.items().items()]
+    metadata = {"kind": "compute#metadata", "fingerprint": project.metadata.fingerprint()}
+    return {
+        "kind": "compute#project",
+        "id": str(project.number),
+        "name": project.id,
+        "selfLink": _link(call, ""),
+        "commonInstanceMetadata": {**metadata, **({"items": items} if items else {})},
+        "defaultServiceAccount": f"{project.number}-compute@developer.gserviceaccount.com",
+        "defaultNetworkTier": "PREMIUM",
+        "vmDnsSetting": "ZONAL_ONLY",
+        "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
+    }
+
+
+def _set_metadata(call: Call) -> dict[str, Any]:
+    operation = _operation(call)
+    fingerprint = str(call.body.get("fingerprint", ""))
+    try:
+        call.project.metadata.replace(_items(call.body), fingerprint, operation)
+    except StaleFingerprintError:
+        sentence = "Supplied fingerprint does not match current metadata fingerprint."
+        raise HttpRefusal(412, "conditionNotMet", sentence) from None
+    call.project.world.project_changed()
+    return operation
+
+
+def _get_operation(call: Call) -> dict[str, object]:
+    name = call.names["operation"]
+    found = call.project.metadata.operation(name)
+    if found is None:
+        sentence = (
+            f"The resource 'projects/{call.project.id}/global/operations/{name}' was not found"
+        )
+        raise HttpRefusal(404, "notFound", sentence)
+    return found
+
+
+def _operation(call: Call) -> dict[str, Any]:
+    """An operation that is done: setting metadata takes no time here."""
+    moment = timestamp(call.project.now())
+    epoch_ms = int(call.project.now() * 1000)
+    words = [secrets.token_hex(size) for size in (7, 4, 4)]
+    name = f"operation-{epoch_ms}-{'-'.join(words)}"
+    return {
+        "kind": "compute#operation",
+        "id": str(secrets.randbits(62)),
+        "name": name,
+        "operationType": "compute.projects.setCommonInstanceMetadata",
+        "targetLink": _link(call, ""),
+        "targetId": str(call.project.number),
+        "status": "DONE",
+        "progress": 100,
+        "insertTime": moment,
+        "startTime": moment,
+        "endTime": moment,
+        "selfLink": _link(call, f"/global/operations/{name}"),
+    }
+
+
+def _items(body: Mapping[str, Any]) -> dict[str, str]:
+    """The pairs of a compute#metadata; raises HttpRefusal."""
+    items = body.get("items", [])
+    if not isinstance(items, list):
+        raise _invalid("items")
+    found: dict[str, str] = {}
+    for item in items:
+        key, value = (
+            (item.get("key"), item.get("value")) if isinstance(item, dict) else (None, None)
+        )
+        if not isinstance(key, str) or not _KEY.fullmatch(key) or key in found:
+            raise _invalid("items.key")
+        if not isinstance(value, str) or len(value.encode()) > MOST_VALUE_BYTES:
+            raise _invalid("items.value")
+        found[key] = value
+    return found
+
+
+def _invalid(field: str) -> HttpRefusal:
+    return HttpRefusal(400, "invalid", f"Invalid value for field 'resource.{field}'")
+
+
+def _link(call: Call, path: str) -> str:
+    version = call.names["version"]
+    return f"{call.origin}/compute/{version}/projects/{call.project.id}{path}"
+
+
+ROWS = (
+    Row(COMPUTE, "projects.get", f"GET {_PROJECT}", "compute.projects.get", _get_project),
+    Row(
+        COMPUTE,
+        "projects.setCommonInstanceMetadata",
+        f"POST {_PROJECT}/setCommonInstanceMetadata",
+        "compute.projects.setCommonInstanceMetadata",
+        _set_metadata,
+    ),
+    Row(
+        COMPUTE,
+        "globalOperations.get",
+        f"GET {_PROJECT}/global/operations/{{operation}}",
+        "compute.globalOperations.get",
+        _get_operation,
+    ),
+    Row(
+        COMPUTE,
+        "globalOperations.wait",
+        f"POST {_PROJECT}/global/operations/{{operation}}/wait",
+        "compute.globalOperations.get",
+        _get_operation,
+    ),
+)

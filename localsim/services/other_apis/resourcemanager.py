@@ -1,0 +1,57 @@
+"""Cloud Resource Manager, as much as clients of Cloud TPU ask: the project, and what one may do."""
+
+from typing import Any
+
+from localsim.cloud.model.errors import CloudError, Code
+from localsim.services.auth import iam
+from localsim.services.other_apis.neighbour_calls import RESOURCE_MANAGER, Call, Row
+
+_PROJECTS_GET = "resourcemanager.projects.get"
+_CREATED = "2024-01-01T00:00:00.000Z"
+MOST_PERMISSIONS = 100
+
+
+def _project_v1(call: Call) -> dict[str, Any]:
+    project = call.project
+    return {
+        "projectNumber": str(project.number),
+        "projectId": project.id,
+        "lifecycleState": "ACTIVE",
+        "name": project.id,
+        "createTime": _CREATED,
+    }
+
+
+def _project_v3(call: Call) -> dict[str, Any]:
+    project = call.project
+    return {
+        "name": f"projects/{project.number}",
+        "projectId": project.id,
+        "state": "ACTIVE",
+        "displayName": project.id,
+        "createTime": _CREATED,
+    }
+
+
+def _test_permissions(call: Call) -> dict[str, Any]:
+    wanted = call.body.get("permissions", [])
+    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+        raise CloudError(Code.INVALID_ARGUMENT, "permissions must be a list of strings.")
+    if len(wanted) > MOST_PERMISSIONS:
+        sentence = f"At most {MOST_PERMISSIONS} permissions can be tested at once."
+        raise CloudError(Code.INVALID_ARGUMENT, sentence)
+    found = iam.granted(call.account, wanted)
+    return {"permissions": found} if found else {}
+
+
+ROWS = (
+    Row(RESOURCE_MANAGER, "projects.get", "GET /v1/projects/{project}", _PROJECTS_GET, _project_v1),
+    Row(RESOURCE_MANAGER, "projects.get", "GET /v3/projects/{project}", _PROJECTS_GET, _project_v3),
+    Row(
+        RESOURCE_MANAGER,
+        "projects.testIamPermissions",
+        "POST /{version}/projects/{project}:testIamPermissions",
+        "",
+        _test_permissions,
+    ),
+)

@@ -1,0 +1,170 @@
+"""Service Usage: which APIs are enabled, and how much of Cloud TPU's quota is left.
+
+Google shows how much is used in Cloud Monitoring; here `usage` stands beside each limit.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
+from localsim.services.other_apis.neighbour_calls import SERVICE_USAGE, Call, Row
+
+TPU = "tpu.googleapis.com"
+TITLES: Mapping[str, str] = {
+    TPU: "Cloud TPU API",
+    "cloudresourcemanager.googleapis.com": "Cloud Resource Manager API",
+    "compute.googleapis.com": "Compute Engine API",
+    "secretmanager.googleapis.com": "Secret Manager API",
+    "serviceusage.googleapis.com": "Service Usage API",
+    "storage.googleapis.com": "Cloud Storage API",
+}
+"""Every service there is; all of them are enabled but Cloud TPU where the scenario says so."""
+DONE = "noop.DONE_OPERATION"
+OF_TPU = "ForTPUAPI"
+UNLIMITED = -1
+MOST_SERVICES = 20
+_PROJECT = "/{version}/projects/{project}"
+_SERVICE = f"{_PROJECT}/services/{{service}}"
+_GET, _LIST, _ENABLE = (f"serviceusage.services.{verb}" for verb in ("get", "list", "enable"))
+_QUOTA = "serviceusage.quotas.get"
+
+
+async def _get(call: Call) -> dict[str, Any]:
+    return _service(call, _known([call.names["service"]])[0], await _closed(call))
+
+
+async def _list(call: Call) -> dict[str, Any]:
+    closed, wanted = await _closed(call), call.query.get("filter", "")
+    services = [_service(call, name, closed) for name in TITLES]
+    return {"services": [one for one in services if wanted in ("", f"state:{one['state']}")]}
+
+
+async def _enable(call: Call) -> dict[str, Any]:
+    (name,) = _known([call.names["service"]])
+    await _open(call, [name])
+    return _done("EnableServiceResponse", {"service": _service(call, name)})
+
+
+async def _batch_enable(call: Call) -> dict[str, Any]:
+    asked = call.body.get("serviceIds", [])
+    if not isinstance(asked, list) or not 0 < len(asked) <= MOST_SERVICES:
+        raise CloudError(Code.INVALID_ARGUMENT, "serviceIds must name 1 to 20 services.")
+    names = _known(map(str, asked))
+    await _open(call, names)
+    services = [_service(call, name) for name in names]
+    return _done("BatchEnableServicesResponse", {"services": services})
+
+
+def _operation(call: Call) -> dict[str, Any]:
+    name = call.names["operation"]
+    if name != DONE:
+        raise CloudError(Code.NOT_FOUND, f"Operation 'operations/{name}' was not found")
+    return _done("EnableServiceResponse", {})
+
+
+async def _quotas(call: Call) -> dict[str, Any]:
+    if _known([call.names["service"]]) != [TPU]:
+        return {}
+    found = await call.project.world.run(lambda cloud: cloud.quotas())
+    metrics: dict[str, list[Any]] = {}
+    for one in found:
+        if one.quota_id.endswith(OF_TPU):
+            metrics.setdefault(one.quota_id, []).append(one)
+    return {"metrics": [_metric(call, name, rows) for name, rows in metrics.items()]}
+
+
+def _metric(call: Call, quota_id: str, rows: Sequence[Any]) -> dict[str, Any]:
+    metric = f"{TPU}/{quota_id}"
+    parent = f"projects/{call.project.number}/services/{TPU}/consumerQuotaMetrics"
+    name = f"{parent}/{quote(metric, safe='')}"
+    place = "zone" if any(row.zone for row in rows) else "region"
+    limit = {
+        "name": f"{name}/limits/{quote(f'/project/{place}', safe='')}",
+        "metric": metric,
+        "unit": f"1/{{project}}/{{{place}}}",
+        "quotaBuckets": [_bucket(row) for row in rows],
+    }
+    return {
+        "name": name,
+        "metric": metric,
+        "displayName": quota_id,
+        "unit": "1",
+        "consumerQuotaLimits": [limit],
+    }
+
+
+def _bucket(row: Any) -> dict[str, Any]:
+    limit = str(UNLIMITED if row.limit is None else row.limit)
+    return {
+        "effectiveLimit": limit,
+        "defaultLimit": limit,
+        "dimensions": {"zone": row.zone} if row.zone else {"region": row.region},
+        "usage": str(row.usage),
+    }
+
+
+async def _closed(call: Call) -> frozenset[str]:
+    """The services that are not enabled."""
+    setting = await call.project.world.run(lambda cloud: cloud.scenario.tpu_api)
+    return frozenset() if setting == "enabled" else frozenset({TPU})
+
+
+async def _open(call: Call, names: Sequence[str]) -> None:
+    if TPU in names:
+        await call.project.world.run(lambda cloud: cloud.enable_api())
+
+
+def _service(call: Call, name: str, closed: frozenset[str] = frozenset()) -> dict[str, Any]:
+    parent = f"projects/{call.project.number}"
+    return {
+        "name": f"{parent}/services/{name}",
+        "parent": parent,
+        "config": {"name": name, "title": TITLES[name]},
+        "state": "DISABLED" if name in closed else "ENABLED",
+    }
+
+
+def _known(names: Iterable[str]) -> list[str]:
+    """The names; raises CloudError for one that no service has."""
+    found = list(names)
+    for name in found:
+        if name not in TITLES:
+            raise CloudError(
+                Code.PERMISSION_DENIED,
+                f"Not found or permission denied for service(s): {name}.",
+                ErrorInfo(
+                    "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED",
+                    SERVICE_USAGE,
+                    {"services": name},
+                ),
+            )
+    return found
+
+
+def _done(kind: str, response: Mapping[str, Any]) -> dict[str, Any]:
+    """What Service Usage answers when there was nothing to do."""
+    url = f"type.googleapis.com/google.api.serviceusage.v1.{kind}"
+    return {"name": f"operations/{DONE}", "done": True, "response": {"@type": url, **response}}
+
+
+ROWS = (
+    Row(SERVICE_USAGE, "services.get", f"GET {_SERVICE}", _GET, _get),
+    Row(SERVICE_USAGE, "services.list", f"GET {_PROJECT}/services", _LIST, _list),
+    Row(SERVICE_USAGE, "services.enable", f"POST {_SERVICE}:enable", _ENABLE, _enable),
+    Row(
+        SERVICE_USAGE,
+        "services.batchEnable",
+        f"POST {_PROJECT}/services:batchEnable",
+        _ENABLE,
+        _batch_enable,
+    ),
+    Row(SERVICE_USAGE, "operations.get", "GET /{version}/operations/{operation}", "", _operation),
+    Row(
+        SERVICE_USAGE,
+        "consumerQuotaMetrics.list",
+        f"GET {_SERVICE.replace('{version}', 'v1beta1')}/consumerQuotaMetrics",
+        _QUOTA,
+        _quotas,
+    ),
+)

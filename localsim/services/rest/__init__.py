@@ -1,0 +1,1 @@
+"""The REST front door of the Cloud TPU API."""

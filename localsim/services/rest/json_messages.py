@@ -1,0 +1,106 @@
+"""JSON into messages by the standard mapping, with refusals in the words of Google's front end."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
+
+from localsim.services.net.wire_errors import MalformedRequestError, Violation
+
+_SAID = "Invalid JSON payload received."
+_MOST_SHOWN = 200
+
+
+def parsed_json(text: bytes) -> Any:
+    """A JSON document; nothing reads as an empty object. Raises MalformedRequestError."""
+    try:
+        return json.loads(text or b"{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise MalformedRequestError([Violation(f"{_SAID} Unexpected token.")]) from None
+
+
+def fill(message: Any, document: Any, path: str = "") -> Iterator[Violation]:
+    """Put a JSON object into a message that is at `path` of its request; what does not fit."""
+    if not isinstance(document, Mapping):
+        yield _not_a_message(document, path)
+        return
+    for key, value in document.items():
+        field = _field(message, key)
+        if field is None:
+            where = f" at '{path}'" if path else ""
+            sentence = f'{_SAID} Unknown name "{key}"{where}: Cannot find field.'
+            yield Violation(sentence, path)
+        elif value is not None:
+            yield from _fill_field(message, field, value, _below(path, field))
+
+
+def _fill_field(message: Any, field: FieldDescriptor, value: Any, path: str) -> Iterator[Violation]:
+    holder = field.containing_oneof and message.WhichOneof(field.containing_oneof.name)
+    if holder and holder != field.name:
+        group = field.containing_oneof.name
+        sentence = f"oneof field '{group}' is already set. Cannot set '{field.json_name}'"
+        yield Violation(f"Invalid value at '{path}' (oneof), {sentence}", path)
+    elif not _is_plain_message(field):
+        yield from _fill_leaf(message, field, value, path)
+    elif not field.is_repeated:
+        inner = getattr(message, field.name)
+        inner.SetInParent()
+        yield from fill(inner, value, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from fill(getattr(message, field.name).add(), item, f"{path}[{index}]")
+    else:
+        yield from _fill_leaf(message, field, value, path)
+
+
+def _fill_leaf(message: Any, field: FieldDescriptor, value: Any, path: str) -> Iterator[Violation]:
+    """Scalars, enums, maps and the well-known types, which JSON spells in ways of their own."""
+    try:
+        json_format.ParseDict({field.json_name: value}, message)
+    except (json_format.ParseError, ValueError, TypeError, OverflowError, AttributeError):
+        shown = json.dumps(value)[:_MOST_SHOWN]
+        yield Violation(f"Invalid value at '{path}' ({_type_name(field)}), {shown}", path)
+
+
+def _field(message: Any, key: str) -> FieldDescriptor | None:
+    """By its JSON name or its own; the installed classes write `type` as `type_`."""
+    for field in message.DESCRIPTOR.fields:
+        if key in (field.json_name, field.name.rstrip("_")):
+            return field
+    return None
+
+
+def _is_plain_message(field: FieldDescriptor) -> bool:
+    kind = field.message_type
+    return kind is not None and not (
+        kind.GetOptions().map_entry or kind.full_name.startswith("google.protobuf.")
+    )
+
+
+def _below(path: str, field: FieldDescriptor) -> str:
+    name = field.name.rstrip("_")
+    return f"{path}.{name}" if path else name
+
+
+def _type_name(field: FieldDescriptor) -> str:
+    kind = field.message_type or field.enum_type
+    if kind is not None:
+        return f"type.googleapis.com/{kind.full_name}"
+    return str(FieldDescriptorProto.Type.Name(field.type))
+
+
+def _not_a_message(document: Any, path: str) -> Violation:
+    if not path:
+        return Violation(f'{_SAID} Unknown name "": Root element must be a message.')
+    if isinstance(document, list):
+        sentence = f'Unknown name "{path}": Proto field is not repeating, cannot start list.'
+        return Violation(f"{_SAID} {sentence}", path)
+    shown = json.dumps(document)[:_MOST_SHOWN]
+    return Violation(f"Invalid value at '{path}' (message), {shown}", path)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

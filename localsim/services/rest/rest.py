@@ -1,0 +1,128 @@
+"""Cloud TPU over HTTP and JSON: the method table again, by its path templates."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from localsim.cloud.model.errors import CloudError, Code
+from localsim.services.net.guard import json_only
+from localsim.services.net.wire_errors import MalformedRequestError, Violation, http_error, refusal
+from localsim.services.rest import discovery, legacy
+from localsim.services.rest.json_messages import parsed_json
+from localsim.services.rest.rest_binding import request_message
+from localsim.services.rest.rest_reply import Form, form_of, json_reply, mask_of, message_reply
+from localsim.services.tpu.calls import ConnectionDroppedError, answered
+from localsim.services.tpu.rest_messages import REST
+from localsim.services.tpu.tpu_methods import Method, rest_methods
+from localsim.services.world import World
+
+MOST_BYTES = 4 * 1024 * 1024
+TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method as HTTP reaches it: `field` is filled by the path, `body` by the content."""
+
+    verb: str
+    path: re.Pattern[str]
+    field: str
+    body: str
+    method: Method
+
+
+def application(world: World, middlewares: Sequence[Any] = ()) -> web.Application:
+    """The REST view of the method table, under `/v2/` and `/v2alpha1/`, and its description."""
+    served = routes()
+
+    async def answer(http: web.Request) -> web.StreamResponse:
+        try:
+            return await _called(world, served, http)
+        except ConnectionDroppedError:
+            return _dropped(http)
+        except ConnectionError:  # the client has gone, nobody reads this
+            return web.Response(status=499)
+        except web.RequestPayloadError:
+            return _refused(http, MalformedRequestError([Violation("The body cannot be decoded.")]))
+        except web.HTTPRequestEntityTooLarge:
+            sentence = f"Request payload size exceeds the limit: {MOST_BYTES} bytes."
+            return _refused(http, MalformedRequestError([], sentence, http_status=413))
+        except Exception as error:  # noqa: BLE001 (the last resort of a call, shown on stderr)
+            return _refused(http, refusal(error))
+
+    app = web.Application(middlewares=[*middlewares, json_only], client_max_size=MOST_BYTES)
+    app.router.add_route("*", r"/{path:[\s\S]*}", answer)
+    return app
+
+
+def routes() -> tuple[Route, ...]:
+    """Every method of every version, as HTTP reaches it."""
+    known = [_route(version, method) for version in REST for method in rest_methods(version)]
+    return (*known, *(_route(legacy.VERSION, method) for method in legacy.methods()))
+
+
+def find(served: Iterable[Route], verb: str, path: str) -> tuple[Route, str]:
+    """The route of a raw path, and the resource named in it; raises CloudError."""
+    for route in served:
+        match = route.path.fullmatch(path)
+        if match and route.verb == verb:
+            return route, _decoded(match.group(1))
+    raise CloudError(Code.NOT_FOUND, f"No method answers {verb} {path}")
+
+
+async def _called(world: World, served: Iterable[Route], http: web.Request) -> web.Response:
+    path = http.raw_path.partition("?")[0]
+    form = form_of(http.query)
+    if (http.method, path) == ("GET", discovery.PATH):
+        return json_reply(
+            discovery.document(http.query.get("version", ""), f"{http.scheme}://{http.host}/"), form
+        )
+    legacy.refuse_creation(http.method, path)
+    route, value = find(served, http.method, path)
+    mask = mask_of(form, route.method.response)
+    body = await http.read() if route.body else b""
+
+    def request() -> Any:
+        return request_message(
+            route.method.request,
+            (route.field, value),
+            http.query.items(),
+            (route.body, parsed_json(body)),
+        )
+
+    reply = route.method.response.FromString(await answered(world, route.method, request))
+    return message_reply(reply, form, mask, REST[route.method.version].pool)
+
+
+def _decoded(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        sentence = "The path of the request is not UTF-8."
+        raise MalformedRequestError([Violation(sentence)]) from None
+
+
+def _route(version: str, method: Method) -> Route:
+    verb, template, *body = method.http.split()
+    match = TEMPLATE.fullmatch(template)
+    if match is None:
+        raise ValueError(f"{method.name} has no usable path template: {template}")
+    before, field, name, after = match.groups()
+    captured = re.escape(name).replace(r"\*", "[^/:]+")
+    pattern = rf"/{version}/{re.escape(before)}({captured}){re.escape(after)}"
+    return Route(verb, re.compile(pattern), field, "".join(body), method)
+
+
+def _refused(http: web.Request, error: CloudError) -> web.Response:
+    status, document = http_error(error)
+    return json_reply(document, Form(pretty=http.query.get("prettyPrint") != "false"), status)
+
+
+def _dropped(http: web.Request) -> web.Response:
+    if http.transport is not None:
+        http.transport.abort()
+    return web.Response(status=499)

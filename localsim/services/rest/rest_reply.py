@@ -1,0 +1,67 @@
+"""How a REST reply is written: `alt`, `prettyPrint` and `fields` of the query."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from google.protobuf import json_format
+
+from localsim.cloud.model.errors import absent
+from localsim.services.net.wire_errors import MalformedRequestError, Violation
+from localsim.services.rest.rest_fields import Mask, masked, parsed_mask
+
+_ABSENT_FORMS = frozenset({"media", "proto"})
+_SAFE = {"X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a reply; indented by two and with enums by name unless asked otherwise."""
+
+    pretty: bool = True
+    enums_as_numbers: bool = False
+    fields: str = ""
+
+
+def form_of(query: Mapping[str, str]) -> Form:
+    """As the parameters of a query ask; raises CloudError."""
+    alt, *options = query.get("$alt", query.get("alt", "json")).split(";")
+    if alt in _ABSENT_FORMS:
+        raise absent(f"alt={alt}")
+    if alt != "json":
+        raise MalformedRequestError([Violation(f"Invalid value at 'alt' (alt), \"{alt}\"", "alt")])
+    return Form(
+        pretty=query.get("prettyPrint", query.get("$prettyPrint", "true")).lower() != "false",
+        enums_as_numbers="enum-encoding=int" in options,
+        fields=query.get("fields", query.get("$fields", "")),
+    )
+
+
+def mask_of(form: Form, kind: Any) -> Mask:
+    """What `fields` leaves of a message; raises MalformedRequestError for what it cannot have."""
+    return parsed_mask(form.fields, kind.DESCRIPTOR) if form.fields else {}
+
+
+def message_reply(message: Any, form: Form, mask: Mask, pool: Any) -> web.Response:
+    """A message as JSON."""
+    document = json_format.MessageToDict(
+        message, use_integers_for_enums=form.enums_as_numbers, descriptor_pool=pool
+    )
+    return json_reply(masked(document, mask), form)
+
+
+def json_reply(document: Any, form: Form, status: int = 200) -> web.Response:
+    """A document as Google's front end writes it."""
+    separators = None if form.pretty else (",", ":")
+    text = json.dumps(
+        document, indent=2 if form.pretty else None, separators=separators, ensure_ascii=False
+    )
+    return web.Response(
+        status=status,
+        body=text.encode(errors="replace") + b"\n" * form.pretty,
+        content_type="application/json",
+        charset="UTF-8",
+        headers=_SAFE,
+    )

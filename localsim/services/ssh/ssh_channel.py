@@ -1,0 +1,135 @@
+"""The server's end of a session's channel: what the client asks for, and the bytes both ways."""
+
+import asyncio
+import fcntl
+import signal
+import struct
+import termios
+from collections.abc import Callable
+
+import asyncssh
+
+from localsim.services.ssh import sftp
+from localsim.workers.isolation.interface import Program
+
+CANNOT_START = 255
+_UNREAD_BYTES = 256 * 1024
+"""What waits for a program that does not read before the client is told to wait."""
+_LARGEST_SIDE = 0xFFFF
+"""Of a terminal; clients may name larger ones."""
+
+
+class Session(asyncssh.SSHServerSession[bytes]):
+    """The server's end of a channel; signals and window sizes reach the program at once."""
+
+    channel: "asyncssh.SSHServerChannel[bytes]"
+
+    def __init__(self, begin: Callable[["Session"], None]) -> None:
+        """`begin` is called once the client has said what it wants."""
+        self.program: Program | None = None
+        self.terminal: int | None = None
+        self.left = asyncio.Event()
+        self._begin = begin
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._arrived = asyncio.Event()
+        self._unread = bytearray()
+        self._is_at_end = False
+
+    async def read(self) -> bytes:
+        """What the client has sent; empty at the end."""
+        while not self._unread and not self._is_at_end:
+            self._arrived.clear()
+            await self._arrived.wait()
+        data = bytes(self._unread)
+        self._unread.clear()
+        if len(data) >= _UNREAD_BYTES:
+            self.channel.resume_reading()
+        return data
+
+    async def write(self, data: bytes, kind: int | None) -> None:
+        """Send, and return when more may be; raises OSError when the client has gone."""
+        self.channel.write(data, kind)
+        await self._writable.wait()
+
+    def refuse(self, reason: str) -> None:
+        """End it with a reason on stderr."""
+        if not self.channel.is_closing():
+            self.channel.write_stderr(f"{reason}\n".encode())
+            self.channel.exit(CANNOT_START)
+
+    def connection_made(self, chan: "asyncssh.SSHServerChannel[bytes]") -> None:
+        """The channel is there."""
+        self.channel = chan
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncssh's
+        """The client, or its channel, is gone."""
+        self._is_at_end = True
+        for event in (self.left, self._writable, self._arrived):
+            event.set()
+
+    def pty_requested(
+        self,
+        term_type: str,  # noqa: ARG002 -- the channel knows
+        term_size: tuple[int, int, int, int],  # noqa: ARG002
+        term_modes: object,  # noqa: ARG002
+    ) -> bool:
+        """Nor is a terminal."""
+        return True
+
+    def shell_requested(self) -> bool:
+        """A shell is never refused."""
+        return True
+
+    def exec_requested(self, command: str) -> bool:  # noqa: ARG002 -- the channel knows it
+        """Nor is a command."""
+        return True
+
+    def subsystem_requested(self, subsystem: str) -> bool:
+        """SFTP is the only one."""
+        return subsystem == sftp.SUBSYSTEM
+
+    def session_started(self) -> None:
+        """The client has said what it wants."""
+        self._begin(self)
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:  # noqa: ARG002
+        """Something for the program."""
+        self._unread += data
+        self._arrived.set()
+        if len(self._unread) >= _UNREAD_BYTES:
+            self.channel.pause_reading()
+
+    def eof_received(self) -> bool:
+        """Nothing more for the program, which may go on writing."""
+        self._is_at_end = True
+        self._arrived.set()
+        return True
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._writable.set()
+
+    def signal_received(self, signal: str) -> None:
+        """The client's signal, for the program's group."""
+        if self.program and (number := _signal_number(signal)):
+            self.program.signal(number)
+
+    def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
+        """The client's window has another size."""
+        if self.terminal is not None:
+            resize(self.terminal, (width, height, pixwidth, pixheight))
+
+
+def resize(terminal: int, size: tuple[int, int, int, int]) -> None:
+    """Give a terminal the size of a client's window: columns, rows, and both in pixels."""
+    columns, rows, width, height = (min(each, _LARGEST_SIDE) for each in size)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, width, height))
+
+
+def _signal_number(name: str) -> signal.Signals | None:
+    return signal.Signals.__members__.get(f"SIG{name}")

@@ -1,0 +1,164 @@
+"""One SSH session: a worker's program joined to a client's channel, as sshd joins them."""
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass
+
+from asyncssh.constants import EXTENDED_DATA_STDERR
+
+from localsim.services.ssh import sftp
+from localsim.services.ssh.ssh_channel import Session, resize
+from localsim.workers.descriptors import read_now, read_some, write_all
+from localsim.workers.isolation.interface import Program
+from localsim.workers.worker import Worker, WorkerStoppedError
+
+_ACCEPTED_ENVIRONMENT = ("LANG", "LC_")
+
+
+@dataclass(slots=True)
+class _Streams:
+    """Descriptors between a session and its program; ours do not block."""
+
+    theirs: tuple[int, int, int]
+    stdin: int
+    outputs: tuple[tuple[int, int | None], ...]
+    """What we read, and which kind of the channel's data it becomes."""
+    terminal: str | None = None
+    is_stdin_open: bool = True
+
+    def close_theirs(self) -> None:
+        """Once the program has its own."""
+        for descriptor in set(self.theirs):
+            os.close(descriptor)
+
+    def end_stdin(self) -> None:
+        """Let the program read to its end; a terminal has none."""
+        if self.terminal is None:
+            os.close(self.stdin)
+            self.is_stdin_open = False
+
+    def close(self) -> None:
+        """A terminal hangs up, pipes break."""
+        ours = {descriptor for descriptor, _ in self.outputs}
+        for descriptor in ours | ({self.stdin} if self.is_stdin_open else set()):
+            os.close(descriptor)
+
+
+async def run(session: Session, worker: Worker) -> None:
+    """Serve a session from its request to its program's end, or to the client's."""
+    is_terminal = session.channel.get_terminal_type() is not None  # it may have no name
+    try:
+        streams = await _terminal(session, worker) if is_terminal else _pipes()
+    except OSError as error:
+        session.refuse(str(error))
+        return
+    try:
+        session.program = await _start(session, worker, streams)
+        session.terminal = streams.stdin if is_terminal else None
+        await _attend(session, session.program, streams)
+    except (OSError, ValueError, WorkerStoppedError) as error:  # ValueError: a zero in a text
+        session.refuse(str(error))
+    finally:
+        session.terminal = None
+        streams.close()
+
+
+def _pipes() -> _Streams:
+    stdin, ours_in = os.pipe()
+    ours_out, stdout = os.pipe()
+    ours_err, stderr = os.pipe()
+    for descriptor in (ours_in, ours_out, ours_err):
+        os.set_blocking(descriptor, False)
+    outputs = ((ours_out, None), (ours_err, EXTENDED_DATA_STDERR))
+    return _Streams((stdin, stdout, stderr), ours_in, outputs)
+
+
+async def _terminal(session: Session, worker: Worker) -> _Streams:
+    pair = await worker.host.open_terminal()
+    os.set_blocking(pair.ours, False)
+    resize(pair.ours, session.channel.get_terminal_size())
+    theirs = (pair.theirs, pair.theirs, pair.theirs)
+    return _Streams(theirs, pair.ours, ((pair.ours, None),), pair.name)
+
+
+async def _start(session: Session, worker: Worker, streams: _Streams) -> Program:
+    asked = session.channel.get_environment()
+    environment = {
+        key: value for key, value in asked.items() if key.startswith(_ACCEPTED_ENVIRONMENT)
+    }
+    if term := session.channel.get_terminal_type():
+        environment["TERM"] = term
+    user = session.channel.get_extra_info("username")
+    command = session.channel.get_command()
+    if session.channel.get_subsystem():
+        command = sftp.command(worker, user)
+    try:
+        return await worker.start(
+            command,
+            user=user,
+            environment=environment,
+            streams=streams.theirs,
+            terminal=streams.terminal,
+        )
+    finally:
+        streams.close_theirs()
+
+
+async def _attend(session: Session, program: Program, streams: _Streams) -> None:
+    """Carry the streams until the program has ended or the client has gone.
+
+    As with OpenSSH a terminal hangs up then, and pipes break; a program that does not care goes on.
+    """
+    finishing = asyncio.create_task(_finish(session, program, streams))
+    feeding = asyncio.create_task(_feed(session, streams))
+    leaving = asyncio.create_task(session.left.wait())
+    try:
+        await asyncio.wait({finishing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _cancel(finishing, feeding, leaving)
+
+
+async def _finish(session: Session, program: Program, streams: _Streams) -> None:
+    """Carry what the program writes, all of it, then tell how it ended."""
+    pumps = [asyncio.create_task(_pump(session, *output)) for output in streams.outputs]
+    try:
+        if streams.terminal is None:  # as sshd: until the last that holds the pipes has gone
+            await asyncio.gather(*pumps)
+        status = await program.wait()
+    finally:
+        await _cancel(*pumps)
+    for descriptor, kind in streams.outputs:
+        while rest := read_now(descriptor):
+            session.channel.write(rest, kind)
+    if status < 0:
+        session.channel.exit_with_signal(_signal_name(-status))
+    else:
+        session.channel.exit(status)
+
+
+async def _pump(session: Session, descriptor: int, kind: int | None) -> None:
+    while data := await read_some(descriptor):
+        await session.write(data, kind)
+
+
+async def _feed(session: Session, streams: _Streams) -> None:
+    try:
+        while data := await session.read():
+            await write_all(streams.stdin, data)
+    except OSError:
+        return  # the program reads no more
+    streams.end_stdin()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name.removeprefix("SIG")
+    except ValueError:  # a real-time signal has no name of its own
+        return str(number)
+
+
+async def _cancel(*tasks: asyncio.Task[None] | asyncio.Task[bool]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

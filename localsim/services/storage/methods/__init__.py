@@ -1,0 +1,1 @@
+"""The methods of the JSON API of Cloud Storage."""

@@ -1,0 +1,52 @@
+"""Who may use a bucket, as it is stored, and what kind of bucket it is."""
+
+from aiohttp import web
+
+from localsim.cloud.objects.buckets.policies import held_permissions
+from localsim.services.auth.iam import granted
+from localsim.services.storage.service import Service
+from localsim.services.storage.wire.requests import ACCOUNT, Call, integer, json_body
+from localsim.services.storage.wire.resources import Resource, location_of, location_type, reply
+
+
+async def get_iam_policy(service: Service, call: Call) -> web.StreamResponse:
+    """The bucket's policy; it is stored, and grants nobody anything."""
+    version = integer(call.query, "optionsRequestedPolicyVersion") or 1
+    return reply(call, service.objects.buckets.get_iam_policy(call.bucket, version))
+
+
+async def set_iam_policy(service: Service, call: Call) -> web.StreamResponse:
+    """Replace the bucket's policy; 412 when its etag is given and is not the present one."""
+    given = await json_body(call.request)
+    policy = await service.commits.run(
+        lambda: service.objects.buckets.set_iam_policy(call.bucket, given)
+    )
+    return reply(call, policy)
+
+
+async def test_iam_permissions(service: Service, call: Call) -> web.StreamResponse:
+    """Which of the permissions the caller has: all of them where nobody is asked who calls."""
+    service.objects.buckets.get(call.bucket)
+    asked = held_permissions(call.values("permissions"))
+    held = granted(call.request.get(ACCOUNT), asked)
+    resource: Resource = {"kind": "storage#testIamPermissionsResponse"}
+    return reply(call, resource | ({"permissions": held} if held else {}))
+
+
+async def get_storage_layout(service: Service, call: Call) -> web.StreamResponse:
+    """Where the bucket is, and that its names are flat."""
+    location = location_of(service.objects.buckets.get(call.bucket))
+    resource = {
+        "kind": "storage#storageLayout",
+        "bucket": call.bucket,
+        "location": location,
+        "locationType": location_type(location),
+        "hierarchicalNamespace": {"enabled": False},
+    }
+    return reply(call, resource)
+
+
+async def list_managed_folders(service: Service, call: Call) -> web.StreamResponse:
+    """None: none can be made here. gcloud asks before it deletes recursively."""
+    service.objects.buckets.get(call.bucket)
+    return reply(call, {"kind": "storage#managedFolders"})

@@ -1,0 +1,147 @@
+"""Media downloads: whole objects and ranges of them, streamed, and unpacked where Google does."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from aiohttp import HttpVersion11, web
+
+from localsim.cloud.objects.model import StoredObject
+from localsim.cloud.objects.reading import OpenObject, Piece
+from localsim.services.storage.service import Service
+from localsim.services.storage.wire.gunzip import MAGIC, gunzipped
+from localsim.services.storage.wire.ranges import Span, requested_span
+from localsim.services.storage.wire.requests import Call
+from localsim.services.storage.wire.resources import media_headers
+
+_BLOCK_BYTES = 256 * 1024
+
+Describe = Callable[[StoredObject], dict[str, str]]
+"""The headers that say which object it is."""
+
+
+async def download(service: Service, call: Call) -> web.StreamResponse:
+    """Send the object's bytes, or the range of them that was asked for."""
+    with service.objects.open(call.key, call.preconditions) as body:
+        return await send_media(call, body)
+
+
+async def send_media(
+    call: Call, body: OpenObject, describe: Describe = media_headers
+) -> web.StreamResponse:
+    """The one place that sends objects; raises ConnectionError once the client has gone."""
+    if _is_to_be_unpacked(call.request, body):
+        return await _send_unpacked(call, body, describe(body.stored))
+    stored = body.stored
+    span = requested_span(call.request.headers.get("Range"), stored.size_bytes)
+    response = _response(stored, span, describe(stored))
+    await response.prepare(call.request)
+    if call.request.method != "HEAD":
+        whole = span or Span(0, stored.size_bytes)
+        await _send(call, response, body, whole)
+    await response.write_eof()
+    return response
+
+
+def _response(
+    stored: StoredObject, span: Span | None, headers: dict[str, str]
+) -> web.StreamResponse:
+    if span is None:
+        headers["Content-Length"] = str(stored.size_bytes)
+        return web.StreamResponse(headers=headers)
+    headers["Content-Length"] = str(span.end - span.start)
+    headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{stored.size_bytes}"
+    return web.StreamResponse(status=206, headers=headers)
+
+
+async def _send(call: Call, response: web.StreamResponse, body: OpenObject, span: Span) -> None:
+    if call.effects is not None:
+        await call.effects.send(response, _blocks(body, span))
+        return
+    if call.request.secure:  # asyncio's sendfile never ends over TLS once it had to wait
+        async for block in _blocks(body, span):
+            await response.write(block)
+        return
+    for piece in body.pieces(span.start, span.end):
+        await _send_piece(call.request, response, piece)
+
+
+async def _send_piece(request: web.Request, response: web.StreamResponse, piece: Piece) -> None:
+    if piece.file is None:
+        await response.write(piece.data[piece.start : piece.start + piece.size_bytes])
+        return
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client has gone")
+    # The kernel sends it.
+    loop = asyncio.get_running_loop()
+    await loop.sendfile(transport, piece.file, piece.start, piece.size_bytes)
+
+
+async def _blocks(body: OpenObject, span: Span) -> AsyncIterator[bytes]:
+    """The same bytes for whoever has to see them."""
+    for piece in body.pieces(span.start, span.end):
+        for start in range(piece.start, piece.start + piece.size_bytes, _BLOCK_BYTES):
+            size_bytes = min(_BLOCK_BYTES, piece.start + piece.size_bytes - start)
+            if piece.file is None:
+                yield piece.data[start : start + size_bytes]
+            else:
+                piece.file.seek(start)
+                yield piece.file.read(size_bytes)
+
+
+def _is_to_be_unpacked(request: web.Request, body: OpenObject) -> bool:
+    """Decompressive transcoding: cloud.google.com/storage/docs/transcoding."""
+    properties = body.stored.properties
+    if properties.get("contentEncoding", "").lower() != "gzip" or _takes_gzip(request):
+        return False
+    if "no-transform" in properties.get("cacheControl", ""):
+        return False
+    return body.read(0, min(len(MAGIC), body.stored.size_bytes)) == MAGIC
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    """Whether the client says that it unpacks gzip itself."""
+    for coding in request.headers.get("Accept-Encoding", "").lower().split(","):
+        name, _, weight = coding.partition(";")
+        if name.strip() == "gzip":
+            return weight.replace(" ", "") not in ("q=0", "q=0.0")
+    return False
+
+
+async def _send_unpacked(
+    call: Call, body: OpenObject, described: Mapping[str, str]
+) -> web.StreamResponse:
+    """Of unknown length, so that ranges mean nothing."""
+    headers = {
+        **described,
+        "Accept-Ranges": "none",
+        "Vary": "Accept-Encoding",
+        "Warning": "214 UploadServer gunzipped",
+        "X-GUploader-Response-Body-Transformations": "gunzipped",
+    }
+    del headers["Content-Encoding"]
+    response = web.StreamResponse(headers=headers)
+    if call.request.version >= HttpVersion11:
+        response.enable_chunked_encoding()
+    else:
+        response.force_close()
+    await response.prepare(call.request)
+    if call.request.method != "HEAD":
+        plain = gunzipped(_blocks(body, Span(0, body.stored.size_bytes)))
+        await _write(call, response, plain)
+    await response.write_eof()
+    return response
+
+
+async def _write(call: Call, response: web.StreamResponse, blocks: AsyncIterator[bytes]) -> None:
+    """All of the blocks, or an end of the connection that tells the client."""
+    try:
+        if call.effects is not None:
+            await call.effects.send(response, blocks)
+            return
+        async for block in blocks:
+            await response.write(block)
+    except Exception as error:  # the reply has begun: there is no place for an error in it
+        if call.request.transport is not None:
+            call.request.transport.abort()
+        raise ConnectionResetError("the reply broke off") from error

@@ -1,0 +1,238 @@
+"""Resumable uploads: start, continue, ask how far it came, cancel."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from localsim.cloud.objects.files.bodies import IncomingBody
+from localsim.cloud.objects.model import (
+    Hashes,
+    StorageError,
+    StoredObject,
+    invalid,
+    not_implemented,
+)
+from localsim.cloud.objects.uploads import Upload
+from localsim.services.storage.methods.uploads import (
+    check_length,
+    check_size,
+    created,
+    new_object,
+    receive,
+    sealed,
+)
+from localsim.services.storage.service import Service
+from localsim.services.storage.wire.requests import (
+    Call,
+    expected_hashes,
+    int64,
+    json_body,
+    required,
+)
+
+CHUNK_UNIT_BYTES = 256 * 1024
+"""The least that a request may bring unless it brings the last bytes."""
+
+_CONTENT_RANGE = re.compile(r"bytes\s+(?:([0-9]{1,18})-([0-9]{1,18}|\*)|\*)/([0-9]{1,18}|\*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Which bytes of the object a request carries; a status query carries none."""
+
+    first: int | None
+    end: int | None = None
+    total_bytes: int | None = None
+    is_whole_rest: bool = False
+
+    def ends_upload(self, received_bytes: int) -> bool:
+        """Whether the object is whole with what has been received."""
+        return self.is_whole_rest or self.total_bytes == received_bytes
+
+
+async def start_resumable(service: Service, call: Call) -> web.StreamResponse:
+    """Open a session; its URL names the host that the client used."""
+    headers = call.request.headers
+    declared = headers.get("X-Upload-Content-Length", "")
+    new = new_object(
+        call,
+        await json_body(call.request),
+        headers.get("X-Upload-Content-Type"),
+        int64(declared) if declared.isdecimal() else None,
+    )
+    upload_id = await service.commits.run(lambda: service.objects.uploads.start(new))
+    query = urlencode({**call.query, "upload_id": upload_id})
+    location = f"{call.origin}{call.request.raw_path.partition('?')[0]}?{query}"
+    return web.Response(headers={"Location": location, "X-GUploader-UploadID": upload_id})
+
+
+async def continue_resumable(service: Service, call: Call) -> web.StreamResponse:
+    """Take the next bytes of a session, or say how many are there."""
+    upload_id = required(call.query, "upload_id")
+    check_length(call.request.headers)
+    if call.request.headers.get("Content-Encoding", "identity") != "identity":
+        raise not_implemented("A compressed request of a resumable upload")
+    chunk = chunk_of(call.request)
+    async with service.turns.take(upload_id):
+        published = service.objects.uploads.result(upload_id)
+        if published is not None:
+            return created(call, published)
+        received_bytes = await _append(service, call, upload_id, chunk)
+        if chunk.ends_upload(received_bytes):
+            return created(call, await _finish(service, call, upload_id))
+    return _incomplete(call.request, received_bytes)
+
+
+async def cancel_resumable(service: Service, call: Call) -> web.StreamResponse:
+    """End a session and drop its bytes."""
+    upload_id = required(call.query, "upload_id")
+    async with service.turns.take(upload_id):
+        await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
+    return web.Response(status=499, reason="Client Closed Request")
+
+
+def chunk_of(request: web.Request) -> Chunk:
+    """Read Content-Range; without one the request carries all of the object."""
+    header = request.headers.get("Content-Range")
+    if header is None:
+        return Chunk(first=0, is_whole_rest=True)
+    match = _CONTENT_RANGE.fullmatch(header.strip())
+    if match is None:
+        raise _invalid_range(header)
+    check_size(match[3])
+    first, last, total = (None if text in (None, "*") else int(text) for text in match.groups())
+    end = total if last is None else last + 1
+    if first is not None and end is not None and not first < end <= (total or end):
+        raise _invalid_range(header)
+    # `bytes 0-*/*`, as Node.js streams: whatever comes until the body ends, and that is all.
+    chunk = Chunk(first, end, total, is_whole_rest=first is not None and end is None)
+    _check_size(request, chunk)
+    return chunk
+
+
+def _check_size(request: web.Request, chunk: Chunk) -> None:
+    """Refuse a body of another size than it says, or too small a one; a status query has none."""
+    if chunk.first is None or chunk.end is None:
+        return
+    size_bytes = chunk.end - chunk.first
+    if request.content_length not in (None, size_bytes):
+        raise _wrong_size(chunk, request.content_length or 0)
+    if chunk.end != chunk.total_bytes and size_bytes < CHUNK_UNIT_BYTES:
+        raise invalid(
+            "Invalid request.  The number of bytes uploaded is required to be equal or greater"
+            f" than {CHUNK_UNIT_BYTES}, except for the final request (it's recommended to be the"
+            f" exact multiple of {CHUNK_UNIT_BYTES}).  The received request contained"
+            f" {size_bytes} bytes, which does not meet this requirement."
+        )
+
+
+def _wrong_size(chunk: Chunk, received_bytes: int) -> StorageError:
+    first, end = chunk.first or 0, chunk.end or 0
+    return invalid(
+        f"Invalid request.  There were {received_bytes} byte(s) in the request body.  There should"
+        f" have been {end - first} byte(s) (starting at offset {first} and ending at offset"
+        f" {end - 1}) according to the Content-Range header."
+    )
+
+
+def _invalid_range(header: str) -> StorageError:
+    return invalid(f"Failed to parse Content-Range header: {header!r}.")
+
+
+async def _append(service: Service, call: Call, upload_id: str, chunk: Chunk) -> int:
+    """Receive the chunk; what came of it stays, however the request ends."""
+    upload = service.objects.uploads.open(upload_id)
+    try:
+        _check_total(upload, chunk)
+        if chunk.first is not None:
+            work = _receive_chunk(call, upload.body, chunk)
+            await service.turns.receive(upload_id, work)
+    finally:
+        try:
+            await _record(service, upload)
+        except StorageError:
+            # What is not on record is dropped: the disk may be full of it, and nobody come again.
+            service.objects.uploads.open(upload_id).body.close()
+            raise
+    return upload.body.size_bytes
+
+
+async def _record(service: Service, upload: Upload) -> None:
+    """Make what has come durable, and what is known of it."""
+    try:
+        await asyncio.to_thread(upload.body.sync)
+    finally:
+        upload.body.close()
+    await service.commits.run(lambda: service.objects.uploads.checkpoint(upload))
+
+
+def _check_total(upload: Upload, chunk: Chunk) -> None:
+    """Refuse a size of the whole that contradicts what was said, or sent, before."""
+    declared, total = upload.new.declared_bytes, chunk.total_bytes
+    if total is None:
+        return
+    if declared not in (None, total):
+        message = f"X-Upload-Content-Length was {declared}, but Content-Range says {total}."
+        raise invalid(f"Invalid request.  {message}")
+    if total < upload.body.size_bytes:
+        message = f"{upload.body.size_bytes} byte(s) are uploaded, Content-Range says {total}."
+        raise invalid(f"Invalid request.  {message}")
+
+
+async def _receive_chunk(call: Call, body: IncomingBody, chunk: Chunk) -> None:
+    """Append the bytes that are new: a client may send again what it does not know to be there."""
+    first = chunk.first or 0
+    known = body.size_bytes - first
+    if known < 0:
+        raise StorageError(
+            503,
+            "backendError",
+            "Invalid request. According to the Content-Range header, the upload offset is"
+            f" {first} byte(s), which exceeds already uploaded size of {body.size_bytes} byte(s).",
+        )
+    sent_bytes = 0
+    async for data in call.chunks():
+        sent_bytes += len(data)
+        fresh = data[known:] if known < len(data) else b""
+        known = max(0, known - len(data))
+        if chunk.end is not None and first + sent_bytes > chunk.end:
+            raise _wrong_size(chunk, sent_bytes)
+        await receive(body, fresh)
+    if chunk.end is not None and first + sent_bytes < chunk.end:
+        raise _wrong_size(chunk, sent_bytes)
+
+
+async def _finish(service: Service, call: Call, upload_id: str) -> StoredObject:
+    """Publish the object; a refused one ends its session, a failure of the service does not."""
+    upload = service.objects.uploads.open(upload_id)
+    try:
+        if upload.new.declared_bytes not in (None, upload.body.size_bytes):
+            raise invalid(
+                f"Invalid request.  X-Upload-Content-Length was {upload.new.declared_bytes}, but"
+                f" {upload.body.size_bytes} byte(s) were uploaded."
+            )
+        late, early = expected_hashes({}, call), upload.new.expected
+        expected = Hashes(
+            late.crc32c or early.crc32c, late.md5 or early.md5, wants_md5=late.wants_md5
+        )
+        body = await sealed(service, upload.body, expected)
+        return await service.commits.run(
+            lambda: service.objects.publish(upload.new, body, upload_id=upload_id)
+        )
+    except StorageError as error:
+        if error.code < 500:  # noqa: PLR2004
+            await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
+        raise
+    finally:
+        upload.body.close()
+
+
+def _incomplete(request: web.Request, received_bytes: int) -> web.Response:
+    """308 Resume Incomplete, or its disguise for clients that would follow it as a redirect."""
+    headers = {"Range": f"bytes=0-{received_bytes - 1}"} if received_bytes else {}
+    if request.headers.get("X-GUploader-No-308", "").lower() == "yes":
+        return web.Response(headers={**headers, "X-HTTP-Status-Code-Override": "308"})
+    return web.Response(status=308, reason="Resume Incomplete", headers=headers)

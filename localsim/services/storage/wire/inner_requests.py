@@ -1,0 +1,83 @@
+"""Requests within requests: the calls of a batch, and a GET whose query is too long for a URL.
+
+Google's client behind gcloud and gsutil (apitools, `base_api.py`) sends a GET of more than 2,048
+characters as a POST with `X-HTTP-Method-Override: GET` and its query as a form.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiohttp import HttpVersion11, StreamReader, web
+from aiohttp.http import RawRequestMessage
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from localsim.cloud.objects.model import StorageError
+from localsim.services.storage.wire.errors import error_response
+from localsim.services.storage.wire.requests import MAX_JSON_BYTES
+
+OVERRIDE = "X-HTTP-Method-Override"
+_FORM = "application/x-www-form-urlencoded"
+_MOST_QUERY_BYTES = 64 * 1024
+
+
+def inner_request(
+    outer: web.Request, method: str, path: str, headers: CIMultiDict[str], body: bytes = b""
+) -> web.Request:
+    """A request on the connection of another, addressed to the same host."""
+    headers["Host"] = outer.headers["Host"]
+    headers["Content-Length"] = str(len(body))
+    message = RawRequestMessage(
+        method,
+        path,
+        HttpVersion11,
+        CIMultiDictProxy(headers),
+        (),
+        should_close=False,
+        compression=None,
+        upgrade=False,
+        chunked=False,
+        url=URL(path, encoded=True),
+    )
+    loop = asyncio.get_running_loop()
+    payload = StreamReader(outer.protocol, 2**16, loop=loop)
+    payload.feed_data(body)
+    payload.feed_eof()
+    return web.Request(
+        message,
+        payload,
+        outer.protocol,
+        outer.writer,
+        outer.task,
+        loop,
+        client_max_size=MAX_JSON_BYTES,
+    )
+
+
+@web.middleware
+async def unfolded(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Make the GET of such a POST; no other method of a request is ever overridden."""
+    is_long_get = (
+        request.method == "POST"
+        and request.headers.get(OVERRIDE) == "GET"
+        and request.content_type == _FORM
+        and request.raw_path.startswith("/storage/v1/")
+    )
+    if not is_long_get:
+        return await handler(request)
+    query = bytearray()
+    async for data in request.content.iter_any():
+        query += data
+        if len(query) > _MOST_QUERY_BYTES:
+            message = f"A query has at most {_MOST_QUERY_BYTES} bytes."
+            return error_response(StorageError(413, "uploadTooLarge", message))
+    headers = CIMultiDict(
+        (name, value)
+        for name, value in request.headers.items()
+        if name.lower() != OVERRIDE.lower() and not name.lower().startswith("content-")
+    )
+    path = request.raw_path.partition("?")[0]
+    long_path = f"{path}?{query.decode('latin-1')}"
+    return await handler(inner_request(request, "GET", long_path, headers))

@@ -1,0 +1,175 @@
+"""`/retry_test`: a client's own list of failures, as Google's storage test bench serves it.
+
+https://github.com/googleapis/storage-testbench#retry-test-api. The requests that carry a test's id
+meet its instructions in their order; `completed` says that all of them have happened.
+"""
+
+import json
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from localsim.cloud.objects.model import StorageError, invalid
+from localsim.cloud.scenario.storage_fault_texts import METHODS, instruction
+from localsim.cloud.scenario.storage_faults import Armed
+from localsim.services.storage.wire.content_types import check_json_type
+from localsim.services.storage.wire.errors import error_response
+
+HEADER = "x-retry-test-id"
+MOST_TESTS = 1000
+"""Older ones are forgotten."""
+MOST_INSTRUCTIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RetryTest:
+    """The instructions that are left, for each method the next one first."""
+
+    id: str
+    instructions: Mapping[str, deque[str]]
+
+    def resource(self, *, completed: bool) -> dict[str, Any]:
+        """As the test bench shows it."""
+        return {
+            "id": self.id,
+            "instructions": {method: list(left) for method, left in self.instructions.items()},
+            "transport": "HTTP",
+            "completed": completed,
+        }
+
+
+class RetryTests:
+    """The retry tests of one server; none survives it."""
+
+    def __init__(self) -> None:
+        self._tests: OrderedDict[str, RetryTest] = OrderedDict()
+        self._completed: set[str] = set()
+
+    def insert(self, body: bytes) -> dict[str, Any]:
+        """A new one; raises StorageError 400 for what no client can mean."""
+        instructions = _instructions(body)
+        test = RetryTest(
+            secrets.token_hex(16), {method: deque(texts) for method, texts in instructions.items()}
+        )
+        self._tests[test.id] = test
+        while len(self._tests) > MOST_TESTS:
+            self.delete(next(iter(self._tests)))
+        return self.get(test.id)
+
+    def get(self, test_id: str) -> dict[str, Any]:
+        """Its resource; raises StorageError 404."""
+        return self._found(test_id).resource(completed=test_id in self._completed)
+
+    def resources(self) -> list[dict[str, Any]]:
+        """All of them, the oldest first."""
+        return [self.get(test_id) for test_id in self._tests]
+
+    def delete(self, test_id: str) -> None:
+        """Forget it; raises StorageError 404."""
+        self._found(test_id)
+        del self._tests[test_id]
+        self._completed.discard(test_id)
+
+    def armed(self, test_id: str, method: str) -> list[Armed]:
+        """The next instruction for a call of the method, if there is one; StorageError 404."""
+        test = self._found(test_id)
+        left = test.instructions.get(method)
+        effect = instruction(left[0]) if left else None
+        if not left or effect is None:
+            return []
+        return [Armed(effect, partial(self._dequeue, test, left, len(left)))]
+
+    def _dequeue(self, test: RetryTest, left: deque[str], length: int) -> bool:
+        if len(left) != length:  # another request has met it
+            return False
+        left.popleft()
+        if not any(test.instructions.values()) and test.id in self._tests:
+            self._completed.add(test.id)
+        return True
+
+    def _found(self, test_id: str) -> RetryTest:
+        if test_id not in self._tests:
+            raise StorageError(404, "notFound", f"Retry Test {test_id[:100]} does not exist.")
+        return self._tests[test_id]
+
+
+def routes(tests: RetryTests) -> list[web.RouteDef]:
+    """The resource's routes; behind TLS, where Google is emulated to the letter, there is none."""
+    return [_route(tests, *row) for row in _ROUTES]
+
+
+_Handler = Callable[[RetryTests, web.Request], Awaitable[web.Response]]
+
+
+def _route(tests: RetryTests, verb: str, path: str, handler: _Handler) -> web.RouteDef:
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            if request.secure:
+                raise StorageError(404, "notFound", "Not Found")
+            return await handler(tests, request)
+        except StorageError as error:
+            return error_response(error)
+
+    return web.route(verb, path, answer)
+
+
+async def _insert(tests: RetryTests, request: web.Request) -> web.Response:
+    check_json_type(request)
+    return web.json_response(tests.insert(await request.read()))
+
+
+async def _list(tests: RetryTests, _request: web.Request) -> web.Response:
+    return web.json_response({"retry_test": tests.resources()})
+
+
+async def _get(tests: RetryTests, request: web.Request) -> web.Response:
+    return web.json_response(tests.get(request.match_info["id"]))
+
+
+async def _delete(tests: RetryTests, request: web.Request) -> web.Response:
+    test_id = request.match_info["id"]
+    tests.delete(test_id)
+    return web.Response(text=f"Deleted {test_id}")
+
+
+_ROUTES: tuple[tuple[str, str, _Handler], ...] = (
+    ("POST", "/retry_test", _insert),
+    ("GET", "/retry_tests", _list),
+    ("GET", "/retry_test/{id}", _get),
+    ("DELETE", "/retry_test/{id}", _delete),
+)
+
+
+def _instructions(body: bytes) -> dict[str, list[str]]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise invalid("The retry test must be JSON.") from None
+    given = document.get("instructions") if isinstance(document, dict) else None
+    if not isinstance(given, dict) or not given:
+        raise invalid("instructions is not defined")
+    transport = document.get("transport", "HTTP")
+    if not isinstance(transport, str) or transport.upper() != "HTTP":
+        raise invalid(f"The requested transport {transport!r} is not served; HTTP is.")
+    if sum(len(texts) if isinstance(texts, list) else 0 for texts in given.values()) > (
+        MOST_INSTRUCTIONS
+    ):
+        raise invalid(f"A retry test has at most {MOST_INSTRUCTIONS} instructions.")
+    for method, texts in given.items():
+        _check(method, texts)
+    return given
+
+
+def _check(method: str, texts: Any) -> None:
+    if method not in METHODS:
+        raise invalid(f"The requested method {method!r} is not served, or takes no faults.")
+    if not isinstance(texts, list):
+        raise invalid(f"The instructions for {method} must be a list.")
+    for text in texts:
+        if not isinstance(text, str) or instruction(text) is None:
+            raise invalid(f"The fault injection request {text!r} is not known over HTTP.")

@@ -1,0 +1,127 @@
+"""Cloud Storage's XML API, path style: `/BUCKET` and `/BUCKET/OBJECT`.
+
+It has the paths that are not below those of the JSON API and the retry tests. A bucket may be named
+`storage` or `upload`, so not the first segment decides but the shape of the whole: of such a bucket
+only the objects whose names continue one of those paths, `v1/...`, are out of reach here.
+A bucket in the name of the host (`BUCKET.storage.googleapis.com`) is no address on loopback.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from localsim.cloud.objects.model import StorageError, not_implemented
+from localsim.services.storage.service import Handler, Service, answered
+from localsim.services.storage.wire.requests import decoded
+from localsim.services.storage.xml.buckets import head_bucket, list_buckets, list_objects
+from localsim.services.storage.xml.errors import XmlError
+from localsim.services.storage.xml.objects import delete_object, get_object, put_object
+from localsim.services.storage.xml.requests import XmlCall, check_headers, query_of
+from localsim.services.storage.xml.uploads import (
+    abort_upload,
+    complete_upload,
+    list_parts,
+    list_uploads,
+    put_part,
+    start_upload,
+)
+
+_OF_OTHERS = re.compile(
+    r"/(?:(?:(?:download|upload|resumable/upload)/)?storage/v1|batch/storage/v1|retry_tests?)"
+    r"(?:/[\s\S]*)?"
+)
+_TARGET = re.compile(r"/(?:(?P<bucket>[^/]+)(?:/(?P<object>[\s\S]*))?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class XmlRoute:
+    """A method, the permission it asks for (access-control/iam-xml), and who serves it."""
+
+    name: str
+    permission: str
+    handler: Handler
+
+
+_SERVICE, _BUCKET, _OBJECT = "service", "bucket", "object"
+
+_ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
+    (_SERVICE, "GET", ""): XmlRoute("storage.buckets.list", "storage.buckets.list", list_buckets),
+    (_BUCKET, "GET", ""): XmlRoute("storage.objects.list", "storage.objects.list", list_objects),
+    (_BUCKET, "HEAD", ""): XmlRoute("storage.buckets.get", "storage.buckets.get", head_bucket),
+    (_BUCKET, "GET", "uploads"): XmlRoute(
+        "storage.multipartUploads.list", "storage.multipartUploads.list", list_uploads
+    ),
+    (_OBJECT, "GET", ""): XmlRoute("storage.objects.get", "storage.objects.get", get_object),
+    (_OBJECT, "HEAD", ""): XmlRoute("storage.objects.get", "storage.objects.get", get_object),
+    (_OBJECT, "PUT", ""): XmlRoute("storage.objects.insert", "storage.objects.create", put_object),
+    (_OBJECT, "DELETE", ""): XmlRoute(
+        "storage.objects.delete", "storage.objects.delete", delete_object
+    ),
+    (_OBJECT, "POST", "uploads"): XmlRoute(
+        "storage.multipartUploads.create", "storage.multipartUploads.create", start_upload
+    ),
+    (_OBJECT, "PUT", "uploadId"): XmlRoute(
+        "storage.multipartUploads.put", "storage.multipartUploads.create", put_part
+    ),
+    (_OBJECT, "GET", "uploadId"): XmlRoute(
+        "storage.multipartUploads.listParts", "storage.multipartUploads.listParts", list_parts
+    ),
+    (_OBJECT, "POST", "uploadId"): XmlRoute(
+        "storage.multipartUploads.complete", "storage.multipartUploads.create", complete_upload
+    ),
+    (_OBJECT, "DELETE", "uploadId"): XmlRoute(
+        "storage.multipartUploads.abort", "storage.multipartUploads.abort", abort_upload
+    ),
+}
+"""By what the path names, the verb, and the subresource in the query."""
+
+
+def serves(raw_path: str) -> bool:
+    """Whether a path, without its query, is one of the XML API's."""
+    return _OF_OTHERS.fullmatch(raw_path) is None
+
+
+def find(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRoute | None:
+    """The method that a request calls; `names` are those of its query."""
+    if _TARGET.fullmatch(raw_path) is None:
+        return None
+    kind = (_SERVICE, _BUCKET, _OBJECT)[len(_segments(raw_path))]
+    subresource = next((name for name in ("uploads", "uploadId") if name in names), "")
+    if "partNumber" in names and not subresource:
+        return None
+    return _ROUTES.get((kind, verb, subresource))
+
+
+async def answer(service: Service, request: web.Request) -> web.StreamResponse:
+    """What the method answers; raises StorageError."""
+    path, _, text = request.raw_path.partition("?")
+    query = query_of(text)
+    found = find(request.method, path, query)
+    if found is None:
+        raise not_implemented(f"{request.method} {path}")
+    check_headers(request.headers)
+    names = {name: decoded(segment) for name, segment in _segments(path).items()}
+    call = XmlCall(request, found.name, names, query)
+    try:
+        return await answered(service, call, found.handler)
+    except StorageError as error:
+        raise _of_bucket(service, names, error) from None
+
+
+def _segments(raw_path: str) -> dict[str, str]:
+    """Bucket and object, still percent-encoded, as far as the path names them."""
+    match = _TARGET.fullmatch(raw_path)
+    return {} if match is None else {name: text for name, text in match.groupdict().items() if text}
+
+
+def _of_bucket(service: Service, names: Mapping[str, str], error: StorageError) -> StorageError:
+    """Whether it is the bucket that is not there: here that has a code of its own."""
+    if error.code != 404 or error.reason != "notFound" or "bucket" not in names:  # noqa: PLR2004
+        return error
+    try:
+        service.objects.buckets.get(names["bucket"])
+    except StorageError as absent:
+        return XmlError(404, "NoSuchBucket", absent.message)
+    return error

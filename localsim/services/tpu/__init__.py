@@ -1,0 +1,1 @@
+"""The Cloud TPU API on gRPC: methods, messages, views."""

@@ -1,0 +1,60 @@
+"""One call of a method, over either wire: what goes wrong on purpose, then the answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.model.errors import CloudError, Code, with_eid
+from localsim.services.tpu.tpu_methods import Method
+from localsim.services.world import World
+
+_TEXTS = {
+    Code.CANCELLED: "The operation was cancelled.",
+    Code.UNKNOWN: "Unknown error.",
+    Code.INVALID_ARGUMENT: "Request contains an invalid argument.",
+    Code.DEADLINE_EXCEEDED: "Deadline expired before operation could complete.",
+    Code.NOT_FOUND: "Requested entity was not found.",
+    Code.ALREADY_EXISTS: "Requested entity already exists",
+    Code.PERMISSION_DENIED: "The caller does not have permission",
+    Code.RESOURCE_EXHAUSTED: "Resource has been exhausted (e.g. check quota).",
+    Code.FAILED_PRECONDITION: "Precondition check failed.",
+    Code.ABORTED: "The operation was aborted.",
+    Code.OUT_OF_RANGE: "Requested value is out of range.",
+    Code.UNIMPLEMENTED: "Operation is not implemented, or supported, or enabled.",
+    Code.INTERNAL: "Internal error encountered.",
+    Code.UNAVAILABLE: "The service is currently unavailable.",
+    Code.DATA_LOSS: "Unrecoverable data loss or corruption.",
+    Code.UNAUTHENTICATED: "Request had invalid authentication credentials.",
+}
+"""What Google's front end says of a code when the service says nothing."""
+
+_REFUSED_CREATION = with_eid("Cloud TPU was unable to complete the operation.")
+"""What Cloud TPU itself says of a creation that it refuses without a reason."""
+
+
+class ConnectionDroppedError(Exception):
+    """The client shall lose its connection without a word."""
+
+
+async def answered(world: World, method: Method, request: Callable[[], Any]) -> bytes:
+    """The encoded response; `request` reads the message, after the faults have had their turn.
+
+    Raises CloudError, ConnectionDroppedError, and whatever is a fault of localsim's own.
+    """
+    verdict = await world.meet_fault(method.name)
+    if verdict is not None and verdict.reset:
+        raise ConnectionDroppedError
+    if verdict is not None and verdict.code is not None:
+        raise CloudError(verdict.code, _text(verdict.code, method))
+    message = request()
+
+    def answer(cloud: Cloud) -> bytes:
+        cloud.require_open()
+        return method.run(cloud, message)
+
+    return await world.run(answer)
+
+
+def _text(code: Code, method: Method) -> str:
+    is_creation = code == Code.INVALID_ARGUMENT and method.name.startswith("Create")
+    return _REFUSED_CREATION if is_creation else _TEXTS[code]

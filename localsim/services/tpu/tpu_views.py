@@ -1,0 +1,191 @@
+"""What the simulated cloud answers, as messages of one API version."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from google.cloud.location import locations_pb2
+from google.longrunning import operations_pb2
+from google.protobuf import json_format
+from google.protobuf.empty_pb2 import Empty
+
+from localsim.cloud.db.collection import Page
+from localsim.cloud.model.nodes import GuestAttribute, Node
+from localsim.cloud.model.offerings import Location, OfferedType, OfferedVersion
+from localsim.cloud.model.operations import Operation
+from localsim.cloud.model.queued_resources import QueuedResource
+from localsim.cloud.supply.reservations import Reservation
+from localsim.services.tpu.messages import Messages, filled
+from localsim.services.tpu.tpu_fields import (
+    config_fields,
+    failure_fields,
+    node_fields,
+    operation_fields,
+    queued_resource_fields,
+    reservation_fields,
+)
+
+API_VERSIONS = {"v2": "V2", "v2alpha1": "V2_ALPHA1"}
+"""Node.ApiVersion."""
+
+
+class TpuViews:
+    """Replies in the message classes of one API version."""
+
+    def __init__(self, messages: Messages) -> None:
+        self.messages = messages
+        self._nodes: WeakKeyDictionary[Node, bytes] = WeakKeyDictionary()
+        self._lists: dict[type, tuple[Page[Any], bytes]] = {}
+
+    def node(self, node: Node) -> Any:
+        """A Node."""
+        api_version = API_VERSIONS[self.messages.version]
+        message = self._message("Node", {**node_fields(node), "api_version": api_version})
+        return _with_rest_only(message, node.spec.rest_only)
+
+    def encoded_node(self, node: Node) -> bytes:
+        """A Node, encoded: one that did not change is not encoded again."""
+        listed = self._listed_node(node)
+        start = 2  # behind the field's number and its length, which has seven bits in a byte
+        while listed[start - 1] & 0x80:
+            start += 1
+        return listed[start:]
+
+    def nodes(self, page: Page[Node]) -> bytes:
+        """A ListNodesResponse, encoded."""
+        return self._list(page, Node, lambda: self._encoded_nodes(page))
+
+    def queued_resource(self, request: QueuedResource) -> Any:
+        """A QueuedResource."""
+        message = self._message("QueuedResource", queued_resource_fields(request))
+        for wanted, shown in zip(request.spec.nodes, message.tpu.node_spec, strict=True):
+            _with_rest_only(shown.node, wanted.spec.rest_only)
+        return _with_rest_only(message, request.spec.rest_only)
+
+    def queued_resources(self, page: Page[QueuedResource]) -> bytes:
+        """A ListQueuedResourcesResponse, encoded."""
+
+        def encoded() -> bytes:
+            shown = map(self.queued_resource, page.items)
+            reply = self._reply("ListQueuedResources", page, queued_resources=shown)
+            return bytes(reply.SerializeToString())
+
+        return self._list(page, QueuedResource, encoded)
+
+    def operation(self, operation: Operation) -> Any:
+        """A google.longrunning.Operation, with metadata and result of this version."""
+        message = operations_pb2.Operation(name=operation.name, done=operation.is_done)
+        told = {**operation_fields(operation), "api_version": self.messages.version}
+        message.metadata.Pack(self._message("OperationMetadata", told))
+        if operation.failure is not None:
+            message.error.CopyFrom(filled(type(message.error), failure_fields(operation.failure)))
+        elif operation.node is not None:
+            message.response.Pack(self.node(operation.node))
+        elif operation.queued_resource is not None:
+            message.response.Pack(self.queued_resource(operation.queued_resource))
+        elif operation.is_done:
+            message.response.Pack(Empty())
+        return message
+
+    def accelerator_type(self, offered: OfferedType) -> Any:
+        """An AcceleratorType."""
+        fields = {
+            "name": offered.name,
+            "type_": offered.type,
+            "accelerator_configs": [config_fields(offered.config)],
+        }
+        return self._message("AcceleratorType", fields)
+
+    def accelerator_types(self, page: Page[OfferedType]) -> Any:
+        """A ListAcceleratorTypesResponse."""
+        shown = map(self.accelerator_type, page.items)
+        return self._reply("ListAcceleratorTypes", page, accelerator_types=shown)
+
+    def runtime_version(self, offered: OfferedVersion) -> Any:
+        """A RuntimeVersion."""
+        return self._message("RuntimeVersion", {"name": offered.name, "version": offered.version})
+
+    def runtime_versions(self, page: Page[OfferedVersion]) -> Any:
+        """A ListRuntimeVersionsResponse."""
+        shown = map(self.runtime_version, page.items)
+        return self._reply("ListRuntimeVersions", page, runtime_versions=shown)
+
+    def reservations(self, page: Page[Reservation]) -> Any:
+        """A ListReservationsResponse; it has no `unreachable`."""
+        return self._message(
+            "ListReservationsResponse",
+            {
+                "reservations": [reservation_fields(each) for each in page.items],
+                "next_page_token": page.next_token,
+            },
+        )
+
+    def service_identity(self, email: str) -> Any:
+        """A GenerateServiceIdentityResponse."""
+        return self._message("GenerateServiceIdentityResponse", {"identity": {"email": email}})
+
+    def guest_attributes(self, query_path: str, workers: Sequence[Sequence[GuestAttribute]]) -> Any:
+        """A GetGuestAttributesResponse, one answer per worker."""
+        answers = [
+            {
+                "query_path": query_path,
+                "query_value": {"items": [_guest_attribute(each) for each in attributes]},
+            }
+            for attributes in workers
+        ]
+        return self._message("GetGuestAttributesResponse", {"guest_attributes": answers})
+
+    def _list(self, page: Page[Any], kind: type, encoded: Any) -> bytes:
+        """The encoded page; the last one again when nothing in it has changed."""
+        last = self._lists.get(kind)
+        if last is None or last[0] != page:
+            last = self._lists[kind] = (page, encoded())
+        return last[1]
+
+    def _encoded_nodes(self, page: Page[Node]) -> bytes:
+        # Encoded messages that are joined read as one message with all their repeated fields.
+        tail = self._reply("ListNodes", page)
+        return b"".join([*map(self._listed_node, page.items), tail.SerializeToString()])
+
+    def _listed_node(self, node: Node) -> bytes:
+        encoded = self._nodes.get(node)
+        if encoded is None:
+            message = self.messages["ListNodesResponse"](nodes=[self.node(node)])
+            encoded = self._nodes[node] = message.SerializeToString()
+        return encoded
+
+    def _reply(self, method: str, page: Page[Any], **items: Any) -> Any:
+        kind = self.messages[f"{method}Response"]
+        return kind(next_page_token=page.next_token, unreachable=page.unreachable, **items)
+
+    def _message(self, name: str, fields: Mapping[str, Any]) -> Any:
+        return filled(self.messages[name], fields)
+
+
+def operations(page: Page[Any], shown: Any) -> Any:
+    """A ListOperationsResponse; `shown` makes each of them a message."""
+    return operations_pb2.ListOperationsResponse(
+        operations=map(shown, page.items), next_page_token=page.next_token
+    )
+
+
+def location(found: Location) -> Any:
+    """A google.cloud.location.Location."""
+    return locations_pb2.Location(name=found.name, location_id=found.zone)
+
+
+def locations(page: Page[Location]) -> Any:
+    """A ListLocationsResponse."""
+    return locations_pb2.ListLocationsResponse(
+        locations=map(location, page.items), next_page_token=page.next_token
+    )
+
+
+def _with_rest_only(message: Any, rest_only: Mapping[str, Any]) -> Any:
+    if rest_only:
+        json_format.ParseDict(dict(rest_only), message, ignore_unknown_fields=True)
+    return message
+
+
+def _guest_attribute(attribute: GuestAttribute) -> Mapping[str, str]:
+    return {"namespace": attribute.namespace, "key": attribute.key, "value": attribute.value}

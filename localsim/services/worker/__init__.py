@@ -1,0 +1,1 @@
+"""What a simulated worker finds on its own addresses: metadata, chip metrics."""

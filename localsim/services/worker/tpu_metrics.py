@@ -1,0 +1,203 @@
+"""libtpu's metric service: what a worker's chips hold and do, as its programs tell.
+
+One server for all workers, at a port of this machine's loopback: whose chips a caller means is told
+by the connection, which comes from the relay behind port 8431 of that worker (tpu_metrics_door.py).
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from localsim.ports import GRPC_OPTIONS, LOOPBACK
+from localsim.services.worker.tpu_metrics_messages import MESSAGES, PACKAGE, TENSOR_CORE
+from localsim.workers.chip_holders import ChipHolders
+
+SERVICE = f"{PACKAGE}.RuntimeMetricService"
+_MAX_FILTER = 200
+_MAX_WILDCARDS = 4
+_GenericHandler: Any = grpc.GenericRpcHandler
+Point = tuple[int, dict[str, int | float]]
+"""A device or chip, and its gauge."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _total(holders: ChipHolders) -> Iterable[Point]:
+    return ((device.number, {"as_int": device.total_bytes}) for device in holders.devices())
+
+
+def _used(holders: ChipHolders) -> Iterable[Point]:
+    return ((device.number, {"as_int": device.used_bytes}) for device in holders.devices())
+
+
+def _idle(holders: ChipHolders) -> Iterable[Point]:
+    return ((device.number, {"as_double": device.idle_s}) for device in holders.devices())
+
+
+def _duty(holders: ChipHolders) -> Iterable[Point]:
+    return ((chip, {"as_double": share}) for chip, share in enumerate(holders.duty_cycles()))
+
+
+METRICS: dict[str, tuple[str, Callable[[ChipHolders], Iterable[Point]]]] = {
+    "tpu.runtime.hbm.memory.total.bytes": ("Total HBM of each device, in bytes", _total),
+    "tpu.runtime.hbm.memory.usage.bytes": ("HBM in use on each device, in bytes", _used),
+    "tpu.runtime.tensorcore.dutycycle.percent": (
+        "Percentage of the sampling time that the TensorCores of a chip were busy",
+        _duty,
+    ),
+    "tpu.runtime.tensorcore.idle_duration.seconds": (
+        "Seconds since the TensorCores of a device were last busy",
+        _idle,
+    ),
+}
+
+
+class MetricServer:
+    """The server and whose connections come from where."""
+
+    def __init__(self) -> None:
+        """It listens while a worker needs it."""
+        self._workers: dict[int, tuple[str, ChipHolders]] = {}
+        self._server: Any = None
+        self._users = 0
+        self._changing = asyncio.Lock()
+        self.port = 0
+
+    async def begin(self) -> None:
+        """Serve one more worker; raises OSError."""
+        async with self._changing:
+            if self._server is None:
+                server = grpc.aio.server(options=GRPC_OPTIONS)
+                server.add_generic_rpc_handlers((_Handler(self._of),))
+                try:
+                    self.port = server.add_insecure_port(f"{LOOPBACK}:0")
+                except RuntimeError as error:
+                    raise OSError(str(error)) from error
+                await server.start()
+                self._server = server
+            self._users += 1
+
+    async def end(self) -> None:
+        """Serve one worker less: without any, nobody is served."""
+        async with self._changing:
+            self._users -= 1
+            if not self._users:
+                server, self._server = self._server, None
+                await server.stop(None)
+
+    def expect(self, port: int, hostname: str, holders: ChipHolders) -> None:
+        """A connection from this port of loopback asks for that worker's chips."""
+        self._workers[port] = hostname, holders
+
+    def forget(self, port: int) -> None:
+        """The connection from this port has ended."""
+        self._workers.pop(port, None)
+
+    def _of(self, peer: str) -> tuple[str, ChipHolders]:
+        found = self._workers.get(int(peer.rpartition(":")[2] or 0))
+        if found is None:
+            raise _RefusedError(grpc.StatusCode.PERMISSION_DENIED, "Only for programs of a worker.")
+        return found
+
+
+class _Handler(_GenericHandler):
+    """Every call by its name."""
+
+    def __init__(self, worker_of: Callable[[str], tuple[str, ChipHolders]]) -> None:
+        self._worker_of = worker_of
+        answers = {
+            "GetRuntimeMetric": ("MetricRequest", _metric),
+            "ListSupportedMetrics": ("ListSupportedMetricsRequest", _supported),
+            "GetTpuRuntimeStatus": ("GetTpuRuntimeStatusRequest", _status),
+        }
+        self._handlers = {
+            f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(self._calling(*answer))
+            for name, answer in answers.items()
+        }
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of one call; what is not in the table is UNIMPLEMENTED."""
+        return self._handlers.get(handler_call_details.method)
+
+    def _calling(self, request: str, answer: Callable[[Any, str, ChipHolders], Any]) -> Any:
+        async def call(body: bytes, context: Any) -> bytes:
+            try:
+                worker = self._worker_of(context.peer())
+                asked = MESSAGES[request].FromString(body)
+                told: bytes = answer(asked, *worker).SerializeToString()
+            except DecodeError:
+                await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, f"This is no {request}.")
+            except _RefusedError as refused:
+                await _abort(context, refused.status, str(refused))
+            return told
+
+        return call
+
+
+async def _abort(context: Any, status: grpc.StatusCode, message: str) -> NoReturn:
+    await context.abort(status, message)
+    raise AssertionError("abort has raised")
+
+
+def _metric(request: Any, _hostname: str, holders: ChipHolders) -> Any:
+    found = METRICS.get(request.metric_name)
+    if found is None:
+        raise _RefusedError(
+            grpc.StatusCode.NOT_FOUND, f"No values of metric '{request.metric_name[:100]}'."
+        )
+    description, points = found
+    now = {"seconds": int(time.time())}
+    metrics = [
+        {
+            "attribute": {"key": "device-id", "value": {"int_attr": number}},
+            "timestamp": now,
+            "gauge": gauge,
+        }
+        for number, gauge in points(holders)
+    ]
+    metric = {"name": request.metric_name, "description": description, "metrics": metrics}
+    return MESSAGES["MetricResponse"](metric=metric)
+
+
+def _supported(request: Any, _hostname: str, _holders: ChipHolders) -> Any:
+    pattern = _pattern(request.filter)
+    names = [{"metric_name": name} for name in METRICS if pattern.search(name)]
+    return MESSAGES["ListSupportedMetricsResponse"](supported_metric=names)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """A regular expression that cannot take for ever: no groups, few repetitions."""
+    wildcards = sum(map(text.count, "*+?{"))
+    if len(text) > _MAX_FILTER or "(" in text or wildcards > _MAX_WILDCARDS:
+        raise _RefusedError(grpc.StatusCode.INVALID_ARGUMENT, "The filter is too complicated.")
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError):
+        message = "The filter is not a regular expression."
+        raise _RefusedError(grpc.StatusCode.INVALID_ARGUMENT, message) from None
+
+
+def _status(_request: Any, hostname: str, holders: ChipHolders) -> Any:
+    states = [
+        {
+            "key": number,
+            "value": {
+                "core_id": {
+                    "global_core_id": number,
+                    "chip_id": chip,
+                    "core_on_chip": {"type": TENSOR_CORE, "index": core},
+                }
+            },
+        }
+        for number, (chip, core) in enumerate(holders.tensorcores)
+    ]
+    return MESSAGES["GetTpuRuntimeStatusResponse"](host_name=hostname, core_states=states)

@@ -1,0 +1,186 @@
+"""What a worker sees of files in namespace mode, decided here and made by isolation/inside/root.py.
+
+| path | what it is |
+|---|---|
+| / | an overlay over a layer that the simulator prepared, its /etc: see system_layer.py |
+| /usr, /opt … and the interpreter's prefixes | overlays over the machine's own |
+| /var/lib/dpkg | an overlay over the machine's own |
+| /tmp, /run, /dev/shm | memory, of a fixed size, empty after a boot |
+| localsim, tpuctl, /etc/hosts | read-only, at their own paths |
+
+What programs write to an overlay is kept on the worker's disk.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import localsim
+import tpuctl
+from localsim.workers import chips
+from localsim.workers.disk import system_layer
+from localsim.workers.disk.disk import WorkerDisk
+from tpuctl import catalog
+
+TMP_BYTES = 2 << 30
+RUN_BYTES = 64 << 20
+SHM_BYTES = 2 << 30
+# Where distributions keep programs and libraries; Nix and Guix have stores of their own.
+_SYSTEM = ("/bin", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/usr")
+_MOST_LINKS = 40
+
+
+def layer_of(shared: Path) -> Path:
+    """The shared layer in a directory that all workers of a simulator share."""
+    return shared / "layer"
+
+
+def prepare(shared: Path, files: Mapping[str, Path], *, proxy: str | None = None) -> None:
+    """Make what the plans of all workers refer to; takes some 0.1 s. Raises OSError.
+
+    `files` are put on every worker: path below /opt/localsim -> file or directory here. What
+    installs packages there goes through the HTTP `proxy`.
+    """
+    layer = layer_of(shared)
+    machine = _machine(layer)
+    points = [*(each.path for each in machine.overlays), *machine.packages]
+    system_layer.prepare(layer, files, points=points, links=machine.links, proxy=proxy)
+
+
+def plan(
+    disk: WorkerDisk, *, accelerator_type: str, hosts_file: Path, shared: Path
+) -> dict[str, Any]:
+    """What `root.build` needs to know, for JSON; touches nothing. `prepare` must have been called.
+
+    `hosts_file` becomes /etc/hosts: rewrite it in place, a file of the same name is not seen.
+    """
+    kind = catalog.accelerator_type(accelerator_type)
+    layer = layer_of(shared)
+    machine = _machine(layer)
+    top = _Overlay("/", (str(system_layer.root(layer)),), "copy")
+    overlays = [_overlay(each, disk) for each in machine.overlays]
+    return {
+        "root": _overlay(top, disk) | {"path": str(disk.system)},
+        "links": list(machine.links.items()),
+        "mounts": sorted(
+            [*_memory(), *overlays, *_binds(hosts_file, machine.packages)], key=_by_depth
+        ),
+        "pci": str(system_layer.pci_devices(layer, kind)),
+        "chips": chips.device_files(kind),
+        "shm_bytes": SHM_BYTES,
+        "guard_proc": os.geteuid() == 0,
+    }
+
+
+def prefixes() -> list[Path]:
+    """Where the interpreter that runs localsim is installed, as far as that is no system's place.
+
+    A virtual environment has two: its own, and that of the interpreter it was made from.
+    """
+    found = {Path(path).resolve() for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
+    outside = [path for path in sorted(found) if not _is_below(path, _SYSTEM)]
+    return [path for path in outside if not _is_below(path.parent, map(str, outside))]
+
+
+def packages() -> list[Path]:
+    """The directories of localsim and tpuctl that lie outside of all overlays."""
+    found = [Path(path).resolve() for each in (localsim, tpuctl) for path in each.__path__]
+    return [path for path in found if not _is_below(path, _covered())]
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlay:
+    """Directories of this machine, the first on top, that every worker has an overlay over."""
+
+    path: str
+    lower: tuple[str, ...]
+    instead: str
+    """What to do where the kernel refuses overlays: `copy` it, `bind` the lowest, or `keep` /."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What the plans of all workers have in common."""
+
+    overlays: tuple[_Overlay, ...]
+    packages: tuple[str, ...]
+    links: Mapping[str, str]
+
+
+@cache
+def _machine(layer: Path) -> _Machine:
+    return _Machine(tuple(_overlays(layer)), tuple(map(str, packages())), _links())
+
+
+def _overlays(layer: Path) -> Iterator[_Overlay]:
+    for path in _SYSTEM:
+        if Path(path).is_dir() and not Path(path).is_symlink() and any(Path(path).iterdir()):
+            lower = (f"{system_layer.root(layer)}{path}", path)
+            yield _Overlay(path, lower, "keep" if path == "/opt" else "bind")
+    database = str(system_layer.DATABASE)
+    if system_layer.DATABASE.is_dir():
+        yield _Overlay(database, (str(system_layer.database(layer)), database), "bind")
+    for prefix in map(str, prefixes()):
+        yield _Overlay(prefix, (prefix,), "bind")
+
+
+def _overlay(overlay: _Overlay, disk: WorkerDisk) -> dict[str, Any]:
+    name = quote(overlay.path, safe="")
+    return {
+        "kind": "overlay",
+        **asdict(overlay),
+        "upper": str(disk.upper / name),
+        "work": str(disk.work / name),
+    }
+
+
+def _memory() -> Iterator[dict[str, Any]]:
+    yield {"kind": "memory", "path": "/tmp", "size_bytes": TMP_BYTES, "mode": 0o1777}
+    yield {"kind": "memory", "path": "/run", "size_bytes": RUN_BYTES, "mode": 0o755}
+
+
+def _binds(hosts_file: Path, packages: Iterable[str]) -> Iterator[dict[str, Any]]:
+    yield {"kind": "bind", "path": "/etc/hosts", "source": str(hosts_file.absolute())}
+    for path in packages:
+        yield {"kind": "bind", "path": path, "source": path}
+
+
+def _by_depth(mount: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is mounted on something comes after it."""
+    return tuple(mount["path"].split("/"))
+
+
+def _links() -> dict[str, str]:
+    """The links of this machine without which paths of the system or the interpreter lead nowhere.
+
+    For example /bin -> usr/bin, and what a tool that installs interpreters links to the newest.
+    """
+    found: dict[str, str] = {}
+    inside = [path for path in _covered() if not Path(path).is_symlink()]
+    for path in (*_SYSTEM, sys.executable, sys.prefix, sys.base_prefix):
+        found.update(_links_on(Path(path), inside))
+    return found
+
+
+def _links_on(path: Path, inside: list[str]) -> Iterator[tuple[str, str]]:
+    for _ in range(_MOST_LINKS):
+        link = next((each for each in (*reversed(path.parents), path) if each.is_symlink()), None)
+        if link is None:
+            return
+        target = link.readlink()
+        if not _is_below(link.parent, inside):
+            yield str(link), str(target)
+        path = Path(os.path.normpath(link.parent / target / path.relative_to(link)))
+
+
+def _covered() -> list[str]:
+    return [*_SYSTEM, *map(str, prefixes())]
+
+
+def _is_below(path: Path, directories: Iterable[str]) -> bool:
+    return any(path.is_relative_to(directory) for directory in directories)

@@ -1,0 +1,114 @@
+"""`tpuctl job submit`: what is refused, what is said, and what lies in the bucket afterwards."""
+
+import platform
+import re
+
+import pytest
+
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.jobs.local import seat
+from tpuctl.jobs.record import record as records
+
+VALUE = "hf_abcdefgh"
+JOB = """\
+name: digits
+resources: {accelerators: v5litepod-4, use_spot: true}
+run: echo hello
+"""
+
+
+@pytest.fixture
+def job_file(tmp_path):
+    """`job_file(more)`: the path of a job file with more lines."""
+
+    def write(more: str = "") -> str:
+        path = tmp_path / "job.yaml"
+        path.write_text(JOB + more)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def supervised(cloud):
+    """Ends the supervisor that a submission has started."""
+    yield cloud
+    seat.end(cloud.home, "local")
+
+
+def stored(cloud, name: str) -> records.JobRecord:
+    runtime = Runtime(environ={"TPUCTL_HOME": str(cloud.home)})
+    try:
+        return records.load(runtime.store(), name).record
+    finally:
+        runtime.close()
+
+
+def test_a_submission_says_who_supervises_and_shows_no_secret(tpuctl, supervised, job_file):
+    path = job_file(
+        "secrets: {HF_TOKEN: , API: sm://projects/p/secrets/s}\n"
+        "checkpoints: {dir: gs://$BUCKET/runs/digits}\n"
+    )
+    result = tpuctl("job", "submit", path, "-o", "name", environ={"HF_TOKEN": VALUE})
+    assert result.code == 0, result.err
+    name = result.out.strip()
+    assert f"job {name} is submitted: tpuctl job logs -f {name}" in result.err
+    assert "v5litepod-4 in us-west4-a or us-west4-b: 2.43 USD/h while READY\n" in result.err
+    pid = seat.holder(supervised.home, "local")
+    assert f"supervised by {platform.node()} (pid {pid})" in result.err
+    job = stored(supervised, name)
+    assert job.zones == ("us-west4-a", "us-west4-b")
+    assert job.usd_per_hour == pytest.approx(2.428)
+    assert job.seat == seat.name(supervised.home, "local")
+    assert job.spec.secrets == {"HF_TOKEN": "env:HF_TOKEN", "API": "sm://projects/p/secrets/s"}
+    told = [tpuctl("job", *argv, "-o", "json") for argv in (("describe", name), ("list",))]
+    assert VALUE not in result.err + "".join(each.out + each.err for each in told)
+
+    forgotten = tpuctl("job", "retry", name)
+    assert forgotten.code == 2
+    assert forgotten.err.startswith("error: secret HF_TOKEN: the environment has no HF_TOKEN\n")
+    told_again = tpuctl("job", "retry", name, environ={"HF_TOKEN": VALUE})
+    assert told_again.code == 0
+    assert "secrets handed over: HF_TOKEN\n" in told_again.err
+
+    again = tpuctl("job", "submit", path, environ={"HF_TOKEN": VALUE})
+    assert again.code == 11
+    assert re.match(rf"error: job '{name}' is \w+ and keeps its checkpoints in gs://", again.err)
+    assert tpuctl("job", "cancel", name).code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "code", "message"),
+    [
+        ("secrets: {T: }\n", (), 2, "secret T: the environment has no T"),
+        ("secrets: {T: file:gone}\n", (), 60, "secret T: cannot read "),
+        (f"secrets: {{T: {VALUE}}}\n", (), 2, "secrets.T (line 4) does not say where the value is"),
+        ("workdir: .\n", (), 80, "workdir: id_rsa holds a private key"),
+        ("workdir: .\n", ("--include", "*.pem"), 2, "--include '*.pem' matches no file"),
+        ("", ("--include", "id_rsa"), 2, "--include is for files of the workdir"),
+        ("", ("--zone", "us-central2-b"), 2, "v5litepod-4 is not offered in us-central2-b"),
+        ("", ("-f", "--foreground"), 2, "--follow and --foreground exclude each other"),
+        ("budget: {usd: 5}\n", ("--zone", "asia-east1-a"), 2, "budget.usd: no list price"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(
+    tpuctl, cloud, job_file, tmp_path, more, options, code, message
+):
+    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n"
+    (tmp_path / "id_rsa").write_text(key)
+    result = tpuctl("job", "submit", job_file(more), *options)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith(f"error: {message}")
+    assert VALUE not in result.err
+    assert tpuctl("data", "list").out == ""
+    assert not seat.is_taken(cloud.home, "local")
+
+
+def test_what_may_surprise_is_a_warning(tpuctl, supervised, job_file, tmp_path):
+    (tmp_path / "id_rsa").write_text("-----BEGIN PRIVATE KEY-----\n" + "M" * 64)
+    path = job_file("workdir: .\nfile_mounts: {/data: gs://$BUCKET/data}\n")
+    result = tpuctl("job", "submit", path, "--include", "/id_rsa", "-o", "name")
+    assert result.code == 0, result.err
+    assert "warning: file_mounts: there is nothing at gs://" in result.err
+    assert "warning: a spot slice is taken away at times: without checkpoints" in result.err
+    assert tpuctl("job", "cancel", result.out.strip()).code == 0

@@ -1,0 +1,125 @@
+"""`tpuctl node free`: who holds the chips of which worker, and an end to it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from client.cli.node.four_workers import on_workers
+from client.cli.requests.own_slice import own_slice
+from tpuctl.operations.workers import chip_holders
+
+HOLD = """
+import fcntl, os, signal, sys, time
+if "stubborn" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+lock = open(os.environ["TMPDIR"] + "/libtpu_lockfile", "w")
+fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("held", flush=True)
+time.sleep(600)
+"""
+FREE = {"state": "FREE", "ended": [], "killed": [], "locks_removed": [], "error": None}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """`tpuctl` with one slice of four workers that all tests of this file share."""
+    yield from own_slice(tmp_path_factory.mktemp("home"), "process")
+
+
+@pytest.fixture(scope="module")
+def locks(shared):
+    """Where libtpu's lock of each worker is; a directory of this machine."""
+    places = on_workers(shared, 'echo "$TMPDIR"')
+    return [Path(place.strip()) / "libtpu_lockfile" for place in places]
+
+
+@pytest.fixture
+def hold(locks, tmp_path):
+    """`hold(worker, *argv)` starts a program that holds that worker's chips."""
+    started = []
+    (tmp_path / "hold.py").write_text(HOLD)
+
+    def start(worker, *argv, **environ):
+        process = subprocess.Popen(
+            [sys.executable, "hold.py", *argv],
+            cwd=tmp_path,
+            env={"TMPDIR": str(locks[worker].parent), **environ},
+            stdout=subprocess.PIPE,
+        )
+        started.append(process)
+        assert process.stdout.readline() == b"held\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+    for path in locks:
+        path.unlink(missing_ok=True)
+
+
+def test_holders_are_named_and_ended(shared, hold, locks):
+    train, serve = hold(1, "train"), hold(3, "serve", TPUCTL_JOB="digits-1")
+    result = shared("node", "free", "n1", "--yes", "-o", "json")
+    assert result.code == 0, result.err
+    assert result.json == [
+        {"worker": 0, **FREE},
+        {"worker": 1, **FREE, "ended": [train.pid], "locks_removed": [str(locks[1])]},
+        {"worker": 2, **FREE},
+        {"worker": 3, **FREE, "ended": [serve.pid], "locks_removed": [str(locks[3])]},
+    ]
+    one, three = result.err.splitlines()
+    assert one.startswith(f"worker 1: pid {train.pid} of ")
+    assert one.endswith("hold.py train")
+    assert three.endswith("serve, job digits-1: better end it with: tpuctl job cancel digits-1")
+    assert (train.wait(), serve.wait()) == (-15, -15)
+
+
+def test_nothing_is_ended_before_somebody_said_yes(shared, hold, locks):
+    train = hold(2)
+    result = shared("node", "free", "n1", "--worker", "1-2")
+    assert (result.code, result.out) == (80, "")
+    assert result.err.splitlines()[-2:] == [
+        "error: End this process on node 'n1', worker 2, in context 'local'? Nobody to ask",
+        "hint: repeat it with --yes",
+    ]
+    assert train.poll() is None
+    assert locks[2].exists()
+
+
+def test_only_the_workers_that_are_named_are_freed(shared, hold):
+    zero, one = hold(0), hold(1)
+    assert shared("node", "free", "n1", "--worker", "1", "--yes").code == 0
+    assert one.wait() == -15
+    assert zero.poll() is None
+
+
+def test_a_program_that_does_not_go_is_killed(shared, hold, monkeypatch):
+    monkeypatch.setattr(chip_holders, "GRACE_S", 0.2)
+    process = hold(0, "stubborn")
+    result = shared("node", "free", "n1", "--worker", "0", "--yes", "-o", "json")
+    assert [(row["ended"], row["killed"]) for row in result.json] == [([], [process.pid])]
+    assert process.wait() == -9
+
+
+def test_a_lock_that_nobody_holds_is_removed_without_a_question(shared, locks):
+    locks[2].touch()
+    result = shared("node", "free", "n1")
+    assert (result.code, locks[2].exists()) == (0, False)
+    assert result.out.splitlines()[2] == f"2\tFREE\t-\t-\t{locks[2]}\t-"
+    assert result.err == (
+        f"worker 2: {locks[2]}: left by a program that is gone\n"
+        "nobody holds the chips of node 'n1'\n"
+    )
+
+
+def test_where_nobody_holds_them_there_is_nothing_to_do(shared):
+    result = shared("node", "free", "n1", "-o", "json")
+    assert (result.code, result.json) == (0, [{"worker": n, **FREE} for n in range(4)])
+    assert result.err == "nobody holds the chips of node 'n1'\n"
+
+
+def test_there_must_be_such_a_node(shared):
+    assert shared("node", "free", "n9").code == 10

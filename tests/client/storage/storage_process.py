@@ -1,0 +1,54 @@
+"""Cloud Storage on a port of its own, and nothing else: it starts as fast as it can."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from localsim.clock import Clock
+from localsim.cloud.objects.store import ObjectStore
+from localsim.services.net.guard import guard
+from localsim.services.storage.application import application
+
+
+async def serve(
+    directory: Path,
+    ready: Callable[[int], object],
+    stopped: asyncio.Event,
+    clock: Clock | None = None,
+) -> None:
+    """Serve the objects of a directory until it is stopped; `ready` is told the port."""
+    objects = ObjectStore(directory / "storage", clock or Clock())
+    app = application(objects)
+    hosts: set[str] = set()
+    app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
+    runner = web.AppRunner(app, access_log=None, auto_decompress=False)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    hosts |= {f"127.0.0.1:{port}", f"localhost:{port}"}
+    try:
+        ready(port)
+        await stopped.wait()
+    finally:
+        await runner.cleanup()
+        objects.close()
+        await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
+
+
+def main() -> None:
+    def announce(port: int) -> None:
+        sys.stdout.write(f"{port}\n")
+        sys.stdout.flush()
+
+    async def forever() -> None:
+        await serve(Path(sys.argv[1]), announce, asyncio.Event())
+
+    asyncio.run(forever())
+
+
+if __name__ == "__main__":
+    main()

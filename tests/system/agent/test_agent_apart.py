@@ -1,0 +1,88 @@
+"""What an agent that may go on for weeks leaves to others: uploads, and most of HTTP."""
+
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tpuctl.agent.job.cloud import metadata_server
+
+
+@pytest.fixture
+def answering(monkeypatch):
+    """A metadata server that gives one answer, in the pieces that it is given."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.getsockname()[1]}")
+
+        def serve(*pieces: bytes) -> threading.Thread:
+            def answer() -> None:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    for piece in pieces:
+                        connection.sendall(piece)
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            return thread
+
+        yield serve
+
+
+def alone(work: str) -> str:
+    """What `apart(work)` is in a process that has no thread but one, as text."""
+    program = f"import os, signal, sys, time; from tpuctl.agent.job.logs.apart import apart; {work}"
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+def test_work_in_another_process_has_a_result():
+    assert alone("print(apart(lambda: 12))") == "12"
+    assert alone("print(apart(os.getpid) != os.getpid())") == "True"
+
+
+def test_its_trouble_is_told():
+    assert alone("apart(lambda: os.stat('/no/such'))") == (
+        "OSError: [Errno 2] No such file or directory: '/no/such'"
+    )
+
+
+def test_a_killed_one_is_an_error():
+    killed = "apart(lambda: os.kill(os.getpid(), signal.SIGKILL))"
+    assert alone(killed) == "OSError: it was killed"
+
+
+def test_one_that_does_not_get_on_is_killed():
+    never = (
+        "sys.modules['tpuctl.agent.job.logs.apart'].LONGEST_S = 0.1; apart(lambda: time.sleep(600))"
+    )
+    assert alone(never) == "OSError: it was killed"
+
+
+def test_it_holds_nothing_that_was_open(tmp_path):
+    lock = tmp_path / "lock"
+    opened = f"lock = open({str(lock)!r}, 'w'); apart(lambda: os.fstat(lock.fileno()).st_ino)"
+    assert alone(opened) == "OSError: [Errno 9] Bad file descriptor"
+
+
+def test_a_value_of_the_metadata_server(answering):
+    server = answering(b"HTTP/1.1 200 OK\r\nETag: e1\r\nContent-", b"Length: 4\r\n\r\nTR", b"UE")
+    found = metadata_server.ask("instance/preempted", 5.0)
+    assert (found.status, found.text, found.etag) == (200, "TRUE", "e1")
+    server.join()
+
+
+def test_an_answer_without_a_length_ends_with_the_connection(answering):
+    server = answering(b"HTTP/1.0 200 OK\r\n\r\nFALSE", b"\n")
+    assert metadata_server.value("instance/preempted") == "FALSE"
+    server.join()
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 404 Not Found\r\n\r\n", b"", b"SSH-2.0-x\r\n\r\n"])
+def test_what_is_no_value_is_none(answering, said):
+    server = answering(said)
+    assert metadata_server.value("instance/preempted") is None
+    server.join()

@@ -1,0 +1,225 @@
+"""The stages before the barrier, and what is kept out of everything that is written."""
+
+import json
+import os
+import time
+
+import pytest
+
+from tpuctl.agent.data.bucket import Passing
+from tpuctl.agent.job.logs import progress
+from tpuctl.agent.job.prepare import mounts, secret_values, workdir
+
+SWITCH = """\
+import json, sys
+config = json.load(open(sys.argv[2]))
+print("proving")
+print(config["says"])
+sys.exit(config.get("status", 0))
+"""
+PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n"
+
+
+def test_mounts_are_copied_before_setup(worker, tmp_path):
+    for name, data in {"set/a": b"1", "set/deep/b": b"22", "setup": b"x"}.items():
+        worker.server.store.put_if_absent(name, data)
+    data = tmp_path / "data"
+    worker.run("true", mounts=[{"path": str(data), "url": "gs://b/set"}], setup=f"cat {data}/a")
+    worker.until(phase="prepared")
+    assert (data / "deep" / "b").read_bytes() == b"22"
+    assert sorted(path.name for path in data.iterdir()) == ["a", "deep"]
+    assert worker.text() == f"tpuctl: {data}: 2 objects copied (3 bytes), 0 were there\n1"
+
+
+def test_a_second_attempt_copies_nothing_again(worker, tmp_path):
+    for number in range(5):
+        worker.server.store.put_if_absent(f"set/{number}", b"x" * number)
+    mounts = [{"path": str(tmp_path / "data"), "url": "gs://b/set/"}]
+    worker.finish("true", mounts=mounts)
+    worker.server.media.clear()
+    second = type(worker)(worker.home, worker.server, attempt=2)
+    second.finish("true", mounts=mounts)
+    assert "0 objects copied (0 bytes), 5 were there" in second.text()
+    assert worker.server.media == []
+
+
+def test_one_object_can_be_mounted(worker, tmp_path):
+    worker.server.store.put_if_absent("vocabulary.txt", b"words")
+    path = tmp_path / "here" / "words.txt"
+    worker.finish("true", mounts=[{"path": str(path), "url": "gs://b/vocabulary.txt"}])
+    assert path.read_bytes() == b"words"
+
+
+def test_a_mount_of_nothing_ends_the_run(worker, tmp_path):
+    mounts = [{"path": str(tmp_path / "data"), "url": "gs://b/no-such-set"}]
+    worker.run("true", mounts=mounts)
+    status = worker.until(closed=True)
+    assert (status["stage"], status["exit_status"]) == ("mounts", 1)
+    assert status["last_lines"] == [
+        f"tpuctl: {tmp_path}/data: there is no object at gs://b/no-such-set"
+    ]
+
+
+def test_secrets_reach_the_program_and_nothing_else(worker):
+    worker.server.secrets["projects/p/secrets/hf/versions/latest"] = "hf_from_the_service"
+    worker.begin(
+        'echo "$A" | wc -c; echo "$HF" | wc -c; echo "$A $HF $KEY"; echo "step=1 token=$A";'
+        ' echo "$KEY"; exec sleep 100',
+        {"A": "from-a-pipe", "KEY": PEM},
+        secrets={"HF": "sm://projects/p/secrets/hf"},
+    )
+    worker.until(step=1)
+    worker.until_printed("step=1")
+    with_secrets = [
+        path.name
+        for path in worker.directory.rglob("*")
+        if path.is_file()
+        and any(each in path.read_bytes() for each in (b"a-pipe", b"hf_", b"MIIE"))
+    ]
+    assert with_secrets == []
+    assert worker.status()["metrics"] == {"token": "***"}
+    assert worker.text().split("\n")[:3] == ["12", "20", "*** *** ***"]
+    worker.agent("stop", "--grace", "0")
+    status = worker.until(closed=True)
+    assert "step=1 token=***" in status["last_lines"]
+    assert worker.server.authorizations == {"Bearer a-token"}
+
+
+def test_a_secret_that_may_not_be_read_is_named(worker):
+    worker.run("true", secrets={"HF": "sm://projects/p/secrets/hf/versions/3"})
+    status = worker.until(closed=True)
+    assert (status["stage"], status["exit_status"]) == ("secrets", 1)
+    assert status["last_lines"] == [
+        "tpuctl: cannot read the secret HF (sm://projects/p/secrets/hf/versions/3):"
+        " 403 Permission 'secretmanager.versions.access' denied"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"says": "armed"}, "armed"),
+        ({"says": "may not: 403", "status": 0}, "may not: 403"),
+        ({"says": "oh", "status": 7}, "the switch failed with status 7"),
+    ],
+)
+def test_the_switch_is_armed_before_setup_and_ends_no_run(worker, config, told):
+    (worker.directory / "switch.py").write_text(SWITCH)
+    status = worker.finish("true", switch=config)
+    assert (status["switch"], status["exit_status"]) == (told, 0)
+    assert worker.final()["switch"] == told
+
+
+def test_the_program_finds_its_step_file_and_dumps_on_faults(worker):
+    program = 'echo "step=7 loss=0.5" >$TPUCTL_STEP_FILE; echo $PYTHONFAULTHANDLER; sleep 100'
+    worker.begin(program)
+    status = worker.until(step=7)
+    assert status["metrics"] == {"loss": 0.5}
+    assert status["active_s"] >= (worker.directory / "step").stat().st_mtime - 0.01
+    assert worker.text() == "1"
+
+
+def test_what_the_user_sets_is_kept(worker):
+    worker.finish("echo $PYTHONFAULTHANDLER $WHERE", env={"PYTHONFAULTHANDLER": "0", "WHERE": "x"})
+    assert worker.text() == "0 x"
+
+
+def test_a_variable_that_no_process_can_have_is_said(worker):
+    status = worker.finish("true", {"BAD": "nul\0nul"})
+    assert (status["stage"], status["exit_status"]) == ("run", 127)
+    assert status["last_lines"] == ["tpuctl: /bin/bash: embedded null byte"]
+
+
+@pytest.fixture
+def no_right(tmp_path, monkeypatch):
+    """This user may make and write nothing, but a sudo is there that says what it was asked."""
+    sudo = tmp_path / "bin" / "sudo"
+    sudo.parent.mkdir()
+    sudo.write_text(f'#!/bin/sh\necho "sudo $*" >>{tmp_path}/asked; shift; exec "$@"\n')
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", str(sudo.parent), prepend=":")
+
+    def refuse(*_args, **_options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(mounts.os, "makedirs", refuse)
+    monkeypatch.setattr(mounts.os, "access", lambda *_args: False)
+    return tmp_path
+
+
+def test_a_directory_of_root_is_made_by_sudo_and_given_to_the_user(no_right):
+    mounts.make(str(no_right / "data"))
+    me = f"{os.getuid()}:{os.getgid()}"
+    asked = [f"sudo -n mkdir -p -- {no_right}/data", f"sudo -n chown {me} -- {no_right}/data"]
+    assert (no_right / "asked").read_text().splitlines() == asked
+
+
+def test_a_directory_with_files_of_others_is_not_taken(no_right):
+    with pytest.raises(mounts.Refused, match="files of others"):
+        mounts.make(str(no_right))
+
+
+def test_no_sudo_is_said(no_right):
+    (no_right / "bin" / "sudo").write_text(
+        "#!/bin/sh\necho sudo: a password is required >&2; exit 1"
+    )
+    with pytest.raises(mounts.Refused, match="it cannot be made: sudo: a password is required"):
+        mounts.make(str(no_right / "data"))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status"),
+    [(TimeoutError("timed out"), 75), (Passing("503 try again"), 75), (ValueError("html"), 75),
+     (secret_values.Refused("403 no"), 1)],
+)  # fmt: skip
+def test_a_secret_that_was_not_reached_is_not_one_that_was_refused(
+    tmp_path, monkeypatch, trouble, status
+):
+    def asked(_name, _token):
+        raise trouble
+
+    monkeypatch.setattr(secret_values, "asked", asked)
+    monkeypatch.setattr(secret_values.time, "sleep", lambda _s: None)
+    (tmp_path / "config.json").write_text('{"secrets": {"HF": "sm://projects/p/secrets/s"}}')
+    assert secret_values.tell(str(tmp_path)) == status
+
+
+def test_an_empty_secret_is_one(monkeypatch):
+    monkeypatch.setattr(secret_values, "accessed", lambda *_: {"payload": {}})
+    assert secret_values.value("sm://projects/p/secrets/s", None) == ""
+
+
+@pytest.mark.parametrize(("is_away", "status"), [(True, 75), (False, 1)])
+def test_a_bucket_that_was_not_reached_is_not_one_that_refused(
+    tmp_path, monkeypatch, worker, is_away, status
+):
+    monkeypatch.setattr(time, "sleep", lambda _s: None)
+    monkeypatch.setenv("GCE_METADATA_HOST", worker.server.address)
+    worker.server.is_away = is_away
+    given = {"endpoint": worker.server.endpoint, "bucket": "b", "workdir": "no/such", "mounts": []}
+    given["mounts"].append({"url": "gs://b/none", "path": str(tmp_path / "data")})
+    (tmp_path / "config.json").write_text(json.dumps(given))
+    assert workdir.fetch(str(tmp_path)) == status
+    assert mounts.copy_all(str(tmp_path)) == status
+
+
+@pytest.mark.parametrize("word", ["loss=nan", "loss=-inf", "loss=1e999"])
+def test_a_number_that_json_has_not_is_told_as_text(word):
+    assert progress.step(f"step=3 {word}")["metrics"] == {"loss": word[5:]}
+
+
+@pytest.mark.parametrize(
+    ("env", "behind"), [({}, ":/of/the/worker"), ({"PYTHONPATH": "/mine"}, ":/mine")]
+)
+def test_what_programs_import_of_tpuctl_comes_before_their_own(worker, monkeypatch, env, behind):
+    monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
+    worker.finish("echo $PYTHONPATH", setup="echo $PYTHONPATH", env=env, library="library.zip")
+    path = f"{worker.directory}/library.zip{behind}"
+    assert worker.text().split("\n") == [path, path]
+
+
+def test_a_run_without_a_library_has_the_worker_s_path(worker, monkeypatch):
+    """As a supervisor of an older tpuctl would begin it."""
+    monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
+    worker.finish("echo $PYTHONPATH")
+    assert worker.text() == "/of/the/worker"

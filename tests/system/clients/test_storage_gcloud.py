@@ -1,0 +1,110 @@
+"""`gcloud storage`, unmodified, against the service. A call of it costs a second: few calls."""
+
+import gzip
+import json
+import shutil
+
+import pytest
+from client.storage.clients.storage_programs import AWKWARD, Done, contents, run, tree
+
+pytest_plugins = ("client.storage.clients.storage_programs",)
+
+GCLOUD = shutil.which("gcloud")
+pytestmark = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
+
+
+@pytest.fixture
+def gcloud(shared_storage, tmp_path):
+    environment = {
+        "HOME": str(tmp_path),
+        "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{shared_storage.url}/storage/v1/",
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+        "CLOUDSDK_CORE_PROJECT": "p",
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        "CLOUDSDK_STORAGE_PARALLEL_COMPOSITE_UPLOAD_ENABLED": "False",
+    }
+
+    def call(*argv: str, **properties: str) -> Done:
+        return run([GCLOUD, "storage", *argv], environment | properties)
+
+    return call
+
+
+@pytest.fixture
+def bucket(shared_storage, request):
+    name = request.node.name.replace("_", "-")[:50].rstrip("-")
+    return shared_storage.client().create_bucket(name)
+
+
+def test_a_bucket_from_make_to_delete(gcloud):
+    gcloud("buckets", "create", "gs://gcloud-made", "--location=us-west4").ok()
+    gcloud("buckets", "update", "gs://gcloud-made", "--versioning", "--update-labels=a=b").ok()
+    told = json.loads(gcloud("buckets", "describe", "gs://gcloud-made", "--format=json").ok())
+    assert (told["location"], told["versioning_enabled"]) == ("US-WEST4", True)
+    assert told["labels"] == {"a": "b"}
+    gcloud("rm", "-r", "gs://gcloud-made").ok()
+
+
+def test_a_second_rsync_copies_nothing(gcloud, bucket, tmp_path):
+    source = tree(tmp_path / "source")
+    first = gcloud("rsync", "-r", str(source), f"gs://{bucket.name}/t")
+    first.ok()
+    assert first.err.count("Copying file://") == len(AWKWARD)
+    second = gcloud("rsync", "-r", str(source), f"gs://{bucket.name}/t")
+    second.ok()
+    assert "Copying" not in second.err
+    (tmp_path / "back").mkdir()
+    gcloud("cp", "-r", f"gs://{bucket.name}/t/*", f"{tmp_path}/back/").ok()
+    assert contents(tmp_path / "back") == contents(source)
+
+
+def test_a_large_file_goes_in_parts_that_are_composed(gcloud, bucket, tmp_path):
+    source = tree(tmp_path / "source")
+    gcloud(
+        *("cp", str(source / "large"), f"gs://{bucket.name}/large"),
+        CLOUDSDK_STORAGE_PARALLEL_COMPOSITE_UPLOAD_ENABLED="True",
+        CLOUDSDK_STORAGE_PARALLEL_COMPOSITE_UPLOAD_THRESHOLD="4M",
+        CLOUDSDK_STORAGE_PARALLEL_COMPOSITE_UPLOAD_COMPONENT_SIZE="3M",
+        CLOUDSDK_STORAGE_RESUMABLE_THRESHOLD="1M",  # it deletes only the parts it could resume
+    ).ok()
+    blob = bucket.get_blob("large")
+    assert blob.component_count == 4
+    assert blob.md5_hash is None
+    assert blob.download_as_bytes() == (source / "large").read_bytes()
+    assert len(list(bucket.list_blobs())) == 1, [each.name for each in bucket.list_blobs()]
+
+
+def test_conditions_ranges_and_metadata(gcloud, bucket, tmp_path):
+    (tmp_path / "x").write_text("hello world")
+    gcloud(
+        *("cp", "--if-generation-match=0", "--content-type=text/x", "--custom-metadata=run=7"),
+        *(str(tmp_path / "x"), f"gs://{bucket.name}/x"),
+    ).ok()
+    gcloud("cp", "--if-generation-match=0", str(tmp_path / "x"), f"gs://{bucket.name}/x").refused(
+        "412"
+    )
+    assert gcloud("cat", "-r", "6-8", f"gs://{bucket.name}/x").ok() == "wor"
+    gcloud("objects", "update", f"gs://{bucket.name}/x", "--update-custom-metadata=owner=me").ok()
+    assert bucket.get_blob("x").metadata["owner"] == "me"
+    assert bucket.get_blob("x").content_type == "text/x"
+
+
+def test_copies_moves_and_composes(gcloud, bucket):
+    bucket.blob("a 1+").upload_from_string(b"one")
+    gcloud("cp", f"gs://{bucket.name}/a 1+", f"gs://{bucket.name}/d/ü").ok()
+    gcloud("mv", f"gs://{bucket.name}/a 1+", f"gs://{bucket.name}/e+").ok()
+    sources = [f"gs://{bucket.name}/{name}" for name in ("d/ü", "e+")]
+    gcloud("objects", "compose", *sources, f"gs://{bucket.name}/all").ok()
+    assert bucket.blob("all").download_as_bytes() == b"oneone"
+    assert [each.name for each in bucket.list_blobs()] == ["all", "d/ü", "e+"]
+
+
+def test_gzip_in_flight_and_at_rest(gcloud, bucket, tmp_path):
+    (tmp_path / "x.txt").write_text("hello " * 1000)
+    gcloud("cp", "--gzip-local-all", str(tmp_path / "x.txt"), f"gs://{bucket.name}/x").ok()
+    blob = bucket.get_blob("x")
+    assert blob.content_encoding == "gzip"
+    assert gzip.decompress(blob.download_as_bytes(raw_download=True)) == b"hello " * 1000
+    gcloud("cp", f"gs://{bucket.name}/x", str(tmp_path / "back")).ok()
+    assert (tmp_path / "back").read_text() == "hello " * 1000

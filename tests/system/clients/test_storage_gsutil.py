@@ -1,0 +1,64 @@
+"""gsutil, unmodified, with a service account's key: it speaks to storage over TLS only."""
+
+import shutil
+from urllib.parse import urlsplit
+
+import pytest
+from client.storage.clients.storage_programs import AWKWARD, Done, contents, run, tree
+
+pytest_plugins = ("client.google.google_server",)
+
+GSUTIL = shutil.which("gsutil")
+pytestmark = pytest.mark.skipif(GSUTIL is None, reason="gsutil is not installed")
+
+
+@pytest.fixture(scope="module")
+def gsutil(google_cloud, tmp_path_factory):
+    google = google_cloud.line["google"]
+    storage = urlsplit(google["storage"])
+    home = tmp_path_factory.mktemp("gsutil")
+    settings = {
+        "Credentials:gs_json_host": storage.hostname,
+        "Credentials:gs_json_port": storage.port,
+        "Credentials:gs_service_key_file": google["keys"]["admin"],
+        "OAuth2:provider_token_uri": google["token"],
+        "Boto:ca_certificates_file": google["ca"],
+        "Boto:num_retries": "1",
+        "GSUtil:default_project_id": google_cloud.line["project"],
+        "GSUtil:state_dir": home / "state",
+        "GSUtil:resumable_threshold": str(1024 * 1024),
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    environment = {
+        "HOME": str(home),
+        "CLOUDSDK_CONFIG": str(home / "gcloud"),
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+    }
+
+    def call(*argv: str) -> Done:
+        return run([GSUTIL, *options, *argv], environment)
+
+    return call
+
+
+def test_a_bucket_from_make_to_delete(gsutil, tmp_path):
+    """One story, as every call costs more than a second."""
+    source, box = tree(tmp_path / "source"), "gs://gsutil-box"
+    gsutil("mb", "-l", "us-west4", box).ok()
+    first = gsutil("rsync", "-r", str(source), f"{box}/t")
+    first.ok()
+    assert first.err.count("Copying file://") == len(AWKWARD)
+    second = gsutil("rsync", "-r", str(source), f"{box}/t")
+    second.ok()
+    assert "Copying" not in second.err
+    once = ("-h", "x-goog-if-generation-match:0", "cp", str(source / "empty"))
+    gsutil(*once, f"{box}/t/large").refused("Precondition")
+    gsutil(*once, f"{box}/t/a b/new 1+").ok()
+    assert gsutil("cat", "-r", "2-5", f"{box}/t/a b/ü.txt").ok() == "b/ü"
+    gsutil("mv", f"{box}/t/empty", f"{box}/t/a b/moved").ok()
+    gsutil("compose", *[f"{box}/t/a b/ü.txt"] * 2, f"{box}/t/a b/twice").ok()
+    gsutil("-m", "rsync", "-r", f"{box}/t", str(source.parent)).ok()
+    made = {"new 1+": b"", "moved": b"", "twice": (source / "a b/ü.txt").read_bytes() * 2}
+    assert contents(source.parent / "a b") == contents(source / "a b") | made
+    assert (source.parent / "large").read_bytes() == (source / "large").read_bytes()
+    gsutil("rm", "-r", box).ok()

@@ -1,0 +1,61 @@
+"""Google's own command line against the REST view: the referee.
+
+A call of gcloud costs a second: the stories are independent of one another and are told several
+at a time; each test waits for one.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from client.tpu.tpu_service import serving
+
+from localsim.clock import Clock
+from localsim.cloud.scenario.scenario import Scenario
+from system.clients.gcloud_cli import GCLOUD, VERBS, Gcloud
+from system.clients.gcloud_stories import STORIES
+
+pytestmark = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
+
+PROMPT = {
+    "acceptance_delay_s": 0,
+    "provisioning_delay_s": 0,
+    "deletion_delay_s": 0,
+    "maintenance": [{"nodes": "due", "after_s": 0, "notice_s": 3_000_000}],
+}
+AT_A_TIME = 3
+"""gcloud waits two seconds before it asks for an operation a second time."""
+
+Told = Callable[[str], Gcloud]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> Iterator[Told]:
+    """`told(name)` when that story has been told; raises what went wrong in it."""
+    home = tmp_path_factory.mktemp("home")
+    scenario = Scenario.from_mapping(PROMPT)
+    with (
+        serving(home / "state.sqlite", clock=Clock(), scenario=scenario) as service,
+        ThreadPoolExecutor(AT_A_TIME) as pool,
+    ):
+        gcloud = Gcloud(home, service)
+        stories: dict[str, Future[None]] = {
+            name: pool.submit(story, gcloud) for name, story in STORIES.items()
+        }
+
+        def wait(name: str) -> Gcloud:
+            stories[name].result()
+            return gcloud
+
+        yield wait
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_gcloud_is_content(told, story):
+    told(story)
+
+
+def test_every_verb_was_asked(told):
+    for story in STORIES:
+        gcloud = told(story)
+    assert sorted(VERBS - gcloud.asked) == []

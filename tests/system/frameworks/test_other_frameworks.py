@@ -1,0 +1,49 @@
+"""The templates in Keras and PyTorch as jobs, where the packages are installed."""
+
+import importlib.util
+
+import pytest
+
+from system.frameworks.jax_slices import open_lab
+from system.frameworks.template_jobs import job, last, run, steps
+from tpuctl.jobs.local import seat
+from tpuctl.operations.local import templates
+
+SMALL = {"STEPS": "90", "BATCH": "512", "HIDDEN": "128", "SAVE_EVERY": "45"}
+
+
+def installed(*packages: str) -> bool:
+    return all(importlib.util.find_spec(package) for package in packages)
+
+
+pytestmark = pytest.mark.skipif(
+    not installed("keras", "jax") and not installed("torch"), reason="neither Keras nor PyTorch"
+)
+
+
+@pytest.fixture(scope="module", params=["process", "namespace"])
+def lab(request, tmp_path_factory):
+    """Two workers in each mode, and the digits in their bucket."""
+    if request.param == "namespace":
+        request.getfixturevalue("namespaces")
+    home = tmp_path_factory.mktemp(request.param)
+    for opened in open_lab(home, request.param):
+        data = templates.folder("digits") / "data" / "digits.csv.gz"
+        assert opened.tpuctl("data", "push", str(data), "gs://local-bucket/data/").code == 0
+        opened.node("two", 2)
+        yield opened
+    seat.end(home, "local")
+
+
+@pytest.mark.parametrize(
+    ("template", "packages"), [("keras", ("keras", "jax")), ("torch-gloo", ("torch",))]
+)
+def test_it_learns_to_read_and_goes_on(lab, tmp_path, template, packages):
+    if not installed(*packages):
+        pytest.skip(f"not installed: {', '.join(packages)}")
+    lines = run(lab, job(tmp_path, template, SMALL), "two")
+    for worker in (0, 1):
+        assert steps(lines, worker) == list(range(1, 91))
+        assert float(last(lines, worker)["accuracy"]) >= 0.9
+    longer = run(lab, job(tmp_path, template, {**SMALL, "STEPS": "95"}), "two")
+    assert steps(longer, 1) == list(range(91, 96))

@@ -1,0 +1,156 @@
+"""kill -9: everything acknowledged is there, nothing half-written shows, it starts again."""
+
+import contextlib
+import hashlib
+import json
+import os
+import threading
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
+
+import requests
+from google.api_core import exceptions
+
+pytest_plugins = ("client.storage.storage_fixtures",)
+
+SIZES = (0, 1000, 128 * 1024, 400_000, 2_000_000)
+KILLS = 2
+LIMIT_BYTES = 600_000
+LEFTOVERS = ("incoming/cafe", "objects/ca/cafe")
+
+
+def upload(client, number, acknowledged):
+    """Write objects that name their content, until the server is gone."""
+    with contextlib.suppress(requests.ConnectionError, exceptions.GoogleAPIError):
+        for turn in range(10_000):
+            data = os.urandom(SIZES[turn % len(SIZES)])
+            name = f"{number}/{turn % 20}"
+            blob = client.bucket("box").blob(name)
+            blob.metadata = {"sha": hashlib.sha256(data).hexdigest()}
+            blob.upload_from_string(data, retry=None)
+            acknowledged[name] = blob.generation
+
+
+def check(client, acknowledged):
+    """Every acknowledged object, or a later one of its writer, is there and whole."""
+    found = {blob.name: blob for blob in client.list_blobs("box")}
+    assert found.keys() >= acknowledged.keys()
+    for name, blob in found.items():
+        assert blob.generation >= acknowledged.get(name, 0)
+        data = blob.download_as_bytes()
+        assert hashlib.sha256(data).hexdigest() == blob.metadata["sha"]
+        assert len(data) == blob.size
+
+
+def test_four_writers_and_two_kills(killable):
+    acknowledged = {}
+    leftovers = [killable.directory / "storage" / name for name in LEFTOVERS]
+    for path in leftovers:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"half")
+    killable.start().client().create_bucket("box")
+    assert not any(path.exists() for path in leftovers)
+    for _ in range(KILLS):
+        client = killable.services[-1].client()
+        before = len(acknowledged)
+        writers = [
+            threading.Thread(target=upload, args=(client, number, acknowledged))
+            for number in range(4)
+        ]
+        for writer in writers:
+            writer.start()
+        while len(acknowledged) < before + 15 and any(writer.is_alive() for writer in writers):
+            writers[0].join(0.005)
+        killable.kill()
+        for writer in writers:
+            writer.join()
+        check(killable.start().client(), acknowledged)
+    kept = {path.name for path in (killable.directory / "storage").glob("objects/*/*")}
+    assert list((killable.directory / "storage" / "incoming").iterdir()) == []
+    big = sum(
+        size > 128 * 1024
+        for blob in killable.services[-1].client().list_blobs("box")
+        for size in (blob.size,)
+    )
+    assert len(kept) == big
+
+
+def test_a_resumable_upload_goes_on_after_a_kill(killable):
+    data = os.urandom(1_000_000)
+    service = killable.start()
+    service.client().create_bucket("box")
+    path = "/upload/storage/v1/b/box/o?uploadType=resumable&name=x&ifGenerationMatch=0"
+    start = service.request("POST", path, b'{"metadata": {"run": "7"}}')
+    session = start.headers["Location"].removeprefix(service.url)
+    service.request("PUT", session, data[:600_000], Content_Range="bytes 0-599999/*")
+    killable.kill()
+    service = killable.start()
+    status = service.request("PUT", session, Content_Range="bytes */*")
+    assert (status.status, status.headers["Range"]) == (308, "bytes=0-599999")
+    rest = service.request(
+        "PUT", session, data[600_000:], Content_Range="bytes 600000-999999/1000000"
+    )
+    assert rest.status == 200
+    blob = service.client().bucket("box").get_blob("x")
+    assert (blob.download_as_bytes(), blob.metadata) == (data, {"run": "7"})
+    killable.kill()
+    service = killable.start()
+    again = service.request("PUT", session, Content_Range="bytes */1000000")
+    assert (again.status, json.loads(again.body)["size"]) == (200, "1000000")
+    later = service.client().bucket("box").blob("x")
+    later.upload_from_string(b"x")
+    assert later.generation > blob.generation
+
+
+def test_one_of_sixteen_connections_creates_an_object(storage_service, bucket):
+    created, refused = [], []
+
+    def create(number):
+        path = "/upload/storage/v1/b/box/o?uploadType=media&name=a&ifGenerationMatch=0"
+        data = bytes([number]) * SIZES[number % len(SIZES)]
+        ready.wait()
+        status = storage_service.request("POST", path, data).status
+        (created if status == 200 else refused).append((status, data))
+
+    ready = threading.Barrier(16)
+    creators = [threading.Thread(target=create, args=(number,)) for number in range(16)]
+    for creator in creators:
+        creator.start()
+    for creator in creators:
+        creator.join()
+    ((_, data),) = created
+    assert [status for status, _ in refused] == [412] * 15
+    assert bucket.blob("a").download_as_bytes() == data
+    kept = list((storage_service.directory / "storage").glob("objects/*/*"))
+    assert len(kept) == (len(data) > SIZES[2])
+
+
+@contextlib.contextmanager
+def full_disk():
+    """No file of this process, which serves too, grows beyond a limit."""
+    soft, hard = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (LIMIT_BYTES, hard))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_is_full_is_told_and_keeps_nothing(storage_service, bucket):
+    path = "/upload/storage/v1/b/box/o?uploadType={}&name=a"
+    data = bytes(LIMIT_BYTES + 1)
+    start = storage_service.request("POST", path.format("resumable"), b"{}")
+    session = start.headers["Location"].removeprefix(storage_service.url)
+    with full_disk():
+        refused = storage_service.request("POST", path.format("media"), data)
+        assert (refused.status, reason(refused)) == (507, "insufficientStorage")
+        assert reason(storage_service.request("PUT", session, data)) == "insufficientStorage"
+    assert list(bucket.list_blobs()) == []
+    kept = storage_service.directory / "storage"
+    assert [file.name for file in (kept / "incoming").iterdir()] == [session.rpartition("=")[2]]
+    assert list(kept.glob("objects/*/*")) == []
+    assert storage_service.request("PUT", session, data).status == 200
+    assert bucket.blob("a").download_as_bytes() == data
+
+
+def reason(reply):
+    return json.loads(reply.body)["error"]["errors"][0]["reason"]

@@ -1,0 +1,108 @@
+"""One worker of a gang fails, in every way there is: what becomes of it and of the others.
+
+Every job of a size runs at the same time: those that wait for a silence wait together.
+"""
+
+import pytest
+
+from system.stories.gang_cloud import ZONE, gangs, has_ended, is_running
+
+FAILS = 'if [ "$TPUCTL_WORKER_ID" = 1 ]; then sleep 0.2; {}; fi; echo up; exec sleep 600'
+STUBBORN = """
+if [ "$TPUCTL_WORKER_ID" = 1 ]; then sleep 0.5; echo fails; exit 1; fi
+trap '' TERM; while true; do echo alive; sleep 0.05; done
+"""
+OTHERS_FIRST = '[ "$TPUCTL_WORKER_ID" != 1 ] || { sleep 1; exit 1; }'
+LATE_SETUP = '[ "$TPUCTL_WORKER_ID" != 1 ] || sleep 1.5; echo prepared'
+WRITES = """
+echo up; [ "$TPUCTL_WORKER_ID" = 1 ] || exec sleep 600
+while echo 0123456789 > "$HOME/written"; do sleep 0.1; done; exit 9
+"""
+PROGRAMS = {
+    "exits-1": FAILS.format("exit 1"),
+    "exits-42": FAILS.format("exit 42"),
+    "exits-137": FAILS.format("exit 137"),
+    "kills-itself": FAILS.format("kill -9 $$"),
+    "others-first": OTHERS_FIRST,
+    "stubborn": STUBBORN,
+    "killed": "echo up; exec sleep 600",
+    "hangs": "echo up; exec sleep 600",
+    "cut-off": "echo up; exec sleep 600",
+    "refuses": "echo up; exec sleep 600",
+    "late": "echo up",
+    "full": WRITES,
+}
+KEYS = {"late": {"setup": LATE_SETUP}, "refuses": {"timeouts": {"setup": "8s"}}}
+BEFORE = {"refuses": "refuses ssh"}
+MEANWHILE = {"killed": "killed", "hangs": "hangs", "cut-off": "cut off", "full": "disk full"}
+"""Faults of worker 1."""
+SIZES = (2, pytest.param(4, marks=pytest.mark.soak))
+
+
+@pytest.fixture(scope="module", params=SIZES, ids="{}-workers".format)
+def gang(request, tmp_path_factory, namespaces):
+    """Every job of that many workers, submitted, with the faults that strike as it runs."""
+    size = request.param
+    with gangs(tmp_path_factory.mktemp(f"gang{size}"), "namespace") as here:
+        for name, fault in BEFORE.items():
+            here.fault(f"worker {name}-*/1: {fault}")
+        for name, run in PROGRAMS.items():
+            here.submit(name, size, run, teardown="never", **KEYS.get(name, {}))
+        for name, fault in MEANWHILE.items():
+            here.until(name, is_running)
+            here.fault(f"worker {here.jobs[name]}-a1/1: {fault}")
+        here.size = size
+        yield here
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("exits-1", "status 1"), ("exits-42", "status 42"), ("exits-137", "status 137"),
+     ("kills-itself", "signal 9"), ("others-first", "status 1"), ("stubborn", "status 1")],
+)  # fmt: skip
+def test_a_worker_that_fails_fails_the_job(gang, name, how):
+    failed = gang.first_attempt(name)
+    assert (failed.outcome, failed.first_worker) == ("failed", 1), failed.reason
+    assert failed.reason.startswith("worker 1")
+    assert how in failed.reason
+    waited = gang.tpuctl("job", "wait", gang.jobs[name])
+    assert waited.code == 71, waited.err
+
+
+@pytest.mark.parametrize("name", ["killed", "hangs", "cut-off", "refuses"])
+def test_a_worker_that_is_lost_is_named(gang, name):
+    lost = gang.first_attempt(name)
+    assert (lost.outcome, lost.first_worker) == ("lost", 1), lost.reason
+    assert "worker 1" in lost.reason
+
+
+def test_a_worker_with_a_full_disk_does_not_pass(gang):
+    failed = gang.first_attempt("full")
+    assert (failed.outcome, failed.first_worker) == ("failed", 1), failed.reason
+
+
+def test_nobody_starts_before_everybody_is_prepared(gang):
+    assert gang.tpuctl("job", "wait", gang.jobs["late"]).code == 0
+    lines = gang.lines("late")
+    times = {text: [line["time_s"] for line in lines if line["text"] == text]
+             for text in ("prepared", "up")}  # fmt: skip
+    assert [len(times[text]) for text in ("prepared", "up")] == [gang.size, gang.size]
+    assert max(times["prepared"]) <= min(times["up"])
+
+
+def test_the_others_are_stopped_though_they_ignore_sigterm(gang):
+    gang.until("stubborn", lambda job: has_ended(job, 1))
+    alive = [line["worker"] for line in gang.lines("stubborn") if line["text"] == "alive"]
+    assert set(alive) == set(range(gang.size)) - {1}
+    left = gang.tpuctl(
+        "node",
+        "exec",
+        f"{gang.jobs['stubborn']}-a1",
+        "--zone",
+        ZONE,
+        "--",
+        "pgrep",
+        "-fc",
+        "[a]live",
+    )
+    assert "[0] 0" in left.out, left

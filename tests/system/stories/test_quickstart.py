@@ -1,0 +1,205 @@
+"""The main job, end to end, as a user runs it; and what happens when things go wrong."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tpuctl.operations.local import local
+
+SUMMARY_KEYS = {
+    "accuracy",
+    "steps",
+    "resume_step",
+    "lost_steps",
+    "preemptions",
+    "wall_s",
+    "chip_time_s",
+    "cost_usd",
+    "price_date",
+    "confusion",
+}
+
+
+def tpuctl(home: Path, *argv: str, **extra: str) -> subprocess.Popen:
+    environ = {**os.environ, "TPUCTL_HOME": str(home), **extra}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tpuctl", *argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environ,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def processes_of(home: Path) -> list[str]:
+    """Everything that runs out of this home: it has the home in its arguments or environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue  # ended meanwhile, or not ours
+        if str(home).encode() in text:
+            found.append(f"{process.name} {text.split(bytes(1))[:6]}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """One quickstart in JSON: its summary, its story and its home."""
+    home = tmp_path_factory.mktemp("quickstart")
+    with tpuctl(home, "quickstart", "-o", "json") as process:
+        out, story = process.communicate(timeout=100)
+    assert process.returncode == 0, story
+    return json.loads(out), story, home
+
+
+def test_the_summary_holds_the_public_keys(told):
+    summary, _, _ = told
+    assert set(summary) == SUMMARY_KEYS
+    assert summary["accuracy"] >= 0.95
+    assert summary["steps"] == 300
+    assert summary["preemptions"] == 1
+    assert summary["chip_time_s"] > 0
+    assert summary["cost_usd"] > 0
+    assert re.fullmatch(r"2026-\d\d-\d\d", summary["price_date"])
+
+
+def test_it_resumed_at_the_last_complete_checkpoint(told):
+    summary, story, _ = told
+    taken_at = int(re.findall(r"\[0\] step=(\d+) .*\n\n\$ tpuctl .* local preempt", story)[0])
+    assert summary["resume_step"] == taken_at // 50 * 50 > 0
+    assert taken_at - summary["resume_step"] <= summary["lost_steps"] < 50
+
+
+def test_every_command_is_shown_before_its_effect(told):
+    _, story, _ = told
+    shown = re.findall(r"^\$ tpuctl -c quickstart (\S+ \S+)", story, re.MULTILINE)
+    assert shown == [
+        "local up",
+        "qr create",
+        "qr wait",
+        "data push",
+        "job submit",
+        "local preempt",
+        "checkpoint list",
+        f"run {shown[7].removeprefix('run ')}",
+        "job wait",
+        "job wait",
+        "qr delete",
+        "node list",
+    ]
+
+
+def test_the_search_for_what_is_left_finds_a_process(tmp_path):
+    with tpuctl(tmp_path, "local", "up") as process:
+        process.communicate(timeout=20)
+    assert len(processes_of(tmp_path)) == 1
+    local.down(tmp_path, "local")
+    assert processes_of(tmp_path) == []
+
+
+def test_nothing_is_left(told):
+    _, _, home = told
+    assert processes_of(home) == []
+    assert not (home / "local" / "quickstart").exists()
+
+
+def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path):
+    process = tpuctl(tmp_path, "quickstart", "-o", "json")
+    for line in process.stderr:
+        if "RUNNING" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130, rest
+    assert "Traceback" not in rest
+    assert processes_of(tmp_path) == []
+    assert not (tmp_path / "local" / "quickstart").exists()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A quickstart that is kept, whose simulator was killed in the middle: home, output, story."""
+    home = tmp_path_factory.mktemp("kept")
+    process = tpuctl(home, "quickstart", "--keep", "--seed", "3", "-o", "json")
+    for line in process.stderr:
+        if "resumed step=" in line:
+            break
+    before = local.running(home, "quickstart")
+    acknowledged = listing(before)
+    os.kill(before["pid"], signal.SIGKILL)
+    until(lambda: local.running(home, "quickstart") is None)
+    after = local.up(home, "quickstart", local.Options())
+    assert {**after, "pid": 0} == {**before, "pid": 0}
+    assert acknowledged <= listing(after)
+    out, story = process.communicate(timeout=100)
+    assert process.returncode == 0, story
+    return home, out, story
+
+
+def test_kill_9_of_the_simulator_in_the_middle_loses_nothing(kept):
+    _, out, _ = kept
+    assert json.loads(out)["accuracy"] >= 0.95
+
+
+def test_keep_leaves_it_running_and_says_how_to_end_it(kept):
+    home, _, story = kept
+    end = "tpuctl local down --name quickstart --delete-state"
+    assert end in story
+    with tpuctl(home, "quickstart") as second:
+        _, refusal = second.communicate(timeout=20)
+    assert second.returncode == 61
+    assert f"hint: run: {end}\n" in refusal
+    with tpuctl(home, *end.split()[1:]) as ending:
+        ending.communicate(timeout=30)
+    assert processes_of(home) == []
+
+
+def test_it_refuses_to_run_against_another_context(tmp_path):
+    for options, environ in ((["-c", "lab"], {}), ([], {"TPUCTL_CONTEXT": "lab"})):
+        with tpuctl(tmp_path, *options, "quickstart", **environ) as process:
+            out, err = process.communicate(timeout=20)
+        assert (process.returncode, out) == (80, "")
+        assert err.startswith("error: the quickstart runs on a local cloud of its own")
+    assert not (tmp_path / "local").exists()
+
+
+def listing(line) -> set[str]:
+    """Every node, object and job record that is acknowledged now."""
+    import grpc
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage, tpu_v2
+    from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
+
+    client = storage.Client(
+        project=line["project"],
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": line["storage"]},
+    )
+    vars(client).pop("_bucket_metadata_cache", None)  # no look-ups in the background
+    objects = {
+        blob.name
+        for blob in client.list_blobs(line["bucket"])
+        if "/step_" not in blob.name and "/supervisors/" not in blob.name
+    }
+    with grpc.insecure_channel(line["tpu_grpc"]) as channel:
+        api = tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=channel))
+        parent = f"projects/{line['project']}/locations/-"
+        nodes = {node.name for node in api.list_nodes(parent=parent)}
+    client.close()
+    return objects | nodes
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline

@@ -1,0 +1,165 @@
+"""Two supervisors as processes, each with a home of its own: one dies or is stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.jobs.leases import lease
+from tpuctl.jobs.leases.heartbeat import HEARTBEATS
+from tpuctl.jobs.local import seat
+from tpuctl.jobs.record import record
+from tpuctl.jobs.submit.submit import Submitter, submit
+from tpuctl.models.job import JobSpec, Resources
+from tpuctl.operations.local import local
+
+QUICK = "provisioning_delay_s: 0.3\nacceptance_delay_s: 0.1\ndeletion_delay_s: 0.1\n"
+PROGRAM = 'echo "step=1"; exec sleep 1000'
+DEADLINE_S = 25.0
+SUPERVISING = """
+import asyncio, sys
+from pathlib import Path
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.jobs.supervisor import supervisor
+from tpuctl.jobs.leases.duty import Duty
+from tpuctl.jobs.leases.heartbeat import Terms
+
+home = Path(sys.argv[1])
+runtime = Runtime(environ={"TPUCTL_HOME": str(home)})
+runtime.shared.context = sys.argv[2]
+duty = Duty(("me",), None, terms=Terms(renew_s=0.5, hold_s=4.0, dead_after_s=6.0))
+say = lambda line: print(line, flush=True)
+asyncio.run(supervisor.run(runtime.outside, duty, home=home, say=say))
+"""
+
+
+class Machine:
+    """A home, a supervisor in it, and what that says."""
+
+    def __init__(self, home: Path, context: str) -> None:
+        self.home, self.context = home, context
+        self.log = home / "said"
+        argv = [sys.executable, "-c", SUPERVISING, str(home), context]
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(argv, stdout=out, stderr=out)
+        until(lambda: seat.holder(home, context) == self.process.pid)
+
+    def says(self, text: str) -> bool:
+        return text in self.log.read_text()
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def lab(at_home, tmp_path_factory):
+    """A simulator on real time, as the context of two homes."""
+    here = at_home(tmp_path_factory.mktemp("here"))
+    scenario = here.home / "quick.yaml"
+    scenario.write_text(QUICK)
+    line = local.up(here.home, "local", local.Options(scenario=scenario))
+    there = at_home(tmp_path_factory.mktemp("there"))
+    made = there(
+        "context", "create", "lab", "--project", line["project"], "--zone", line["zone"],
+        "--bucket", line["bucket"], "--credentials", "anonymous", "--dialer", line["vpc"],
+        "--tpu-endpoint", line["tpu_grpc"], "--storage-endpoint", line["storage"],
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    yield here, there
+    local.down(here.home, "local")
+
+
+@pytest.fixture
+def outside(lab):
+    runtime = Runtime(environ={"TPUCTL_HOME": str(lab[0].home)})
+    yield runtime.outside
+    runtime.close()
+
+
+@pytest.fixture
+def machines(lab):
+    """The first one, and how to start the second: once the job is in the first one's care."""
+    here, there = lab
+    started = [Machine(here.home, "local")]
+    yield lambda: started[0], lambda: started.append(Machine(there.home, "lab")) or started[1]
+    for each in started:
+        each.close()
+
+
+def until(condition, story=lambda: "it never came") -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, story()
+        time.sleep(0.05)
+
+
+def submitted(outside):
+    wanted = JobSpec("taken", PROGRAM, resources=Resources("v5litepod-1"))
+    return submit(wanted, outside, Submitter("me"), now_s=time.time()).job_id
+
+
+def found(outside, job_id):
+    return record.load(outside.store, job_id).record
+
+
+def is_running(outside, job_id):
+    now = found(outside, job_id)
+    return now.state == "RUNNING" and all(each.phase == "running" for each in now.attempt.workers)
+
+
+def running(outside) -> str:
+    job_id = submitted(outside)
+    until(lambda: is_running(outside, job_id), lambda: found(outside, job_id))
+    return job_id
+
+
+def cancelled(outside, job_id):
+    """The job after its end; every slice that it ever had is gone."""
+    record.request_cancel(outside.store, job_id, time.time())
+    lease.ring(outside.store, job_id)
+    until(lambda: lease.held(outside.store, job_id) is None)
+    assert outside.tpu.list_queued_resources() == ([], [])
+    assert outside.tpu.list_nodes() == ([], [])
+    return found(outside, job_id)
+
+
+def test_a_killed_supervisors_job_is_taken_over_and_nothing_is_created_twice(outside, machines):
+    first, start_second = machines
+    job_id = running(outside)
+    second = start_second()
+    first().send(signal.SIGKILL)
+    until(lambda: found(outside, job_id).fence == 2)
+    assert second.says(f"{job_id}: supervised here")
+    ended = cancelled(outside, job_id)
+    assert (ended.state, len(ended.attempts), ended.fence) == ("CANCELLED", 1, 2)
+
+
+def test_a_supervisor_that_was_stopped_past_its_lease_gives_up_when_it_goes_on(outside, machines):
+    first, start_second = machines
+    job_id = running(outside)
+    second = start_second()
+    stopped = first()
+    holder = lease.held(outside.store, job_id).holder
+    stopped.send(signal.SIGSTOP)
+    until(lambda: found(outside, job_id).fence == 2)
+    written = record.generation(outside.store, job_id)
+    stopped.send(signal.SIGCONT)
+    until(lambda: stopped.says(f"{job_id}: another supervisor took over"))
+    assert outside.store.head(HEARTBEATS + holder) is None
+    assert found(outside, job_id).fence == 2
+    assert stopped.process.poll() is None  # it goes on, for other jobs
+    ended = cancelled(outside, job_id)
+    assert (ended.state, len(ended.attempts), ended.fence) == ("CANCELLED", 1, 2)
+    assert record.generation(outside.store, job_id) > written
+    assert json.loads(outside.store.get_range(f"tpuctl/records/{job_id}"))["fence"] == 2
+    assert not second.says("another supervisor took over")

@@ -1,0 +1,5 @@
+"""Fixtures of jobs, for real processes."""
+
+from unit.jobs.conftest import world
+
+__all__ = ["world"]

@@ -1,0 +1,92 @@
+"""A job supervised by the command that submits it, and secrets that only its submitter knows."""
+
+import asyncio
+import io
+import os
+import signal
+
+import pytest
+
+from tpuctl.cli.job.foreground import supervise_here
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.config import Context
+from tpuctl.errors import JobFailedError
+from tpuctl.jobs.local import seat
+from tpuctl.jobs.secrets import handover, secrets
+
+VALUE = "hf_abcdefgh"
+TELL = 'echo "it is $TOKEN of ${#TOKEN}"; ! grep -rqF "$TOKEN" "$HOME"'
+"""Succeeds where the worker's disk does not have the value."""
+
+
+@pytest.fixture
+def terminal(world):
+    """A runtime of the command line whose context is the world."""
+    runtime = Runtime(
+        out=io.StringIO(),
+        err=io.StringIO(),
+        environ={"TPUCTL_HOME": str(world.home), "TOKEN": VALUE},
+    )
+    context = Context("here", "p", world.outside.zone, world.outside.bucket)
+    runtime.__dict__ |= {"outside": world.outside, "context": context}
+    return runtime
+
+
+def everything(directory) -> bytes:
+    """What lies in files there."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return b"\0".join(path.read_bytes() for path in files)
+
+
+def test_a_secret_reaches_the_program_and_nothing_else(world, terminal, tmp_path):
+    job = world.submit(TELL, secrets={"TOKEN": "env:TOKEN"})
+    supervise_here(terminal, job)
+    assert world.record(job).state == "SUCCEEDED"
+    assert job.job_id in terminal.out.getvalue()
+    kept = everything(tmp_path)
+    assert b"it is *** of 11" in kept
+    assert VALUE.encode() not in kept
+    assert VALUE not in terminal.out.getvalue() + terminal.err.getvalue()
+    assert not seat.is_taken(world.home, "here")
+
+
+def test_a_job_that_failed_is_an_error_here(world, terminal):
+    with pytest.raises(JobFailedError):
+        supervise_here(terminal, world.submit("exit 3"))
+
+
+def test_a_job_waits_for_a_value_that_is_not_known(world):
+    job = world.submit(TELL, secrets={"TOKEN": "env:TOKEN"})
+
+    async def story() -> None:
+        supervising = asyncio.create_task(world.supervise())
+        waiting = await world.until(job, lambda found: "TOKEN" in found.why)
+        assert waiting.why.endswith(f"set TOKEN, then run: tpuctl job retry {job.job_id}")
+        assert world.tpu.calls == []
+        values = secrets.resolved(job.spec.secrets, {"TOKEN": VALUE})
+        await asyncio.to_thread(handover.give, world.home, "here", job.job_id, values)
+        await asyncio.wait_for(supervising, 30.0)
+
+    asyncio.run(story())
+    assert world.record(job).state == "SUCCEEDED"
+
+
+class Interrupting(io.StringIO):
+    """Somebody presses Ctrl-C as soon as the supervisor says that it has the job."""
+
+    def write(self, text: str) -> int:
+        if "supervised here" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().write(text)
+
+
+def test_an_interrupt_leaves_the_job_going_and_says_how_to_go_on(world, terminal):
+    job = world.submit("true")
+    terminal.err = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        supervise_here(terminal, job)
+    assert not world.record(job).is_ended
+    assert terminal.goes_on[-2].startswith(f"job {job.job_id} goes on at ")
+    assert (
+        terminal.goes_on[-1] == "nobody looks after it until somebody runs: tpuctl supervisor run"
+    )

@@ -1,0 +1,176 @@
+"""How far the model is from what was published, for rows that it has not seen."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tpuctl.perfmodel.chip import gemm
+from tpuctl.perfmodel.chip.calibration import Constants
+from unit.accuracy import constant_fit, naive_models, published_rows
+from unit.accuracy.published_rows import Table
+
+KINDS = ("gemm regular", "gemm irregular", "memory", "elementwise", "collective")
+NOMINAL = 0.9
+"""Share of the rows that an interval is made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Errors of some rows, in percent of what was measured; `bias` is the median with its sign."""
+
+    rows: int
+    median: float
+    p90: float
+    bias: float
+
+
+def score(predicted_s: np.ndarray, measured_s: np.ndarray) -> Score | None:
+    """None where nothing was predicted."""
+    errors = 100 * (predicted_s / measured_s - 1)
+    errors = errors[np.isfinite(errors)]
+    if not errors.size:
+        return None
+    sizes = np.abs(errors)
+    return Score(
+        errors.size,
+        float(np.median(sizes)),
+        float(np.quantile(sizes, 0.9)),
+        float(np.median(errors)),
+    )
+
+
+@cache
+def all_constants() -> constant_fit.Told:
+    """What all fitted rows tell."""
+    return constant_fit.fit(constant_fit.fitted_rows())
+
+
+@cache
+def without_generation(generation: str) -> Constants:
+    """What a generation has when none of its rows is fitted."""
+    if generation not in constant_fit.TOLD:
+        return constant_fit.constants(generation, all_constants())
+    rows = [one for one in constant_fit.fitted_rows() if one.generation != generation]
+    return constant_fit.constants(generation, constant_fit.fit(rows))
+
+
+@cache
+def without_work(generation: str, kind: str, label: str) -> Constants:
+    """What a generation has when no row of this work is fitted."""
+    rows = [
+        one.select(np.array([name != label for name in one.labels()], dtype=bool))
+        if (one.generation, one.kind) == (generation, kind)
+        else one
+        for one in constant_fit.fitted_rows()
+    ]
+    told = dict(all_constants())
+    told[generation] = constant_fit.refit(generation, rows, told)
+    return constant_fit.constants(generation, told)
+
+
+def unseen_s(table: Table) -> np.ndarray:
+    """The model's prediction of every row, fitted without any row of the same work."""
+    everything = constant_fit.constants(table.generation, all_constants())
+    predicted = table.predicted_s(everything)
+    seen = _fitted_labels(table.generation, table.kind)
+    for i, label in enumerate(table.labels()):
+        if label in seen:
+            own = without_work(table.generation, table.kind, label)
+            predicted[i] = table.select(np.array([i])).predicted_s(own)[0]
+    return predicted
+
+
+def without_generation_s(table: Table) -> np.ndarray:
+    """The model's prediction of every row, fitted without any row of its generation."""
+    return table.predicted_s(without_generation(table.generation))
+
+
+def bounds_s(table: Table, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """The interval of every row, as programs get it: no lower than the peaks allow."""
+    value, spread = unseen_s(table), spreads()[kind]
+    low = np.maximum(value * spread["low"], _at_peak_s(table))
+    return np.minimum(low, value), value * spread["high"]
+
+
+def covered(chosen: Sequence[tuple[Table, np.ndarray]], kind: str) -> float:
+    """Percent of the chosen rows whose published time is in the interval."""
+    inside = []
+    for table, rows in chosen:
+        low, high = bounds_s(table, kind)
+        inside.append(((low <= table.measured_s) & (table.measured_s <= high))[rows])
+    return float(100 * np.mean(np.concatenate(inside)))
+
+
+def _at_peak_s(table: Table) -> np.ndarray:
+    if table.kind != "gemm":
+        return naive_models.roofline(table)
+    everything = constant_fit.constants(table.generation, all_constants())
+    work = published_rows.work_of(table)
+    return np.asarray(
+        gemm.at_peak(everything, gemm.terms(everything, table.chip, work)), dtype=float
+    )
+
+
+def parts_of(table: Table) -> Iterator[tuple[str, np.ndarray]]:
+    """The kinds that intervals are made for, and which rows are of each."""
+    if table.kind != "gemm":
+        yield table.kind, np.ones(table.uses.size, dtype=bool)
+        return
+    yield "gemm regular", table.is_regular
+    yield "gemm irregular", ~table.is_regular
+
+
+def of_kind(
+    kind: str, uses: Sequence[str], generation: str | None = None
+) -> list[tuple[Table, np.ndarray]]:
+    """Tables of some uses, and which of their rows are of a kind."""
+    return [
+        (table.of_use(*uses), chosen)
+        for table in published_rows.tables()
+        if generation in (None, table.generation) and table.of_use(*uses).uses.size
+        for name, chosen in parts_of(table.of_use(*uses))
+        if name == kind and chosen.any()
+    ]
+
+
+def gather(
+    chosen: Sequence[tuple[Table, np.ndarray]], predict: Callable[[Table], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is predicted and what was measured of rows of several tables."""
+    predicted = [predict(table)[rows] for table, rows in chosen]
+    measured = [table.measured_s[rows] for table, rows in chosen]
+    return np.concatenate(predicted), np.concatenate(measured)
+
+
+@cache
+def spreads() -> Mapping[str, Mapping[str, float]]:
+    """The intervals: measured over predicted, of fitted rows left out and of development's.
+
+    The ranks are those for which one more row of the same kind falls between them in NOMINAL of
+    the cases; with few rows they are the ends.
+    """
+    not_scored = ("fitted", "development")
+    return {kind: _spread(*gather(of_kind(kind, not_scored), unseen_s)) for kind in KINDS}
+
+
+def _spread(predicted_s: np.ndarray, measured_s: np.ndarray) -> dict[str, float]:
+    ratios = np.sort(measured_s / predicted_s)
+    rank = int((len(ratios) + 1) * (1 - NOMINAL) / 2)
+    low, high = ratios[max(rank, 1) - 1], ratios[-max(rank, 1)]
+    return {"low": round(float(low), 3), "high": round(float(high), 3), "rows": len(ratios)}
+
+
+@cache
+def _fitted_labels(generation: str, kind: str) -> frozenset[str]:
+    alike = [
+        one
+        for one in constant_fit.fitted_rows()
+        if (one.generation, one.kind) == (generation, kind)
+    ]
+    return frozenset(label for one in alike for label in one.labels())
+
+
+CACHED = (all_constants, without_generation, without_work, spreads, _fitted_labels)
+"""What is worked out once from the tables."""

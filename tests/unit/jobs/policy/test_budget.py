@@ -1,0 +1,64 @@
+"""What a job may use of slices."""
+
+from dataclasses import replace
+
+import pytest
+
+from tpuctl.jobs.policy import budget
+from tpuctl.jobs.policy.actions import Stop
+from tpuctl.jobs.policy.observed import ABSENT
+from tpuctl.models.job import Attempt, AttemptState, Budget, Phase
+from unit.jobs.job_steps import A1, RAN, asked, job, lived, seen
+
+UP = {"phase": Phase.RUNNING}
+STOPPED = {"phase": Phase.ENDED, "stage": "run", "closed": True, "signal": 15, "stopped": True}
+
+
+def attempt(number: int, ready_s: float, ended_s: float | None) -> Attempt:
+    return Attempt(
+        number, "z", "n", AttemptState.ENDED, owned=True, ready_s=ready_s, ended_s=ended_s
+    )
+
+
+def test_hours_are_those_of_slices_that_were_ready():
+    waited = replace(attempt(3, 0.0, 99999.0), ready_s=None)
+    record = replace(job(), attempts=(attempt(1, 0.0, 3600.0), attempt(2, 7200.0, 9000.0), waited))
+    assert budget.used_hours(record, 20000.0) == 1.5
+    running = replace(record, attempts=(*record.attempts[:2], attempt(3, 10000.0, None)))
+    assert budget.used_hours(running, 13600.0) == 2.5
+    assert budget.used_hours(replace(running, retried_after=2), 13600.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "price", "expected"),
+    [
+        (Budget(), 10.0, None),
+        (Budget(hours=2.0), None, None),
+        (Budget(hours=1.5), None, "budget: 1.5 h of slices are used up"),
+        (Budget(usd=15.0), 10.0, "budget: 15 USD are used up (1.5 h at 10.00 USD/h)"),
+        (Budget(usd=16.0), 10.0, None),
+        (Budget(usd=1.0), None, None),
+    ],
+)
+def test_either_limit_ends_it(given, price, expected):
+    record = replace(job(budget=given), usd_per_hour=price, attempts=(attempt(1, 0.0, 5400.0),))
+    assert budget.exceeded(record, 9e9) == expected
+
+
+def test_a_job_whose_budget_is_used_up_is_stopped_with_grace_and_failed():
+    record = job(budget=Budget(hours=1.0))
+    step = lived(record, *RAN, seen(3602.0, UP, UP))
+    assert isinstance(step.actions[-1], Stop)
+    assert not step.actions[-1].dump
+    step = lived(step.record, seen(3603.0, STOPPED, STOPPED))
+    assert (step.record.state, step.record.why) == (
+        "FAILED",
+        "budget: 1 h of slices are used up",
+    )
+
+
+def test_no_other_slice_is_requested_with_nothing_left():
+    record = lived(job(budget=Budget(hours=1.0)), *RAN, seen(3601.0, UP, UP)).record
+    gone = lived(record, seen(3602.5, UP, UP, node="PREEMPTED", requests={A1: "SUSPENDED"}))
+    late = lived(gone.record, asked(3603.0, a1=ABSENT), asked(3604.0)).record
+    assert (late.state, len(late.attempts)) == ("FAILED", 1)

@@ -1,0 +1,180 @@
+"""Which zone is asked, for how long, and what people are told meanwhile."""
+
+from dataclasses import replace
+
+import pytest
+
+from tpuctl.jobs.policy.actions import DeleteSlice, NoteWeather
+from tpuctl.jobs.policy.observed import ABSENT, Observed, Refusal, Weather
+from tpuctl.jobs.policy.reconcile import reconcile
+from tpuctl.jobs.record import story
+from tpuctl.jobs.slices import weather
+from tpuctl.models.job import JobRecord, Phase, Timeouts
+from unit.jobs.job_steps import A1, A2, asked, job, lived, seen
+
+HERE, THERE, FAR = "us-west4-a", "europe-west4-b", "us-east1-c"
+WAITS = "WAITING_FOR_RESOURCES"
+EMPTY = Weather(has_quota=False, quota="0 of 16 chips left")
+OUT = Weather(out_s=0.0, since_s=0.0, tries=1, heat=0.9)
+
+
+def roaming(*zones: str, **spec) -> JobRecord:
+    return replace(job(**spec), zones=zones, zone=zones[0])
+
+
+def out_of_it(now_s: float, name: str, request: str = "FAILED") -> Observed:
+    refusal = Refusal("no more capacity", "no_capacity", name, is_shortage=True)
+    return replace(asked(now_s), requests={name: request}, refusal=refusal)
+
+
+def attempt_name(number: int) -> str:
+    return f"digits-a1b2c3-a{number}"
+
+
+def refused_everywhere(record: JobRecord, tries: int, now_s: float) -> tuple[JobRecord, float]:
+    """Every try meets a stock-out at once, and its request is gone a second later."""
+    while len(record.attempts) < tries or record.attempt.state != "ENDED":
+        step = reconcile(record, asked(now_s))
+        if step.record.attempt and step.record.attempt.state == "WAITING":
+            name = step.record.attempt.queued_resource
+            step = lived(
+                step.record, out_of_it(now_s + 0.1, name), asked(now_s + 0.2),
+                Observed(now_s + 0.3, requests={name: ABSENT}, looked_s=now_s + 0.3),
+            )  # fmt: skip
+        record, now_s = step.record, now_s + 1.0
+    return record, now_s
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({}, HERE),
+        ({HERE: OUT}, THERE),
+        ({HERE: OUT, THERE: OUT, FAR: replace(OUT, heat=0.5)}, FAR),
+        ({HERE: replace(OUT, heat=0.05)}, HERE),
+        ({HERE: EMPTY}, THERE),
+        ({HERE: EMPTY, THERE: OUT, FAR: OUT}, THERE),
+    ],
+)
+def test_zones_are_tried_in_order_the_hopeless_ones_last(known, expected):
+    step = lived(roaming(HERE, THERE, FAR), replace(asked(1.0), weather=known))
+    assert (step.record.zone, step.record.attempt.zone) == (expected, expected)
+
+
+def test_without_quota_anywhere_it_waits_and_says_what_is_left():
+    record = lived(job(), replace(asked(1.0), weather={HERE: EMPTY})).record
+    assert (record.state, record.attempts) == ("WAITING", ())
+    assert record.why == "quota of us-west4-a: 0 of 16 chips left"
+    freed = replace(EMPTY, has_quota=True, quota="16 of 16 chips left")
+    assert lived(record, replace(asked(60.0), weather={HERE: freed})).record.attempt.zone == HERE
+
+
+def test_what_is_known_of_quota_may_be_wrong_so_every_ten_minutes_the_api_is_asked_all_the_same():
+    def empty(now_s: float, **requests: str) -> Observed:
+        return replace(asked(now_s, **requests), weather={HERE: EMPTY})
+
+    waits = lived(job(), empty(1.0), empty(600.0)).record
+    assert (waits.attempts, waits.next_s) == ((), 601.0)
+    tried = lived(waits, empty(601.0)).record
+    assert tried.attempt.zone == HERE
+    no = Refusal("quota", "no_capacity", is_shortage=True)
+    gone = (empty(603.0, a1=ABSENT), empty(604.0))
+    refused = lived(tried, replace(empty(602.0), refusal=no), *gone).record
+    assert (refused.attempt.outcome, refused.next_s) == ("stockout", 1202.0)
+
+
+def test_a_slice_is_requested_when_somebody_has_looked_and_not_before():
+    assert lived(job(), Observed(1.0)).record.attempts == ()
+    assert weather.is_due(job(), None, 1.0)
+    assert not weather.is_due(job(), 1.0, 60.0)
+    assert weather.is_due(job(), 1.0, 61.0)
+
+
+def test_a_single_zone_is_waited_in_for_ever():
+    record = lived(job(), asked(1.0), asked(2.0, a1=WAITS), asked(1e6, a1=WAITS)).record
+    assert (record.attempt.state, record.next_s) == ("WAITING", None)
+    assert record.why == f"{HERE}: queued resource {A1} is {WAITS} since 01 Jan 00:00Z"
+
+
+def test_one_of_several_zones_gets_ten_minutes_and_the_next_round_twenty():
+    waits = lived(roaming(HERE, THERE), asked(1.0), asked(2.0, a1=WAITS)).record
+    assert story.why(waits, 482.0).endswith(f"since 00:00Z; then {THERE} in 2 min")
+    step = lived(waits, asked(601.0, a1=WAITS))
+    assert step.record.attempt.outcome is None
+    step = lived(step.record, asked(602.0, a1=WAITS))
+    assert step.record.attempt.outcome == "stockout"
+    assert DeleteSlice(HERE, A1) in step.actions
+    assert NoteWeather(1, HERE, 602.0) in step.actions
+    second = lived(step.record, asked(603.0, a1=ABSENT), asked(604.0), asked(605.0, a2=WAITS))
+    assert second.record.attempt.zone == THERE
+    third = lived(
+        second.record, asked(1205.0, a2=WAITS), asked(1206.0, a2=ABSENT), asked(1207.0),
+        asked(1208.0, a3=WAITS),
+    )  # fmt: skip
+    assert third.record.attempt.zone == HERE
+    assert third.record.next_s == 1208.0 + 1200.0
+
+
+def test_nobody_leaves_a_queue_for_a_zone_without_quota():
+    known = {THERE: EMPTY}
+    waits = replace(asked(2.0, a1=WAITS), weather=known)
+    record = lived(roaming(HERE, THERE), asked(1.0), waits, replace(waits, now_s=9e5)).record
+    assert (record.attempt.state, record.attempt.zone) == ("WAITING", HERE)
+
+
+def test_a_request_that_is_being_granted_is_not_given_up():
+    record = lived(roaming(HERE, THERE), asked(1.0), asked(2.0, a1="PROVISIONING")).record
+    late = lived(record, asked(5000.0, a1="PROVISIONING")).record
+    assert (late.attempt.state, late.next_s) == ("WAITING", None)
+
+
+def test_a_zone_that_refuses_is_asked_again_ever_more_rarely_and_the_reader_counts_down():
+    record, now_s = refused_everywhere(job(), 3, 1.0)
+    last_s = record.attempt.ended_s
+    record = lived(record, asked(now_s)).record
+    assert record.next_s == last_s + 120.0
+    assert record.why == "us-west4-a out of v5litepod-16 since 00:00Z, 3 tries"
+    assert story.why(record, record.next_s - 40.0) == f"{record.why}, next in 40 s"
+    again = lived(record, asked(now_s + 50.0)).record
+    assert again == record, "the record is not written for a countdown"
+    assert lived(record, asked(record.next_s)).record.attempt.number == 4
+
+
+def test_all_zones_are_tried_before_one_is_tried_again():
+    record, _ = refused_everywhere(roaming(HERE, THERE, FAR), 3, 1.0)
+    assert [each.zone for each in record.attempts] == [HERE, THERE, FAR]
+    record = lived(record, asked(20.0)).record
+    assert story.why(record, 21.0) == (
+        "us-west4-a, europe-west4-b, us-east1-c out of v5litepod-16 since 00:00Z, 3 tries; "
+        "then us-west4-a in 10 s"
+    )
+
+
+def test_the_time_in_the_queue_is_counted_over_all_tries():
+    record, now_s = refused_everywhere(job(timeouts=Timeouts(queue_s=100.0)), 2, 1.0)
+    record = lived(record, asked(now_s), asked(102.0)).record
+    assert (record.state, record.why) == ("FAILED", "no v5litepod-16 within 100 s")
+
+
+def test_a_stockout_is_no_recovery_and_a_preempted_slice_is():
+    record, _ = refused_everywhere(roaming(HERE, THERE), 1, 1.0)
+    assert lived(record, asked(3.0)).record.state == "WAITING"
+    preempted = lived(
+        roaming(HERE, THERE), asked(1.0), seen(2.0), seen(3.0, {"phase": Phase.PREPARED}),
+        seen(4.0, node="PREEMPTED"),
+    ).record  # fmt: skip
+    assert preempted.state == "RECOVERING"
+    anew = lived(preempted, asked(5.0, a1=ABSENT), asked(6.0)).record
+    assert (anew.state, anew.attempt.queued_resource) == ("RECOVERING", A2)
+
+
+def test_other_jobs_hear_that_a_zone_has_slices_again():
+    step = lived(job(), asked(1.0), replace(seen(2.0), weather={HERE: OUT}))
+    assert NoteWeather(1, HERE, None) in step.actions
+
+
+def test_a_job_that_cannot_start_here_requests_nothing_and_says_why():
+    lacking = replace(asked(1.0), lacks="HF_TOKEN is not known here")
+    record = lived(job(), lacking).record
+    assert (record.state, record.why, record.attempts) == ("WAITING", lacking.lacks, ())
+    assert lived(record, asked(2.0)).record.attempt.number == 1

@@ -1,0 +1,279 @@
+"""Job files: the whole schema, and one line for everything that can be wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.jobs.spec.file import load
+from tpuctl.models.job import (
+    Budget,
+    Checkpoints,
+    JobSpec,
+    Resources,
+    Restart,
+    Teardown,
+    Timeouts,
+)
+
+WHOLE = """\
+name: digits
+requires: numpy-core
+resources:
+  accelerators: v5litepod-16
+  topology: 4x4
+  zones: [us-west4-a, us-west1-c]
+  use_spot: true
+  num_slices: 2
+  runtime_version: auto
+workdir: .
+setup: pip install -r requirements.txt
+run: python train.py
+envs: {EPOCHS: 3, DATA: gs://$BUCKET/digits, TEAM: }
+secrets:
+  HF_TOKEN:
+  WANDB_API_KEY: env:WANDB
+  NETRC: file:secret/netrc
+  DB: sm://projects/p/secrets/db/versions/3
+file_mounts: {/data/: gs://$BUCKET/digits, "/mnt//words": gs://other}
+checkpoints: {dir: "gs://${BUCKET}/runs/digits", keep: 5}
+restart: {preemption: always, failure: 2, exit_codes: [75]}
+timeouts: {queue: 12h, setup: 20m, hang: 15m, run: 1h30m}
+budget: {hours: 20, usd: 49.5}
+teardown: on-success
+"""
+
+
+def loaded(tmp_path: Path, text: str, **environ: str) -> JobSpec:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    return load(path, bucket="my-bucket", environ=environ)
+
+
+def error(tmp_path: Path, text: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        loaded(tmp_path, text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_every_field(tmp_path):
+    assert loaded(tmp_path, WHOLE, TEAM="vision") == JobSpec(
+        name="digits",
+        run="python train.py",
+        setup="pip install -r requirements.txt",
+        requires="numpy-core",
+        workdir=str(tmp_path),
+        envs={"EPOCHS": "3", "DATA": "gs://my-bucket/digits", "TEAM": "vision"},
+        secrets={
+            "HF_TOKEN": "env:HF_TOKEN",
+            "WANDB_API_KEY": "env:WANDB",
+            "NETRC": f"file:{tmp_path}/secret/netrc",
+            "DB": "sm://projects/p/secrets/db/versions/3",
+        },
+        file_mounts={"/data": "gs://my-bucket/digits", "/mnt/words": "gs://other"},
+        resources=Resources(
+            "v5litepod-16", "4x4", ("us-west4-a", "us-west1-c"), use_spot=True, num_slices=2
+        ),
+        checkpoints=Checkpoints("gs://my-bucket/runs/digits", 5),
+        restart=Restart(preemption=True, failure=2, exit_codes=(75,)),
+        timeouts=Timeouts(queue_s=43200, setup_s=1200, run_s=5400, hang_s=900),
+        budget=Budget(hours=20, usd=49.5),
+        teardown=Teardown.ON_SUCCESS,
+    )
+
+
+def test_name_and_run_are_enough(tmp_path):
+    assert loaded(tmp_path, "{name: a, run: 'true'}") == JobSpec(name="a", run="true")
+
+
+def test_a_runtime_version_with_tensorflow_is_left_to_the_api(tmp_path):
+    text = OK + "resources: {accelerators: v5litepod-16, runtime_version: tpu-vm-tf-9.9.9}\n"
+    assert loaded(tmp_path, text).resources.runtime_version == "tpu-vm-tf-9.9.9"
+
+
+OK = "name: digits\nrun: python train.py\n"
+POD, SINGLE = "tpu-vm-tf-2.17.0-pod-pjrt", "tpu-vm-tf-2.17.0-pjrt"
+
+
+@pytest.mark.parametrize(
+    ("resources", "setup", "requirements", "expected"),
+    [
+        ("accelerators: v5litepod-16", "pip install tensorflow==2.17.0", "", POD),
+        ("accelerators: v5litepod-8", "pip install 'tensorflow>=2.17'", "", SINGLE),
+        ("accelerators: v4-16", "true", "numpy\nTensorFlow-TPU[extra]  # for TPUs\n", POD),
+        ("accelerators: v5litepod-16, runtime_version: tensorflow", "true", "", POD),
+        ("accelerators: v5litepod-16", "true", "tensorflow-cpu\ntensorflow-datasets\n", None),
+        ("accelerators: v5litepod-16", "true", "jax  # not tensorflow\n", None),
+        ("accelerators: v6e-8, runtime_version: v6e-ubuntu-2404", "pip install tensorflow", "",
+            "v6e-ubuntu-2404"),
+        ("use_spot: true, runtime_version: tensorflow", "true", "", None),
+    ],
+)  # fmt: skip
+def test_a_job_with_tensorflow_boots_its_image(tmp_path, resources, setup, requirements, expected):
+    (tmp_path / "requirements.txt").write_text(requirements)
+    text = f'{OK}workdir: .\nsetup: "{setup}"\nresources: {{{resources}}}\n'
+    assert loaded(tmp_path, text).resources.runtime_version == expected
+
+
+def test_a_requirements_file_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "requirements.txt").mkdir()
+    with pytest.raises(LocalIOError, match="requirements.txt: Is a directory"):
+        loaded(tmp_path, OK + "workdir: .\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            OK + "resources:\n  use_spot: true\n  acelerators: v5litepod-16\n",
+            "unknown key 'acelerators' in resources (line 5); did you mean 'accelerators'?",
+        ),
+        (OK + "evns: {}\n", "unknown key 'evns' (line 3); did you mean 'envs'?"),
+        (OK + "restart: {failures: 1}\n", "unknown key 'failures' in restart (line 3); "
+            "did you mean 'failure'?"),
+        (OK + "zone: us-west4-a\n",
+            "unknown key 'zone' (line 3); did you mean 'resources.zones'?"),
+        (OK + "num_slices: 2\n",
+            "unknown key 'num_slices' (line 3); did you mean 'resources.num_slices'?"),
+        (OK + "resources: {envs: {A: x}}\n",
+            "unknown key 'envs' in resources (line 3); did you mean 'envs'?"),
+        (OK + "restart: {dir: gs://b/c}\n",
+            "unknown key 'dir' in restart (line 3); did you mean 'checkpoints.dir'?"),
+        (OK + "<<: {a: 1}\n", "unknown key '<<' (line 3)"),
+        (
+            OK + "resources:\n  use_spot: yes please\n",
+            "resources.use_spot (line 4) must be true or false, not 'yes please'",
+        ),
+        (OK + "restart: {failure: two}\n",
+            "restart.failure (line 3) must be a whole number, not 'two'"),
+        (OK + "restart: {exit_codes: 75}\n",
+            "restart.exit_codes (line 3) must be a list of whole numbers, not 75"),
+        (OK + "teardown: maybe\n",
+            "teardown (line 3) must be always or on-success or never, not 'maybe'"),
+        (OK + "timeouts: {run: soon}\n",
+            "timeouts.run (line 3) must be a duration such as 90s, 20m or 12h, not 'soon'"),
+        (OK + "envs: {A: yes}\n", "envs.A (line 3) must be a string: put it in quotes, not yes"),
+        (OK + "envs: [A]\n", "envs (line 3) must be a mapping of keys to values, not a list"),
+        (OK + "resources:\n",
+            "resources (line 3) must be a mapping of keys to values, not nothing"),
+        ("name: 7\nrun: x\n", "name (line 1) must be a string, not 7"),
+        ("- a\n", "a job file must be a mapping of keys to values, not a list"),
+        (OK + "run: again\n", "key 'run' is given twice (line 3)"),
+        ("name: a\n", "the job file has no 'run'"),
+        ("run: a\n", "the job file has no 'name'"),
+        ("name: Big_Name\nrun: a\n", "name (line 1): 'Big_Name' cannot be the name of a job"),
+        (OK + "envs: {TPUCTL_JOB: x}\n",
+            "envs.TPUCTL_JOB (line 3) cannot be the name of a variable"),
+        (OK + "envs: {TEAM: }\n",
+            "envs.TEAM (line 3) has no value, and your environment has none for it"),
+        (OK + "resources: {accelerators: v5litepod-61}\n",
+            "resources.accelerators (line 3): unknown accelerator type 'v5litepod-61'; "
+            "did you mean v5litepod-64 or v5litepod-32 or v5litepod-16?"),
+        (OK + "resources:\n  runtime_version: v2-alpha-tpuv5-life\n",
+            "resources.runtime_version (line 4): unknown runtime version "
+            "'v2-alpha-tpuv5-life'; did you mean v2-alpha-tpuv5-lite"),
+        (OK + "resources: {zones: [us-west4-z]}\n",
+            "resources.zones (line 3): unknown zone 'us-west4-z'; "
+            "did you mean us-west4-b or us-west4-a"),
+        (OK + "resources: {accelerators: v5litepod-16, topology: 2x8}\n",
+            "resources.topology (line 3) is '2x8': v5litepod-16 has topology 4x4"),
+        (OK + "resources: {num_slices: 0}\n",
+            "resources.num_slices (line 3) must be at least 1, not 0"),
+        (OK + "resources: {accelerators: v3-8, num_slices: 2}\n",
+            "resources.num_slices (line 3): slices of v3-8 cannot work together"),
+        (OK + "resources: {zones: [us-west4-a, us-west4-a]}\n",
+            "resources.zones (line 3) has us-west4-a twice"),
+        (OK + "resources: {accelerators: v5litepod-16, zones: [us-central2-b]}\n",
+            "resources.zones (line 3): v5litepod-16 is not offered in us-central2-b"),
+        (OK + "file_mounts: {data: gs://b/d}\n",
+            "file_mounts.data (line 3) must be an absolute path on the workers"),
+        (OK + "file_mounts: {/data: ./here}\n",
+            "file_mounts./data (line 3): './here' is not a gs:// URL"),
+        (OK + "file_mounts: {/./: gs://b/d}\n",
+            "file_mounts././ (line 3) would replace the worker's whole disk"),
+        (OK + "file_mounts: {/usr/lib/x: gs://b/d}\n",
+            "file_mounts./usr/lib/x (line 3) is, or is in, a directory of the system"),
+        (OK + "file_mounts: {/a/../etc: gs://b/d}\n",
+            "file_mounts./a/../etc (line 3) must not contain .."),
+        (OK + "file_mounts:\n  /data: gs://b/d\n  /data/: gs://b/e\n",
+            "file_mounts./data/ (line 5) is given twice"),
+        (OK + "timeouts: {hang: 900}\n",
+            "timeouts.hang (line 3) must be a duration such as 90s, 20m or 12h, not 900"),
+        (OK + "budget: {hours: 0}\n", "budget.hours (line 3) must be more than 0, not 0"),
+        (OK + "budget: {usd: $50}\n", "budget.usd (line 3) must be a number, not '$50'"),
+        (OK + "restart: {exit_codes: [256]}\n",
+            "restart.exit_codes (line 3) must be a list of whole numbers, each at most 255, "
+            "not 256"),
+        (OK + "restart: {exit_codes: [75, one]}\n",
+            "restart.exit_codes (line 3) must be a list of whole numbers, not 'one'"),
+        (OK + "restart: {failure: -1}\n",
+            "restart.failure (line 3) must be at least 0, not -1"),
+        (OK + "budget: {usd: -5}\n", "budget.usd (line 3) must be more than 0, not -5"),
+        (OK + "secrets: [A]\n",
+            "secrets (line 3) must be a mapping of keys to values, not a list"),
+        (OK + "secrets: abcdef\n",
+            "secrets (line 3) must be a mapping of keys to values, not a value"),
+        (OK + "secrets: {A: sm://foo}\n",
+            "secrets.A (line 3) does not say where the value is"),
+        (OK + "envs: {A: x}\nsecrets: {A: }\n", "secrets.A (line 4) is in envs too"),
+        (OK + "checkpoints: {dir: /tmp/x}\n",
+            "checkpoints.dir (line 3): '/tmp/x' is not a gs:// URL, and a slice's disk is lost"),
+        (OK + "checkpoints: {keep: 2}\n", "checkpoints has no 'dir'"),
+        (OK + "workdir: nowhere\n", "workdir (line 3): "),
+    ],
+)  # fmt: skip
+def test_one_line_says_what_is_wrong_and_where(tmp_path, text, message):
+    assert error(tmp_path, text).startswith(message)
+
+
+LITERAL = "hf_abcdefgh"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"secrets: {{TOKEN: {LITERAL}}}",
+        f"secrets: {{TOKEN: sm:{LITERAL}}}",
+        f"secrets: {{TOKEN: [{LITERAL}]}}",
+        f"secrets: {{TOKEN: !!int {LITERAL}}}",
+        f"secrets: {LITERAL}",
+        f"secrets: {{'{LITERAL}+/=': }}",
+    ],
+)
+def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path, text):
+    with pytest.raises(UsageError) as caught:
+        loaded(tmp_path, f"{OK}{text}\n")
+    assert "(line 3)" in str(caught.value)
+    assert LITERAL not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: a\nenvs:\n\tA: b\n", "has a tab where spaces belong (line 3)"),
+        ("name: [a\n", "is not YAML (line 2): "),
+        ("", "is empty"),
+        ("[" * 5000, "is not YAML: it is nested too deeply"),
+        ("a: b\nc: \x07\n", "is not YAML (line 2): "),
+        ('a: "\\UFFFFFFFF"\n', "is not YAML: "),
+        ("x: y\n" * 300_000, "is larger than a job file can be (1 MiB)"),
+    ],
+)
+def test_what_is_no_yaml_is_named_by_its_path(tmp_path, text, message):
+    assert error(tmp_path, text).startswith(f"{tmp_path / 'job.yaml'} {message}")
+
+
+def test_a_missing_file_and_one_that_is_no_text(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read .*nope.yaml: No such file"):
+        load(tmp_path / "nope.yaml", bucket="b", environ={})
+    (tmp_path / "job.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        load(tmp_path / "job.yaml", bucket="b", environ={})
+
+
+def test_aliases_cannot_blow_up(tmp_path):
+    rows = ["name: &a0 {x: y}"]
+    rows += [f"k{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
+    assert error(tmp_path, "\n".join(rows)).startswith("name (line 1) must be a string")
+    assert error(tmp_path, "envs: &e\n  A: *e\n").startswith("envs.A (line 1) must be a string")

@@ -1,0 +1,102 @@
+"""The schema is what validates, what editors read, and what the documentation shows."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tpuctl.jobs.spec import scalars, schema
+from tpuctl.jobs.spec.file import load
+from tpuctl.models.duration import seconds
+from tpuctl.models.job import JobSpec
+
+ROOT = Path(__file__).parents[4]
+PAGE = (ROOT / "docs" / "job-file.md").read_text("utf-8")
+ANNOTATIONS = {"$schema", "title", "description", "default", "examples", "patternErrorMessage"}
+INTERPRETED = {
+    "$ref", "additionalProperties", "enum", "exclusiveMinimum", "items", "maximum", "minLength",
+    "minimum", "pattern", "properties", "propertyNames", "required", "type", "writeOnly",
+}  # fmt: skip
+
+
+def schemas(found: dict) -> list[tuple[str, dict]]:
+    """Every schema in the document, with the name of the property it is for."""
+    below = dict(found.get("properties", {})) | dict(found.get("$defs", {}))
+    for key in ("items", "propertyNames", "additionalProperties"):
+        if isinstance(found.get(key), dict):
+            below[key] = found[key]
+    return [*below.items(), *(each for one in below.values() for each in schemas(one))]
+
+
+EVERY = [("", schema.document()), *schemas(schema.document())]
+
+
+def test_the_page_has_the_schema_that_validates():
+    shipped = (ROOT / "tpuctl" / "jobs" / "spec" / schema.FILE).read_bytes()
+    assert (ROOT / "docs" / schema.FILE).read_bytes() == shipped
+
+
+def test_no_word_of_the_schema_is_passed_over():
+    used = {word for _, each in EVERY for word in each}
+    assert used - ANNOTATIONS - {"$defs"} == INTERPRETED
+
+
+@pytest.mark.parametrize(("name", "found"), EVERY[1:], ids=[name for name, _ in EVERY[1:]])
+def test_an_editor_finds_words_for_every_key(name, found):
+    if name not in ("propertyNames", "variable") and found.get("type") != [
+        "string",
+        "number",
+        "null",
+    ]:
+        assert "title" in found or "$ref" in found
+    assert ("pattern" in found) <= ("patternErrorMessage" in found or name == "duration")
+
+
+WITH_EXAMPLES = [(name, each) for name, each in EVERY if "examples" in each]
+
+
+@pytest.mark.parametrize(("name", "found"), WITH_EXAMPLES, ids=[name for name, _ in WITH_EXAMPLES])
+def test_an_example_or_default_of_a_key_is_one(name, found):
+    for example in [*found["examples"], *([found["default"]] if "default" in found else [])]:
+        node = yaml.compose(json.dumps(example))
+        assert schema._value(node, found) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [("90s", True), ("1h30m", True), ("1.5d", True), ("90", False), ("h", False), ("-1s", False)],
+)
+def test_the_pattern_of_a_duration_is_the_grammar_of_durations(text, is_one):
+    assert scalars.fits(text, schema.document()["$defs"]["duration"]) == is_one
+    if is_one:
+        assert seconds(text) > 0
+
+
+def test_every_key_is_on_the_page_and_in_the_example():
+    whole = schema.read(yaml.compose(fences()[0]))
+    for name, each in schema.document()["properties"].items():
+        assert f"`{name}" in PAGE, name
+        below = each.get("properties", {})
+        assert {f"{name}.{key}" for key in below} <= set(whole.values), name
+    assert {*schema.document()["properties"]} - {"requires"} <= set(whole.values)
+
+
+def fences() -> list[str]:
+    """The YAML of the page."""
+    return re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+EXAMPLES = [*(ROOT / "templates").glob("*/*.yaml")]
+
+
+@pytest.mark.parametrize("text", fences())
+def test_an_example_of_the_page_loads(tmp_path, text):
+    (tmp_path / "job.yaml").write_text(text)
+    assert isinstance(load(tmp_path / "job.yaml", bucket="b", environ={}), JobSpec)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_the_job_file_of_a_template_loads(path):
+    assert load(path, bucket="b", environ={}).checkpoints is not None

@@ -1,0 +1,127 @@
+"""Jobs in one supervisor's hands: how they are let go of, also when the bucket is in the way."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import pytest
+
+from tpuctl.errors import TransientError
+from tpuctl.jobs.leases import lease as leasing
+from tpuctl.jobs.leases.lease import LeaseLostError
+from tpuctl.jobs.ports import Clocks
+from tpuctl.jobs.record import record as records
+from tpuctl.jobs.secrets.secrets import Vault
+from tpuctl.jobs.supervisor import custody
+from tpuctl.jobs.supervisor.caretaker import BetterElsewhereError, Caretaker
+from tpuctl.jobs.supervisor.custody import TROUBLE_S, Custody
+from tpuctl.models.job import JobRecord, JobSpec, JobState
+from tpuctl.store import open_store
+
+OURS = "here-1"
+JOB = JobRecord(
+    "digits-a1b2c3", JobSpec("digits", "true", secrets={"TOKEN": "env:TOKEN"}), "me@laptop", 0.0,
+    "us-west4-a", "v5litepod-8", seat="laptop",
+)  # fmt: skip
+
+
+@dataclass
+class Held:
+    """A job that is ours, in a custody whose clock is in the test's hand."""
+
+    custody: Custody
+    store: object
+    now: list[float]
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def lease(self):
+        return leasing.held(self.store, JOB.job_id)
+
+
+@pytest.fixture
+def held(tmp_path):
+    store, now, said = open_store(str(tmp_path)), [0.0], []
+    leasing.take(store, leasing.offer(store, JOB.job_id, JOB.owner), OURS)
+    records.create(store, JOB)
+    beat = SimpleNamespace(is_fresh=lambda: True, check=lambda: None)
+    clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
+    made = Custody(
+        SimpleNamespace(store=store), clocks, Vault("here", {}),
+        SimpleNamespace(holder=OURS, heartbeat=beat), SimpleNamespace(is_dead=lambda who: not who),
+        said.append,
+    )  # fmt: skip
+    return Held(made, store, now, said)
+
+
+def test_a_job_that_could_not_be_given_back_is_given_back_later(held, monkeypatch):
+    async def elsewhere(_self, _lease):
+        raise BetterElsewhereError("no TOKEN")
+
+    def refused(*_):
+        raise TransientError("the bucket is away")
+
+    monkeypatch.setattr(Custody, "_care_once", elsewhere)
+    release, lease = leasing.release, held.lease
+    monkeypatch.setattr(custody.leasing, "release", refused)
+
+    async def story():
+        held.custody.tasks[JOB.job_id] = asyncio.create_task(held.custody._care(lease))
+        await asyncio.wait(held.custody.tasks.values())
+        await held.custody.reap({JOB.job_id: lease})
+        assert held.custody.is_holding
+        monkeypatch.setattr(custody.leasing, "release", release)
+        held.now[0] += TROUBLE_S
+        await held.custody.consider(held.lease)
+
+    asyncio.run(story())
+    assert held.lease.holder == ""
+    assert not held.custody.is_holding
+
+
+@pytest.mark.parametrize(
+    ("taken_by", "holder", "fence"), [(None, "", 3), ("another-2", "another-2", 4)]
+)
+def test_a_job_that_was_tried_again_as_it_settled_is_offered_unless_somebody_has_it(
+    held, monkeypatch, taken_by, holder, fence
+):
+    lease, drop = held.lease, leasing.drop
+
+    def and_meanwhile(store, of_job):
+        drop(store, of_job)
+        stored = records.load(store, JOB.job_id)
+        records.save(store, replace(JOB, fence=3), stored.generation)
+        if taken_by:
+            leasing.reoffer(store, JOB.job_id, JOB.owner, 3)
+            leasing.take(store, leasing.held(store, JOB.job_id), taken_by)
+
+    monkeypatch.setattr(custody.leasing, "drop", and_meanwhile)
+    settled = []
+    held.custody.settled = settled.append
+    held.custody._settle(held.custody.outside, lease)
+    assert ((held.lease.holder, held.lease.fence), settled) == ((holder, fence), [])
+
+
+def test_the_lease_of_a_job_that_is_settled_is_gone(held):
+    stored = records.load(held.store, JOB.job_id)
+    records.save(held.store, replace(JOB, state=JobState.FAILED), stored.generation)
+    settled = []
+    held.custody.settled = settled.append
+    held.custody._settle(held.custody.outside, held.lease)
+    assert (held.lease, settled) == (None, [JOB.job_id])
+
+
+def test_the_workers_are_let_go_of_though_their_tails_may_not_be_saved():
+    closed = []
+
+    async def refused(*_):
+        raise LeaseLostError
+
+    async def close():
+        closed.append(True)
+
+    gang = SimpleNamespace(save_tails=refused, close=close)
+    care = SimpleNamespace(gang=gang, outside=None, clocks=SimpleNamespace(sleep=None))
+    with pytest.raises(LeaseLostError):
+        asyncio.run(Caretaker._close_gang(care))
+    assert (closed, care.gang) == ([True], None)

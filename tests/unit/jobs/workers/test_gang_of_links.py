@@ -1,0 +1,117 @@
+"""A gang over several slices: one numbering, each slice's own host keys, and its agents' config."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from tpuctl.errors import RefusedError, TransientError
+from tpuctl.jobs.workers import gang as gangs
+from tpuctl.jobs.workers import installation as installing
+from tpuctl.jobs.workers.installation import Given, Place
+from tpuctl.models.job import Attempt, AttemptState, Checkpoints, JobRecord, JobSpec
+from tpuctl.models.node import Node, Worker
+
+SPEC = JobSpec(
+    "j", "true", envs={"A": "1"}, checkpoints=Checkpoints("gs://b/runs"),
+    secrets={"HF": "env:HF", "WANDB": "sm://projects/p/secrets/w"}, file_mounts={"/data": "gs://d"},
+)  # fmt: skip
+JOB = JobRecord("j-1", SPEC, "me", 5.0, "z", "v5litepod-8")
+ATTEMPT = Attempt(2, "z", "j-1-a2", AttemptState.PREPARING, owned=True, slices=2, worker_count=4)
+
+
+def node(name: str) -> Node:
+    workers = tuple(Worker(index, f"{name}.{index}") for index in range(2))
+    return Node(name, "z", 1, "v4-16", "v", "READY", "spot", 0.0, workers=workers)
+
+
+@dataclass
+class Outside:
+    """Tells host keys, and who was dialled with which."""
+
+    dialled: list = field(default_factory=list)
+    asked: list = field(default_factory=list)
+    fails: Exception | None = None
+
+    @property
+    def tpu(self):
+        return self
+
+    def host_keys(self, zone, name):
+        self.asked.append(name)
+        return [f"key of {name}.{index}" for index in range(2)]
+
+    async def open_shell(self, worker, key, at):
+        self.dialled.append((worker.worker_id, worker.ip_address, key, at.name))
+        if self.fails:
+            raise self.fails
+
+
+def dial(outside) -> None:
+    async def all_of_them():
+        members = list(gangs.members(outside, [node("a"), node("b")]))
+        for _ in range(2):
+            await asyncio.gather(*(each.dial() for each in members), return_exceptions=True)
+        return [each.place for each in members]
+
+    return asyncio.run(all_of_them())
+
+
+def test_worker_ids_count_on_over_the_slices():
+    outside = Outside()
+    places = dial(outside)
+    assert places == [Place(0, 0, 0), Place(1, 0, 1), Place(2, 1, 0), Place(3, 1, 1)]
+    assert sorted(outside.dialled[:4]) == [
+        (0, "a.0", "key of a.0", "a"), (1, "a.1", "key of a.1", "a"),
+        (2, "b.0", "key of b.0", "b"), (3, "b.1", "key of b.1", "b"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "times"), [(TransientError("cut off"), 1), (None, 1)])
+def test_host_keys_are_asked_for_once(error, times):
+    outside = Outside(fails=error)
+    dial(outside)
+    assert sorted(outside.asked) == ["a", "b"] * times
+
+
+def test_a_worker_that_was_made_anew_has_a_new_key():
+    outside = Outside(fails=RefusedError("another key"))
+    dial(outside)
+    assert min(outside.asked.count("a"), outside.asked.count("b")) > 1
+
+
+def installed(place: Place, **given) -> tuple[dict, dict]:
+    sent = installing.installation(
+        JOB, ATTEMPT, place, Given(fence=7, **given), endpoint="http://s", bucket="b"
+    )
+    document = json.loads(sent)
+    return document, json.loads(document["files"]["config.json"])
+
+
+def test_each_worker_is_told_where_it_is():
+    _, config = installed(Place(2, 1, 0))
+    assert (config["protocol"], config["fence"], config["worker_id"]) == (2, 7, 2)
+    assert config["logs"] == "tpuctl/jobs/j-1/logs/a2/w2"
+    assert config["final"] == "tpuctl/jobs/j-1/status/a2/w2"
+    assert config["mounts"] == [{"path": "/data", "url": "gs://d"}]
+    told = {key: value for key, value in config["env"].items() if "SLICE" in key or "WORKER" in key}
+    assert told == {
+        "TPUCTL_WORKER_ID": "2", "TPUCTL_WORKER_COUNT": "4",
+        "TPUCTL_SLICE_ID": "1", "TPUCTL_SLICE_COUNT": "2",
+    }  # fmt: skip
+
+
+def test_values_of_secrets_are_in_no_file():
+    document, config = installed(Place(0), secrets={"HF": "hunter22"})
+    assert document["secrets"] == {"HF": "hunter22"}
+    assert "hunter22" not in json.dumps(document["files"])
+    assert config["secrets"] == {"WANDB": "sm://projects/p/secrets/w"}
+
+
+def test_the_switch_is_for_the_first_worker_of_a_slice():
+    switch = {"url": "http://t"}
+    for place, expected in ((Place(2, 1, 0), switch), (Place(3, 1, 1), None)):
+        document, config = installed(place, switch=switch)
+        assert config["switch"] == expected
+        assert ("switch.py" in document["files"]) == (expected is not None)

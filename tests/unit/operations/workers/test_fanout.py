@@ -1,0 +1,63 @@
+"""Many workers at once: commands may wait for each other, copies are bounded."""
+
+import asyncio
+
+import pytest
+
+from tpuctl.api.ssh import doors
+from tpuctl.models.operation import Completed
+from tpuctl.operations.remote.fanout import AT_ONCE, on_each, on_workers
+
+WORKERS = range(AT_ONCE + 6)
+
+
+class Open:
+    """A connection to a worker, and the doors that lead there."""
+
+    def __init__(self, *_ours):
+        self.worker_id = 0
+
+    async def open(self, worker):
+        shell = Open()
+        shell.worker_id = worker
+        return shell
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_error):
+        return None
+
+
+@pytest.fixture
+def open_doors(monkeypatch):
+    monkeypatch.setattr(doors, "Doors", Open)
+
+
+def test_a_command_that_waits_for_all_workers_runs_on_all(open_doors):
+    async def run():
+        everybody = asyncio.Barrier(len(WORKERS))
+
+        async def meet(shell):
+            await everybody.wait()
+            return Completed(shell.worker_id, 0)
+
+        async with asyncio.timeout(20):
+            return await on_each(None, None, WORKERS, None, meet)
+
+    assert [one.worker_id for one in asyncio.run(run())] == list(WORKERS)
+
+
+def test_so_many_copies_go_on_at_a_time(open_doors):
+    going_on = []
+
+    async def copy(shell):
+        going_on.append(shell.worker_id)
+        most.append(len(going_on))
+        await asyncio.sleep(0)
+        going_on.remove(shell.worker_id)
+        return Completed(shell.worker_id, 0)
+
+    most = []
+    asyncio.run(on_workers(None, None, WORKERS, None, copy))
+    assert max(most) == AT_ONCE

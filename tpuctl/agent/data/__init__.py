@@ -1,0 +1,1 @@
+"""Programs that fetch, receive, send and list files on a worker."""

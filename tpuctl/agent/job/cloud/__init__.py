@@ -1,0 +1,1 @@
+"""Cloud Storage and the metadata server, as a run uses them."""

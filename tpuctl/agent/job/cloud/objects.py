@@ -1,0 +1,117 @@
+"""Objects of Cloud Storage, as the worker's own service account: get, create, list. Python 3.8."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+from urllib.parse import quote, urlencode
+
+from tpuctl.agent.data import bucket as cloud
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+CONNECT_S = 5.0
+TIMEOUT_S = 30.0
+BLOCK_BYTES = 256 * 1024
+FINAL = frozenset({400, 403, 404, 410})
+_TAIL = b"\r\n--part--\r\n"
+
+
+class Denied(OSError):
+    """The service answered, and would answer the same again."""
+
+
+class Objects:
+    """The objects of one bucket. Everything raises OSError, whatever goes wrong."""
+
+    def __init__(self, endpoint: str, bucket: str) -> None:
+        redirection = cloud.redirected()
+        self.endpoint = redirection or endpoint
+        self.path = f"/storage/v1/b/{quote(bucket, safe='')}/o"
+        self.token = cloud.Token(is_wanted=redirection is None)
+
+    def download(self, key: str, path: str) -> None:
+        """Write an object to a file."""
+        url = f"{self.path}/{quote(key, safe='')}?alt=media"
+        with self.reply("GET", url) as reply, open(path, "wb") as file:
+            expect(reply, key, 200)
+            for block in iter(lambda: reply.read(BLOCK_BYTES), b""):
+                file.write(block)
+
+    def create(self, key: str, blocks: Iterator[bytes], size_bytes: int) -> bool:
+        """Create an object; False when it exists already, and is left alone."""
+        head = (
+            "--part\r\nContent-Type: application/json\r\n\r\n"
+            + json.dumps({"name": key})
+            + "\r\n--part\r\nContent-Type: text/plain\r\n\r\n"
+        ).encode()
+        url = f"/upload{self.path}?uploadType=multipart&ifGenerationMatch=0"
+        headers = {
+            "Content-Type": "multipart/related; boundary=part",
+            "Content-Length": str(len(head) + size_bytes + len(_TAIL)),
+        }
+        with self.reply("POST", url, framed(head, blocks), headers) as reply:
+            expect(reply, key, 200, 412)
+            reply.read()
+            return reply.status == 200
+
+    def size_bytes(self, key: str) -> int:
+        """How long an object is."""
+        url = f"{self.path}/{quote(key, safe='')}?fields=size"
+        with self.reply("GET", url) as reply:
+            expect(reply, key, 200)
+            return int(json.loads(reply.read())["size"])
+
+    def listed(self, prefix: str) -> Iterator[dict[str, Any]]:
+        """Name, generation, size and CRC-32C of every object whose name begins so."""
+        wanted = {
+            "prefix": prefix,
+            "fields": "items(name,generation,size,crc32c),nextPageToken",
+        }
+        while True:
+            with self.reply("GET", f"{self.path}?{urlencode(wanted)}") as reply:
+                expect(reply, f"objects of {prefix}", 200)
+                page = json.loads(reply.read())
+            yield from page.get("items", ())
+            if not page.get("nextPageToken"):
+                return
+            wanted["pageToken"] = page["nextPageToken"]
+
+    @contextlib.contextmanager
+    def reply(
+        self,
+        method: str,
+        url: str,
+        body: Iterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send one request."""
+        connection = cloud.connect(self.endpoint, CONNECT_S)
+        try:
+            connection.connect()
+            connection.sock.settimeout(TIMEOUT_S)
+            connection.request(method, url, body, {**(headers or {}), **self.token.headers()})
+            with connection.getresponse() as reply:
+                yield reply
+        except (http.client.HTTPException, ValueError) as error:
+            raise OSError(str(error) or type(error).__name__) from error
+        finally:
+            connection.close()
+
+
+def expect(reply: http.client.HTTPResponse, what: str, *statuses: int) -> None:
+    """Raises OSError for another status, Denied where it is the answer for good."""
+    if reply.status not in statuses:
+        is_final = reply.status in FINAL
+        raise (Denied if is_final else OSError)(f"{what}: {cloud.message(reply)}")
+
+
+def framed(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks between the two ends of a multipart body."""
+    yield head
+    yield from blocks
+    yield _TAIL

@@ -1,0 +1,1 @@
+"""The log of a run on its worker: bounded files, redaction, upload."""

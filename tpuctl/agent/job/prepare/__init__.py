@@ -1,0 +1,1 @@
+"""The stages before the program starts: working directory, mounts, secrets."""

@@ -1,0 +1,40 @@
+"""What a stage finds in its environment. Python 3.8."""
+
+from __future__ import annotations
+
+import os
+
+from tpuctl.agent.job.state import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def of_ours(step_file: str) -> dict[str, str]:
+    """The worker's own, and what makes a program tell how it goes."""
+    return {
+        "PYTHONFAULTHANDLER": "1",
+        **os.environ,
+        # Python programs print at once: a step line in a buffer is no progress.
+        "PYTHONUNBUFFERED": "1",
+        "TPUCTL_STEP_FILE": step_file,
+    }
+
+
+def of_theirs(
+    directory: str, config: Mapping[str, Any], secrets: Mapping[str, str], step_file: str
+) -> dict[str, str]:
+    """For `setup` and `run`: variables and secrets of the user, what programs import of tpuctl."""
+    found = {
+        **of_ours(step_file),
+        **config.get("env", {}),
+        **secrets,
+        processes.MARK: directory,
+    }
+    if config.get("library"):
+        # An empty entry would be the directory that a program runs in.
+        paths = os.path.join(directory, config["library"]), found.get("PYTHONPATH")
+        found["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return found

@@ -1,0 +1,139 @@
+"""The stage `mounts`: objects of buckets, copied to paths of this worker. Python 3.8."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from tpuctl.agent.data import bucket as cloud
+from tpuctl.agent.data import fetcher, tree
+from tpuctl.agent.data.report import Report
+from tpuctl.agent.job.cloud.objects import Denied, Objects
+from tpuctl.agent.job.state import rundir
+
+TRIES = 16
+"""Two minutes."""
+
+
+class Refused(Exception):
+    """A mount that cannot be had, and why."""
+
+
+class Unreached(Exception):
+    """The bucket did not answer."""
+
+
+class Told(Report):
+    """Counts; names on standard error what is not there."""
+
+    is_unreached = False
+    """Something of it for no better reason than that the bucket did not answer."""
+
+    def refuse(self, path: str, why: str) -> None:
+        """Name an object that is not there."""
+        with self.lock:
+            self.failed += 1
+        sys.stderr.write(f"tpuctl: {path}: {why}\n")
+
+
+def copy_all(directory: str) -> int:
+    """Copy every mount; 1 when some object is not to be had, 75 when it was not reached."""
+    config = rundir.config(directory)
+    for mount in config["mounts"]:
+        try:
+            report = copied(config["endpoint"], mount["url"], mount["path"])
+        except (Refused, Unreached, tree.Refused, OSError) as error:
+            sys.stderr.write(f"tpuctl: {mount['path']}: {error}\n")
+            return rundir.UNREACHED if isinstance(error, Unreached) else 1
+        sys.stdout.write(
+            f"tpuctl: {mount['path']}: {report.fetched} objects copied"
+            f" ({report.fetched_bytes} bytes), {report.skipped} were there\n"
+        )
+        sys.stdout.flush()
+        if report.failed:
+            return rundir.UNREACHED if report.is_unreached else 1
+    return 0
+
+
+def copied(endpoint: str, url: str, path: str) -> Told:
+    """Copy what lies at a URL to a path. Raises Refused, Unreached, OSError."""
+    bucket, _, prefix = url[len("gs://") :].rstrip("/").partition("/")
+    objects = listed(Objects(endpoint, bucket), prefix)
+    if not objects:
+        raise Refused(f"there is no object at {url}")
+    target, name = os.path.split(path) if is_one(objects, prefix) else (path, "")
+    make(target)
+    wanted = [each._replace(path=each.path or name) for each in objects]
+    report = Told()
+    refused = tree.refusals(each.path for each in wanted)
+    going = fetcher.Fetcher(cloud.Bucket(endpoint, bucket), tree.Tree(tree.at_home(target)), report)
+    for each, why in sorted(refused.items()):
+        report.refuse(each, why)
+    going.fetch_all(each for each in wanted if each.path not in refused)
+    going.close()
+    report.is_unreached = going.is_unreached
+    return report
+
+
+def is_one(objects: list[fetcher.Wanted], prefix: str) -> bool:
+    """The URL names an object, not what lies below a name."""
+    return len(objects) == 1 and objects[0].name == prefix
+
+
+def listed(objects: Objects, prefix: str) -> list[fetcher.Wanted]:
+    """What lies below a prefix, else the object of that name. Raises Denied, Unreached."""
+    below = f"{prefix}/" if prefix else ""
+    found = rows(objects, below)
+    if found or not prefix:
+        return found
+    return [each for each in rows(objects, prefix) if each.name == prefix]
+
+
+def rows(objects: Objects, prefix: str) -> list[fetcher.Wanted]:
+    """The objects whose names begin so; the service is asked again. Raises Denied, Unreached."""
+    said = ""
+    for attempt in range(TRIES):
+        try:
+            return [
+                fetcher.Wanted(
+                    row["name"], int(row["generation"]), int(row["size"]), row["crc32c"],
+                    row["name"][len(prefix) :],
+                )
+                for row in objects.listed(prefix)
+                if not row["name"].endswith("/")  # what consoles show as an empty directory
+            ]  # fmt: skip
+        except Denied:
+            raise
+        except OSError as error:
+            said = str(error)
+            sys.stderr.write(f"tpuctl: {said}\n")
+        time.sleep(min(8.0, 0.25 * 2**attempt))
+    raise Unreached(said)
+
+
+def make(path: str) -> None:
+    """See that a directory is there and ours to write in; by sudo where it must be. Refused."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except PermissionError:
+        by_root("mkdir", "-p", "--", path)
+    if os.access(path, os.W_OK):
+        return
+    if os.listdir(path):
+        raise Refused("this user may not write there, and there are files of others")
+    by_root("chown", f"{os.getuid()}:{os.getgid()}", "--", path)
+
+
+def by_root(*argv: str) -> None:
+    """Run a command as root, where that needs no password. Raises Refused."""
+    try:
+        done = subprocess.run(
+            ["sudo", "-n", *argv], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except OSError as error:
+        raise Refused(f"it cannot be made: sudo: {error.strerror}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        raise Refused(f"it cannot be made: {said or argv[0]}")

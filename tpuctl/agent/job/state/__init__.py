@@ -1,0 +1,1 @@
+"""The directory of a run: status, orders, fences and processes."""

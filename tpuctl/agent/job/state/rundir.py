@@ -1,0 +1,107 @@
+"""The files of a run's directory that its agent and its verbs share. Python 3.8."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+
+from tpuctl.agent.job.state import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def config(directory: str) -> dict[str, Any]:
+    """What to run."""
+    with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+def read_status(directory: str) -> dict[str, Any] | None:
+    """DIR/status.json, or None."""
+    try:
+        with open(os.path.join(directory, "status.json"), encoding="utf-8") as file:
+            status: dict[str, Any] = json.load(file)
+    except FileNotFoundError:
+        return None
+    return status
+
+
+def known_status(directory: str) -> dict[str, Any] | None:
+    """The same; empty while it cannot be read, as it is being written on a full disk."""
+    try:
+        return read_status(directory)
+    except ValueError:
+        return {}
+
+
+STUCK_S = 20.0
+"""An agent renews its status every 5 s while its stages run, whatever its program does."""
+UNREACHED = 75
+"""The exit status (sysexits' EX_TEMPFAIL) for what may go better another time."""
+
+
+def is_stuck(directory: str, status: Mapping[str, Any]) -> bool:
+    """The agent lives and does nothing: stopped by a signal, or waiting for a disk."""
+    if status.get("phase", "ended") == "ended":
+        return False
+    try:
+        written_s = os.stat(os.path.join(directory, "status.json")).st_mtime
+        is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+    except OSError:
+        return False
+    return not is_read_only and time.time() - written_s > STUCK_S
+
+
+def is_alive(directory: str) -> bool:
+    """The agent of that run holds its lock, or still is the process that it said it is."""
+    try:
+        with open(os.path.join(directory, "lock"), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    # A file system that was mounted over this one since has another lock.
+    try:
+        status = read_status(directory) or {}
+    except ValueError:  # it is being written on a full disk
+        return True
+    began = status.get("agent_started")
+    return began is not None and processes.started(status["agent_pid"]) == began
+
+
+def replace(path: str, text: str) -> None:
+    """Write a file at once: readers see the old one or the new one. Raises OSError."""
+    new = path + ".new"
+    try:
+        with open(new, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def leave(path: str, word: str) -> None:
+    """Leave a word as the text of a link: a full disk takes a link when it takes no data."""
+    new = f"{path}.{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)
+    os.symlink(word, new)
+    os.replace(new, path)
+
+
+def word(path: str) -> str:
+    """The word that was left there; empty when none was."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Single programs for a worker: chip holders, the switch, attached commands."""

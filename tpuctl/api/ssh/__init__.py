@@ -1,0 +1,1 @@
+"""SSH to workers: routes, keys, host keys, logins, tunnels."""

@@ -1,0 +1,185 @@
+"""Google's IAP TCP forwarding: a TCP connection to a VM by its name, inside a WebSocket.
+
+The relay's protocol, version 4, as gcloud speaks it (api_lib/compute/iap_tunnel_websocket.py):
+frames of a 16-bit tag, then for data a 32-bit length and at most 16 KiB, for an acknowledgement the
+64-bit count of bytes received so far, sent when more than two frames' worth is unacknowledged.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from urllib.parse import urlencode
+
+import aiohttp
+
+from tpuctl.api.credentials import tokens
+from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, unreachable
+from tpuctl.api.ssh.known_hosts import Identity
+from tpuctl.api.ssh.splice import spliced
+from tpuctl.config import GOOGLE_TPU, Context
+from tpuctl.errors import PermissionDeniedError, TpuctlError, UsageError
+from tpuctl.models.node import Node, Worker
+
+RELAY = "wss://tunnel.cloudproxy.app/v4"
+SUBPROTOCOL = "relay.tunnel.cloudproxy.app"
+ORIGIN = "bot:iap-tunneler"
+CONNECTED, DATA, ACKNOWLEDGED = 0x0001, 0x0004, 0x0007
+FRAME_BYTES = 16384
+UNACKNOWLEDGED_BYTES = 2 * FRAME_BYTES
+NOT_AUTHORIZED = (4033, 401, 403)
+"""The close code and the statuses of HTTP that say so."""
+GRANT_HINT = "ask for roles/iap.tunnelResourceAccessor"
+
+
+class IapRelay:
+    """The way to a node's workers through the relay."""
+
+    def __init__(
+        self,
+        node: Node,
+        known: Mapping[int, Identity],
+        *,
+        project: str,
+        headers: Callable[[], Mapping[str, str]],
+        relay: str = RELAY,
+    ) -> None:
+        """`headers` gives those that carry a fresh token."""
+        self._node = node
+        self._known = known
+        self._project = project
+        self._headers = headers
+        self._relay = relay
+
+    async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
+        """A connection to a worker; raises TransientError, PermissionDeniedError, UsageError."""
+        identity = self._known.get(worker.worker_id)
+        if identity is None or not identity.instance:
+            raise UsageError(
+                f"worker {worker.worker_id} does not tell the name of its VM, which IAP needs",
+                hint="use another --dialer",
+            )
+        headers = {"Origin": ORIGIN, **await asyncio.to_thread(self._headers)}
+        tunnel = _Tunnel()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await tunnel.open(self._url(identity.instance, port), headers)
+        except BaseException as error:
+            await tunnel.close()
+            if isinstance(error, (OSError, TimeoutError, aiohttp.ClientError)):
+                raise _explained(worker, identity.instance, error) from error
+            raise
+        return spliced(tunnel)
+
+    async def close(self) -> None:
+        """Every tunnel ends with its own connection."""
+
+    def _url(self, instance: str, port: int) -> str:
+        query = {
+            "project": self._project,
+            "zone": self._node.zone,
+            "instance": instance,
+            "interface": "nic0",
+            "port": port,
+            "newWebsocket": "True",
+        }
+        return f"{self._relay}/connect?{urlencode(query)}"
+
+
+def google_relay(context: Context | None, node: Node, known: Mapping[int, Identity]) -> IapRelay:
+    """The relay, with the credentials of a context that is Google's; raises UsageError."""
+    found = tokens(context) if context and context.tpu_endpoint == GOOGLE_TPU else None
+    if context is None or found is None:
+        raise UsageError(
+            "iap needs a context with Google's endpoints and credentials",
+            hint="use another --dialer",
+        )
+
+    def headers() -> Mapping[str, str]:
+        carried: dict[str, str] = {}
+        found.apply(carried)
+        return carried
+
+    return IapRelay(node, known, project=context.project, headers=headers)
+
+
+class RelayClosedError(OSError):
+    """The relay ended the connection, with a code of its own."""
+
+
+class _Tunnel:
+    """One connection through the relay."""
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession()
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._received_bytes = self._acknowledged_bytes = 0
+
+    async def open(self, url: str, headers: Mapping[str, str]) -> None:
+        """Return once the VM has taken the connection."""
+        self._socket = await self._session.ws_connect(
+            url, headers=headers, protocols=(SUBPROTOCOL,), max_msg_size=0
+        )
+        tag, _ = await self._frame()
+        if tag != CONNECTED:
+            raise OSError("the relay does not speak its protocol")
+
+    async def receive(self) -> bytes:
+        """What came; nothing at the end. Raises OSError."""
+        while True:
+            tag, payload = await self._frame()
+            if tag is None:
+                return b""
+            if tag == DATA:
+                await self._acknowledge(len(payload))
+                return payload
+
+    async def send(self, data: bytes) -> None:
+        """Send it on; raises OSError."""
+        for start in range(0, len(data), FRAME_BYTES):
+            part = data[start : start + FRAME_BYTES]
+            await self._send(struct.pack("!HI", DATA, len(part)) + part)
+
+    async def close(self) -> None:
+        """Give it back."""
+        await self._session.close()
+
+    async def _frame(self) -> tuple[int | None, bytes]:
+        """The next frame's tag and data; no tag at the end."""
+        if self._socket is None:
+            return None, b""
+        message = await self._socket.receive()
+        if message.type != aiohttp.WSMsgType.BINARY:
+            return self._ended(message)
+        tag = int.from_bytes(message.data[:2])
+        return tag, bytes(message.data[6:]) if tag in (CONNECTED, DATA) else b""
+
+    def _ended(self, message: aiohttp.WSMessage) -> tuple[None, bytes]:
+        if message.type is aiohttp.WSMsgType.CLOSE and message.data not in (1000, None):
+            raise RelayClosedError(message.data, message.extra or "closed by the relay")
+        return None, b""
+
+    async def _acknowledge(self, size_bytes: int) -> None:
+        self._received_bytes += size_bytes
+        if self._received_bytes - self._acknowledged_bytes > UNACKNOWLEDGED_BYTES:
+            self._acknowledged_bytes = self._received_bytes
+            with contextlib.suppress(OSError):  # it has sent its last: what came still counts
+                await self._send(struct.pack("!HQ", ACKNOWLEDGED, self._received_bytes))
+
+    async def _send(self, frame: bytes) -> None:
+        if self._socket is None or self._socket.closed:
+            raise ConnectionResetError("the tunnel is closed")
+        await self._socket.send_bytes(frame)
+
+
+def _explained(worker: Worker, instance: str, error: Exception) -> TpuctlError:
+    place = f"{instance} through IAP"
+    code = error.status if isinstance(error, aiohttp.WSServerHandshakeError) else None
+    if isinstance(error, RelayClosedError):
+        code = error.errno
+        error = OSError(f"{error.strerror} ({code})")
+    if code in NOT_AUTHORIZED:
+        text = f"worker {worker.worker_id}: you may not reach {place}"
+        return PermissionDeniedError(text, hint=GRANT_HINT)
+    return unreachable(worker, place, error)

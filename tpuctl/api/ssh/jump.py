@@ -1,0 +1,106 @@
+"""Through a jump host: one SSH connection to it, with the user's own keys, for all workers."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import asyncssh
+
+from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, Dialer, unreachable
+from tpuctl.api.ssh.known_hosts import fingerprint
+from tpuctl.api.ssh.splice import CHUNK_BYTES, spliced
+from tpuctl.api.ssh.witness import Witness
+from tpuctl.errors import RefusedError, TransientError
+from tpuctl.models.node import Worker
+
+LOGIN_S = 15.0
+KEEPALIVE_S = 5
+
+
+class JumpHost:
+    """The connection to a jump host, made when it is needed: first, or after it broke."""
+
+    def __init__(self, dialer: Dialer, known_hosts: Path) -> None:
+        self._dialer = dialer
+        self._known_hosts = known_hosts
+        self._opening = asyncio.Lock()
+        self._connection: asyncssh.SSHClientConnection | None = None
+
+    async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
+        """A connection to a worker's internal address; raises TransientError, RefusedError."""
+        async with self._opening:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await self._open()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                stream = await self._connection.open_connection(
+                    worker.ip_address, port, encoding=None
+                )
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            place = f"{worker.ip_address}:{port} from {self._dialer.host}"
+            raise unreachable(worker, place, error) from error
+        return spliced(_Channel(*stream))
+
+    async def close(self) -> None:
+        """Leave the jump host."""
+        if self._connection:
+            self._connection.abort()
+
+    async def _open(self) -> asyncssh.SSHClientConnection:
+        place = f"jump host {self._dialer.host}:{self._dialer.port}"
+        client = Witness()
+        user = {"username": self._dialer.user} if self._dialer.user else {}
+        known = str(self._known_hosts) if self._known_hosts.is_file() else ([], [], [])
+        try:
+            async with asyncio.timeout(LOGIN_S):
+                return await asyncssh.connect(
+                    self._dialer.host,
+                    self._dialer.port,
+                    known_hosts=known,
+                    client_factory=lambda: client,
+                    config=None,
+                    keepalive_interval=KEEPALIVE_S,
+                    **user,
+                )
+        except asyncssh.HostKeyNotVerifiable as error:
+            raise self._unknown(place, client.shown) from error
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            reason = str(error) or f"no login within {LOGIN_S:.0f} s"
+            raise TransientError(f"{place}: {reason}") from error
+
+    def _unknown(self, place: str, shown: str) -> RefusedError:
+        shows = f" ({fingerprint(shown)})" if shown else ""
+        scan = f"ssh-keyscan -p {self._dialer.port} {self._dialer.host} >> {self._known_hosts}"
+        return RefusedError(
+            f"{place} shows a host key{shows} that is not known",
+            hint=f"when it is the right one: {scan}",
+        )
+
+
+class _Channel:
+    """One TCP connection through the jump host."""
+
+    def __init__(
+        self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def receive(self) -> bytes:
+        """What came; nothing at the end. Raises OSError."""
+        try:
+            return bytes(await self._reader.read(CHUNK_BYTES))
+        except asyncssh.Error as error:
+            raise ConnectionResetError(str(error)) from error
+
+    async def send(self, data: bytes) -> None:
+        """Send it on; raises OSError."""
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except asyncssh.Error as error:
+            raise ConnectionResetError(str(error)) from error
+
+    async def close(self) -> None:
+        """Give it back."""
+        self._writer.close()

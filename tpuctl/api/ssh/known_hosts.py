@@ -1,0 +1,146 @@
+"""Whom tpuctl takes for a worker: host keys from guest attributes, kept for each node.
+
+One file per node id under TPUCTL_HOME/ssh/known_hosts, in OpenSSH's form. Never those of ~/.ssh.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuctl.config import write_private
+from tpuctl.errors import (
+    DamagedStateError,
+    PermissionDeniedError,
+    PreconditionError,
+    RefusedError,
+)
+from tpuctl.models.node import Node, Worker
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+
+_KEY = "/ssh-ed25519"
+_HOSTNAME = "/hostname"
+DISABLED_HINT = (
+    "guest attributes may be off: gcloud org-policies describe "
+    "compute.disableGuestAttributesAccess --project PROJECT"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a worker is: its public SSH host key, and the name of its VM ('' where not told)."""
+
+    host_key: str
+    instance: str = ""
+
+
+def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, Identity]:
+    """Every worker's identity: as first seen, else as the API tells it now, which is kept.
+
+    A worker whose key nobody tells is left out. Raises DamagedStateError, LocalIOError.
+    """
+    kept = pinned(directory, node)
+    if all(worker.worker_id in kept for worker in node.workers):
+        return kept
+    found = {**_told(api, node), **kept}
+    if found != kept:
+        _keep(directory, node, found)
+    return found
+
+
+def pinned(directory: Path, node: Node) -> dict[int, Identity]:
+    """What is kept of that very node; a node made anew is another one, whatever its name."""
+    path = _path(directory, node)
+    if not path.is_file():
+        return {}
+    first, *lines = path.read_text("utf-8").splitlines() or [""]
+    if first != _heading(node):
+        return {}
+    try:
+        return dict(map(_read, lines))
+    except ValueError as error:
+        hint = f"repair it, or move it away: mv {path} {path}.bad"
+        raise DamagedStateError(f"cannot read {path}", hint=hint) from error
+
+
+def host_key(found: Mapping[int, Identity], worker: Worker) -> str:
+    """The key a worker has to show; raises RefusedError where there is none."""
+    identity = found.get(worker.worker_id)
+    if identity is None:
+        raise RefusedError(
+            f"worker {worker.worker_id}: host key not known: the Cloud TPU API tells none",
+            hint=DISABLED_HINT,
+        )
+    return identity.host_key
+
+
+def changed(directory: Path, node: Node, worker: Worker, known: str, shown: str) -> RefusedError:
+    """The refusal of a worker that shows another key than before."""
+    path = _path(directory, node)
+    return RefusedError(
+        f"worker {worker.worker_id} shows another host key "
+        f"({fingerprint(shown)}) than it is known by ({fingerprint(known)})",
+        hint=f"somebody may be in between; if the worker was made anew: rm {path}",
+    )
+
+
+def fingerprint(key: str) -> str:
+    """`SHA256:...` as OpenSSH shows it."""
+    try:
+        blob = base64.b64decode(key.split()[1], validate=True)
+    except (IndexError, binascii.Error):
+        return "of an unknown kind"
+    digest = hashlib.sha256(blob).digest()
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+
+
+def _told(api: TpuApi, node: Node) -> dict[int, Identity]:
+    try:
+        told = api.guest_attributes(node.zone, node.name, "")
+    except (PermissionDeniedError, PreconditionError):
+        return {}
+    found = map(_identity, told)
+    return {number: each for number, each in enumerate(found) if each.host_key}
+
+
+def _identity(attributes: Mapping[str, str]) -> Identity:
+    def value(end: str) -> str:
+        return next((text for key, text in attributes.items() if key.endswith(end)), "")
+
+    key = value(_KEY).split()
+    return Identity(f"{_KEY[1:]} {key[-1]}" if key else "", value(_HOSTNAME))
+
+
+def _keep(directory: Path, node: Node, found: Mapping[int, Identity]) -> None:
+    lines = [_line(node, number, each) for number, each in sorted(found.items())]
+    write_private(_path(directory, node), _text([_heading(node), *lines]))
+
+
+def _text(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _heading(node: Node) -> str:
+    # Ids may be counted anew where a cloud begins anew; its time is not.
+    return f"# node {node.name} in {node.zone}, created {node.created_s:.6f}"
+
+
+def _line(node: Node, number: int, identity: Identity) -> str:
+    return f"tpu.{node.node_id}-{number} {identity.host_key} {identity.instance}".rstrip()
+
+
+def _read(line: str) -> tuple[int, Identity]:
+    alias, kind, key, *instance = line.split()
+    number = int(alias.rpartition("-")[2])
+    return number, Identity(f"{kind} {key}", "".join(instance))
+
+
+def _path(directory: Path, node: Node) -> Path:
+    return directory / str(node.node_id)

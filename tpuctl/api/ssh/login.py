@@ -1,0 +1,128 @@
+"""Logging in to a worker by SSH: its own address, its own key, and ours."""
+
+import asyncio
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from tpuctl.api.ssh import dialers
+from tpuctl.api.ssh.keys import Access
+from tpuctl.api.ssh.shell import KEEPALIVE_COUNT, KEEPALIVE_S, Shell
+from tpuctl.api.ssh.witness import Witness
+from tpuctl.errors import RefusedError, TransientError
+from tpuctl.models.node import Worker
+
+LOGIN_S = 15.0
+KEYS_S = 30.0
+"""How long a worker may take to learn our key: its agent reads the metadata now and then."""
+KEYS_PAUSE_S = 1.0
+STARTUPS_TRIES = 6
+STARTUPS_PAUSE_S = 0.1
+"""While many are not logged in, sshd drops connections at random (MaxStartups 10:30:100)."""
+CHEAP: dict[str, Any] = {
+    "kex_algs": "^curve25519-sha256",
+    "encryption_algs": "^aes128-gcm@openssh.com",
+}
+"""The least work for both ends, first where both know it."""
+HURRIED = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)
+Dial = Callable[[Worker], Awaitable[socket.socket]]
+
+
+class NotAdmittedError(TransientError):
+    """The worker does not take our key, or not yet."""
+
+
+class UnknownHostKeyError(RefusedError):
+    """The worker shows a host key that is not the one it should have."""
+
+    def __init__(self, message: str, shown: str) -> None:
+        """`shown` is the public key that it showed."""
+        super().__init__(message)
+        self.shown = shown
+
+
+class DroppedError(TransientError):
+    """The worker ended the connection before the login."""
+
+
+async def open_shell(
+    worker: Worker, access: Access, *, host_key: str | None, way: Dial | None = None
+) -> Shell:
+    """Log in to a worker that shows the host key the control plane knows.
+
+    Raises TransientError when it cannot be reached, RefusedError when it is somebody else.
+    """
+    for attempt in range(1, STARTUPS_TRIES):
+        try:
+            return await _log_in(worker, access, host_key, way)
+        except DroppedError:
+            await asyncio.sleep(STARTUPS_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))  # noqa: S311
+    return await _log_in(worker, access, host_key, way)
+
+
+async def patient_shell(
+    worker: Worker, access: Access, *, host_key: str | None, way: Dial | None = None
+) -> Shell:
+    """`open_shell`, again and again for `KEYS_S` while the worker does not take our key."""
+    loop = asyncio.get_running_loop()
+    last_s = loop.time() + KEYS_S
+    while True:
+        try:
+            return await open_shell(worker, access, host_key=host_key, way=way)
+        except NotAdmittedError:
+            if loop.time() > last_s:
+                raise
+        await asyncio.sleep(KEYS_PAUSE_S)
+
+
+async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dial | None) -> Shell:
+    if way:
+        connection = await way(worker)
+    else:
+        connection = await dialers.dial(dialers.by_address(access.dialer), worker)
+    client = Witness()
+    try:
+        async with asyncio.timeout(LOGIN_S):
+            made = await asyncssh.connect(
+                sock=connection,
+                host=worker.ip_address,
+                username=access.user,
+                client_keys=[_private(access.key_path)],
+                known_hosts=([asyncssh.import_public_key(host_key)] if host_key else [], [], []),
+                client_factory=lambda: client,
+                agent_path=None,
+                config=None,
+                keepalive_interval=KEEPALIVE_S,
+                keepalive_count_max=KEEPALIVE_COUNT,
+                **CHEAP,
+            )
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
+            raise _explained(worker, client.shown, error) from error
+        raise
+    return Shell(worker.worker_id, made)
+
+
+def _explained(worker: Worker, shown: str, error: Exception) -> Exception:
+    who = f"worker {worker.worker_id}"
+    if shown or isinstance(error, asyncssh.HostKeyNotVerifiable):
+        message = (
+            f"{who} at {worker.ip_address} shows a host key that the Cloud TPU API does not know"
+        )
+        return UnknownHostKeyError(message, shown)
+    if isinstance(error, asyncssh.PermissionDenied):
+        return NotAdmittedError(f"{who}: {error}", hint="run it again in a minute")
+    if isinstance(error, HURRIED):
+        return DroppedError(f"{who}: it ends the connection before the login")
+    return TransientError(f"{who}: {str(error) or f'no login within {LOGIN_S:.0f} s'}")
+
+
+@cache
+def _private(path: Path) -> asyncssh.SSHKey:
+    return asyncssh.read_private_key(path)

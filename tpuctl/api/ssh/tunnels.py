@@ -1,0 +1,98 @@
+"""Connections to ports of a worker through its SSH connection: direct-tcpip, as `ssh -L`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import asyncssh
+
+from tpuctl.errors import PreconditionError, TransientError
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.keys import Access
+    from tpuctl.api.ssh.shell import Shell
+    from tpuctl.api.tpu.tpu import TpuApi
+    from tpuctl.models.node import Node, Worker
+
+CHUNK_BYTES = 64 * 1024
+HOST = "localhost"
+"""The worker itself: programs that are for their own machine alone listen there."""
+_PROHIBITED = "its SSH server forwards nothing"
+
+
+class Stream:
+    """Bytes to and from a port of a worker; every method raises OSError when it breaks."""
+
+    def __init__(
+        self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        """The next bytes; none at the end."""
+        try:
+            return bytes(await self._reader.read(CHUNK_BYTES))
+        except asyncssh.Error as error:
+            raise ConnectionError(str(error)) from error
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes, at the pace of the other end."""
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except asyncssh.Error as error:
+            raise ConnectionError(str(error)) from error
+
+    def write_eof(self) -> None:
+        """There is no more to send."""
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+
+    def close(self) -> None:
+        """The end."""
+        self._writer.close()
+
+
+class Link:
+    """A worker's SSH connection, as a way to its ports."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    @property
+    def worker_id(self) -> int:
+        """Whose ports."""
+        return self._shell.worker_id
+
+    async def dial(self, port: int) -> Stream:
+        """A connection to a port of the worker.
+
+        Raises PreconditionError when it refuses, TransientError when the worker is lost.
+        """
+        try:
+            reader, writer = await self._shell.connection.open_connection(HOST, port)
+        except asyncssh.ChannelOpenError as error:
+            if self._shell.connection.is_closed():
+                raise TransientError(f"worker {self.worker_id}: {error.reason}") from error
+            prohibited = error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED
+            why = _PROHIBITED if prohibited else error.reason.lower() or "connection refused"
+            raise PreconditionError(f"worker {self.worker_id} port {port}: {why}") from error
+        except (asyncssh.Error, OSError) as error:
+            raise TransientError(f"worker {self.worker_id}: {error}") from error
+        return Stream(reader, writer)
+
+    async def broken(self) -> None:
+        """Returns when the connection has ended."""
+        await self._shell.connection.wait_closed()
+
+
+@asynccontextmanager
+async def link(api: TpuApi, node: Node, worker: Worker, access: Access) -> AsyncIterator[Link]:
+    """Log in to a worker. Raises TransientError, RefusedError."""
+    from tpuctl.api.ssh.doors import Doors
+
+    async with Doors(api, node, access) as doors, await doors.open(worker) as shell:
+        yield Link(shell)

@@ -1,0 +1,1 @@
+"""The Cloud TPU API: messages, calls, retries, errors."""

@@ -1,0 +1,297 @@
+"""What an answer of the API means and what to do next: one table, read from the top.
+
+The texts are those seen in the field; Google promises none of them, so ErrorInfo's reason is
+looked at first, then the text but for the names in it, and what no row knows keeps the meaning of
+its code.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tpuctl.api.tpu.next_step import (
+    QR,
+    About,
+    by_state,
+    elsewhere,
+    grant,
+    nearest_zones,
+    permission,
+    reservations,
+)
+from tpuctl.errors import (
+    CapacityError,
+    ConflictError,
+    CredentialsError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    TpuctlError,
+    TransientError,
+    UsageError,
+)
+from tpuctl.models.operation import Status
+
+INVALID, NOT_FOUND, EXISTS, DENIED, EXHAUSTED, WRONG_STATE, ABORTED = 3, 5, 6, 7, 8, 9, 10
+UNAUTHENTICATED = 16
+BY_CODE: dict[int, type[TpuctlError]] = {
+    INVALID: UsageError,
+    4: TransientError,
+    NOT_FOUND: NotFoundError,
+    EXISTS: ConflictError,
+    DENIED: PermissionDeniedError,
+    EXHAUSTED: CapacityError,
+    WRONG_STATE: PreconditionError,
+    ABORTED: PreconditionError,
+    11: UsageError,
+    12: UsageError,
+    14: TransientError,
+    UNAUTHENTICATED: CredentialsError,
+}
+"""The meaning of google.rpc.Code, where no row of the table knows better."""
+AGAIN = "run it again in a minute"
+OTHER_NODE_ID = "choose another --node-id; run: tpuctl node list"
+_EID = re.compile(r"\s*\[EID: 0x[0-9a-fA-F]+\]")
+_OWN_NAME = re.compile(r"\b((?:projects|nodes|queuedResources)/)[^/\s'\"]+")
+
+
+class QuotaError(CapacityError):
+    """A quota is used up: the slices that hold it can be named."""
+
+
+class StockoutError(CapacityError):
+    """There are no chips of that type in the zone at present."""
+
+
+Hint = Callable[[About, re.Match[str]], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An answer that is known: by its reason or its text, and what it means."""
+
+    cause: str
+    kind: type[TpuctlError]
+    text: str
+    hint: Hint
+    reasons: frozenset[str] = frozenset()
+    codes: frozenset[int] = frozenset()
+    """The codes with which the text means this; none given means any."""
+
+
+def _row(
+    cause: str, kind: type[TpuctlError], text: str, hint: Hint | str, *conditions: str | int
+) -> Row:
+    always: Hint = hint if callable(hint) else lambda _about, _match: hint
+    reasons = frozenset(each for each in conditions if isinstance(each, str))
+    codes = frozenset(each for each in conditions if isinstance(each, int))
+    return Row(cause, kind, text, always, reasons, codes)
+
+
+TABLE: tuple[Row, ...] = (
+    _row(
+        "the Cloud TPU API is not enabled",
+        PermissionDeniedError,
+        r"has not been used in project|SERVICE_DISABLED",
+        lambda about, _: f"run: gcloud services enable tpu.googleapis.com{about.of_project}",
+        "SERVICE_DISABLED",
+    ),
+    _row(
+        "the project has no active billing account",
+        PermissionDeniedError,
+        r"billing to be enabled|billing (account )?(is |has been )?(disabled|closed)|"
+        r"billingEnabled",
+        lambda about, _: f"run: gcloud billing projects describe {about.project or 'PROJECT'}",
+        "BILLING_DISABLED",
+    ),
+    _row(
+        "the zone is not open to this project",
+        PermissionDeniedError,
+        r"denied on 'locations/|LOCATION_POLICY_VIOLATED|"
+        r"[Ll]ocation.*not found or access.*unauthori",
+        lambda about, _: elsewhere(about) or "run: tpuctl catalog zones",
+        "LOCATION_POLICY_VIOLATED",
+    ),
+    _row(
+        "you may not act as the service account of the workers",
+        PermissionDeniedError,
+        r"iam\.serviceAccounts?\.?(actAs|User)|serviceAccountUser|access to (the )?service account",
+        lambda about, _: grant(about, "roles/iam.serviceAccountUser"),
+    ),
+    _row(
+        "the credentials lack the scope",
+        PermissionDeniedError,
+        r"insufficient authentication scopes",
+        "run: gcloud auth application-default login",
+        "ACCESS_TOKEN_SCOPE_INSUFFICIENT",
+    ),
+    _row(
+        "too many calls",
+        TransientError,
+        r"per minute|[Rr]ate limit",
+        "wait a minute, then run it again",
+        "RATE_LIMIT_EXCEEDED",
+        EXHAUSTED,
+    ),
+    _row(
+        "the region has no external addresses left",
+        QuotaError,
+        r"IN_USE_ADDRESSES",
+        "add: --internal-ips (the workers then need Cloud NAT to reach the internet)",
+    ),
+    _row(
+        "the reservation is too small",
+        CapacityError,
+        r"insufficient reserved capacity|reserv\w+ .*(insufficient|not enough|exhausted)",
+        lambda about, _: (
+            "ask for a smaller type, or leave out --reserved and --reservation; "
+            + reservations(about)
+        ),
+        EXHAUSTED,
+        WRONG_STATE,
+    ),
+    _row(
+        "there is no such reservation",
+        NotFoundError,
+        r"/reservations/",
+        lambda about, _: reservations(about),
+        NOT_FOUND,
+    ),
+    _row(
+        "no capacity",
+        StockoutError,
+        r"no more capacity|GCE_STOCKOUT|ZONE_RESOURCE_POOL_EXHAUSTED|[Ss]tock-?out|"
+        r"enough resources|no capacity",
+        lambda about, _: elsewhere(about),
+        "GCE_STOCKOUT",
+        "ZONE_RESOURCE_POOL_EXHAUSTED",
+    ),
+    _row(
+        "the quota is used up",
+        QuotaError,
+        r"[Qq]uota|PerProjectPer(Region|Zone)",
+        "run: tpuctl node list; tpuctl qr list",
+        EXHAUSTED,
+    ),
+    _row(
+        "flex-start does not have this type here",
+        UsageError,
+        r"(?i)flex[-_ ]?start",
+        "leave out --flex-start and --max-run-duration, or try another --zone",
+        INVALID,
+    ),
+    _row(
+        "no such zone",
+        UsageError,
+        r"(?:zone|location) ['\"]?([\w-]+)['\"]? "
+        r"(?:is )?(?:not supported|unknown|invalid|not valid)",
+        lambda _, match: nearest_zones(match.group(1)),
+        INVALID,
+        NOT_FOUND,
+    ),
+    _row(
+        "the zone does not have this type",
+        UsageError,
+        r"configuration.*could not be found|[Aa]ccelerator.*not (found|available)",
+        lambda about, _: elsewhere(about) or "run: tpuctl catalog types",
+        INVALID,
+    ),
+    _row(
+        "a slice of several workers can only be deleted",
+        PreconditionError,
+        r"(?i)stop.*(more than one worker|multi|pods?\b)",
+        lambda about, _: f"run: tpuctl node delete {about.name}{about.in_zone}",
+    ),
+    _row(
+        "a spot slice can only be deleted",
+        PreconditionError,
+        r"(?i)stop.*(spot|preemptible)",
+        lambda about, _: f"run: tpuctl node delete {about.name}{about.in_zone}",
+    ),
+    _row(
+        "its queued resource looks after it",
+        PreconditionError,
+        r"(?i)stop.*queued resource",
+        lambda about, _: f"run: tpuctl node delete {about.name}{about.in_zone}",
+    ),
+    _row(
+        "its state does not allow it",
+        PreconditionError,
+        r"not (?:supported|allowed|possible) (?:while )?in (?:the )?state '?([A-Z_]+)",
+        lambda about, match: by_state(about, match.group(1)),
+        INVALID,
+        WRONG_STATE,
+    ),
+    _row(
+        "its nodes would be deleted too",
+        PreconditionError,
+        r"(?i)\bforce\b",
+        lambda about, _: f"run: tpuctl qr delete {about.name} --force{about.in_zone}",
+        WRONG_STATE,
+        INVALID,
+    ),
+    _row(
+        "another change of it is under way",
+        PreconditionError,
+        r"(?i)concurrent|another (operation|update|change)|in progress|unable to queue",
+        "wait for it, then run this again",
+        EXISTS,
+        WRONG_STATE,
+        ABORTED,
+    ),
+    _row(
+        "",
+        ConflictError,
+        r"nodes/'? already exists",
+        lambda about, _: OTHER_NODE_ID if about.noun == QR else about.hint,
+        EXISTS,
+    ),
+    _row("somebody was faster", PreconditionError, r"", "run it again", ABORTED),
+    _row("", PermissionDeniedError, r"", lambda about, m: permission(about, m.string), DENIED),
+    _row("", CredentialsError, r"", "run: gcloud auth application-default login", UNAUTHENTICATED),
+)
+
+
+def explained(status: Status, about: About) -> TpuctlError:
+    """The error for what the API answered: the cause, its words, and the command to run next."""
+    text = sentence(status.message) or f"code {status.code}"
+    said = _without_names(status.message, about)
+    for row in sorted(TABLE, key=lambda row: status.reason not in row.reasons):
+        match = _match(row, status, said)
+        if match is not None:
+            why = f"{row.cause}: " if row.cause else ""
+            if row.kind is StockoutError:  # the hint has the other zones
+                text = text.partition("; ")[0]
+            hint = row.hint(about, match) or about.hint
+            return _noted(row.kind(f"{about.subject}: {why}{text}", hint=hint), status)
+    kind = BY_CODE.get(status.code, TransientError)
+    hints = {UsageError: about.usage or about.hint, TransientError: AGAIN}
+    hint = hints.get(kind, about.hint)
+    return _noted(kind(f"{about.subject}: {text}", hint=hint), status)
+
+
+def sentence(message: str) -> str:
+    """The first line, without the id that is meant for Google's support."""
+    first = message.strip().split("\n")[0]
+    return _EID.sub("", first).strip()
+
+
+def _without_names(message: str, about: About) -> str:
+    """What people call their things explains nothing: a node may be called `stockout`."""
+    bare = _OWN_NAME.sub(r"\1", message)
+    return re.sub(rf"(['\"]){re.escape(about.name)}\1", "''", bare) if about.name else bare
+
+
+def _match(row: Row, status: Status, said: str) -> re.Match[str] | None:
+    if status.reason in row.reasons:
+        return re.match(r"", said)
+    if row.codes and status.code not in row.codes:
+        return None
+    return re.search(row.text, said)
+
+
+def _noted(error: TpuctlError, status: Status) -> TpuctlError:
+    """`--debug` shows it as it came."""
+    told = f" {status.reason} {dict(status.metadata)}" if status.reason else ""
+    error.add_note(f"the API said: code {status.code}{told}: {status.message}")
+    return error

@@ -1,0 +1,293 @@
+"""The Cloud TPU API, in tpuctl's own words: Google's messages over one lean channel."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.cloud.location import locations_pb2
+from google.longrunning import operations_pb2
+
+from tpuctl.api.tpu import asked, views
+from tpuctl.api.tpu.errors import translated
+from tpuctl.api.tpu.next_step import NODE, QR, About
+from tpuctl.api.tpu.rest import RestApi
+from tpuctl.api.tpu.versions import V2, V2ALPHA1, node_needs_rest, request_needs_rest, version_for
+from tpuctl.api.tpu.wire import Wire
+from tpuctl.errors import UsageError
+from tpuctl.models.node import ListedNode, Node, NodeSpec, Provisioning
+from tpuctl.models.operation import Operation
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu_rest import TpuRest
+
+ALL_ZONES = "-"
+_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,1000}")
+_ID_HINT = "names are letters, digits and _ - . ~ + %"
+
+
+@dataclass(frozen=True, slots=True)
+class TpuApi:
+    """Nodes and queued resources of one project, in any zone."""
+
+    channel: grpc.Channel
+    project: str
+    sleep: Callable[[float], None] = time.sleep
+    random: Random = field(default_factory=Random)
+    rest: Callable[[], RestApi] | None = None
+    """How to say what only JSON can."""
+    now: Callable[[], float] = time.time
+
+    def list_nodes(self, zone: str = ALL_ZONES) -> tuple[list[ListedNode], list[str]]:
+        """Nodes of a zone, or of all, and the zones that could not be asked."""
+        with translated(self._about("list nodes", NODE, zone=zone)):
+            return self._wire.pages(
+                "ListNodes", self._parent(zone), lambda page: views.listed_nodes(page.nodes)
+            )
+
+    def read_nodes(self, zone: str = ALL_ZONES) -> tuple[list[Node], list[str]]:
+        """The same with everything that is known of each node; most lists need less."""
+        with translated(self._about("list nodes", NODE, zone=zone)):
+            return self._wire.pages(
+                "ListNodes", self._parent(zone), lambda page: map(views.node, page.nodes)
+            )
+
+    def get_node(self, zone: str, name: str) -> Node:
+        """One node; raises NotFoundError."""
+        path = self._path(zone, "nodes", name)
+        with self._about_node(zone, name):
+            return views.node(self._wire.call("GetNode", {"name": path}, {"name": path}))
+
+    def describe_node(self, zone: str, name: str) -> Node:
+        """One node with what only v2alpha1 tells: announced maintenance, autocheckpoint."""
+        path = self._path(zone, "nodes", name)
+        with self._about_node(zone, name):
+            return views.node(self._wire.call("GetNode", {"name": path}, {"name": path}, V2ALPHA1))
+
+    def create_node(self, spec: NodeSpec, *, request_id: str) -> Operation:
+        """Ask for a node; the operation ends when it is READY, or with the reason why not.
+
+        The `request_id`, which v2 has no field for, lets v2alpha1's call be repeated.
+        """
+        parent = self._parent(spec.zone)
+        request = {"parent": parent, "node_id": spec.name, "node": asked.node_fields(spec)}
+        identified = {**request, "request_id": request_id}
+        with translated(self.about_creation(NODE, spec.name, spec), changes=True):
+            if node_needs_rest(spec):
+                with self._json() as rest:
+                    return rest.create_node(V2ALPHA1.message("CreateNodeRequest", identified), spec)
+            version = version_for(spec)
+            fields = identified if version is V2ALPHA1 else request
+            return self._wire.change("CreateNode", fields, {"parent": parent}, version)
+
+    def delete_node(self, zone: str, name: str) -> Operation:
+        """Delete a node in whatever state it is; raises NotFoundError."""
+        return self._node_change("DeleteNode", zone, name)
+
+    def stop_node(self, zone: str, name: str) -> Operation:
+        """Stop a node of one worker; its disk stays."""
+        return self._node_change("StopNode", zone, name, changes=True)
+
+    def start_node(self, zone: str, name: str) -> Operation:
+        """Start a stopped node."""
+        return self._node_change("StartNode", zone, name, changes=True)
+
+    def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
+        """Replace whole fields (description, labels, metadata, tags) of a READY node."""
+        path = self._path(zone, "nodes", name)
+        request = {
+            "node": {"name": path, **changes},
+            "update_mask": {"paths": sorted(changes)},
+        }
+        with self._about_node(zone, name):
+            return self._wire.change("UpdateNode", request, {"node.name": path})
+
+    def host_keys(self, zone: str, name: str) -> list[str]:
+        """The public SSH host key of every worker, in order, as the control plane knows it."""
+        return [views.host_key(each) for each in self._told(zone, name, "").guest_attributes]
+
+    def guest_attributes(self, zone: str, name: str, query_path: str) -> list[Mapping[str, str]]:
+        """What every worker, in order, has told under that path: `namespace/key` to value."""
+        return views.guest_attributes(self._told(zone, name, query_path))
+
+    def list_queued_resources(
+        self, zone: str = ALL_ZONES
+    ) -> tuple[list[QueuedResource], list[str]]:
+        """Requests of a zone, or of all, and the zones that could not be asked."""
+        with translated(self._about("list queued resources", QR, zone=zone)):
+            return self._wire.pages(
+                "ListQueuedResources",
+                self._parent(zone),
+                lambda page: map(views.queued_resource, page.queued_resources),
+                V2ALPHA1,  # v2 does not tell best effort from on demand
+            )
+
+    def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
+        """One request; raises NotFoundError."""
+        path = self._path(zone, "queuedResources", name)
+        with self._about_request(zone, name):
+            reply = self._wire.call("GetQueuedResource", {"name": path}, {"name": path})
+        return views.queued_resource(reply)
+
+    def describe_queued_resource(self, zone: str, name: str) -> QueuedResource:
+        """One request with what v2 does not tell: best effort, and, told by JSON, flex-start.
+
+        UNKNOWN where JSON cannot be had: a request can be looked at and deleted all the same.
+        """
+        path = self._path(zone, "queuedResources", name)
+        request = {"name": path}
+        with self._about_request(zone, name):
+            reply = self._wire.call("GetQueuedResource", request, request, V2ALPHA1)
+            found = views.queued_resource(reply)
+            if found.provisioning != Provisioning.ON_DEMAND:
+                return found
+        with suppress(UsageError, grpc.RpcError), self._json() as rest:
+            return rest.get_queued_resource(path)
+        return replace(found, provisioning=Provisioning.UNKNOWN)
+
+    def flex_starts(self, zone: str = ALL_ZONES) -> frozenset[tuple[str, str]] | None:
+        """Zone and name of the requests that are flex-start; None where JSON cannot be asked."""
+        if self.rest is None:
+            return None
+        with (
+            translated(self._about("list queued resources", QR, zone=zone)),
+            self._json() as rest,
+        ):
+            return rest.flex_starts(self._parent(zone))
+
+    def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
+        """File a request; the operation ends when it is filed, long before it is ACTIVE."""
+        parent, version = self._parent(spec.node.zone), version_for(spec.node)
+        request = {
+            "parent": parent,
+            "queued_resource_id": spec.name,
+            "queued_resource": asked.request_fields(spec, parent, version, self.now()),
+            "request_id": request_id,
+        }
+        with translated(self.about_creation(QR, spec.name, spec.node), changes=True):
+            if not request_needs_rest(spec):
+                return self._wire.change(
+                    "CreateQueuedResource", request, {"parent": parent}, version
+                )
+            message = version.message("CreateQueuedResourceRequest", request)
+            with self._json() as rest:
+                return rest.create_queued_resource(message, spec)
+
+    def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
+        """Delete a request; `force` deletes its nodes first. Raises NotFoundError."""
+        path = self._path(zone, "queuedResources", name)
+        with self._about_request(zone, name):
+            request = {"name": path, "force": force}
+            return self._wire.change("DeleteQueuedResource", request, {"name": path})
+
+    def reset_queued_resource(self, zone: str, name: str) -> Operation:
+        """Ask for the nodes of a request to be made anew."""
+        path = self._path(zone, "queuedResources", name)
+        with self._about_request(zone, name, changes=True):
+            return self._wire.change("ResetQueuedResource", {"name": path}, {"name": path})
+
+    def get_operation(self, name: str) -> Operation:
+        """Where a long-running operation stands."""
+        request = operations_pb2.GetOperationRequest(name=name)
+        with translated("operation"):
+            reply = self._wire.send(
+                "google.longrunning.Operations/GetOperation",
+                request,
+                operations_pb2.Operation,
+                {"name": name},
+            )
+        return views.operation(reply)
+
+    def list_zones(self) -> list[str]:
+        """The zones this project may ask for."""
+        request = locations_pb2.ListLocationsRequest(name=f"projects/{self.project}")
+        with translated(self._about(f"project {self.project!r}", NODE)):
+            reply = self._wire.send(
+                "google.cloud.location.Locations/ListLocations",
+                request,
+                locations_pb2.ListLocationsResponse,
+                {"name": request.name},
+            )
+        return sorted(location.location_id for location in reply.locations)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self.channel.close()
+
+    def about_creation(self, noun: str, name: str, node: NodeSpec) -> About:
+        """What a refusal of that creation is about, whenever it comes."""
+        words = {NODE: "node", QR: "queued resource"}
+        return About(
+            f"create {words[noun]} {name!r}",
+            noun,
+            name,
+            node.zone,
+            self.project,
+            node.accelerator_type,
+            "" if node.provisioning == Provisioning.ON_DEMAND else f" --{node.provisioning}",
+            hint=f"run: tpuctl {noun} describe {name} --zone {node.zone}",
+            usage=f"run: tpuctl {noun} create --help",
+        )
+
+    @property
+    def _wire(self) -> Wire:
+        return Wire(self.channel, self.sleep, self.random)
+
+    @contextmanager
+    def _json(self) -> Iterator["TpuRest"]:
+        from tpuctl.api.tpu.tpu_rest import TpuRest  # few calls need it, and requests takes 60 ms
+
+        if self.rest is None:
+            raise UsageError(
+                "the context has no REST endpoint, which this needs",
+                hint="give the context the --tpu-rest-endpoint that belongs to its --tpu-endpoint",
+            )
+        api = self.rest()
+        try:
+            yield TpuRest(api, self.sleep, self.random)
+        finally:
+            api.close()
+
+    def _about(self, subject: str, noun: str, **extra: str) -> About:
+        return About(subject, noun, project=self.project, **extra)
+
+    def _about_node(
+        self, zone: str, name: str, *, changes: bool = False
+    ) -> AbstractContextManager[None]:
+        about = self._about(
+            f"node {name!r} in {zone}", NODE, name=name, zone=zone, hint="run: tpuctl node list"
+        )
+        return translated(about, changes=changes)
+
+    def _about_request(
+        self, zone: str, name: str, *, changes: bool = False
+    ) -> AbstractContextManager[None]:
+        subject = f"queued resource {name!r} in {zone}"
+        about = self._about(subject, QR, name=name, zone=zone, hint="run: tpuctl qr list")
+        return translated(about, changes=changes)
+
+    def _node_change(
+        self, method: str, zone: str, name: str, *, changes: bool = False
+    ) -> Operation:
+        path = self._path(zone, "nodes", name)
+        with self._about_node(zone, name, changes=changes):
+            return self._wire.change(method, {"name": path}, {"name": path}, V2)
+
+    def _told(self, zone: str, name: str, query_path: str) -> Any:
+        path = self._path(zone, "nodes", name)
+        with self._about_node(zone, name):
+            request = {"name": path, "query_path": query_path}
+            return self._wire.call("GetGuestAttributes", request, {"name": path})
+
+    def _parent(self, zone: str) -> str:
+        return f"projects/{self.project}/locations/{zone}"
+
+    def _path(self, zone: str, collection: str, name: str) -> str:
+        if not _ID.fullmatch(name):
+            raise UsageError(f"{name[:100]!r} cannot be a name", hint=_ID_HINT)
+        return f"{self._parent(zone)}/{collection}/{name}"

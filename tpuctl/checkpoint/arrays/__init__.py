@@ -1,0 +1,1 @@
+"""Trees of arrays: leaves of numpy, JAX and torch, dtypes, boxes, coverage."""

@@ -1,0 +1,1 @@
+"""The layout of a checkpoint directory and the schema of its COMMIT objects."""

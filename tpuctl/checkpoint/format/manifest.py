@@ -1,0 +1,90 @@
+"""COMMIT and the small records beside it: canonical JSON that carries its own checksum.
+
+    {"crc32c":"yZRlqg==","record":{...}}
+
+No other spelling of the same record is accepted, so that every changed bit is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from tpuctl.checkpoint.arrays.tree import Structure
+from tpuctl.checkpoint.format import sense
+from tpuctl.checkpoint.format.commit import Commit, Done, Leaf, commit_of, document, done_of
+from tpuctl.checkpoint.format.layout import SCHEMA
+from tpuctl.errors import IntegrityError, PreconditionError
+from tpuctl.store import crc32c
+
+R = TypeVar("R", Commit, Done)
+
+_SENSELESS = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """Canonical bytes of a record, with the schema and the checksum added."""
+    return _signed(_canonical({**record, "schema": SCHEMA}))
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """The record; IntegrityError when a byte differs, PreconditionError when it is newer."""
+    try:
+        record = json.loads(data)["record"]
+        is_whole = isinstance(record, dict) and _signed(_canonical(record)) == data
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise IntegrityError("the record is not what was written: it cannot be read") from error
+    if not is_whole:
+        raise IntegrityError("the record is not what was written: its crc32c differs")
+    if type(record.get("schema")) is not int or record["schema"] != SCHEMA:
+        raise PreconditionError(
+            f"the checkpoint has schema {record.get('schema')}, this tpuctl reads {SCHEMA}",
+            hint="it takes the tpuctl that wrote it",
+        )
+    return dict(record)
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """The bytes of COMMIT."""
+    return encode(document(commit))
+
+
+def decode_commit(data: bytes) -> Commit:
+    """Read COMMIT; IntegrityError unless it is exactly what was written, and makes sense."""
+    return _decoded(data, commit_of, sense.check_commit)
+
+
+def encode_done(done: Done) -> bytes:
+    """The bytes of a done record."""
+    return encode(document(done))
+
+
+def decode_done(data: bytes) -> Done:
+    """Read a done record; IntegrityError unless it is exactly what was written."""
+    return _decoded(data, done_of, sense.check_done)
+
+
+def digest(structure: Structure, leaves: Iterable[Leaf]) -> str:
+    """What all workers that save the same tree have in common: its names, dtypes and shapes."""
+    described = [[leaf.dtype, list(leaf.shape)] for leaf in leaves]
+    return crc32c(_canonical({"leaves": described, "tree": structure}))
+
+
+def _decoded(data: bytes, read: Callable[[Mapping[str, Any]], R], check: Callable[[R], None]) -> R:
+    record = decode(data)
+    try:
+        found = read(record)
+        check(found)
+    except _SENSELESS as error:
+        raise IntegrityError(f"the manifest makes no sense: {error}") from error
+    return found
+
+
+def _signed(body: bytes) -> bytes:
+    return b'{"crc32c":"%s","record":%s}' % (crc32c(body).encode("ascii"), body)
+
+
+def _canonical(value: object) -> bytes:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("ascii")

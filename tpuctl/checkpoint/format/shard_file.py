@@ -1,0 +1,82 @@
+"""A worker's file: a safetensors header, then the tensors, as views of memory that is never joined.
+
+https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpuctl.checkpoint.arrays.boxes import Box, whole
+from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
+from tpuctl.errors import IntegrityError
+
+LENGTH_BYTES = 8
+_ALIGNMENT = 8
+METADATA = "__metadata__"
+"""The one name in a header that is no tensor's."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A box of a leaf, as a file has it."""
+
+    name: str
+    dtype: str
+    box: Box
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its elements as stored."""
+        return size_bytes(self.dtype, self.box.size)
+
+
+def tensor_name(path: str, shape: tuple[int, ...], box: Box) -> str:
+    """The path of the leaf, and where the box is not all of it, the box: `w[0:128,64:128]`."""
+    name = path.replace("[", "~2")
+    if box == whole(shape):
+        return f"~{name}" if name == METADATA else name
+    ranges = (f"{start}:{start + n}" for start, n in zip(box.offset, box.shape, strict=True))
+    return f"{name}[{','.join(ranges)}]"
+
+
+def description(tensors: Sequence[Tensor]) -> dict[str, Any]:
+    """What the header says of tensors that follow one another."""
+    described, start = {}, 0
+    for tensor in tensors:
+        stored = DTYPES[tensor.dtype].safetensors
+        end = start + tensor.size_bytes
+        described[tensor.name] = {
+            # Bytes of a kind that safetensors cannot name have one axis.
+            "dtype": stored or "U8",
+            "shape": list(tensor.box.shape) if stored else [end - start],
+            "data_offsets": [start, end],
+        }
+        start = end
+    return described
+
+
+def header(tensors: Sequence[Tensor]) -> bytes:
+    """What a file begins with: the size of the JSON, and the JSON, padded as safetensors pads."""
+    text = json.dumps(description(tensors), separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def header_size_bytes(data: bytes) -> int:
+    """How long the header is of a file that begins so, its length included."""
+    return LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
+
+
+def read_header(data: bytes) -> dict[str, Any]:
+    """What the header says; `data` is the header. IntegrityError when it is none."""
+    try:
+        described = json.loads(data[LENGTH_BYTES:])
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError("the header of the file cannot be read") from error
+    if not isinstance(described, dict) or header_size_bytes(data) != len(data):
+        raise IntegrityError("the header of the file makes no sense")
+    return described

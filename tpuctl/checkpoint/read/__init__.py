@@ -1,0 +1,1 @@
+"""Reading steps: history, verification, restoring, statistics."""

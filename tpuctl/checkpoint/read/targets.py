@@ -1,0 +1,127 @@
+"""Where a checkpoint is read to: which boxes of each leaf are needed, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tpuctl.checkpoint.arrays.boxes import Box
+from tpuctl.checkpoint.arrays.dtypes import Array, raw_dtype
+from tpuctl.checkpoint.arrays.kinds import expected
+from tpuctl.checkpoint.arrays.leaves import Expected
+from tpuctl.checkpoint.arrays.numpy_arrays import whole_array
+from tpuctl.checkpoint.arrays.tree import (
+    LEAVES,
+    VALUES,
+    LeafNode,
+    Structure,
+    Tree,
+    below,
+    children,
+    is_value,
+    path_of,
+    walk,
+)
+from tpuctl.checkpoint.format.commit import Leaf
+from tpuctl.errors import UsageError
+
+_HINT = "tpuctl checkpoint describe shows what the checkpoint holds"
+_SEQUENCES: Mapping[str, type] = {"list": list, "tuple": tuple}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What this worker needs of a leaf, and what becomes of it."""
+
+    boxes: tuple[Box, ...]
+    dtype: np.dtype[Any]
+    """To read into: `dtypes.raw_dtype` of the leaf, where four bits have a byte to themselves."""
+    finish: Callable[[Sequence[Array]], object] = field(repr=False)
+    """The leaf out of an array for each box, in their order, which become its own."""
+
+
+def targets(structure: Structure, leaves: Sequence[Leaf], like: Tree = None) -> list[Target]:
+    """One for each leaf. Without `like`: all of it, as numpy has it.
+
+    Raises UsageError where `like` is another tree than the checkpoint's, naming the path.
+    """
+    if like is None:
+        found = [(leaf.index, _as_saved(leaves[leaf.index], leaf)) for leaf in walk(structure)]
+    else:
+        matched = _match(structure, like, ())
+        found = [(index, _as_liked(leaves[index], each, path)) for index, each, path in matched]
+    return [
+        Target(each.boxes, raw_dtype(each.dtype), each.finish)
+        for _, each in sorted(found, key=_index)
+    ]
+
+
+def _as_saved(leaf: Leaf, node: LeafNode) -> Expected:
+    return whole_array(leaf.dtype, leaf.shape, is_scalar=node.is_scalar)
+
+
+def _as_liked(leaf: Leaf, like: Tree, path: str) -> Expected:
+    try:
+        found = expected(like, leaf.dtype)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}", hint=error.hint) from error
+    if (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
+        raise _differs(
+            path, f"{leaf.dtype} of shape {leaf.shape}", f"{found.dtype} of shape {found.shape}"
+        )
+    return found
+
+
+def _match(
+    structure: Structure, like: Tree, names: tuple[str, ...]
+) -> Iterator[tuple[int, Tree, str]]:
+    """Each leaf's number, what `like` has in its place, and its path."""
+    ((kind, value),) = structure.items()
+    path = path_of(names)
+    if kind in LEAVES:
+        yield value, like, path
+    elif kind in VALUES:
+        if not is_value(like):
+            raise _differs(path, f"the value {VALUES[kind][1](value)!r}", _what(like))
+    else:
+        entries = _entries(kind, like)
+        if entries is None:
+            raise _differs(path, f"a {kind}", _what(like))
+        nodes: dict[str, Structure] = dict(below(kind, value))
+        _check_names(path, nodes, entries)
+        for name, node in nodes.items():
+            yield from _match(node, entries[name], (*names, name))
+
+
+def _entries(kind: str, like: Tree) -> Mapping[str, Tree] | None:
+    if kind == "dict":
+        return children(like)
+    if isinstance(like, list | tuple) and type(like) is _SEQUENCES[kind]:
+        return {str(index): each for index, each in enumerate(like)}
+    return None
+
+
+def _check_names(path: str, stored: Mapping[str, object], like: Mapping[str, object]) -> None:
+    for names, where, lacking in (
+        (stored.keys() - like.keys(), "the checkpoint", "like"),
+        (like.keys() - stored.keys(), "like", "the checkpoint"),
+    ):
+        if names:
+            first, *others = sorted(names)
+            more = f" and {len(others)} more" if others else ""
+            raise UsageError(f"{path}: {where} has {first!r}{more}, {lacking} has not", hint=_HINT)
+
+
+def _differs(path: str, stored: str, like: str) -> UsageError:
+    return UsageError(f"{path}: the checkpoint has {stored}, like has {like}", hint=_HINT)
+
+
+def _what(like: Tree) -> str:
+    return f"a {type(like).__name__}"
+
+
+def _index(found: tuple[int, Expected]) -> int:
+    return found[0]

@@ -1,0 +1,1 @@
+"""How the workers of a run agree on the step that they resume from."""

@@ -1,0 +1,1 @@
+"""Saving a step: snapshot, upload of the parts, COMMIT, garbage collection."""

@@ -1,0 +1,164 @@
+"""A tree at one moment: the own boxes, planned into files, as memory that nobody changes."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpuctl.checkpoint.arrays.boxes import Box
+from tpuctl.checkpoint.arrays.dtypes import DTYPES, Array, raw_dtype, size_bytes, write_into
+from tpuctl.checkpoint.arrays.leaves import LeafValue, cut
+from tpuctl.checkpoint.arrays.tree import Structure
+from tpuctl.checkpoint.format import shard_file
+from tpuctl.checkpoint.format.commit import FILE_BYTES, Leaf
+from tpuctl.checkpoint.format.shard_file import Tensor, tensor_name
+from tpuctl.checkpoint.parallel import in_parallel
+
+Bytes = NDArray[np.uint8]
+_ALIGNMENT = 64
+_TOGETHER_BYTES = 256 * 1024 * 1024
+_COPIERS = min(4, os.cpu_count() or 1)
+"""One processor alone does not make use of the memory's speed, least of all where it is new."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A box of a leaf, as the program has it or as it was copied."""
+
+    leaf: int
+    tensor: Tensor
+    array: Array
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A box of a leaf, its bytes as a file will have them."""
+
+    leaf: int
+    tensor: Tensor
+    data: Bytes
+
+
+class File:
+    """What goes into one file, in its order."""
+
+    def __init__(self, found: Iterable[Stored]) -> None:
+        """Wide elements go first, as safetensors has it: then every tensor is aligned."""
+        self.stored = sorted(found, key=lambda stored: -DTYPES[stored.tensor.dtype].bits)
+
+    @functools.cached_property
+    def header(self) -> bytes:
+        """What the file begins with; made beside the program, not while it waits."""
+        return shard_file.header([stored.tensor for stored in self.stored])
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A step as it was when it was to be saved: the own files, the rest described."""
+
+    step: int
+    structure: Structure
+    leaves: tuple[Leaf, ...]
+    """Without parts: those come from the workers' done records."""
+    files: Sequence[File]
+    called_s: float
+    """When `save` was called, by time.monotonic."""
+    blocked_ms: int | None
+    """For how long it kept the program waiting; None while it still does."""
+
+
+class Memory:
+    """Memory for copies, kept from one save to the next: pages are costly when they are new."""
+
+    def __init__(self) -> None:
+        """None is taken yet."""
+        self._chunks: list[Bytes] = []
+
+    def chunk(self, index: int) -> Bytes:
+        """Room for one file: only what is written to it takes memory."""
+        if index == len(self._chunks):
+            self._chunks.append(np.empty(FILE_BYTES, np.uint8))
+        return self._chunks[index]
+
+    def keep(self, count: int) -> None:
+        """Give back all but so many chunks."""
+        del self._chunks[count:]
+
+
+def pieces(
+    leaves: Sequence[LeafValue], paths: Sequence[str], worker_id: int, worker_count: int
+) -> Iterator[Piece]:
+    """What this worker stores, none larger than a file; a leaf is asked for when it is its turn."""
+    for number, (leaf, path) in enumerate(zip(leaves, paths, strict=True)):
+        for box, array in leaf.own(worker_id, worker_count):
+            for part in file_sized(box, leaf.dtype):
+                tensor = Tensor(tensor_name(path, leaf.shape, part), leaf.dtype, part)
+                yield Piece(number, tensor, cut(array, box, part))
+
+
+def file_sized(box: Box, dtype: str) -> Iterator[Box]:
+    """The box in pieces that go into one file each."""
+    size = size_bytes(dtype, box.size)
+    if size <= FILE_BYTES:
+        yield box
+        return
+    for part in box.rows(-(-size // FILE_BYTES)):
+        yield from file_sized(part, dtype)
+
+
+def copied(found: Iterable[Piece], memory: Memory) -> list[File]:
+    """The pieces in files, copied once; some pieces at a time, so that few wait to be copied."""
+    files: list[list[Stored]] = []
+    waiting: list[tuple[Bytes, Piece]] = []
+    end, left = FILE_BYTES, _TOGETHER_BYTES
+    for piece in found:
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT
+        if start + piece.tensor.size_bytes > FILE_BYTES or not files:
+            files.append([])
+            start = 0
+        end = start + piece.tensor.size_bytes
+        data = memory.chunk(len(files) - 1)[start:end]
+        waiting.append((data, piece))
+        files[-1].append(Stored(piece.leaf, piece.tensor, data))
+        left -= data.nbytes
+        if left <= 0:
+            _copy(waiting)
+            waiting, left = [], _TOGETHER_BYTES
+    _copy(waiting)
+    memory.keep(len(files))
+    return [File(file) for file in files]
+
+
+def _copy(waiting: Sequence[tuple[Bytes, Piece]]) -> None:
+    def copy(task: tuple[Bytes, Piece]) -> None:
+        data, piece = task
+        write_into(data, piece.tensor.dtype, piece.array)
+
+    in_parallel(copy, waiting, threads=_COPIERS)
+
+
+def viewed(found: Iterable[Piece]) -> list[File]:
+    """The pieces in files, as they lie: valid while the program leaves its arrays alone."""
+    files: list[list[Stored]] = []
+    size = FILE_BYTES
+    for piece in found:
+        if size + piece.tensor.size_bytes > FILE_BYTES or not files:
+            files.append([])
+            size = 0
+        size += piece.tensor.size_bytes
+        files[-1].append(Stored(piece.leaf, piece.tensor, _bytes_of(piece)))
+    return [File(file) for file in files]
+
+
+def _bytes_of(piece: Piece) -> Bytes:
+    array, dtype = piece.array, piece.tensor.dtype
+    if array.flags.c_contiguous and array.dtype == raw_dtype(dtype) and DTYPES[dtype].bits >= 8:
+        return array.reshape(-1).view(np.uint8)
+    data = np.empty(piece.tensor.size_bytes, np.uint8)
+    write_into(data, dtype, array)
+    return data

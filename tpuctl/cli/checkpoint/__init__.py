@@ -1,0 +1,1 @@
+"""`tpuctl checkpoint`: one module for each verb."""

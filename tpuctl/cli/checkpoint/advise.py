@@ -1,0 +1,156 @@
+"""`tpuctl checkpoint advise`: what saving costs a job, and how often it should save."""
+
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tpuctl.cli.checkpoint.place import of_job
+from tpuctl.cli.shell.options import JobName
+from tpuctl.cli.shell.output import Usd
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.sheet import Block, Sheet, show
+from tpuctl.models.job import JobRecord
+
+if TYPE_CHECKING:
+    from tpuctl.operations.checkpoints.advise import Advice, Lost
+
+SOURCES = (
+    "Young 1974, Communications of the ACM 17(9), 530-531: sqrt(2 d M)",
+    "Daly 2006, Future Generation Computer Systems 22(3), 303-312: "
+    "sqrt(2 d M) (1 + sqrt(d/2M)/3 + d/18M) - d",
+)
+"""d: what one save costs the program; M: the mean time between preemptions."""
+HOUR_S = 3600.0
+
+
+def advise(ctx: typer.Context, name: JobName) -> None:
+    """Reckon from a job's saves and preemptions which interval loses least (Young, Daly).
+
+    Losses are told of the time that the job has had slices so far.
+    """
+    from tpuctl.jobs import client
+    from tpuctl.operations.checkpoints.advise import advise as reckon
+    from tpuctl.operations.checkpoints.survey import survey
+
+    runtime = ctx.ensure_object(Runtime)
+    job = client.describe(runtime.store(), name)
+    found = survey(of_job(runtime, job))
+    views = [each for each in found.views if each.state in ("COMPLETE", "UNSEALED")]
+    advice = reckon(job, views, runtime.now())
+    if runtime.output.is_table:
+        show(runtime.output, _sheet(job, found.place.url, advice))
+    else:
+        whole = document(job, found.place.url, advice)
+        runtime.output.item(whole, {key: itemgetter(key) for key in whole})
+
+
+def document(job: JobRecord, directory: str, advice: "Advice") -> dict[str, Any]:
+    """All that was reckoned. Keys are public."""
+    saving, losses = advice.saving, advice.losses
+    return {
+        "job": job.job_id,
+        "state": job.state,
+        "directory": directory,
+        "saves": saving.saves,
+        "save_s": saving.save_s,
+        "blocked_s": saving.blocked_s,
+        "cost_s": _rounded(saving.cost_s),
+        "every": saving.every,
+        "interval_s": _rounded(saving.interval_s),
+        "step_s": _rounded(saving.step_s),
+        "preemptions": losses.preemptions,
+        "active_hours": _rounded(losses.active_s / HOUR_S),
+        "mean_hours": _rounded(losses.mean_s / HOUR_S),
+        "restart_s": _rounded(losses.restart_s),
+        "redone_steps": losses.redone_steps,
+        "redone_hours": _rounded(advice.redone_hours),
+        "young_s": _rounded(advice.young_s),
+        "daly_s": _rounded(advice.daly_s),
+        "best_s": _rounded(advice.best_s),
+        "best_every": advice.best_every,
+        "lost_now": _lost(advice.now),
+        "lost_at_best": _lost(advice.best),
+        "sources": list(SOURCES),
+    }
+
+
+def _lost(lost: "Lost | None") -> dict[str, Any] | None:
+    if lost is None:
+        return None
+    return {
+        "percent": round(100 * lost.share, 3),
+        "hours": round(lost.hours, 4),
+        "usd": None if lost.usd is None else Usd(lost.usd),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _sheet(job: JobRecord, directory: str, advice: "Advice") -> Sheet:
+    fields = [(label, text) for label, text in _fields(directory, advice) if text]
+    formulas = Block(
+        "d: what a save costs, M: mean time between preemptions",
+        [(source,) for source in SOURCES],
+    )
+    return Sheet(job.job_id, job.state, fields, [formulas])
+
+
+def _fields(directory: str, advice: "Advice") -> Iterator[tuple[str, str]]:
+    saving, losses = advice.saving, advice.losses
+    yield "directory", directory
+    wait = (
+        "" if saving.blocked_s is None else f", {_time(saving.blocked_s)} of it the program waits"
+    )
+    yield "save", f"{_time(saving.save_s)}{wait}"
+    yield "cost", f"at most {_time(saving.cost_s)} of the program's time a save (d)"
+    yield "preemptions", _preemptions(advice)
+    again = f", {advice.redone_hours:.3g} h" if advice.redone_hours is not None else ""
+    yield "done again", f"{losses.redone_steps} steps{again}" if losses.redone_steps else ""
+    yield "saves now", _now(advice)
+    yield "should save", _best(advice)
+    yield "loses now", _told(advice.now)
+    yield "would lose", _told(advice.best)
+
+
+def _preemptions(advice: "Advice") -> str:
+    losses = advice.losses
+    if not losses.preemptions:
+        return f"none in {_time(losses.active_s)}: reckoned as if there had been one (M)"
+    each = f"one every {_time(losses.mean_s)} (M)"
+    return f"{losses.preemptions} in {_time(losses.active_s)}: {each}"
+
+
+def _now(advice: "Advice") -> str:
+    saving = advice.saving
+    if saving.every is None or saving.interval_s is None:
+        return "not known: fewer than two saves of one attempt are there"
+    return f"every {saving.every:g} steps, {_time(saving.interval_s)}"
+
+
+def _best(advice: "Advice") -> str:
+    steps = f"every {advice.best_every} steps, " if advice.best_every else "every "
+    is_bound = advice.best_s > advice.daly_s
+    bound = ": as long as a save takes" if is_bound else ""
+    return (
+        f"{steps}{_time(advice.best_s)}{bound} "
+        f"(Daly {_time(advice.daly_s)}, Young {_time(advice.young_s)})"
+    )
+
+
+def _told(lost: "Lost | None") -> str:
+    if lost is None:
+        return ""
+    usd = f", {Usd(lost.usd)} USD" if lost.usd is not None else ""
+    return f"{100 * lost.share:.3g} %: {lost.hours:.3g} h{usd} so far"
+
+
+def _time(seconds: float) -> str:
+    """`0.41 s`, `48 s`, `12 m`, `3.4 h`."""
+    for size, unit in ((HOUR_S, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,115 @@
+"""`tpuctl checkpoint describe`: one step, its tensors, and what is in them."""
+
+from collections.abc import Iterator
+from operator import itemgetter
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tpuctl.cli.checkpoint.list import COLUMNS
+from tpuctl.cli.checkpoint.place import Dir, Step, surveyed
+from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.shell.output import Moment, age
+from tpuctl.cli.shell.progress import byte_bar
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.sheet import Block, Sheet, show
+from tpuctl.errors import IntegrityError, PreconditionError, RefusedError
+
+if TYPE_CHECKING:
+    from tpuctl.operations.checkpoints.model import StepView, TensorView
+    from tpuctl.operations.checkpoints.survey import FoundStep
+
+
+def describe(ctx: typer.Context, directory: Dir, step: Step = None) -> None:
+    """Show a step: who wrote it and when, and its tensors with norm, NaN and Inf counts.
+
+    It is read for that, and verified on the way.
+    """
+    runtime = ctx.ensure_object(Runtime)
+    found = surveyed(runtime, directory).choose(step)
+    tensors = _tensors(runtime, found)
+    if runtime.output.is_table:
+        show(runtime.output, _sheet(runtime, found, tensors))
+    else:
+        whole = document(found, tensors)
+        runtime.output.item(whole, {key: itemgetter(key) for key in whole})
+
+
+def _tensors(runtime: Runtime, found: "FoundStep") -> "list[TensorView]":
+    """Its tensors; of a step that is not good, what is known without its bytes."""
+    from tpuctl.operations.checkpoints.describe import tensors
+
+    with byte_bar(runtime, found.view.size_bytes) as advance:
+        try:
+            return list(tensors(found, advance))
+        except IntegrityError as error:
+            error.hint = f"which are good: tpuctl checkpoint verify {quote(found.store.url)} --all"
+            raise
+        except (PreconditionError, RefusedError) as error:
+            why = str(error)
+    runtime.output.warn(f"the tensors are not shown: {why}")
+    return []
+
+
+def document(found: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:
+    """Everything that is known of a step. Keys are public."""
+    from tpuctl.operations.checkpoints.describe import facts
+
+    return {
+        **{key: get(found.view) for key, get in COLUMNS.items()},
+        **facts(found),
+        "tensors": [
+            {
+                "name": one.name,
+                "dtype": one.dtype,
+                "shape": None if one.shape is None else list(one.shape),
+                "norm": one.norm,
+                "nan_count": one.nan_count,
+                "inf_count": one.inf_count,
+            }
+            for one in tensors
+        ],
+    }
+
+
+def _sheet(runtime: Runtime, found: "FoundStep", tensors: "list[TensorView]") -> Sheet:
+    from tpuctl.operations.checkpoints.describe import facts
+
+    view, known = found.view, facts(found)
+    more = [(key, _plain(known[key])) for key in ("parent", "writer", "objects")]
+    fields = [(label, text) for label, text in (*_fields(runtime, view), *more) if text]
+    title = "tensors (dtype, shape, norm, NaN and Inf)"
+    return Sheet(
+        f"step {view.handle}", view.state.value, fields, [Block(title, list(map(_row, tensors)))]
+    )
+
+
+def _fields(runtime: Runtime, view: "StepView") -> Iterator[tuple[str, str]]:
+    yield "why", view.reason
+    yield "written by", view.kind.value
+    if view.committed_s is not None:
+        ago = age(runtime.now() - view.committed_s)
+        yield "committed", f"{ago} ago ({Moment(view.committed_s)})"
+    yield "size", sized(view.size_bytes)
+    if view.save_s is not None:
+        waited = "" if view.blocked_s is None else f"; the program waited {view.blocked_s:.3g} s"
+        yield "saved in", f"{view.save_s:.3g} s{waited}"
+    yield "job", view.job
+    yield "attempt", "" if view.attempt is None else str(view.attempt)
+    yield "program", view.program
+    yield "workers", "" if view.workers is None else str(view.workers)
+    yield "fence", "" if view.fence is None else str(view.fence)
+    yield "pinned", "yes" if view.pinned else ""
+
+
+def _row(one: "TensorView") -> tuple[str, ...]:
+    shape = "-" if one.shape is None else f"[{', '.join(map(str, one.shape))}]"
+    norm = "-" if one.norm is None else f"{one.norm:.6g}"
+    counts = ((one.nan_count, "NaN"), (one.inf_count, "Inf"))
+    bad = ", ".join(f"{count} {what}" for count, what in counts if count)
+    return one.name, one.dtype or "-", shape, norm, bad
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else str(value)

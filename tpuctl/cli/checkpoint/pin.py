@@ -1,0 +1,46 @@
+"""`tpuctl checkpoint pin`: a step that is to stay."""
+
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.checkpoint.place import Dir, Step, surveyed
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.errors import UsageError
+
+COLUMNS = {
+    "step": lambda row: row[0].step,
+    "name": lambda row: row[0].name,
+    "pinned": lambda row: row[1],
+    "changed": lambda row: row[2],
+}
+"""Keys and order are public."""
+SAID = {
+    (False, True): "is pinned",
+    (False, False): "was pinned already",
+    (True, True): "is not pinned any more",
+    (True, False): "was not pinned",
+}
+
+
+def pin(
+    ctx: typer.Context,
+    directory: Dir,
+    step: Step = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Unpin it: it may be deleted again.")
+    ] = False,
+) -> None:
+    """Keep a step: neither the program that saves nor `prune` deletes it."""
+    from tpuctl.operations.checkpoints import pin as pinning
+
+    runtime = ctx.ensure_object(Runtime)
+    if remove and step is None:
+        raise UsageError(
+            "--remove needs --step", hint=f"run: tpuctl checkpoint list {quote(directory)}"
+        )
+    found = surveyed(runtime, directory).choose(step)
+    changed = pinning.unpin(found) if remove else pinning.pin(found)
+    runtime.output.item((found.view, not remove, changed), COLUMNS)
+    runtime.output.note(f"step {found.view.handle} {SAID[remove, changed]}")

@@ -1,0 +1,135 @@
+"""`tpuctl checkpoint verify`: every byte of a step is read."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli.checkpoint.list import show
+from tpuctl.cli.checkpoint.place import Dir, Step, surveyed
+from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.shell.output import Columns
+from tpuctl.cli.shell.progress import byte_bar
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.errors import (
+    IntegrityError,
+    NoCheckpointError,
+    PreconditionError,
+    TpuctlError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from tpuctl.operations.checkpoints.survey import FoundStep, Survey
+    from tpuctl.operations.checkpoints.verify import Verdict
+
+COLUMNS: Columns["Verdict"] = {
+    "step": lambda one: one.view.step,
+    "verdict": lambda one: one.verdict,
+    "size_bytes": lambda one: one.view.size_bytes,
+    "kind": lambda one: one.view.kind.value,
+    "name": lambda one: one.view.name,
+    "why": lambda one: one.why or None,
+}
+"""Keys and order are public."""
+SCREEN: Columns["Verdict"] = {
+    "step": lambda one: one.view.handle,
+    "verdict": lambda one: one.verdict,
+    "size": lambda one: sized(one.view.size_bytes),
+    "why": lambda one: one.why,
+}
+"""What people see."""
+
+
+def verify(
+    ctx: typer.Context,
+    directory: Dir,
+    step: Step = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every step, also those that were rolled back.")
+    ] = False,
+) -> None:
+    """Read every byte of a step and compare it with what was written.
+
+    A step of tpuctl that differs is marked: no run goes on from it, nor does prune count it.
+    A step of another framework can be compared once it was sealed: tpuctl checkpoint seal.
+    """
+    runtime = ctx.ensure_object(Runtime)
+    if every and step is not None:
+        raise UsageError("--all and --step exclude each other", hint="leave one of them out")
+    survey = surveyed(runtime, directory)
+    steps = survey.steps if every else [survey.choose(step)]
+    if step is None and not every:
+        _warn_of_newer(runtime, survey, steps[0])
+    verdicts = read_steps(runtime, steps)
+    show(runtime.output, verdicts, COLUMNS, SCREEN)
+    _judge(runtime, survey, verdicts)
+
+
+def _warn_of_newer(runtime: Runtime, survey: "Survey", chosen: "FoundStep") -> None:
+    newer = survey.steps[survey.steps.index(chosen) + 1 :]
+    for view in (each.view for each in newer if each.view.state == "CORRUPT"):
+        runtime.output.warn(f"step {view.handle} is newer, and CORRUPT: {view.reason}")
+
+
+def read_steps(runtime: Runtime, steps: Sequence["FoundStep"]) -> list["Verdict"]:
+    """What is found of each; a step of ours that is corrupt is marked."""
+    from tpuctl.operations.checkpoints.verify import verify as read
+
+    total = sum(each.view.size_bytes for each in steps)
+    with byte_bar(runtime, total) as advance:
+        verdicts = [read(each, advance) for each in steps]
+    _remember(runtime, verdicts)
+    return verdicts
+
+
+def _remember(runtime: Runtime, verdicts: Sequence["Verdict"]) -> None:
+    from tpuctl.operations.checkpoints.verify import remember
+
+    for each in verdicts:
+        try:
+            remember(each)
+        except TpuctlError as error:  # who may read may not write, perhaps
+            runtime.output.warn(f"step {each.view.handle} could not be marked: {error}")
+
+
+def _judge(runtime: Runtime, survey: "Survey", verdicts: Sequence["Verdict"]) -> None:
+    """Tell it in one line, and fail unless everything that can be compared is whole."""
+    of = {
+        kind: [each for each in verdicts if each.verdict == kind]
+        for kind in ("whole", "corrupt", "unsealed", "partial", "gone")
+    }
+    if of["corrupt"]:
+        first = of["corrupt"][0]
+        raise IntegrityError(
+            f"{_counted(of['corrupt'])} corrupt: step {first.view.handle}: {first.why}",
+            hint=_way_out(survey, first),
+        )
+    if not of["whole"] and of["unsealed"]:
+        raise PreconditionError(
+            f"{_counted(of['unsealed'])} not sealed: there is nothing to compare with",
+            hint=f"seal it while it is surely good: tpuctl checkpoint seal {survey.place.typed}",
+        )
+    if not of["whole"]:
+        first = verdicts[-1]
+        raise NoCheckpointError(
+            f"step {first.view.handle} is {first.verdict}: {first.why}",
+            hint=f"run: tpuctl checkpoint list {survey.place.typed}",
+        )
+    size = sized(sum(each.view.size_bytes for each in of["whole"]))
+    rest = [_counted(of[kind]) + f" {kind}" for kind in ("unsealed", "partial", "gone") if of[kind]]
+    told = f"; {', '.join(rest)}" if rest else ""
+    count = len(of["whole"])
+    steps = f"step {of['whole'][0].view.handle}" if count == 1 else f"{count} steps"
+    runtime.output.note(f"{steps}: {size}, every byte is what was written{told}")
+
+
+def _way_out(survey: "Survey", corrupt: "Verdict") -> str:
+    every = f"tpuctl checkpoint verify {survey.place.typed} --all"
+    if corrupt.view.kind == "tpuctl":
+        return f"a run takes the newest good step; which are: {every}"
+    return f"{corrupt.view.kind.value} restores it all the same: name a good one to it; {every}"
+
+
+def _counted(found: Sequence["Verdict"]) -> str:
+    return "1 step is" if len(found) == 1 else f"{len(found)} steps are"

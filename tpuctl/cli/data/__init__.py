@@ -1,0 +1,1 @@
+"""`tpuctl data`."""

@@ -1,0 +1,177 @@
+"""`tpuctl data ...`: copies that are verified at both ends."""
+
+import itertools
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.data import outcome
+from tpuctl.cli.data.outcome import RECEIVED, SENT, Consent
+from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.output import Moment
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.errors import NotFoundError
+from tpuctl.models.transfer import Scope
+from tpuctl.operations.stage.plan.endpoints import are_disk_and_bucket
+from tpuctl.operations.stage.plan.names import split_url
+
+app = Noun("Copy data to and from Cloud Storage and workers.")
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, send nothing.")]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Only these files (repeatable; as in .gitignore)."),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB", help="Not these (repeatable; as in .gitignore, after .tpuctlignore)."
+    ),
+]
+Delete = Annotated[
+    bool, typer.Option("--delete", help="Remove at the target what the source does not have.")
+]
+MaxDelete = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Refuse, when --delete would remove more.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --delete.")]
+Shard = Annotated[
+    bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")
+]
+COLUMNS = {
+    "key": lambda entry: entry.key,
+    "size_bytes": lambda entry: entry.size_bytes,
+    "updated": lambda entry: Moment(entry.updated_s),
+    "crc32c": lambda entry: entry.checksum,
+    "generation": lambda entry: str(entry.generation),
+}
+
+
+@app.verb("push")
+def push(
+    ctx: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or -.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
+    ],
+    dry_run: DryRun = False,
+    include: Include = None,
+    exclude: Exclude = None,
+    delete: Delete = False,
+    max_delete: MaxDelete = 1000,
+    yes: Yes = False,
+    shard: Shard = False,
+) -> None:
+    """Copy a file or directory into a bucket, or to the workers of a slice through one.
+
+    A second run sends nothing.
+
+    Symbolic links to files of the same directory are sent as those files; others are refused.
+    """
+    from tpuctl.cli.shell.copy_progress import warn_of_distance
+    from tpuctl.operations.stage.plan.plan import plan_push
+    from tpuctl.operations.stage.transfer.delete import delete_objects
+    from tpuctl.operations.stage.transfer.push import push as send
+
+    runtime = ctx.ensure_object(Runtime)
+    scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)
+    if shard or not are_disk_and_bucket(source, target):
+        from tpuctl.cli.data import endpoints
+
+        asked = endpoints.Asked(scope, dry_run, shard)
+        endpoints.push(runtime, source, target, asked)
+        return
+    bucket, prefix = split_url(target)
+    bulk = runtime.bulk(bucket)
+    plan = plan_push(source, bulk, prefix, runtime.checksums, scope)
+    warn_of_distance(runtime, bulk, bucket, plan.size_bytes)
+    outcome.carry_out(
+        runtime, plan, Consent(dry_run, yes, max_delete), SENT,
+        copy=lambda: send(plan, bulk),
+        remove=(lambda: delete_objects(plan, bulk)) if delete else None,
+    )  # fmt: skip
+
+
+@app.verb("pull")
+def pull(
+    ctx: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="PATH or -.")],
+    dry_run: DryRun = False,
+    include: Include = None,
+    exclude: Exclude = None,
+    delete: Delete = False,
+    max_delete: MaxDelete = 1000,
+    yes: Yes = False,
+) -> None:
+    """Copy an object, or all under a prefix, to this machine; a second run fetches nothing."""
+    from tpuctl.cli.shell.copy_progress import warn_of_distance
+    from tpuctl.operations.stage.plan.plan_pull import plan_pull
+    from tpuctl.operations.stage.transfer.delete import delete_files
+    from tpuctl.operations.stage.transfer.pull import pull as fetch
+
+    runtime = ctx.ensure_object(Runtime)
+    scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)
+    if not are_disk_and_bucket(target, source):
+        from tpuctl.cli.data import endpoints
+
+        asked = endpoints.Asked(scope, dry_run)
+        endpoints.pull(runtime, source, target, asked)
+        return
+    bucket, prefix = split_url(source)
+    bulk = runtime.bulk(bucket)
+    plan = plan_pull(bulk, prefix, target, runtime.checksums, scope)
+    warn_of_distance(runtime, bulk, bucket, plan.size_bytes)
+    outcome.carry_out(
+        runtime, plan, Consent(dry_run, yes, max_delete), RECEIVED,
+        copy=lambda: fetch(plan, bulk),
+        remove=(lambda: delete_files(plan)) if delete else None,
+    )  # fmt: skip
+
+
+@app.verb("verify")
+def verify(
+    ctx: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or worker:NODE[/ID]:PATH."),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="TARGET", help="As SOURCE; without it gs:// is read again."),
+    ] = None,
+    shard: Shard = False,
+) -> None:
+    """Compare two ends by size and checksum, or read a bucket again; nothing is written.
+
+    One of the two is gs://. With that alone every object is fetched and compared with its checksum.
+    """
+    from tpuctl.cli.data import verify as data_verify
+
+    runtime = ctx.ensure_object(Runtime)
+    data_verify.verify(runtime, source, target, is_sharded=shard)
+
+
+@app.verb("list")
+def list_objects(
+    ctx: typer.Context,
+    url: Annotated[
+        str | None, typer.Argument(metavar="gs://BUCKET/PREFIX", help="Default: the context's.")
+    ] = None,
+) -> None:
+    """List objects with size, age and checksum."""
+    runtime = ctx.ensure_object(Runtime)
+    if url is None and runtime.nothing_local_yet():
+        runtime.output.items([], COLUMNS)
+        return
+    bucket, prefix = split_url(url or f"gs://{runtime.context.bucket}")
+    entries = runtime.bulk(bucket).list(prefix)
+    first = next(entries, None)
+    if first is None and prefix:
+        raise NotFoundError(
+            f"nothing is under gs://{bucket}/{prefix}", hint="run: tpuctl data list"
+        )
+    found = itertools.chain([first], entries) if first else ()
+    runtime.output.stream(found, COLUMNS, title=f"objects of gs://{bucket}")

@@ -1,0 +1,1 @@
+"""`tpuctl job`, `run` and `top`."""

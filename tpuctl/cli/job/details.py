@@ -1,0 +1,204 @@
+"""What is shown of a job: the columns of a list, and everything that `describe` knows in JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.cli.shell.output import Columns, Moment, Output, Usd
+from tpuctl.cli.shell.sheet import fitting
+from tpuctl.jobs.policy import budget
+from tpuctl.jobs.policy.verdict import said
+from tpuctl.jobs.record import story
+from tpuctl.models.job import Attempt, JobRecord, Outcome, WorkerReport
+from tpuctl.operations.slices import spending
+
+if TYPE_CHECKING:
+    from tpuctl.jobs.client import Supervisor
+
+ON_A_TERMINAL = {
+    "id": "id", "state": "state", "step": "step", "type": "accelerator_type", "zone": "zone",
+    "age": "submitted", "usd/h": "usd_per_hour", "usd": "usd_so_far", "why": "why",
+}  # fmt: skip
+"""The columns that people see, by what they are called there."""
+WIDE_ONLY = ("type", "zone", "usd")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A job, and what was found out about it."""
+
+    job: JobRecord
+    now_s: float
+    supervisor: "Supervisor | None"
+    bucket: str
+    stacks: Sequence[str] = ()
+    """Objects with the stacks of a hung run."""
+
+    @property
+    def logs(self) -> str:
+        """Where the logs lie."""
+        return f"gs://{self.bucket}/tpuctl/jobs/{self.job.job_id}/logs/"
+
+    @property
+    def spent(self) -> spending.Spent:
+        """What it has used up."""
+        return spending.spent(self.job, self.now_s)
+
+
+def usd_per_hour(job: JobRecord) -> Usd | None:
+    """What the job's slices cost now; nothing while it has none that is READY."""
+    return _usd(spending.usd_per_hour(job)) if spending.has_slice(job) else None
+
+
+def step(job: JobRecord) -> int | None:
+    """The last step that is known, of whichever attempt; 0 while an attempt has told none."""
+    told = (each.last_step or each.resume_step for each in reversed(job.attempts))
+    return next(filter(None, told), 0) if job.attempts else None
+
+
+def columns(now_s: float) -> Columns[JobRecord]:
+    """The columns of a list of jobs at a time. Keys and order are public."""
+    return {
+        "id": lambda job: job.job_id,
+        "state": lambda job: job.state,
+        "attempts": lambda job: len(job.attempts),
+        "step": step,
+        "accelerator_type": lambda job: job.accelerator_type,
+        "zone": lambda job: job.zone,
+        "submitted": lambda job: Moment(job.submitted_s),
+        "usd_per_hour": usd_per_hour,
+        "why": lambda job: story.why(job, now_s),
+        "owner": lambda job: job.owner,
+        "usd_so_far": lambda job: _usd(spending.spent(job, now_s).usd),
+    }
+
+
+def show_jobs(output: Output, jobs: Sequence[JobRecord], *, title: str = "") -> None:
+    """A list of jobs: every column for programs, those that fit for people."""
+    found = columns(output.now())
+    if output.is_terminal and output.is_table:
+        found = fitting({said: found[key] for said, key in ON_A_TERMINAL.items()}, WIDE_ONLY)
+    output.items(jobs, found, title=title)
+
+
+def worker(report: WorkerReport) -> dict[str, Any]:
+    """One worker of an attempt, in JSON."""
+    return {
+        "worker": report.worker_id,
+        "verdict": said(report),
+        "phase": report.phase,
+        "stage": report.stage,
+        "exit_status": report.exit_status,
+        "signal": report.signal,
+        "step": report.step,
+        "last_lines": list(report.last_lines),
+        "traceback": report.traceback,
+    }
+
+
+def shown(attempt: Attempt) -> dict[str, Any]:
+    """One attempt, in JSON."""
+    return {
+        "number": attempt.number,
+        "node": attempt.node,
+        "outcome": attempt.outcome or attempt.state,
+        "resume_step": attempt.resume_step,
+        "last_step": attempt.last_step,
+        "reason": attempt.reason,
+        "state": attempt.state,
+        "zone": attempt.zone,
+        "nodes": list(attempt.nodes),
+        "node_ids": [str(each) for each in attempt.node_ids],
+        "queued_resource": attempt.queued_resource,
+        "requested": _moment(attempt.requested_s),
+        "ready": _moment(attempt.ready_s),
+        "started": _moment(attempt.started_s),
+        "ended": _moment(attempt.ended_s),
+        "deleted": _moment(attempt.deleted_s),
+        "first_worker": attempt.first_worker,
+        "workers": [worker(each) for each in attempt.workers],
+    }
+
+
+def first_bad(job: JobRecord) -> tuple[Attempt, WorkerReport] | None:
+    """The newest attempt that went wrong on a worker, and the one that did so first."""
+    for attempt in reversed(job.attempts):
+        reports = {report.worker_id: report for report in attempt.workers}
+        number = attempt.first_worker
+        if number in reports and attempt.outcome != Outcome.SUCCEEDED:
+            return attempt, reports[number]
+    return None
+
+
+def newest_gang(job: JobRecord) -> Attempt | None:
+    """The newest attempt whose workers are known."""
+    return next((each for each in reversed(job.attempts) if each.workers), None)
+
+
+def switch(job: JobRecord) -> str:
+    """Whether the slice deletes itself when nobody looks after it any more."""
+    attempt = newest_gang(job)
+    return next((each.switch for each in attempt.workers if each.switch), "") if attempt else ""
+
+
+def document(found: Described) -> dict[str, Any]:
+    """Everything that is known of a job. Keys are public."""
+    job, spent, newest = found.job, found.spent, found.job.attempt
+    bad = first_bad(job)
+    return {
+        **{key: get(job) for key, get in columns(found.now_s).items()},
+        "ended": _moment(job.ended_s),
+        "attempt_list": [shown(each) for each in job.attempts],
+        "name": job.spec.name,
+        "command": job.spec.run,
+        "supervisor": _supervisor(found.supervisor),
+        "cancel_requested": _moment(job.cancel_requested_s),
+        "zones": list(job.zones or (job.zone,)),
+        "provisioning": spending.provisioning(job),
+        "slices": newest.slices if newest else job.spec.resources.num_slices,
+        "first_worker": {"attempt": bad[0].number, **worker(bad[1])} if bad else None,
+        "workers": [worker(each) for each in newest.workers] if newest else [],
+        "switch": switch(job),
+        "slice_hours": round(spent.slice_hours, 4),
+        "price_as_of": spent.as_of,
+        "budget": budget_of(found),
+        "secrets": sorted(job.spec.secrets),
+        "logs": found.logs,
+        "stacks": list(found.stacks),
+        "events": [{"time": Moment(each.time_s), "text": each.text} for each in job.events],
+    }
+
+
+def budget_of(found: Described) -> dict[str, float | None]:
+    """What the job may use, and how much of it is left, as its supervisor counts."""
+    given, price = found.job.spec.budget, found.job.usd_per_hour
+    hours = budget.used_hours(found.job, found.now_s)
+    return {
+        "hours": given.hours,
+        "usd": given.usd,
+        "hours_left": _left(given.hours, hours),
+        "usd_left": _left(given.usd, None if price is None else hours * price),
+    }
+
+
+def _left(limit: float | None, used: float | None) -> float | None:
+    return None if limit is None or used is None else round(max(0.0, limit - used), 4)
+
+
+def _supervisor(found: "Supervisor | None") -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "host": found.host,
+        "pid": found.pid,
+        "owner": found.owner,
+        "since": _moment(found.since_s),
+    }
+
+
+def _moment(time_s: float | None) -> Moment | None:
+    return None if time_s is None else Moment(time_s)
+
+
+def _usd(amount: float | None) -> Usd | None:
+    return None if amount is None else Usd(amount)

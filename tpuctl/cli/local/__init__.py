@@ -1,0 +1,1 @@
+"""`tpuctl local` and `tpuctl quickstart`."""

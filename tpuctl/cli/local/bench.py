@@ -1,0 +1,102 @@
+"""`tpuctl local bench`: times of this machine, measured, beside those of a chip, modelled."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.shell.output import Columns
+from tpuctl.cli.shell.progress import working
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.operations.local import bench
+from tpuctl.operations.local.bench import Row
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+MATMUL: Columns[Row] = {
+    "dtype": lambda row: row["dtype"],
+    "m x k x n": lambda row: f"{row['m']}x{row['k']}x{row['n']}",
+    "backend": lambda row: row["backend"],
+    "measured": lambda row: _measured(row),
+    "gop/s": lambda row: _digits(row["host_measured_ops_per_s"] / 1e9),
+    "modelled": lambda row: _modelled(row),
+    "top/s": lambda row: _digits(row["chip_modelled_ops_per_s"] / 1e12),
+}
+COLLECTIVES: Columns[Row] = {
+    "operation": lambda row: row["operation"],
+    "array": lambda row: sized(row["size_bytes"]),
+    "measured": lambda row: _measured(row),
+    "mb/s": lambda row: _digits(row["host_measured_bytes_per_s"] / 1e6),
+    "modelled": lambda row: _modelled(row),
+    "gb/s": lambda row: _digits(row["chip_modelled_bytes_per_s"] / 1e9),
+}
+
+
+def show(runtime: Runtime, accelerator_type: str, limit_s: float) -> None:
+    """Measure and print: two tables for people, one document for programs."""
+    with bench.rows(accelerator_type, limit_s) as rows:
+        about = next(rows)
+        with working(runtime, f"measuring {accelerator_type}, {limit_s:.0f} s at most"):
+            found = list(rows)
+    # As they come, the small ones are first; a table compares what has one format.
+    matmul = sorted(
+        (row for row in found if row["kind"] == "matmul"), key=lambda row: str(row["dtype"])
+    )
+    collectives = [row for row in found if row["kind"] == "collective"]
+    left_out = about["rows"] - len(found)
+    if runtime.output.is_document:
+        runtime.output.document(_document(about, matmul, collectives, left_out))
+        return
+    _tables(runtime, about, matmul, collectives)
+    if left_out:
+        runtime.output.note(f"left out, as {limit_s:.0f} s are over: {left_out} of {about['rows']}")
+
+
+def _tables(
+    runtime: Runtime, about: Row, matmul: Sequence[Row], collectives: Sequence[Row]
+) -> None:
+    here = f"measured on {about['processors']} processors"
+    title = f"matmul {here}, modelled for one {about['generation']} chip"
+    runtime.output.items(matmul, MATMUL, title=title)
+    if collectives:
+        if runtime.output.is_terminal:
+            runtime.output.line("")
+        title = f"collectives {here}, modelled for {about['accelerator_type']}"
+        runtime.output.items(collectives, COLLECTIVES, title=title)
+
+
+def _document(
+    about: Row, matmul: Sequence[Row], collectives: Sequence[Row], left_out: int
+) -> Mapping[str, Any]:
+    return {
+        **_without(about, "kind", "rows"),
+        "matmul": [_without(row, "kind") for row in matmul],
+        "collectives": [_without(row, "kind") for row in collectives],
+        "left_out": left_out,
+    }
+
+
+def _without(row: Row, *names: str) -> Row:
+    return {key: value for key, value in row.items() if key not in names}
+
+
+def _measured(row: Row) -> str:
+    size, unit = _unit(row["host_measured_s"])
+    return f"{_digits(row['host_measured_s'] / size):g} {unit}"
+
+
+def _modelled(row: Row) -> str:
+    """Value and interval in one unit."""
+    size, unit = _unit(row["chip_modelled_s"])
+    value, low, high = (
+        _digits(row[key] / size)
+        for key in ("chip_modelled_s", "chip_modelled_low_s", "chip_modelled_high_s")
+    )
+    return f"{value:g} {unit} ({low:g}-{high:g})"
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
+
+
+def _digits(number: float) -> float | int:
+    """Three that count."""
+    return round(number) if number >= 100 else float(f"{number:.3g}")

@@ -1,0 +1,288 @@
+"""`tpuctl local ...`: the cloud in a box."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from tpuctl.cli.local.shell import enter
+from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.config import DEFAULT_CONTEXT
+from tpuctl.errors import ConflictError, NotFoundError, UsageError
+from tpuctl.models.duration import seconds
+from tpuctl.operations.local import local
+from tpuctl.operations.local import shell as local_shell
+
+app = Noun("The cloud in a box: rehearse everything offline.")
+
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Which local cloud.")]
+STATUS = {
+    "name": lambda row: row["name"],
+    "state": lambda row: row["state"],
+    "pid": lambda row: row.get("pid"),
+    "nodes": lambda row: row.get("nodes"),
+    "queued_resources": lambda row: row.get("queued_resources"),
+    "objects": lambda row: row.get("objects"),
+    "mode": lambda row: row.get("mode"),
+    "reason": lambda row: row.get("mode_reason"),
+    "state_dir": lambda row: row["state_dir"],
+}
+STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
+FAULTS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"]}
+
+
+@app.verb("up")
+def up(
+    ctx: typer.Context,
+    name: Name = DEFAULT_CONTEXT,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="YAML file of capacity, delays and spot life; or plenty, stockout, spot-storm.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="First of six ports, instead of free ones.")
+    ] = None,
+    time_scale: Annotated[
+        float, typer.Option(metavar="N", help="Simulated seconds per real second.")
+    ] = 1.0,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Serve it with TLS and credentials, too: 4 more ports.")
+    ] = False,
+    isolation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="namespace: workers are hosts of their own, the default where Linux allows it;"
+            " or process.",
+        ),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Workers install nothing from the internet.")
+    ] = False,
+    loopback_doors: Annotated[
+        bool,
+        typer.Option(
+            "--loopback-doors", help="Workers' SSH on 127.x.y.z, port 2222; see docs/localsim.md."
+        ),
+    ] = False,
+) -> None:
+    """Start a local cloud, or find it running; prints its endpoints as one JSON line."""
+    runtime = ctx.ensure_object(Runtime)
+    if name in runtime.config.contexts:
+        raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
+    if isolation not in (None, *local.ISOLATIONS):
+        raise UsageError(f"--isolation must be one of {', '.join(local.ISOLATIONS)}")
+    options = local.Options(
+        local.scenario(scenario) if scenario else None,
+        port,
+        time_scale,
+        tls,
+        isolation=isolation,
+        offline=offline,
+        loopback_doors=loopback_doors,
+    )
+    if local.running(runtime.home, name) is None:
+        local_shell.require_outside(runtime.home)
+    line = local.up(runtime.home, name, options)
+    if reason := line.get("mode_reason"):
+        runtime.output.note(f"workers are processes of this machine: {reason}")
+    runtime.output.line(json.dumps(line))
+
+
+@app.verb("down")
+def down(
+    ctx: typer.Context,
+    name: Name = DEFAULT_CONTEXT,
+    delete_state: Annotated[
+        bool, typer.Option("--delete-state", help="Delete its nodes, buckets and disks as well.")
+    ] = False,
+) -> None:
+    """End a local cloud, its workers and its supervisor; its state is kept unless you say so."""
+    from tpuctl.jobs.local import seat
+
+    runtime = ctx.ensure_object(Runtime)
+    if seat.log_path(runtime.home, name).exists():
+        seat.end(runtime.home, name)
+    ended = local.down(runtime.home, name)
+    if delete_state:
+        local.remove(runtime.home, name)
+        seat.forget(runtime.home, name)
+    runtime.output.note(f"local cloud {name!r} {'is down' if ended else 'was not running'}")
+
+
+@app.verb("status")
+def status(ctx: typer.Context) -> None:
+    """List the local clouds of this machine."""
+    runtime = ctx.ensure_object(Runtime)
+    rows = []
+    for name in local.names(runtime.home):
+        line = local.running(runtime.home, name)
+        row = {"name": name, "state": "DOWN", "state_dir": str(local.directory(runtime.home, name))}
+        rows.append({**row, **line, "state": "UP", **local.control(line).status()} if line else row)
+    runtime.output.items(rows, STATUS)
+
+
+@app.verb("reset")
+def reset(
+    ctx: typer.Context,
+    name: Name = DEFAULT_CONTEXT,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete every node, request, job and object of a running local cloud."""
+    from tpuctl.jobs.local import unsettled
+
+    runtime = ctx.ensure_object(Runtime)
+    control = local.control(_line(runtime, name))
+    runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
+    control.reset()
+    unsettled.forget(runtime.home, name)
+    runtime.output.note(f"local cloud {name!r} is empty")
+
+
+@app.verb("env")
+def env(ctx: typer.Context, name: Name = DEFAULT_CONTEXT) -> None:
+    """Print the exports that point other programs at it: eval "$(tpuctl local env)"."""
+    runtime = ctx.ensure_object(Runtime)
+    for variable, value in local.environment(_line(runtime, name)).items():
+        runtime.output.line(f"export {variable}={shlex.quote(value)}")
+
+
+@app.verb("shell")
+def shell(
+    ctx: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Default: your shell.")
+    ] = None,
+    name: Name = DEFAULT_CONTEXT,
+) -> None:
+    """Open a shell, or run a command, inside its network: ssh, scp and gcloud reach the workers.
+
+    All that `tpuctl local env` prints is set in there.
+    """
+    runtime = ctx.ensure_object(Runtime)
+    enter(runtime, _line(runtime, name), command or ())
+
+
+@app.verb("preempt")
+def preempt(
+    ctx: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    notice: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Warn first, such as 20s; default: drawn by chance."),
+    ] = None,
+    no_notice: Annotated[bool, typer.Option("--no-notice", help="Take it at once.")] = False,
+) -> None:
+    """Take a node away, as Google does with spot capacity."""
+    runtime = ctx.ensure_object(Runtime)
+    if notice and no_notice:
+        raise UsageError("--notice and --no-notice exclude each other")
+    notice_s = 0.0 if no_notice else seconds(notice) if notice else None
+    context = runtime.context
+    control = local.control(_line(runtime, context.name))
+    try:
+        control.preempt(node, context.zone, notice_s)
+    except NotFoundError as error:
+        error.hint = "a job's slice is named in: tpuctl job describe NAME; all: tpuctl node list"
+        raise
+    runtime.output.note(f"node {node!r} is being preempted")
+
+
+@app.verb("fault")
+def fault(
+    ctx: typer.Context,
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Such as: zone Z: unreachable")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="End every fault.")] = False,
+    name: Name = DEFAULT_CONTEXT,
+) -> None:
+    """Let things go wrong on purpose: without TEXT, list what does.
+
+    \b
+        GetNode: UNAVAILABLE x2 after call 3    the 4th and 5th call are refused
+        CreateNode: latency 2s                  every call takes longer
+        ListNodes: reset x1                     the connection is dropped
+        worker NODE/2: never boots
+        worker NODE/2: killed                   down until it is started or repaired
+        worker NODE/2: hangs
+        worker NODE/2: cut off                  its network cable is pulled
+        worker NODE/2: disk full
+        worker NODE/2: slow 10x
+        worker NODE/2: refuses ssh
+        keys NODE: late 30s                     SSH lets nobody in before that
+        zone ZONE: unreachable
+        capacity us-west4-a v5litepod-16: 0
+        quota IN_USE_ADDRESSES us-west4: 8
+        storage.objects.insert: return-503 x2   the next two uploads are refused
+        storage.objects.insert: return-429 retry-after 2s x3
+        storage.objects.insert: return-503-after-256K x1
+        storage.objects.get: return-broken-stream-after-256K x1
+        storage.objects.get: stall-for-30s-after-256K x1
+        storage.objects.get: bandwidth 5MiB/s
+        storage.objects.get: corrupt bytes x1
+        storage.objects.insert: disk full
+        storage.*: latency 200ms
+    """
+    runtime = ctx.ensure_object(Runtime)
+    control = local.control(_line(runtime, name))
+    if clear:
+        killed = any(_kills(row) for row in control.faults())
+        control.clear_faults()
+        runtime.output.note(f"nothing goes wrong any more{f'; {STAYS_DOWN}' if killed else ''}")
+    if text:
+        row = control.add_fault(" ".join(text))
+        end = f"tpuctl local fault --clear{'' if name == DEFAULT_CONTEXT else f' --name {name}'}"
+        runtime.output.note(f"from now on: {row['fault']}; end it with: {end}")
+        _tell_who(runtime, row)
+    if not text and not clear:
+        runtime.output.items(control.faults(), FAULTS)
+
+
+@app.verb("bench")
+def bench(
+    ctx: typer.Context,
+    accelerator_type: Annotated[
+        str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
+    ] = "v5litepod-16",
+    limit: Annotated[
+        str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
+    ] = "60s",
+) -> None:
+    """Multiply on its chips, and let them exchange arrays: times of this machine and of a real one.
+
+    MEASURED is this machine's; MODELLED what the chips would have taken, with its interval. The
+    workers of the type are processes of this machine; no local cloud needs to run.
+    """
+    from tpuctl.cli.local import bench as local_bench
+
+    local_bench.show(ctx.ensure_object(Runtime), accelerator_type, seconds(limit))
+
+
+def _kills(row: Mapping[str, Any]) -> bool:
+    return str(row["fault"]).startswith("worker ") and str(row["fault"]).endswith(": killed")
+
+
+def _tell_who(runtime: Runtime, row: Mapping[str, Any]) -> None:
+    """What a fault of a worker does not say by itself."""
+    is_of_worker = str(row["fault"]).startswith("worker ")
+    if is_of_worker and not row["met"] and not str(row["fault"]).endswith(": never boots"):
+        runtime.output.note("nobody is struck now: no such worker is up")
+    elif _kills(row):
+        runtime.output.note(STAYS_DOWN)
+
+
+def _line(runtime: Runtime, name: str) -> dict[str, object]:
+    line = local.running(runtime.home, name)
+    if line is None:
+        raise NotFoundError(
+            f"there is no running local cloud {name!r}",
+            hint=f"run: tpuctl local up{'' if name == DEFAULT_CONTEXT else f' --name {name}'}",
+        )
+    return dict(line)

@@ -1,0 +1,200 @@
+"""`tpuctl quickstart`: the whole story, for real, on this machine."""
+
+import asyncio
+import io
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Annotated, TextIO
+
+import typer
+
+from tpuctl.cli.job.log import printer
+from tpuctl.cli.shell.options import Format, Shared, Verb
+from tpuctl.cli.shell.output import Usd
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.config import DEFAULT_CONTEXT
+from tpuctl.errors import RefusedError, by_exit_code
+from tpuctl.jobs.ports import Outside
+from tpuctl.jobs.spec import file as job_file
+from tpuctl.models.job import JobRecord, LogLine
+from tpuctl.operations.local import quickstart, templates
+from tpuctl.operations.local.quickstart import Plan, Progress, Story, Summary
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+LOG_EVERY_STEPS = 50
+
+
+@app.command("quickstart", cls=Verb)
+def run_quickstart(
+    ctx: typer.Context,
+    seed: Annotated[int, typer.Option(metavar="N", help="Decides when the slice is taken.")] = 0,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the local cloud and its bucket running.")
+    ] = False,
+) -> None:
+    """Train on a slice, lose it, get it back, predict, clean up: about half a minute."""
+    runtime = ctx.ensure_object(Runtime)
+    _refuse_other_contexts(runtime)
+    quickstart.claim(runtime.home)
+    # In JSON stdout holds the summary alone.
+    is_table = runtime.shared.output == Format.TABLE
+    screen = Screen(runtime, runtime.out if is_table else runtime.err)
+    with _ended(screen, keep=keep):
+        found = _tell(runtime, screen, seed, keep=keep)
+    _show(runtime, found)
+
+
+def _refuse_other_contexts(runtime: Runtime) -> None:
+    chosen = runtime.context_name
+    named = chosen.source != "config.yaml" and chosen.value != DEFAULT_CONTEXT
+    if named and chosen.value != quickstart.CLOUD:
+        raise RefusedError(
+            f"the quickstart runs on a local cloud of its own, not on context {chosen.value!r} "
+            f"({chosen.source})",
+            hint="run: tpuctl -c local quickstart",
+        )
+
+
+def _tell(runtime: Runtime, screen: "Screen", seed: int, *, keep: bool) -> Summary:
+    """The story, command by command."""
+    story = Story(began_s=runtime.now())
+    screen.command(["local", "up", "--name", quickstart.CLOUD])
+    own = Runtime(shared=Shared(context=quickstart.CLOUD), environ=runtime.environ)
+    template = templates.folder("digits")
+    bucket = own.context.bucket
+    spec = job_file.load(template / "job.yaml", bucket=bucket, environ=runtime.environ)
+    planned = quickstart.plan(template, spec, seed)
+    quickstart.prepare(screen.command, planned, own.context, story)
+    asyncio.run(_train(screen, planned, own.outside, story))
+    found = quickstart.predict(screen.command, planned, own.outside, story)
+    if not keep:
+        quickstart.tear_down(screen.command, own.outside, story)
+    own.close()
+    return quickstart.summary(story, found, planned, own.context.zone)
+
+
+async def _train(screen: "Screen", planned: Plan, clients: Outside, story: Story) -> None:
+    with screen.bar(planned.steps) as advance:
+        show = printer(Runtime(out=screen.stream, environ=screen.runtime.environ))
+        async for item in quickstart.train(screen.command, planned, clients, story):
+            if isinstance(item, Progress):
+                advance(item.step)
+            elif isinstance(item, JobRecord):
+                screen.write(f"job {item.job_id}: {item.state}: {item.why}\n")
+            elif _is_worth_showing(item, planned):
+                show(item)
+
+
+def _is_worth_showing(line: LogLine, planned: Plan) -> bool:
+    """Every line but most of the steps: four workers log each of them."""
+    if not line.text.startswith("step="):
+        return True
+    step = int(line.text.split()[0].removeprefix("step="))
+    return step % LOG_EVERY_STEPS == 0 or abs(step - planned.preempt_step) <= 1
+
+
+class AboveBar(io.StringIO):
+    """What is written here appears above the bar, a line at a time."""
+
+    def __init__(self, show: Callable[..., None]) -> None:
+        super().__init__()
+        self._show = show
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Show the lines that are whole."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._show(line, markup=False, highlight=False, soft_wrap=True)
+        return len(text)
+
+
+@dataclass
+class Screen:
+    """Where the story is told: commands, log lines and, on a terminal, a bar below them."""
+
+    runtime: Runtime
+    stream: TextIO
+
+    def write(self, text: str) -> None:
+        """Tell something."""
+        self.stream.write(text)
+        self.stream.flush()
+
+    def command(self, argv: Sequence[str]) -> None:
+        """Show a command line, and run it as a user would in the quickstart's own context."""
+        from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated, main
+
+        self.write(f"\n$ tpuctl -c {quickstart.CLOUD} {shlex.join(argv)}\n")
+        nested = Runtime(
+            shared=Shared(context=quickstart.CLOUD),
+            out=self.stream,
+            err=self.stream,
+            environ=self.runtime.environ,
+        )
+        code = main(argv, nested)
+        if code == TERMINATED:
+            raise Terminated
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        if code:
+            raise by_exit_code(code)(f"`tpuctl {shlex.join(argv)}` ended with exit code {code}")
+
+    @contextmanager
+    def bar(self, steps: int) -> Iterator[Callable[[int], None]]:
+        """A bar of steps that stays below what is told meanwhile."""
+        if not self.stream.isatty() or self.runtime.shared.quiet:
+            yield lambda _: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+        console, outer = Console(file=self.stream), self.stream
+        columns = ("step", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            self.stream = AboveBar(console.print)
+            task = progress.add_task("", total=steps)
+            try:
+                yield lambda step: progress.update(task, completed=step)
+            finally:
+                self.stream = outer
+
+
+@contextmanager
+def _ended(screen: Screen, *, keep: bool) -> Iterator[None]:
+    """Whatever happens, nothing is left running; unless it is to be kept and all went well."""
+    down = f"tpuctl local down --name {quickstart.CLOUD} --delete-state"
+    kept = False
+    try:
+        yield
+        kept = keep
+    finally:
+        if kept:
+            screen.runtime.output.note(
+                f"\nkept: tpuctl -c {quickstart.CLOUD} job list\nend it with: {down}"
+            )
+        else:
+            screen.write(f"\n$ {down}\n")
+            quickstart.end(screen.runtime.home)
+
+
+def _show(runtime: Runtime, found: Summary) -> None:
+    if runtime.shared.output in (Format.JSON, Format.YAML):
+        runtime.output.document(asdict(found))
+        return
+    out = runtime.out
+    out.write("\nheld-back digits, true (down) and predicted (across):\n")
+    out.write("     " + "".join(f"{digit:>4}" for digit in range(10)) + "\n")
+    for digit, row in enumerate(found.confusion):
+        out.write(f"  {digit}  " + "".join(f"{n or '.':>4}" for n in row) + "\n")
+    out.write(
+        f"\naccuracy      {found.accuracy:.4f} on digits the network has never seen\n"
+        f"steps         {found.steps}, resumed at {found.resume_step} after "
+        f"{found.preemptions} preemption: {found.lost_steps} steps lost\n"
+        f"wall time     {found.wall_s:.1f} s here; a chip {found.chip_time_s:.4f} s (modelled)\n"
+        f"cost          {Usd(found.cost_usd)} USD on Google Cloud "
+        f"(spot list price of {found.price_date}); 0 here\n"
+    )

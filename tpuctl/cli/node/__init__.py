@@ -1,0 +1,1 @@
+"""`tpuctl node`: one module for each verb or group of verbs."""

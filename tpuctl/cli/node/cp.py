@@ -1,0 +1,155 @@
+"""`tpuctl node cp`: files and directories to and from workers."""
+
+import errno
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli.shell.copy_progress import finding_out
+from tpuctl.cli.shell.output import printable
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import LOOK, DialerOption, raise_preempted
+from tpuctl.errors import (
+    LocalIOError,
+    NotFoundError,
+    PartialFailureError,
+    TpuctlError,
+    TransientError,
+    UsageError,
+)
+from tpuctl.models.worker_ranges import ranges
+from tpuctl.operations.stage.plan.endpoints import ALL, OnWorkers
+from tpuctl.operations.workers.places import Copy, copy_of
+
+if TYPE_CHECKING:
+    from tpuctl.operations.stage.workers.workers import Reach
+    from tpuctl.operations.workers import copying
+
+COLUMNS: dict[str, Any] = {
+    "worker": lambda one: one.worker_id,
+    "state": lambda one: one.state,
+    "files_copied": lambda one: one.files,
+    "bytes_copied": lambda one: one.size_bytes,
+    "files_failed": lambda one: len(one.failures),
+}
+DOCUMENT = {**COLUMNS, "error": lambda one: one.error}
+"""Beside a table the warnings say why."""
+AGAIN = f"run the same command again; or {LOOK}"
+PUT_RIGHT = "put right what is said here, then run the same command again"
+NAMED_AT_MOST = 10
+_REFUSED = LocalIOError, "see that there is room and permission, then run it again"
+_KINDS: dict[int, tuple[type[TpuctlError], str]] = {
+    errno.ENOENT: (NotFoundError, "check the path"),
+    errno.EISDIR: (UsageError, "repeat it with -r"),
+}
+
+
+def copy(
+    ctx: typer.Context,
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="SRC... DST", help="NAME:PATH on one side, local on the other."),
+    ],
+    worker: Annotated[
+        str | None,
+        typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: to all, from 0."),
+    ] = None,
+    recursive: Annotated[
+        bool, typer.Option("--recurse", "-r", help="Directories with all that is in them.")
+    ] = False,
+    dialer: DialerOption = None,
+) -> None:
+    """Copy files to the workers of a node, or from them.
+
+    A path of a worker begins at its HOME and may be a pattern. As with cp, a copy goes into DST
+    where that is a directory, else it is called DST; from several workers it goes into DST/0,
+    DST/1 and so on. No file shows under its name before it is whole.
+    """
+    from tpuctl.cli.shell.worker_access import reach
+    from tpuctl.operations.workers import copying
+
+    runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
+    asked = copy_of(paths)
+    target = copying.target_of(asked)
+    entries = copying.listed(asked.sources, recursive=recursive) if asked.is_upload else []
+    default = ALL if asked.is_upload else "0"
+    place = OnWorkers(asked.node, default if worker is None else worker, asked.target)
+    reached = reach(runtime, place)
+    runtime.goes_on.append("what was copied stays; no file is there in part")
+    with finding_out(runtime) as watch:
+        if asked.is_upload:
+            done = copying.push(reached, entries, target, watch)
+        else:
+            targets = _targets(asked, reached, into=target.into, is_one=place.is_one)
+            done = copying.pull(reached, asked.sources, targets, watch, recursive=recursive)
+    _conclude(runtime, reached, done)
+
+
+def _targets(
+    asked: Copy, reached: "Reach", *, into: bool, is_one: bool
+) -> dict[int, "copying.Target"]:
+    """Where each worker's files go here."""
+    from tpuctl.operations.workers.copying import Target
+
+    here = Path(asked.target).absolute()
+    if is_one:
+        return {worker.worker_id: Target(str(here), into=into) for worker in reached.workers}
+    return {
+        worker.worker_id: Target(str(here / str(worker.worker_id)), into=True)
+        for worker in reached.workers
+    }
+
+
+def _conclude(runtime: Runtime, reached: "Reach", done: Sequence["copying.Outcome"]) -> None:
+    """Tell what became of it; raises what `node exec` raises."""
+    name = reached.node.name
+    columns = DOCUMENT if runtime.output.is_document else COLUMNS
+    runtime.output.items(done, columns, title=f"workers of {name}")
+    failed = [one for one in done if one.error]
+    if not failed:
+        return
+    if len(done) > 1 or done[0].files or len(done[0].failures) > 1:
+        _warn(runtime, failed)
+    raise_preempted(runtime, reached.node)
+    if len(done) == 1:
+        raise _failure(done[0], name)
+    names = ", ".join(str(one.worker_id) for one in failed)
+    hint = PUT_RIGHT if all(one.failures for one in failed) else AGAIN.format(name)
+    raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=hint)
+
+
+def _warn(runtime: Runtime, failed: Sequence["copying.Outcome"]) -> None:
+    """Every cause once, with the workers that it is the cause on."""
+    workers: dict[str, list[int]] = {}
+    for outcome in failed:
+        for text in _causes(outcome):
+            workers.setdefault(text, []).append(outcome.worker_id)
+    for text, numbers in workers.items():
+        who = "worker" if len(numbers) == 1 else "workers"
+        runtime.output.warn(f"{who} {ranges(numbers)}: {text}")
+
+
+def _causes(outcome: "copying.Outcome") -> Iterator[str]:
+    if not outcome.failures:
+        yield str(outcome.error)
+    for one in outcome.failures[:NAMED_AT_MOST]:
+        yield f"{printable(one.path)}: not copied: {one.why}"
+    more = len(outcome.failures) - NAMED_AT_MOST
+    if more > 0:
+        yield f"and {more} more were not copied"
+
+
+def _failure(outcome: "copying.Outcome", name: str) -> TpuctlError:
+    """The error of the only worker of a node of that name."""
+    text = f"worker {outcome.worker_id}: {outcome.error}"
+    if not outcome.failures:
+        return TransientError(text, hint=AGAIN.format(name))
+    if outcome.files:
+        count = len(outcome.failures)
+        text = f"{count} of {count + outcome.files} files failed"
+        return PartialFailureError(text, hint=PUT_RIGHT)
+    kind, hint = _KINDS.get(outcome.failures[0].number, _REFUSED)
+    return kind(text, hint=hint)

@@ -1,0 +1,110 @@
+"""`tpuctl node exec`: one command on many workers, always attached."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli.node.exec_output import Files, Grouped, Kept, Labelled, Sink
+from tpuctl.cli.node.exec_results import RESULTS, TIMED_OUT, conclude
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import DialerOption, Name, reachable
+from tpuctl.errors import UsageError
+from tpuctl.models.duration import seconds
+from tpuctl.models.node import Node, Worker
+from tpuctl.models.operation import Completed
+from tpuctl.operations.remote import fanout
+from tpuctl.operations.workers import last_exec
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.shell import Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What runs on each worker, and for how long at most."""
+
+    argv: list[str]
+    timeout: str | None
+    timeout_s: float | None
+
+
+def execute(
+    ctx: typer.Context,
+    name: Name,
+    argv: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARG]...")],
+    worker: Annotated[
+        str | None, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
+    ] = None,
+    only_failed: Annotated[
+        bool, typer.Option("--only-failed", help="The workers that failed in the last exec.")
+    ] = False,
+    group: Annotated[
+        bool, typer.Option("--group", help="Print equal outputs once, when all have ended.")
+    ] = False,
+    output_directory: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write DIR/<worker>.log, print nothing.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="End it on a worker after that.")
+    ] = None,
+    dialer: DialerOption = None,
+) -> None:
+    """Run a command on the workers of a node.
+
+    It gets no input, and ends with this command, whatever ends this one.
+    """
+    runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
+    _require_one([only_failed, worker is not None], "--only-failed and --worker")
+    task = Task(argv, timeout, seconds(timeout) if timeout else None)
+    is_document = runtime.output.is_document
+    _require_one([group, bool(output_directory), is_document], "--group, --output-directory and -o")
+    node = reachable(runtime, name)
+    chosen = _chosen(runtime, node, worker, only_failed=only_failed)
+    if is_document:
+        sink: Sink = Kept()
+    elif output_directory:
+        sink = Files(output_directory)
+    elif group:
+        sink = Grouped(runtime.out, runtime.err)
+    else:
+        sink = Labelled(runtime.out, runtime.err, is_labelled=len(chosen) > 1)
+    try:
+        done = asyncio.run(_on_all(runtime, node, chosen, task, sink))
+    finally:
+        sink.close()
+    last_exec.keep(runtime.home, runtime.context.name, node, done)
+    if is_document:
+        runtime.output.items(done, RESULTS)
+    conclude(runtime, node, done)
+
+
+def _require_one(given: list[bool], names: str) -> None:
+    if sum(given) > 1:
+        raise UsageError(f"{names} exclude each other", hint="run: tpuctl node exec --help")
+
+
+def _chosen(runtime: Runtime, node: Node, worker: str | None, *, only_failed: bool) -> list[Worker]:
+    if not only_failed:
+        return fanout.chosen(node, "all" if worker is None else worker)
+    failed = last_exec.failed(runtime.home, runtime.context.name, node)
+    return [one for one in node.workers if one.worker_id in failed]
+
+
+async def _on_all(
+    runtime: Runtime, node: Node, workers: list[Worker], task: Task, sink: Sink
+) -> list[Completed]:
+    async def work(shell: "Shell") -> Completed:
+        number = shell.worker_id
+        out, err = sink.writers(number)
+        lost = None
+        try:
+            status = await shell.execute(task.argv, out=out, err=err, timeout_s=task.timeout_s)
+        except TimeoutError:
+            status, lost = TIMED_OUT, f"worker {number}: no end within {task.timeout}"
+        return Completed(number, status, *sink.ended(number), lost=lost)
+
+    return await fanout.on_each(runtime.tpu, node, workers, runtime.access, work)

@@ -1,0 +1,174 @@
+"""Where what the workers print goes: labelled lines, groups of equal texts, files, memory."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO, Protocol, TextIO
+
+from tpuctl.cli.shell.byte_streams import printer
+from tpuctl.errors import LocalIOError
+from tpuctl.models.worker_ranges import ranges
+
+Write = Callable[[bytes], None]
+
+
+class Sink(Protocol):
+    """Takes what every worker prints, and has its say at the end."""
+
+    @abstractmethod
+    def writers(self, worker_id: int) -> tuple[Write, Write]:
+        """For its standard output and its standard error."""
+
+    @abstractmethod
+    def ended(self, worker_id: int) -> tuple[bytes, bytes]:
+        """It prints no more; what is to be kept of it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """All have ended."""
+
+
+class Kept:
+    """Nothing is printed before the end."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[bytearray, bytearray]] = {}
+
+    def writers(self, worker_id: int) -> tuple[Write, Write]:
+        """Into memory."""
+        out, err = self._found[worker_id] = bytearray(), bytearray()
+        return out.extend, err.extend
+
+    def ended(self, worker_id: int) -> tuple[bytes, bytes]:
+        """All of it."""
+        out, err = self._found[worker_id]
+        return bytes(out), bytes(err)
+
+    def close(self) -> None:
+        """Whoever has the results prints them."""
+
+
+class Grouped(Kept):
+    """Equal texts once, under the names of their workers."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        super().__init__()
+        self._streams = (out, err)
+
+    def close(self) -> None:
+        """Print what came, the text of the first worker first."""
+        for stream, index in zip(self._streams, (0, 1), strict=True):
+            texts = {number: bytes(both[index]) for number, both in self._found.items()}
+            write = printer(stream)
+            for workers, text in grouped(texts):
+                write(f"--- {workers} ---\n".encode() + text + _line_end(text))
+
+
+class Labelled:
+    """Whole lines, each with its worker's number; of one worker alone, bytes as they come."""
+
+    def __init__(self, out: TextIO, err: TextIO, *, is_labelled: bool) -> None:
+        self._streams = (out, err)
+        self._is_labelled = is_labelled
+        self._open: dict[int, tuple[Line, Line]] = {}
+
+    def writers(self, worker_id: int) -> tuple[Write, Write]:
+        """Straight to our own streams."""
+        if not self._is_labelled:
+            out, err = map(printer, self._streams)
+            return out, err
+        label = f"[{worker_id}] ".encode()
+        lines = Line(label, printer(self._streams[0])), Line(label, printer(self._streams[1]))
+        self._open[worker_id] = lines
+        return lines[0].write, lines[1].write
+
+    def ended(self, worker_id: int) -> tuple[bytes, bytes]:
+        """Print lines that have no end."""
+        for line in self._open.pop(worker_id, ()):
+            line.flush()
+        return b"", b""
+
+    def close(self) -> None:
+        """Print the last lines of workers that were lost."""
+        for worker_id in list(self._open):
+            self.ended(worker_id)
+
+
+class Line:
+    """Holds bytes back until their line is whole."""
+
+    def __init__(self, label: bytes, emit: Write) -> None:
+        self._label = label
+        self._emit = emit
+        self._pending = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Emit the lines that are whole now."""
+        *lines, rest = (bytes(self._pending) + data).split(b"\n")
+        self._pending[:] = rest
+        if lines:
+            self._emit(b"".join(self._label + line + b"\n" for line in lines))
+
+    def flush(self) -> None:
+        """Emit what is left, as a line."""
+        if self._pending:
+            self._emit(self._label + bytes(self._pending) + b"\n")
+            self._pending.clear()
+
+
+class Files:
+    """A file for each worker: `DIR/<worker>.log`, both streams in the order they come."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises LocalIOError."""
+        self._directory = directory
+        self._open: dict[int, BinaryIO] = {}
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LocalIOError(f"cannot make {directory}: {error.strerror}") from error
+
+    def writers(self, worker_id: int) -> tuple[Write, Write]:
+        """Into the worker's file; raises LocalIOError."""
+        path = self._directory / f"{worker_id}.log"
+        try:
+            path.unlink(missing_ok=True)  # and a link there leads nowhere
+            file = self._open[worker_id] = path.open("xb", buffering=0)
+        except OSError as error:
+            raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
+
+        def write(data: bytes) -> None:
+            try:
+                file.write(data)
+            except OSError as error:
+                raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
+
+        return write, write
+
+    def ended(self, worker_id: int) -> tuple[bytes, bytes]:
+        """The file is whole."""
+        self._open.pop(worker_id).close()
+        return b"", b""
+
+    def close(self) -> None:
+        """So are those of workers that were lost."""
+        for worker_id in list(self._open):
+            self.ended(worker_id)
+
+
+def grouped(texts: Mapping[int, bytes]) -> list[tuple[str, bytes]]:
+    """`workers 0-2,5` and the text they share; those that printed nothing are left out."""
+    sharing: dict[bytes, list[int]] = {}
+    for number, text in sorted(texts.items()):
+        if text:
+            sharing.setdefault(text, []).append(number)
+    return [(named(numbers), text) for text, numbers in sharing.items()]
+
+
+def named(worker_ids: list[int]) -> str:
+    """`worker 3`, `workers 0-2,5`."""
+    return f"{'worker' if len(worker_ids) == 1 else 'workers'} {ranges(worker_ids)}"
+
+
+def _line_end(text: bytes) -> bytes:
+    return b"" if text.endswith(b"\n") else b"\n"

@@ -1,0 +1,95 @@
+"""How a command ended on each worker, and what that means for the exit code."""
+
+import signal
+from collections.abc import Sequence
+
+import typer
+
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import LOOK, raise_preempted
+from tpuctl.errors import PartialFailureError, TransientError
+from tpuctl.models.node import Node
+from tpuctl.models.operation import Completed
+from tpuctl.models.worker_ranges import ranges
+
+TIMED_OUT = 124
+"""The exit status of a command that was ended for taking too long, as timeout(1) has it."""
+_SIGNALLED = 128
+RESULTS = {
+    "worker": lambda done: done.worker_id,
+    "exit_status": lambda done: done.exit_status,
+    "stdout": lambda done: done.stdout.decode("utf-8", "replace"),
+    "stderr": lambda done: done.stderr.decode("utf-8", "replace"),
+    "lost": lambda done: done.lost,
+}
+
+
+def conclude(runtime: Runtime, node: Node, done: Sequence[Completed]) -> None:
+    """One worker: exit as it did; several: tell who failed. Raises what the exit code says."""
+    if len(done) == 1:
+        _exit_as(runtime, node, done[0])
+    failed = [each for each in done if each.exit_status]
+    if not failed:
+        return
+    if not runtime.output.is_document:
+        runtime.err.write(_table(done) + "\n")
+    for each in failed:
+        if each.refusal:
+            raise each.refusal
+    _raise_preempted(runtime, node, failed)
+    count = f"{len(failed)} of {len(done)}"
+    raise PartialFailureError(f"{count} workers failed", hint=_next_step(node.name, done))
+
+
+def why(done: Completed) -> str:
+    """How it ended on one worker, in a few words."""
+    if done.lost:
+        reason = done.lost_because
+        return reason if done.refusal or done.exit_status == TIMED_OUT else f"lost: {reason}"
+    number = done.exit_status - _SIGNALLED
+    if number in set(signal.Signals):
+        return f"killed by signal {number}"
+    return f"exit {done.exit_status}" if done.exit_status else "ok"
+
+
+def _next_step(name: str, done: Sequence[Completed]) -> str | None:
+    if not all(each.exit_status for each in done):
+        return f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
+    if all(each.exit_status == _SIGNALLED + signal.SIGTERM for each in done):
+        return f"as before a preemption; look: tpuctl node describe {name}"
+    return LOOK.format(name) if any(each.lost for each in done) else None
+
+
+def _raise_preempted(runtime: Runtime, node: Node, failed: Sequence[Completed]) -> None:
+    """A slice that is taken away with a warning ends its programs first."""
+    if any(each.lost or each.exit_status > _SIGNALLED for each in failed):
+        raise_preempted(runtime, node)
+
+
+def _exit_as(runtime: Runtime, node: Node, done: Completed) -> None:
+    if done.refusal:
+        raise done.refusal
+    _raise_preempted(runtime, node, [done])
+    if done.exit_status == TIMED_OUT and done.lost:
+        runtime.output.note(done.lost)
+    elif done.lost:
+        raise TransientError(done.lost, hint=f"run it again; or {LOOK.format(node.name)}")
+    raise typer.Exit(done.exit_status)
+
+
+def _table(done: Sequence[Completed]) -> str:
+    """A row for each worker that failed, and one for the others together."""
+    rows = [("WORKER", "EXIT", "WHY")]
+    rows += [(str(one.worker_id), _status(one), why(one)) for one in done if one.exit_status]
+    fine = [one.worker_id for one in done if not one.exit_status]
+    if fine:
+        rows.append((ranges(fine), "0", "ok"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _status(done: Completed) -> str:
+    return "-" if done.lost else str(done.exit_status)

@@ -1,0 +1,108 @@
+"""`tpuctl node forward`: a port of this machine leads to a port of a worker."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import DialerOption, reachable
+from tpuctl.errors import UsageError
+from tpuctl.models.node import Node
+from tpuctl.operations.remote import fanout
+from tpuctl.operations.slices import lifecycle
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.tunnels import Link
+    from tpuctl.operations.workers.forwarding import Forwarded, Listeners
+
+COLUMNS = {
+    "address": lambda one: f"{one.local_address}:{one.local_port}",
+    "local_address": lambda one: one.local_address,
+    "local_port": lambda one: one.local_port,
+    "worker": lambda one: one.worker_id,
+    "remote_port": lambda one: one.remote_port,
+}
+
+
+def forward(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The node.")],
+    ports: Annotated[
+        list[str],
+        typer.Argument(metavar="[LOCAL:]REMOTE...", help="Such as 8888, 9000:8888 or 0:8888."),
+    ],
+    worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
+    dialer: DialerOption = None,
+) -> None:
+    """Let ports of this machine lead to ports of a worker, until Ctrl-C.
+
+    As ssh -L, for what listens on the worker's own localhost: notebooks, TensorBoard, profilers.
+    LOCAL 0 is any free port. When the connection breaks it is made again.
+    """
+    from tpuctl.operations.workers.forwarding import Listeners, parsed
+
+    runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
+    if not (worker.isascii() and worker.isdecimal()):
+        raise UsageError(f"{worker!r} is not one worker", hint="forward a port of each by itself")
+    wanted = parsed(int(worker), ports)
+    node = reachable(runtime, name)
+    fanout.chosen(node, worker)
+    again = f"tpuctl node forward {name} --worker {worker}"
+    with Listeners(wanted, again) as listeners:
+        asyncio.run(_forward(runtime, node, listeners))
+
+
+async def _forward(runtime: Runtime, node: Node, listeners: "Listeners") -> None:
+    from tpuctl.api.ssh.tunnels import link
+    from tpuctl.operations.workers.forwarding import forward
+
+    worker_id = listeners.ports[0].worker_id
+    known = [node]
+
+    @asynccontextmanager
+    async def connect() -> AsyncIterator["Link"]:
+        """After a break the node may be another, or none."""
+        now = known.pop() if known else await asyncio.to_thread(_again, runtime, node.name)
+        async with link(runtime.tpu, now, now.workers[worker_id], runtime.access) as found:
+            yield found
+
+    await forward(listeners, connect, Said(runtime, listeners.ports))
+
+
+def _again(runtime: Runtime, name: str) -> Node:
+    return lifecycle.require_ready(lifecycle.find(runtime.tpu, runtime.context.zone, name))
+
+
+class Said:
+    """What the person is told: what is ready on stdout, all else on stderr."""
+
+    def __init__(self, runtime: Runtime, ports: list["Forwarded"]) -> None:
+        self._output = runtime.output
+        self._ports = ports
+        self._worker_id = ports[0].worker_id
+
+    def ready(self) -> None:
+        """The ports can be used."""
+        if self._output.is_table:
+            for one in self._ports:
+                there = f"worker {one.worker_id} port {one.remote_port}"
+                self._output.line(f"{one.local_address}:{one.local_port} -> {there}")
+        else:
+            self._output.items(self._ports, COLUMNS)
+        self._output.out.flush()
+
+    def lost(self, why: str) -> None:
+        """The worker is looked for again."""
+        self._output.warn(f"worker {self._worker_id} is away: {why}; trying again")
+
+    def back(self) -> None:
+        """It is there again."""
+        self._output.note(f"worker {self._worker_id} is there again")
+
+    def refused(self, why: str) -> None:
+        """Nothing listens there, most likely."""
+        self._output.warn(why)

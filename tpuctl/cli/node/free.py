@@ -1,0 +1,103 @@
+"""`tpuctl node free`: end what holds the chips of a node."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli.shell import slice_options as slices
+from tpuctl.cli.shell.output import Moment, printable
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import DialerOption
+from tpuctl.errors import PartialFailureError, TransientError
+from tpuctl.operations.stage.plan.endpoints import ALL, OnWorkers
+
+if TYPE_CHECKING:
+    from tpuctl.operations.workers.chip_holders import Freed, Holder, Sighting
+
+RESULTS = {
+    "worker": lambda one: one.worker_id,
+    "state": lambda one: one.state,
+    "ended": lambda one: list(one.ended),
+    "killed": lambda one: list(one.killed),
+    "locks_removed": lambda one: list(one.removed),
+    "error": lambda one: one.error,
+}
+AGAIN = "run the same command again; or look: tpuctl node workers {} --check"
+
+
+def free(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The node.")],
+    worker: Annotated[
+        str, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
+    ] = ALL,
+    yes: slices.Yes = False,
+    dialer: DialerOption = None,
+) -> None:
+    """Show which programs hold the chips, ask, and end them.
+
+    SIGTERM, and SIGKILL ten seconds later. A lock file of libtpu that nobody holds is removed.
+    """
+    from tpuctl.cli.shell.worker_access import reach
+    from tpuctl.operations.workers import chip_holders
+
+    runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
+    reached = reach(runtime, OnWorkers(name, worker, ""))
+    seen = chip_holders.look(reached)
+    for one in seen:
+        _tell(runtime, one)
+    if any(one.holders for one in seen):
+        runtime.confirm(_question(runtime, name, seen), yes=yes)
+    elif not any(one.unseen or one.error for one in seen):
+        runtime.output.note(f"nobody holds the chips of node {name!r}")
+    _conclude(runtime, name, seen, chip_holders.free(reached, seen))
+
+
+def _tell(runtime: Runtime, seen: "Sighting") -> None:
+    """Everybody who holds the chips of a worker; also when asked to be quiet, for it is asked."""
+    lines = [_described(runtime, one) for one in seen.holders]
+    lines += [f"{path}: left by a program that is gone" for path in seen.stale]
+    lines += [f"{path}: held by a process that our account may not see" for path in seen.unseen]
+    for line in lines:
+        runtime.err.write(printable(f"worker {seen.worker_id}: {line}") + "\n")
+    if seen.error:
+        runtime.output.warn(f"worker {seen.worker_id}: {seen.error}")
+    runtime.err.flush()
+
+
+def _described(runtime: Runtime, one: "Holder") -> str:
+    from tpuctl.cli.shell.output import age
+
+    since = f"since {Moment(one.since_s)} ({age(runtime.now() - one.since_s)})"
+    job = f", job {one.job}: better end it with: tpuctl job cancel {one.job}" if one.job else ""
+    return f"pid {one.pid} of {one.user} {since}: {one.command}{job}"
+
+
+def _question(runtime: Runtime, name: str, seen: Sequence["Sighting"]) -> str:
+    count = sum(len(one.holders) for one in seen)
+    where = ", ".join(str(one.worker_id) for one in seen if one.holders)
+    what = "this process" if count == 1 else f"these {count} processes"
+    context = runtime.context.name
+    return f"End {what} on node {name!r}, worker {where}, in context {context!r}?"
+
+
+def _conclude(
+    runtime: Runtime, name: str, seen: Sequence["Sighting"], done: Sequence["Freed"]
+) -> None:
+    runtime.output.items(done, RESULTS, title=f"workers of {name}")
+    failed = [one for one in done if one.error]
+    if not failed:
+        return
+    told = {one.worker_id for one in seen if one.error}
+    for one in failed:
+        if one.worker_id not in told:
+            runtime.output.warn(f"worker {one.worker_id}: {one.error}")
+    names = ", ".join(str(one.worker_id) for one in failed)
+    if len(done) == 1 and done[0].state == "LOST":
+        text = f"worker {done[0].worker_id}: {done[0].error}"
+        raise TransientError(text, hint=AGAIN.format(name))
+    raise PartialFailureError(
+        f"{len(failed)} of {len(done)} workers failed: {names}", hint=AGAIN.format(name)
+    )

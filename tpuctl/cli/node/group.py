@@ -1,0 +1,176 @@
+"""`tpuctl node ...`: slices themselves."""
+
+import uuid
+from typing import Annotated, Any
+
+import typer
+
+from tpuctl.cli.node import cp, exec, forward, free, shell, workers
+from tpuctl.cli.node.details import COLUMNS, Described, show, usd_per_hour
+from tpuctl.cli.shell import slice_options as slices
+from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.output import Usd
+from tpuctl.cli.shell.parsing import pairs
+from tpuctl.cli.shell.progress import show_states, working
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.models.duration import seconds
+from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.slices.specs import check_labels
+from tpuctl.operations.slices.tiers import told_apart
+from tpuctl.operations.slices.wait import Patience
+
+app = Noun("Create, use and delete nodes (TPU slices).")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
+
+
+@app.verb("create", slices.SliceVerb)
+def create(
+    ctx: typer.Context,
+    name: Name,
+    no_wait: slices.NoWait = False,
+    timeout: slices.Timeout = None,
+) -> None:
+    """Create a node and wait until it is READY."""
+    runtime = ctx.ensure_object(Runtime)
+    limit_s = seconds(timeout) if timeout else None
+    spec = slices.spec(runtime, name)
+    slices.say_price(runtime, spec)
+    look = f"tpuctl node describe {name} --zone {spec.zone}"
+    with slices.asking(runtime, f"node {name!r}", look):
+        ready = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
+    slices.goes_on(runtime, spec, f"tpuctl node delete {name} --zone {spec.zone}")
+    if no_wait:
+        runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
+        return
+    with working(runtime, f"creating node {name}"):
+        node = ready(Patience(limit_s, runtime.sleep))
+    runtime.output.items([node], COLUMNS)
+
+
+@app.verb("list")
+def list_nodes(ctx: typer.Context) -> None:
+    """List nodes, in every zone unless one is named, with what they cost."""
+    runtime = ctx.ensure_object(Runtime)
+    if runtime.nothing_local_yet():
+        runtime.output.items([], COLUMNS)
+        return
+    nodes, unreachable = runtime.tpu.list_nodes(runtime.listing_zone)
+    nodes = told_apart(runtime.tpu, nodes)
+    title = f"nodes of {runtime.context.name}"
+    runtime.output.items(sorted(nodes, key=lambda n: (n.zone, n.name)), COLUMNS, title=title)
+    for zone in unreachable:
+        runtime.output.warn(f"{zone} did not answer: its nodes are not shown")
+
+
+@app.verb("describe")
+def describe(ctx: typer.Context, name: Name) -> None:
+    """Show one node: its workers, its health, what is announced, how its startup script ended."""
+    runtime = ctx.ensure_object(Runtime)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_node)
+    (node,) = told_apart(runtime.tpu, [node])
+    show(runtime.output, Described(node, lifecycle.startup_outcomes(runtime.tpu, node)))
+
+
+@app.verb("delete")
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    node_only: Annotated[
+        bool, typer.Option("--node-only", help="Keep the queued resource that owns it.")
+    ] = False,
+    yes: slices.Yes = False,
+    no_wait: slices.NoWait = False,
+) -> None:
+    """Delete a node, and the queued resource that owns it: a suspended one holds quota."""
+    runtime = ctx.ensure_object(Runtime)
+    planned = lifecycle.deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
+    owner = f" and queued resource {planned.request!r}" if planned.request else ""
+    others = "".join(f" and node {other!r}" for other in planned.others)
+    usd = usd_per_hour(*told_apart(runtime.tpu, [planned.node]))
+    price = Usd(usd.amount * (1 + len(planned.others))) if usd else "no known"
+    what = f"node {name!r}{others}{owner} in context {runtime.context.name!r}"
+    runtime.confirm(f"Delete {what} ({price} USD/h)?", yes=yes)
+    done = lifecycle.delete(runtime.tpu, planned)
+    runtime.goes_on.append(f"the deletion of {what} goes on")
+    if not no_wait:
+        done(Patience(sleep=runtime.sleep))
+    runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+
+
+@app.verb("start")
+def start(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
+    """Start a stopped node (of one worker)."""
+    _turn(ctx, name, lifecycle.start, "starting", no_wait=no_wait)
+
+
+@app.verb("stop")
+def stop(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
+    """Stop a node (of one worker): its disk stays, the price ends."""
+    _turn(ctx, name, lifecycle.stop, "stopping", no_wait=no_wait)
+
+
+@app.verb("update")
+def update(
+    ctx: typer.Context,
+    name: Name,
+    description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="K=V,K=V", help="Set labels; `K=` removes one.")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="K=V,K=V", help="Set metadata; `K=` removes it.")
+    ] = None,
+) -> None:
+    """Change the description, labels or metadata of a READY node."""
+    runtime = ctx.ensure_object(Runtime)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    changes: dict[str, Any] = {}
+    if description is not None:
+        changes["description"] = description
+    if labels is not None:
+        changes["labels"] = lifecycle.merged(node.labels, pairs(labels, "--labels"))
+        check_labels(changes["labels"])
+    if metadata is not None:
+        changes["metadata"] = lifecycle.merged(node.metadata, pairs(metadata, "--metadata"))
+    runtime.goes_on.append(f"what was asked of node {name!r} goes on")
+    patience = Patience(sleep=runtime.sleep)
+    node = lifecycle.update(runtime.tpu, node.zone, name, changes, patience)
+    runtime.output.items(told_apart(runtime.tpu, [node]), COLUMNS)
+
+
+@app.verb("wait")
+def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None:
+    """Wait until a node is READY."""
+    runtime = ctx.ensure_object(Runtime)
+    patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    (node,) = told_apart(runtime.tpu, [node])
+    slices.goes_on(runtime, node, f"tpuctl node delete {name} --zone {node.zone}")
+    states = lifecycle.until_ready(runtime.tpu, runtime.context.zone, name, patience)
+    last = show_states(runtime, "node", states)
+    runtime.output.items(told_apart(runtime.tpu, [last] if last else []), COLUMNS)
+
+
+def _turn(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
+    runtime = ctx.ensure_object(Runtime)
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    done = turn(runtime.tpu, runtime.context.zone, name)
+    if doing == "starting":
+        slices.goes_on(runtime, node, f"tpuctl node stop {name} --zone {node.zone}")
+    else:
+        runtime.goes_on.append(f"{doing} node {name!r} goes on")
+    if no_wait:
+        runtime.output.note(f"{doing} node {name!r}")
+        return
+    with working(runtime, f"{doing} node {name}"):
+        node = done(Patience(sleep=runtime.sleep))
+    runtime.output.items([node], COLUMNS)
+
+
+app.verb("ssh")(shell.ssh)
+app.verb("exec")(exec.execute)
+app.verb("cp")(cp.copy)
+app.verb("forward")(forward.forward)
+app.verb("workers")(workers.workers)
+app.verb("free")(free.free)

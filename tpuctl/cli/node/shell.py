@@ -1,0 +1,70 @@
+"""`tpuctl node ssh`: a terminal on one worker; and what every command on workers needs."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.shell.byte_streams import printer
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import LOOK, DialerOption, Name, raise_preempted, reachable
+from tpuctl.errors import TransientError, UsageError
+from tpuctl.models.node import Node, Worker
+from tpuctl.operations.remote import fanout
+
+SHELL_LINE = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -c "$1"', "sh")
+
+
+def ssh(
+    ctx: typer.Context,
+    name: Name,
+    argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
+    worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
+    dialer: DialerOption = None,
+) -> None:
+    """Log in to a worker of a node, or run a command there with your terminal and your input.
+
+    As ssh has it, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
+    """
+    _require_no_option(name, argv or [])
+    runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
+    node = reachable(runtime, name)
+    chosen = fanout.chosen(node, worker)
+    if len(chosen) != 1:
+        raise UsageError("ssh goes to one worker", hint=f"run: tpuctl node exec {name} -- COMMAND")
+    try:
+        status = asyncio.run(_login(runtime, node, chosen[0], _line(argv or [])))
+    except TransientError as error:
+        raise_preempted(runtime, node)
+        error.hint = error.hint or f"run it again; or {LOOK.format(name)}"
+        raise
+    raise typer.Exit(status)
+
+
+def _require_no_option(name: str, argv: list[str]) -> None:
+    if argv and argv[0].startswith("-"):
+        text = f"{argv[0]!r} is no command, and options of ssh are not taken"
+        raise UsageError(text, hint=f"for ports run: tpuctl node forward {name} [LOCAL:]REMOTE")
+
+
+def _line(argv: list[str]) -> list[str]:
+    return [*SHELL_LINE, *argv] if len(argv) == 1 else argv
+
+
+async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) -> int:
+    from tpuctl.api.ssh.doors import Doors
+    from tpuctl.cli.shell import terminal
+
+    out, err = printer(runtime.out), printer(runtime.err)
+    async with (
+        Doors(runtime.tpu, node, runtime.access) as doors,
+        await doors.open(worker) as shell,
+    ):
+        keyboard = terminal.keyboard()
+        if not runtime.stdin.isatty():
+            return await shell.login(out=out, err=err, stdin=keyboard, argv=argv)
+        with terminal.raw(), terminal.watched_size(shell.resize):
+            return await shell.login(
+                out=out, err=err, stdin=keyboard, terminal=terminal.current(), argv=argv
+            )

@@ -1,0 +1,63 @@
+"""`tpuctl node workers`: the hosts of a node, one by one."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli.node.details import symptom
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import DialerOption, reachable
+from tpuctl.errors import PartialFailureError, TransientError
+from tpuctl.operations.slices import lifecycle
+
+if TYPE_CHECKING:
+    from tpuctl.operations.workers.answering import Seen
+
+COLUMNS: dict[str, Any] = {
+    "worker": lambda one: one.worker.worker_id,
+    "address": lambda one: one.worker.ip_address,
+    "external_address": lambda one: one.worker.external_ip,
+    "hostname": lambda one: one.hostname,
+    "symptoms": lambda one: [each.kind for each in one.symptoms],
+    "ssh": lambda one: one.ssh,
+}
+DOCUMENT = {**COLUMNS, "symptoms": lambda one: list(map(symptom, one.symptoms))}
+
+
+def workers(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The node.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Log in to each, and say why not where that fails.")
+    ] = False,
+    dialer: DialerOption = None,
+) -> None:
+    """Show the workers of a node: addresses, host names, what is wrong with each.
+
+    With --check it fails when a worker does not answer by SSH.
+    """
+    from tpuctl.operations.workers import answering
+
+    runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
+    zone = runtime.context.zone
+    node = reachable(runtime, name) if check else lifecycle.find(runtime.tpu, zone, name)
+    found = answering.answers(runtime.tpu, node, node.workers, runtime.access) if check else None
+    seen = answering.described(runtime.tpu, node, found)
+    columns = DOCUMENT if runtime.output.is_document else COLUMNS
+    runtime.output.items(seen, columns, title=f"workers of {name}")
+    if node.health not in ("", "HEALTHY") and not runtime.output.is_document:
+        runtime.output.note(f"health of the node: {node.health}: {node.health_description}")
+    silent = [one for one in seen if one.ssh not in (None, answering.YES)]
+    if silent:
+        raise _silent(name, seen, silent)
+
+
+def _silent(name: str, seen: "list[Seen]", silent: "list[Seen]") -> Exception:
+    hint = f"run: tpuctl node describe {name}"
+    if len(seen) == 1:
+        return TransientError(f"worker 0: {silent[0].ssh}", hint=hint)
+    names = ", ".join(str(one.worker.worker_id) for one in silent)
+    return PartialFailureError(
+        f"{len(silent)} of {len(seen)} workers do not answer: {names}", hint=hint
+    )

@@ -1,0 +1,1 @@
+"""What every command uses: options, runtime, output, progress."""

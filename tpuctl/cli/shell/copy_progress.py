@@ -1,0 +1,157 @@
+"""A copy as it goes: a bar on a terminal; elsewhere a line now and then, for logs are read."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO, cast
+
+from tpuctl.cli.shell.runtime import Runtime
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tpuctl.store.gcs.bulk import Bulk
+
+_LINE_EVERY_S = 5.0
+
+
+@dataclass
+class Watch:
+    """How far a copy is; `show` is called when that changed."""
+
+    objects: int
+    total_bytes: int
+    show: Callable[["Watch"], None]
+    done_objects: int = 0
+    done_bytes: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """All that there is to copy is there; of anything else no bar stays on the screen."""
+        return 0 < self.objects <= self.done_objects and self.total_bytes <= self.done_bytes
+
+    def expect(self, objects: int, size_bytes: int) -> None:
+        """So much more is to come."""
+        self.objects += objects
+        self.total_bytes += size_bytes
+        self.show(self)
+
+    def advance(self, size_bytes: int) -> None:
+        """So many more bytes are there."""
+        self.done_bytes += size_bytes
+        self.show(self)
+
+    def finished(self) -> None:
+        """One object more is done with."""
+        self.done_objects += 1
+        self.show(self)
+
+
+@contextmanager
+def watching(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
+    """Show a copy of so many objects."""
+    if runtime.shared.quiet or not objects:
+        yield Watch(objects, total_bytes, lambda _: None)
+    elif runtime.err.isatty():
+        yield from _bar(runtime, objects, total_bytes)
+    else:
+        yield Watch(objects, total_bytes, _lines(runtime))
+
+
+@contextmanager
+def finding_out(runtime: Runtime) -> Iterator[Watch]:
+    """Show a copy that is told on its way how much is to come."""
+    if runtime.shared.quiet:
+        yield Watch(0, 0, lambda _: None)
+    elif runtime.err.isatty():
+        yield from _bar(runtime, 0, 0)
+    else:
+        yield Watch(0, 0, _lines(runtime))
+
+
+def _lines(runtime: Runtime) -> Callable[[Watch], None]:
+    started_s = last_s = time.monotonic()
+
+    def show(watch: Watch) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        if now_s - last_s < _LINE_EVERY_S:
+            return
+        last_s = now_s
+        rate = watch.done_bytes / (now_s - started_s)
+        left_s = (watch.total_bytes - watch.done_bytes) / rate if rate > 0 else 0
+        runtime.output.note(
+            f"{sized(watch.done_bytes)} of {sized(watch.total_bytes)}, "
+            f"{watch.done_objects} of {watch.objects} objects, {sized(rate)}/s, {left_s:.0f} s left"
+        )
+
+    return show
+
+
+def sized(size_bytes: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size_bytes) < 1024:
+            return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} TiB"
+
+
+def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TextColumn("{task.fields[objects]}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    console = Console(file=runtime.err)
+    with Progress(*columns, console=console) as progress, _above_the_bar(runtime, console):
+        total = total_bytes or None
+        task = progress.add_task("", total=total, objects=f"0/{objects}", rate="")
+
+        def show(watch: Watch) -> None:
+            done, speed = f"{watch.done_objects}/{watch.objects}", progress.tasks[0].speed
+            rate, total = f"{sized(speed)}/s" if speed else "", watch.total_bytes or None
+            progress.update(task, total=total, completed=watch.done_bytes, objects=done, rate=rate)
+
+        watch = Watch(objects, total_bytes, show)
+        try:
+            yield watch
+        finally:
+            progress.live.transient = not watch.is_whole
+
+
+@contextmanager
+def _above_the_bar(runtime: Runtime, console: "Console") -> Iterator[None]:
+    """What is told meanwhile goes above the bar: written straight away it would end up inside."""
+    from rich.file_proxy import FileProxy
+
+    output = runtime.output
+    err = output.err
+    output.err = cast("TextIO", FileProxy(console, err))
+    try:
+        yield
+    finally:
+        output.err = err
+
+
+def warn_of_distance(
+    runtime: Runtime, bulk: "Bulk", bucket: str, size_bytes: int, *, zone: str | None = None
+) -> None:
+    """Say what workers of a zone (the context's) pay for reading so many bytes of a bucket."""
+    from tpuctl.operations.stage.plan.region import distance
+
+    found = distance(bulk, bucket, zone or runtime.context.zone)
+    if found is not None:
+        runtime.output.warn(found.warning(size_bytes))

@@ -1,0 +1,207 @@
+"""The options of everything that creates a slice, under gcloud's names: one table."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli.shell.options import Row, Verb, options_of
+from tpuctl.cli.shell.output import Usd
+from tpuctl.cli.shell.parsing import items, pairs
+from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.models.node import Node, NodeSpec
+from tpuctl.operations.slices import cost, rules
+from tpuctl.operations.slices.specs import Asked, data_disk, node_spec
+
+if TYPE_CHECKING:
+    from tpuctl.cli.shell.runtime import Runtime
+
+
+@dataclass
+class SliceFlags:
+    """What the options of a slice said, and those of a request for slices."""
+
+    accelerator_type: str | None = None
+    generation: str | None = None
+    topology: str | None = None
+    runtime_version: str | None = None
+    spot: bool = False
+    reserved: bool = False
+    reservation: str | None = None
+    labels: str | None = None
+    metadata: str | None = None
+    metadata_from_file: str | None = None
+    startup_script: str | None = None
+    network: str | None = None
+    subnetwork: str | None = None
+    internal_ips: bool = False
+    service_account: str | None = None
+    scopes: str | None = None
+    tags: str | None = None
+    data_disk: tuple[str, ...] = field(default=())
+    description: str | None = None
+    autocheckpoint: bool = False
+    # Of a queued resource alone: cli/request_options.py
+    node_id: str | None = None
+    node_count: int | None = None
+    node_prefix: str | None = None
+    best_effort: bool = False
+    flex_start: bool = False
+    max_run_duration: str | None = None
+    valid_after_duration: str | None = None
+    valid_after_time: str | None = None
+    valid_until_duration: str | None = None
+    valid_until_time: str | None = None
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of those that were given."""
+        said = vars(self).items()
+        return frozenset(name for name, value in said if value not in (None, False, ()))
+
+
+def text(name: str, metavar: str, help: str, *short: str) -> Row:
+    """An option with a value."""
+    return name, (f"--{name.replace('_', '-')}", *short), {"metavar": metavar, "help": help}
+
+
+def flag(name: str, help: str) -> Row:
+    """An option that is given or not."""
+    return name, (f"--{name.replace('_', '-')}",), {"is_flag": True, "help": help}
+
+
+TABLE: tuple[Row, ...] = (
+    text("accelerator_type", "TYPE", "Such as v5litepod-16.", "-t"),
+    ("generation", ("--type",), {"metavar": "GENERATION", "help": "Such as V5LITE_POD."}),
+    text("topology", "TOPOLOGY", "With --type, such as 4x4."),
+    text("runtime_version", "VERSION", "Chosen by the type when absent."),
+    flag("spot", "Cheaper, and may be taken away."),
+    flag("reserved", "From a reservation, whichever has room."),
+    text("reservation", "NAME", "From this reservation."),
+    text("labels", "K=V,K=V", "Labels."),
+    text("metadata", "K=V,K=V", "Metadata of the workers."),
+    text("metadata_from_file", "K=FILE,K=FILE", "Metadata whose values are in files."),
+    text("startup_script", "FILE", "Run at every boot of every worker; `describe` shows how."),
+    text("network", "NETWORK", "VPC network."),
+    text("subnetwork", "SUBNETWORK", "VPC subnetwork."),
+    flag("internal_ips", "No external addresses."),
+    text("service_account", "EMAIL", "Who the workers are on Google Cloud."),
+    text("scopes", "SCOPE,SCOPE", "What the workers may do as that account; default: all."),
+    text("tags", "TAG,TAG", "Network tags, for firewall rules."),
+    (
+        "data_disk",
+        ("--data-disk",),
+        {
+            "metavar": "source=DISK,mode=MODE",
+            "multiple": True,
+            "help": "Attach projects/P/zones/Z/disks/D, read-write or read-only; repeatable.",
+        },
+    ),
+    text("description", "TEXT", "What it is for."),
+    flag("autocheckpoint", "Tell the program before maintenance, so that it can save."),
+)
+
+
+class SliceVerb(Verb):
+    """A verb that creates a slice."""
+
+    table: tuple[Row, ...] = TABLE
+
+    def __init__(self, *args: Any, params: list[Any] | None = None, **extra: Any) -> None:
+        own = options_of(self.table, lambda root: root.slice_flags)
+        super().__init__(*args, params=[*(params or []), *own], **extra)
+
+
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return when the request is accepted.")]
+Timeout = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="How long to wait, such as 20m.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def spec(runtime: "Runtime", name: str) -> NodeSpec:
+    """The slice that the options describe, checked; raises UsageError, LocalIOError."""
+    flags = runtime.slice_flags
+    rules.check(flags.given)
+    return node_spec(
+        Asked(
+            name=name,
+            zone=runtime.context.zone,
+            accelerator_type=flags.accelerator_type,
+            generation=flags.generation,
+            topology=flags.topology,
+            runtime_version=flags.runtime_version,
+            provisioning=rules.provisioning(flags.given),
+            labels=pairs(flags.labels, "--labels"),
+            metadata=_metadata(flags),
+            startup_script=_read(flags.startup_script, "--startup-script"),
+            network=flags.network,
+            subnetwork=flags.subnetwork,
+            internal_ips=flags.internal_ips,
+            service_account=flags.service_account,
+            scopes=items(flags.scopes),
+            tags=items(flags.tags),
+            data_disks=tuple(data_disk(pairs(each, "--data-disk")) for each in flags.data_disk),
+            description=flags.description or "",
+            autocheckpoint=flags.autocheckpoint,
+            reservation=flags.reservation,
+        )
+    )
+
+
+def say_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
+    """What the slices cost together, before they are asked for."""
+    price = cost.hourly(spec.accelerator_type, spec.zone, spec.provisioning)
+    times = f"{count} x " if count > 1 else ""
+    what = f"{times}{spec.accelerator_type} {spec.provisioning} in {spec.zone}"
+    if price is None:
+        runtime.output.note(f"{what}: no public price known")
+        return
+    usd = Usd(price.usd_per_hour * count)
+    runtime.output.note(f"{what}: {usd} USD/h (list price of {price.as_of})")
+
+
+@contextmanager
+def asking(runtime: "Runtime", what: str, look: str) -> Iterator[None]:
+    """Around a call that asks for a slice: who interrupts it cannot know whether it was made."""
+    told = f"{what} may have been asked for; look: {look}"
+    runtime.goes_on.append(told)
+    yield
+    runtime.goes_on.remove(told)
+
+
+def goes_on(runtime: "Runtime", spec: NodeSpec | Node, end: str) -> None:
+    """What to say when the person stops watching."""
+    usd = cost.usd_per_hour(spec.accelerator_type, spec.zone, spec.provisioning)
+    price = f" at {Usd(usd)} USD/h when READY" if usd is not None else ""
+    runtime.goes_on.append(f"node {spec.name!r} goes on{price}; end it with: {end}")
+
+
+def _metadata(flags: SliceFlags) -> dict[str, str]:
+    typed = pairs(flags.metadata, "--metadata")
+    files = pairs(flags.metadata_from_file, "--metadata-from-file")
+    twice = sorted(typed.keys() & files.keys())
+    if twice:
+        raise UsageError(
+            f"--metadata and --metadata-from-file both give {twice[0]!r}", hint="leave one out"
+        )
+    read = {key: _read(path, "--metadata-from-file") or "" for key, path in files.items()}
+    return {**typed, **read}
+
+
+def _read(path: str | None, option: str) -> str | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise LocalIOError(
+            f"{option}: cannot read {path}: {error.strerror}", hint="check the path"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{option}: {path} is not text in UTF-8", hint="metadata can only hold text"
+        ) from error

@@ -1,0 +1,54 @@
+"""The workers of a node, as every command on workers reaches them."""
+
+from typing import Annotated
+
+import typer
+
+from tpuctl.api.ssh import os_login
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.errors import PreemptedError, TpuctlError
+from tpuctl.models.node import LOST_STATES, Node
+from tpuctl.operations.remote import fanout
+from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.slices.wait import Patience
+from tpuctl.operations.stage.plan.endpoints import OnWorkers
+from tpuctl.operations.stage.workers.workers import Reach
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
+DialerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dialer", metavar="HOW", help="direct, internal, iap, socks5://… or jump://…, as context."
+    ),
+]
+LOOK = "look: tpuctl node workers {} --check"
+
+
+def reachable(runtime: Runtime, name: str) -> Node:
+    """A node that commands can run on, and that lets our key in."""
+    node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    lifecycle.require_ready(node)
+    if os_login.is_on(node.metadata):
+        runtime.access = os_login.admitted(runtime.access)
+        return node
+    lifecycle.admit(runtime.tpu, node, runtime.access, Patience(60, runtime.sleep))
+    return node
+
+
+def raise_preempted(runtime: Runtime, node: Node) -> None:
+    """Raises PreemptedError when workers failed because their node was taken away."""
+    try:
+        found = lifecycle.find(runtime.tpu, node.zone, node.name)
+        if found.state in LOST_STATES:
+            lifecycle.require_ready(found)
+    except PreemptedError:
+        raise
+    except TpuctlError:
+        return  # what the workers said is the better message
+
+
+def reach(runtime: Runtime, place: OnWorkers) -> Reach:
+    """The workers that were named, and the way to them."""
+    node = reachable(runtime, place.node)
+    chosen = fanout.chosen(node, place.workers)
+    return Reach(runtime.tpu, runtime.access, node, chosen)

@@ -1,0 +1,129 @@
+"""What a supervisor may no longer do once its lease is gone: write, and change slices.
+
+A caretaker sees the outside through this fence alone. A supervisor that was stopped past its lease
+and goes on finds its heartbeat stale, so its next write is refused; before every change of a slice
+the lease itself is read again. What slips through in the instant after that is harmless: records
+are replaced by generation, slices have the name of their job and attempt, agents know the fence.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tpuctl.jobs.leases import lease as leasing
+from tpuctl.jobs.leases.heartbeat import Heartbeat
+from tpuctl.jobs.leases.lease import Lease, LeaseLostError
+from tpuctl.jobs.ports import Outside, Slices
+from tpuctl.models.node import Node
+from tpuctl.models.operation import Operation
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
+from tpuctl.store import Entry, Source, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Knows whether a job is still in our hands."""
+
+    store: Store
+    lease: Lease
+    heartbeat: Heartbeat
+
+    def check(self) -> None:
+        """By what is known here. Raises LeaseLostError; TransientError while it is not known."""
+        self.heartbeat.check()
+
+    def confirm(self) -> None:
+        """By the lease as it is now. Raises LeaseLostError, TransientError and its kin."""
+        self.check()
+        if not self.lease.is_same_hold(leasing.held(self.store, self.lease.job_id)):
+            raise LeaseLostError
+        self.check()
+
+
+@dataclass(frozen=True, slots=True)
+class FencedStore:
+    """A store that takes nothing from a supervisor whose leases are not renewed."""
+
+    store: Store
+    guard: Guard
+
+    @property
+    def url(self) -> str:
+        """Of the store itself."""
+        return self.store.url
+
+    def put_if_absent(self, key: str, data: Source) -> Entry:
+        """As the store; LeaseLostError, TransientError."""
+        self.guard.check()
+        return self.store.put_if_absent(key, data)
+
+    def put_if_generation(self, key: str, data: Source, generation: int) -> Entry:
+        """As the store; LeaseLostError, TransientError."""
+        self.guard.check()
+        return self.store.put_if_generation(key, data, generation)
+
+    def delete(self, key: str, *, generation: int | None = None) -> bool:
+        """As the store; LeaseLostError, TransientError."""
+        self.guard.check()
+        return self.store.delete(key, generation=generation)
+
+    def get_range(
+        self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
+    ) -> bytes:
+        """As the store."""
+        return self.store.get_range(key, start, end, generation=generation)
+
+    def read_into(self, key: str, start: int, buffer: memoryview, *, generation: int) -> None:
+        """As the store."""
+        self.store.read_into(key, start, buffer, generation=generation)
+
+    def head(self, key: str) -> Entry | None:
+        """As the store."""
+        return self.store.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """As the store."""
+        return self.store.list(prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class FencedSlices:
+    """The Cloud TPU API, which is asked for a change only after the lease was read again."""
+
+    tpu: Slices
+    guard: Guard
+
+    def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
+        """As the API; LeaseLostError."""
+        self.guard.confirm()
+        return self.tpu.update_node(zone, name, changes)
+
+    def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
+        """As the API; LeaseLostError."""
+        self.guard.confirm()
+        return self.tpu.create_queued_resource(spec, request_id=request_id)
+
+    def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
+        """As the API; LeaseLostError."""
+        self.guard.confirm()
+        return self.tpu.delete_queued_resource(zone, name, force=force)
+
+    def get_node(self, zone: str, name: str) -> Node:
+        """As the API."""
+        return self.tpu.get_node(zone, name)
+
+    def host_keys(self, zone: str, name: str) -> list[str]:
+        """As the API."""
+        return self.tpu.host_keys(zone, name)
+
+    def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
+        """As the API."""
+        return self.tpu.get_queued_resource(zone, name)
+
+
+def fenced(outside: Outside, lease: Lease, heartbeat: Heartbeat) -> Outside:
+    """The outside as the caretaker of that lease may see it."""
+    guard = Guard(outside.store, lease, heartbeat)
+    return replace(
+        outside, store=FencedStore(outside.store, guard), tpu=FencedSlices(outside.tpu, guard)
+    )

@@ -1,0 +1,166 @@
+"""Whether a supervisor lives: one heartbeat per supervisor that has jobs in its care.
+
+    tpuctl/supervisors/<holder>     written every 5 s by a live supervisor
+
+A holder is dead when its heartbeat is gone, or was the same for 20 s of the watcher's own monotonic
+time: clocks of different machines are never compared. Who takes over deletes the dead heartbeat
+first, by its generation: either that fails, because the holder has renewed it, or the holder's next
+renewal does, and it lets go of every job. Until it can renew, it does nothing after 15 s.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tpuctl.errors import PreconditionError, TransientError
+from tpuctl.jobs.leases import lease as leasing
+from tpuctl.jobs.leases.lease import HEARTBEATS, Lease, LeaseLostError
+from tpuctl.store import Store
+
+CLOCKS_APART_S = 60.0
+"""By how much this machine's clock may be ahead of the storage service's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The times that supervisors live by; the same for all who share a bucket."""
+
+    renew_s: float = 5.0
+    hold_s: float = 15.0
+    """For so long after a renewal its holder may act."""
+    dead_after_s: float = 20.0
+
+
+TERMS = Terms()
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """The heartbeat of this process, under one holder's name."""
+
+    store: Store
+    holder: str
+    body: Mapping[str, object]
+    elapsed: Callable[[], float]
+    terms: Terms = TERMS
+    generation: int = 0
+    renewed_s: float | None = None
+    """When the last renewal that succeeded was begun."""
+    lost: bool = False
+    """Another supervisor has taken the jobs of this holder over."""
+
+    def beat(self) -> None:
+        """Renew it; raises LeaseLostError when it was taken away, TransientError and its kin."""
+        began_s = self.elapsed()
+        try:
+            self._put()
+        except PreconditionError:
+            self._read_back()
+            self._put()
+        self.renewed_s = began_s
+
+    def is_fresh(self) -> bool:
+        """Nobody can have taken it for dead yet."""
+        held = self.renewed_s is not None and not self.lost
+        return held and self.elapsed() - (self.renewed_s or 0.0) < self.terms.hold_s
+
+    def check(self) -> None:
+        """Before anything is changed. Raises LeaseLostError, TransientError while it is stale."""
+        if self.lost:
+            raise LeaseLostError
+        if not self.is_fresh():
+            raise TransientError("nothing is done until the leases are renewed")
+
+    def leave(self) -> None:
+        """Let go of every job at once."""
+        if self.generation:
+            self.store.delete(HEARTBEATS + self.holder)
+        self.generation, self.renewed_s = 0, None
+
+    def _put(self) -> None:
+        data = json.dumps(dict(self.body)).encode()
+        key = HEARTBEATS + self.holder
+        self.generation = self.store.put_if_generation(key, data, self.generation).generation
+
+    def _read_back(self) -> None:
+        """Nobody else writes it: what is there is ours, its reply lost; or it was taken away."""
+        entry = self.store.head(HEARTBEATS + self.holder)
+        if entry is None:
+            self.lost = True
+            raise LeaseLostError
+        self.generation = entry.generation
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Tells dead holders from live ones by this machine's monotonic time."""
+
+    monotonic: Callable[[], float]
+    dead_seats: frozenset[str] = frozenset()
+    """Seats known to be empty: this machine holds the lock that their supervisors held."""
+    terms: Terms = TERMS
+    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """The generation of each holder's heartbeat, and since when it is the same."""
+    looked_s: float = 0.0
+
+    def look(self, store: Store) -> None:
+        """Note the generation of every heartbeat; after the leases were listed, never before.
+
+        A holder has a heartbeat before it has a lease.
+        """
+        self.looked_s = self.monotonic()
+        entries = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
+        now = self.monotonic()
+        self.seen = {
+            holder: self.seen[holder]
+            if holder in self.seen and self.seen[holder][0] == entry.generation
+            else (entry.generation, now)
+            for holder, entry in entries.items()
+        }
+
+    def is_dead(self, holder: str) -> bool:
+        """Nobody, gone, silent for too long, or known to have left its seat.
+
+        Up to the last look: a watcher that was stopped since has not seen anybody be silent.
+        """
+        if not holder or holder not in self.seen or seat_of(holder) in self.dead_seats:
+            return True
+        return self.looked_s - self.seen[holder][1] >= self.terms.dead_after_s
+
+    def bury(self, store: Store, holder: str) -> bool:
+        """Take a dead holder's heartbeat away; False when it has renewed it after all."""
+        if holder not in self.seen:
+            return True
+        try:
+            store.delete(HEARTBEATS + holder, generation=self.seen[holder][0])
+        except PreconditionError:
+            return False
+        return True
+
+
+def silent(store: Store, seat: str | None, now: Callable[[], float] = time.time) -> list[str]:
+    """Jobs that nobody looks after, by one look; `seat` is known to be empty."""
+    return [lease.job_id for lease in unheld(store, leasing.leases(store, {}), seat, now)]
+
+
+def unheld(
+    store: Store, leases: Iterable[Lease], seat: str | None, now: Callable[[], float] = time.time
+) -> list[Lease]:
+    """The leases that no live supervisor holds, by the storage service's own times.
+
+    A heartbeat far behind the newest one, or far behind this machine's clock, is old.
+    """
+    beats = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
+    newest_s = max([now() - CLOCKS_APART_S, *(entry.updated_s for entry in beats.values())])
+    alive = {
+        holder
+        for holder, entry in beats.items()
+        if newest_s - entry.updated_s <= TERMS.dead_after_s and seat_of(holder) != seat
+    }
+    return [lease for lease in leases if lease.holder not in alive]
+
+
+def seat_of(holder: str) -> str:
+    """The part of a holder's name that stays the same on one machine for one context."""
+    return holder.partition("-")[0]

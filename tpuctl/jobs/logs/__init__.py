@@ -1,0 +1,1 @@
+"""The log lines of the workers of a job, live and from the bucket."""

@@ -1,0 +1,85 @@
+"""Logs as they lie in the bucket: segments named by offset, read in ranges, merged by time."""
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from tpuctl.errors import NotFoundError
+from tpuctl.jobs.logs.log_lines import Lines
+from tpuctl.jobs.record.record import directory
+from tpuctl.models.job import LogLine
+from tpuctl.store import Entry, Store
+
+Source = tuple[int, int]
+"""Attempt and worker."""
+SEGMENT = re.compile(r"a(\d{1,6})/w(\d{1,6})/\d{12}", re.ASCII)
+RANGE_BYTES = 1024 * 1024
+CLOCKS_S = 60.0
+"""How far the clocks of a worker and of the bucket may be apart."""
+
+
+def sources(store: Store, job_id: str, attempt: int | None = None) -> dict[Source, list[Entry]]:
+    """Every worker of every attempt, or of one, that has a log, with its segments in order."""
+    prefix = f"{directory(job_id)}/logs/"
+    part = prefix if attempt is None else f"{prefix}a{attempt}/"
+    found: dict[Source, list[Entry]] = {}
+    for entry in store.list(part):
+        if parts := SEGMENT.fullmatch(entry.key.removeprefix(prefix)):  # else it is somebody else's
+            found.setdefault((int(parts[1]), int(parts[2])), []).append(entry)
+    return {source: sorted(found[source], key=start_of) for source in sorted(found)}
+
+
+def lines(
+    store: Store,
+    job_id: str,
+    wanted: Callable[[Source], bool],
+    *,
+    attempt: int | None = None,
+    logs: dict[Source, Lines] | None = None,
+    since_s: float = 0.0,
+) -> Iterator[LogLine]:
+    """The log lines in the bucket, merged by time, each worker's beyond what `logs` has taken.
+
+    An attempt's lines come before the next attempt's. Segments older than `since_s` are not read.
+    """
+    found = sources(store, job_id, attempt)
+    known = {} if logs is None else logs
+    for number in sorted({number for number, _ in found}):
+        mine = [source for source in found if source[0] == number and wanted(source)]
+        merging = [
+            _lines(store, found[source], known.setdefault(source, Lines(*source)), since_s)
+            for source in mine
+        ]
+        yield from heapq.merge(*merging, key=lambda line: line.time_s)
+
+
+def pieces(store: Store, entries: Iterable[Entry], start: int) -> Iterator[tuple[int, bytes]]:
+    """Ranges of the log from an offset on, each with its offset; overlaps come once."""
+    for entry in entries:
+        first = start_of(entry)
+        end = first + entry.size_bytes
+        while start < end:
+            start = max(start, first)
+            until = min(end, start + RANGE_BYTES)
+            try:
+                data = store.get_range(
+                    entry.key, start - first, until - first, generation=entry.generation
+                )
+            except NotFoundError:
+                break  # cleaned up since it was listed
+            yield start, data
+            start = until
+
+
+def _lines(store: Store, entries: list[Entry], log: Lines, since_s: float) -> Iterator[LogLine]:
+    for entry in entries:
+        end = start_of(entry) + entry.size_bytes
+        if entry.updated_s + CLOCKS_S < since_s and end > log.end:
+            log.skip(end)
+    for offset, data in pieces(store, entries, log.end):
+        yield from log.take(offset, data)
+
+
+def start_of(entry: Entry) -> int:
+    """The offset of a segment's first byte."""
+    return int(entry.key.rpartition("/")[2])

@@ -1,0 +1,1 @@
+"""Pure rules: what follows from the record of a job and from what was observed."""

@@ -1,0 +1,106 @@
+"""What is to be done for a job, as data: follows from its record and the world alone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tpuctl.jobs.policy.observed import ABSENT, Observed
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, Outcome, Phase
+from tpuctl.models.queued_resource import QueuedResourceState
+
+GRACE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSlice:
+    """Create the attempt's queued resource."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSlice:
+    """Delete a queued resource of the job's own, and its node with it."""
+
+    zone: str
+    queued_resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """Be connected to every worker; with `install`, put the agent there and let it prepare."""
+
+    attempt: Attempt
+    install: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Let every prepared worker begin."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop every worker that still runs."""
+
+    attempt: Attempt
+    grace_s: float
+    dump: bool = False
+    """Every process's stack is kept before."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteWeather:
+    """Tell other jobs that a zone is out of the job's type, or has it; once is enough."""
+
+    attempt: int
+    zone: str
+    out_s: float | None
+    """When an attempt found it so; None: it has granted one."""
+
+
+Action = RequestSlice | DeleteSlice | Attach | Start | Stop | NoteWeather
+
+
+def wanted(record: JobRecord, seen: Observed) -> list[Action]:
+    """Everything that is to be done now, in order."""
+    found: list[Action] = [
+        DeleteSlice(_zone_of(record, name), name)
+        for name in record.unwanted
+        if seen.requests.get(name) not in (ABSENT, QueuedResourceState.DELETING)
+    ]
+    found += _weather(record, seen)
+    attempt = record.attempt
+    if record.is_ended or attempt is None or attempt.state == AttemptState.ENDED:
+        return found
+    if attempt.state == AttemptState.WAITING:
+        # Known of only when the one who asks now has looked: a create's reply may have been lost.
+        absent = seen.requests.get(attempt.queued_resource or "") == ABSENT
+        if absent and attempt.accepted_s is None and not seen.lacks:
+            found.append(RequestSlice(attempt))
+        return found
+    return [*found, *_of_workers(attempt, seen)]
+
+
+def _of_workers(attempt: Attempt, seen: Observed) -> Iterator[Action]:
+    yield Attach(attempt, install=attempt.state == AttemptState.PREPARING and not seen.lacks)
+    if attempt.state == AttemptState.RUNNING and any(
+        report.phase == Phase.PREPARED for report in attempt.workers
+    ):
+        yield Start(attempt)
+    if attempt.state == AttemptState.STOPPING:
+        yield Stop(attempt, GRACE_S, dump=attempt.outcome == Outcome.HUNG)
+
+
+def _weather(record: JobRecord, seen: Observed) -> Iterator[Action]:
+    for attempt in record.attempts[-2:]:
+        if attempt.outcome == Outcome.STOCKOUT:
+            yield NoteWeather(attempt.number, attempt.zone, attempt.ended_s)
+        known = (seen.weather or {}).get(attempt.zone)
+        if attempt.state == AttemptState.PREPARING and attempt.owned and known and known.heat > 0:
+            yield NoteWeather(attempt.number, attempt.zone, None)
+
+
+def _zone_of(record: JobRecord, name: str) -> str:
+    return next(each.zone for each in record.attempts if each.queued_resource == name)

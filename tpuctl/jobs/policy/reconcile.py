@@ -1,0 +1,298 @@
+"""One step of a job's life as a pure function: record and world in, record and actions out.
+
+    QUEUED -> WAITING -> PREPARING -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
+                 ^            ^           |
+                 +-RECOVERING-+-----------+   preempted: a new slice; failed or lost: the same slice
+
+The record is written before its actions are carried out, so every create has its intent on record.
+Actions are repeated until the world shows their effect, so each must be harmless when repeated.
+"""
+
+from dataclasses import dataclass, replace
+
+from tpuctl.jobs.policy import attempts, restart, silence, slice_end, verdict, zones
+from tpuctl.jobs.policy.actions import Action, wanted
+from tpuctl.jobs.policy.attempts import moved, replaced
+from tpuctl.jobs.policy.observed import ABSENT, Observed
+from tpuctl.jobs.policy.slice_end import Verdict
+from tpuctl.jobs.record import clock
+from tpuctl.jobs.record.story import moment, noted, switch_trouble, told
+from tpuctl.models.job import (
+    Attempt,
+    AttemptState,
+    JobRecord,
+    JobState,
+    Outcome,
+    Phase,
+    WorkerReport,
+    counted,
+)
+from tpuctl.models.node import NodeState
+from tpuctl.models.operation import unnamed
+from tpuctl.models.queued_resource import QueuedResourceState
+
+PATIENCE_S = 20.0
+"""How long after its slice is READY a worker may refuse connections before people are told."""
+UNSEEN_S = 180.0
+"""A request that was never seen may still appear for this long after it was given up: its create is
+tried five times of 30 s by the client."""
+NOT_DELETED = "its slice is not deleted yet: "
+MOST_TOLD = 3
+"""Reasons for that: a text that is another one each time is no news."""
+LINE_CHARS = 500
+"""No longer are the last lines of a worker, as the record keeps them."""
+UNEXPLAINED = frozenset({Outcome.CANCELLED, Outcome.TIMEOUT})
+"""What was decided here stays, whatever becomes of the slice meanwhile."""
+ENDED_STATE = {
+    Outcome.SUCCEEDED: JobState.SUCCEEDED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The record to write, and then what to do."""
+
+    record: JobRecord
+    actions: tuple[Action, ...]
+
+
+def reconcile(record: JobRecord, seen: Observed) -> Step:
+    """Advance a job by what was seen."""
+    record = _note_deleted(clock.not_ahead(record, seen.now_s), seen)
+    if not record.is_ended:
+        record = _advance(record, seen)
+    elif record.unwanted and seen.trouble:
+        record = _still_there(record, seen)
+    return Step(record, tuple(wanted(record, seen)))
+
+
+def _advance(record: JobRecord, seen: Observed) -> JobRecord:
+    attempt = record.attempt
+    if attempt is None or attempt.state == AttemptState.ENDED:
+        return attempts.following(record, seen)
+    if attempt.state == AttemptState.WAITING:
+        return _waiting(record, attempt, seen)
+    record = _with_switch(replaced(record, _with_reports(attempt, seen)), attempt, seen)
+    attempt = record.attempts[-1]
+    if attempt.state == AttemptState.STOPPING:
+        return _stopping(record, attempt, seen)
+    return _working(record, attempt, seen)
+
+
+# ------------------------------------------------------------------ the life of an attempt
+
+
+def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+    request = seen.requests.get(attempt.queued_resource or "")
+    if found := verdict.of_waiting(record, attempt, seen):
+        return _finish(record, attempt, found, seen)
+    if request is None or request == ABSENT:
+        return told(record, seen.trouble, seen.now_s) if seen.trouble else record
+    if attempt.accepted_s is None:
+        attempt = replace(attempt, accepted_s=seen.now_s)
+        record = replaced(record, attempt)
+    if request == QueuedResourceState.ACTIVE and seen.node == NodeState.READY:
+        ready = replace(
+            attempt,
+            state=AttemptState.PREPARING,
+            ready_s=seen.now_s,
+            node_ids=seen.node_ids,
+            worker_count=seen.worker_count,
+        )
+        text = f"preparing {counted(seen.worker_count)}"
+        return moved(replace(record, wanted_since_s=None), ready, text, seen)
+    return _queued(record, attempt, request, seen)
+
+
+def _queued(record: JobRecord, attempt: Attempt, request: str, seen: Observed) -> JobRecord:
+    """The request waits its turn, and is given up for another zone when that takes too long."""
+    text = f"{attempt.zone}: queued resource {attempt.queued_resource} is {request}"
+    if request == QueuedResourceState.WAITING_FOR_RESOURCES:
+        text += f" since {moment(attempt.accepted_s or seen.now_s, seen.now_s)}"
+    later = zones.moves_on(record, attempt, seen.weather)
+    if later is None or later.next_s is None or request not in zones.QUEUED_STATES:
+        return told(replace(record, next_s=None, next_zone=""), text, seen.now_s)
+    if seen.now_s < later.next_s:
+        return told(
+            replace(record, next_s=later.next_s, next_zone=later.next_zone), text, seen.now_s
+        )
+    waited = f"no {record.accelerator_type} in {attempt.zone} for {_minutes(attempt, seen)} min"
+    return _finish(record, attempt, Verdict(Outcome.STOCKOUT, waited), seen)
+
+
+def _minutes(attempt: Attempt, seen: Observed) -> int:
+    return round((seen.now_s - (attempt.accepted_s or seen.now_s)) / 60.0)
+
+
+def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+    found = _gone(attempt, seen) or verdict.of_working(record, attempt, seen)
+    if found:
+        found = _with_finals(attempt, found, seen)
+    if found and (found.is_gone or found.outcome == Outcome.SUCCEEDED):
+        return _finish(record, attempt, found, seen)
+    if found:
+        stopping = replace(
+            attempt,
+            state=AttemptState.STOPPING,
+            stopping_s=seen.now_s,
+            outcome=found.outcome,
+            reason=found.reason,
+            first_worker=found.first_worker,
+        )
+        return told(replaced(record, stopping), f"stopping: {found.reason}", seen.now_s)
+    if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
+        running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
+        return moved(record, running, f"running on {counted(attempt.worker_count)}", seen)
+    return told(record, _waits_for(attempt, seen.now_s) or record.why, seen.now_s)
+
+
+def _waits_for(attempt: Attempt, now_s: float) -> str | None:
+    """The worker that holds the others up, and why, where it is known."""
+    for report in attempt.workers:
+        if report.unreachable_s > 0:
+            return f"worker {report.worker_id} does not answer"
+        is_late = now_s - (attempt.ready_s or now_s) > PATIENCE_S
+        if is_late and report.phase == Phase.CONNECTING and report.message:
+            why = unnamed(report.worker_id, report.message)
+            return f"waiting for worker {report.worker_id}: {why}"
+    return None
+
+
+def _stopping(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+    """Wait until every worker is accounted for, and the node was looked at since; then judge."""
+    found = _gone(attempt, seen)
+    if found is None and (verdict.is_open(attempt, seen) or not _checked(attempt, seen)):
+        unasked = seen.trouble is not None and not verdict.is_open(attempt, seen)
+        return told(record, f"stopping: {seen.trouble}", seen.now_s) if unasked else record
+    outcome = attempt.outcome or Outcome.FAILED
+    noticed = outcome == Outcome.PREEMPTED and found is not None and found.final
+    is_gone = found is not None and found.is_gone
+    if outcome in UNEXPLAINED or found is None or noticed:
+        judged = Verdict(outcome, attempt.reason, first_worker=attempt.first_worker)
+        found = replace(verdict.refined(attempt, judged, seen), is_gone=is_gone)
+    return _finish(record, attempt, _with_finals(attempt, found, seen), seen)
+
+
+def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed) -> JobRecord:
+    """End the attempt and decide what follows."""
+    first = attempt.first_worker if found.first_worker is None else found.first_worker
+    ended = replace(
+        attempt,
+        state=AttemptState.ENDED,
+        ended_s=seen.now_s,
+        outcome=found.outcome,
+        reason=found.reason,
+        refusal=found.refusal,
+        first_worker=first,
+        saved_s=seen.saved_s,
+        spent=found.is_gone,
+        workers=tuple(_kept(report, first) for report in attempt.workers),
+    )
+    text = f"attempt {ended.number} {found.outcome}: {found.reason}"
+    record = told(replaced(record, ended), text, seen.now_s)
+    if record.cancel_requested_s is not None and found.outcome != Outcome.SUCCEEDED:
+        return attempts.ended(record, JobState.CANCELLED, "cancelled", seen)
+    if found.final or not restart.may_restart(record):
+        state = ENDED_STATE.get(found.outcome, JobState.FAILED)
+        return attempts.ended(record, state, found.reason, seen)
+    if why := restart.dead_end(record):
+        return attempts.ended(record, JobState.FAILED, why, seen)
+    if restart.is_worn(record):
+        record = replaced(record, replace(ended, spent=True))
+    return attempts.following(record, seen)
+
+
+# ------------------------------------------------------------------ what was seen
+
+
+def _gone(attempt: Attempt, seen: Observed) -> Verdict | None:
+    request = seen.requests.get(attempt.queued_resource or "")
+    return slice_end.of_slice(attempt, seen.node, request, seen.node_ids)
+
+
+def _with_finals(attempt: Attempt, found: Verdict, seen: Observed) -> Verdict:
+    """A slice may be gone because its job was done: the workers' last words decide."""
+    if not seen.finals or found.outcome not in (Outcome.PREEMPTED, Outcome.LOST):
+        return found
+    return verdict.of_finals(attempt, found, seen.finals)
+
+
+def _checked(attempt: Attempt, seen: Observed) -> bool:
+    return attempt.stopping_s is not None and seen.node_checked_s > attempt.stopping_s
+
+
+def _all(attempt: Attempt, phase: Phase) -> bool:
+    return len(attempt.workers) == attempt.worker_count > 0 and all(
+        report.phase == phase for report in attempt.workers
+    )
+
+
+def _with_reports(attempt: Attempt, seen: Observed) -> Attempt:
+    """The newest reports, and the steps they tell of."""
+    steps = [report.step for report in seen.workers if report.step is not None]
+    resumed = [report.resume_step for report in seen.workers if report.resume_step is not None]
+    known = replace(
+        attempt,
+        queued_resource=attempt.queued_resource or seen.queued_resource,
+        node_ids=attempt.node_ids or seen.node_ids,
+        worker_count=attempt.worker_count or seen.worker_count,
+        workers=seen.workers or attempt.workers,
+        last_step=max([attempt.last_step, *steps]),
+        resume_step=max([attempt.resume_step, *resumed]),
+    )
+    return replace(known, awaited_s=silence.awaited_s(known, seen.now_s))
+
+
+def _with_switch(record: JobRecord, before: Attempt, seen: Observed) -> JobRecord:
+    """People are told once when a slice of their own could not delete itself."""
+    found = next((report.switch for report in seen.workers if report.worker_id == 0), "")
+    if not found or any(report.switch == found for report in before.workers[:1]):
+        return record
+    text = switch_trouble(found, record.usd_per_hour)
+    is_new = text is not None and all(event.text != text for event in record.events)
+    return noted(record, text, seen.now_s) if text is not None and is_new else record
+
+
+def _kept(report: WorkerReport, first: int | None) -> WorkerReport:
+    """What a record keeps of a worker: the last words of the one that was first, and no others."""
+    if report.worker_id != first:
+        return replace(report, last_lines=(), traceback="")
+    return replace(report, last_lines=tuple(line[:LINE_CHARS] for line in report.last_lines))
+
+
+def _note_deleted(record: JobRecord, seen: Observed) -> JobRecord:
+    """A slice that we no longer want and that is gone is deleted: that is the proof."""
+    gone = {
+        attempt.queued_resource
+        for attempt in record.attempts
+        if attempt.queued_resource in record.unwanted and _is_gone(attempt, seen)
+    }
+    if not gone:
+        return record
+    settled = tuple(
+        replace(attempt, deleted_s=seen.now_s) if attempt.queued_resource in gone else attempt
+        for attempt in record.attempts
+    )
+    tell = noted if record.is_ended else told  # why it ended stays what people read
+    text = f"deleted {', '.join(sorted(str(name) for name in gone))}"
+    return tell(replace(record, attempts=settled), text, seen.now_s)
+
+
+def _is_gone(attempt: Attempt, seen: Observed) -> bool:
+    """Absent; one that was never seen may be on its way still, its create's reply lost."""
+    if seen.requests.get(attempt.queued_resource or "") != ABSENT:
+        return False
+    ended_s = attempt.ended_s or seen.now_s
+    was_seen = attempt.accepted_s is not None or attempt.ready_s is not None
+    if was_seen or attempt.refusal:
+        return seen.looked_s >= ended_s  # asked again since: it may have ended by a wrong answer
+    return seen.looked_s >= ended_s + UNSEEN_S
+
+
+def _still_there(record: JobRecord, seen: Observed) -> JobRecord:
+    """People are told once what keeps a slice of an ended job from going."""
+    text = f"{NOT_DELETED}{seen.trouble}"
+    before = [event.text for event in record.events if event.text.startswith(NOT_DELETED)]
+    is_new = text not in before and len(before) < MOST_TOLD
+    return noted(record, text, seen.now_s) if is_new else record

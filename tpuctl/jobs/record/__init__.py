@@ -1,0 +1,1 @@
+"""The record of a job in the bucket, and the text that describes its state."""

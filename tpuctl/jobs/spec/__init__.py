@@ -1,0 +1,1 @@
+"""The job file: its schema, its reader and what its fields mean."""

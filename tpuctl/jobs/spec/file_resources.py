@@ -1,0 +1,87 @@
+"""The `resources` of a job file, checked against the catalog."""
+
+from collections.abc import Mapping
+
+from tpuctl import catalog
+from tpuctl.errors import UsageError
+from tpuctl.jobs.spec import runtime
+from tpuctl.jobs.spec.schema import Document
+from tpuctl.models.job import Resources
+
+NO_MULTISLICE = frozenset({"v2", "v3"})
+CATALOG: Mapping[str, tuple[str, str]] = {
+    "accelerator type": ("accelerators", "types"),
+    "zone": ("zones", "zones"),
+    "runtime version": ("runtime_version", "runtimes"),
+}
+"""The key of `resources` that names each kind of thing, and the command that lists them."""
+
+
+def resources(document: Document, *, tensorflow: bool) -> Resources:
+    """The slices that a job asks for; raises UsageError."""
+    zones = document.get("resources.zones", [])
+    wanted = document.get("resources.runtime_version", runtime.AUTO)
+    accelerators = document.get("resources.accelerators")
+    topology = document.get("resources.topology")
+    slices = document.get("resources.num_slices", 1)
+    try:
+        kind = _known_type(accelerators, zones)
+        runtime_version = runtime.choose(kind, wanted, tensorflow=tensorflow)
+    except catalog.UnknownError as error:
+        raise _unknown(document, error) from error
+    _check_topology(document, kind, topology)
+    _check_zones(document, kind, zones)
+    if slices > 1 and kind and kind.generation in NO_MULTISLICE:
+        place = document.place("resources.num_slices")
+        raise UsageError(
+            f"{place}: slices of {kind.name} cannot work together",
+            hint="take v4 or newer: tpuctl catalog types",
+        )
+    return Resources(
+        accelerators=accelerators,
+        topology=topology,
+        zones=tuple(zones),
+        use_spot=document.get("resources.use_spot", False),
+        num_slices=slices,
+        runtime_version=runtime_version,
+    )
+
+
+def _known_type(accelerators: str | None, zones: list[str]) -> catalog.AcceleratorType | None:
+    for zone in zones:
+        if zone not in catalog.zones():
+            raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
+    return catalog.accelerator_type(accelerators) if accelerators else None
+
+
+def _unknown(document: Document, error: catalog.UnknownError) -> UsageError:
+    key, noun = CATALOG[error.kind]
+    near = f"; did you mean {' or '.join(error.nearest)}?" if error.nearest else ""
+    return UsageError(
+        f"{document.place(f'resources.{key}')}: unknown {error.kind} {error.name!r}{near}",
+        hint=f"run: tpuctl catalog {noun}",
+    )
+
+
+def _check_topology(
+    document: Document, kind: catalog.AcceleratorType | None, topology: str | None
+) -> None:
+    if topology and (kind is None or kind.topology != topology):
+        has = f"{kind.name} has topology {kind.topology}" if kind else "it needs accelerators too"
+        raise UsageError(f"{document.place('resources.topology')} is {topology!r}: {has}")
+
+
+def _check_zones(
+    document: Document, kind: catalog.AcceleratorType | None, zones: list[str]
+) -> None:
+    """Each zone of the list once, and the type is offered in all of them."""
+    place = document.place("resources.zones")
+    for zone in zones:
+        if zones.count(zone) > 1:
+            raise UsageError(f"{place} has {zone} twice")
+        if kind is None or zone in (offered := catalog.zones_of(kind.name)):
+            continue
+        raise UsageError(
+            f"{place}: {kind.name} is not offered in {zone}",
+            hint=f"it is in: {', '.join(offered)}" if offered else "run: tpuctl catalog types",
+        )

@@ -1,0 +1,1 @@
+"""The process that reconciles jobs: it takes leases and runs one controller for each job."""

@@ -1,0 +1,1 @@
+"""Connections to the workers of a job, and the agent that is installed on each."""

@@ -1,0 +1,188 @@
+"""The workers of one attempt, of all its slices, looked after together."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tpuctl.errors import RefusedError, TpuctlError, TransientError
+from tpuctl.jobs.leases.lease import LeaseLostError
+from tpuctl.jobs.ports import Outside, Shell
+from tpuctl.jobs.workers import installation as installing
+from tpuctl.jobs.workers import link as links
+from tpuctl.jobs.workers import protocol
+from tpuctl.jobs.workers.installation import Given, Place
+from tpuctl.jobs.workers.link import Link, Run
+from tpuctl.models.job import Attempt, JobRecord, Phase, WorkerReport
+from tpuctl.models.node import Node, Worker
+
+SALVAGE_TRIES = 5
+TOGETHER = 16
+"""Tails saved at a time."""
+
+
+@dataclass(slots=True)
+class Doors:
+    """Opens connections to a node's workers, with the host keys that the control plane knows."""
+
+    outside: Outside
+    node: Node
+    keys: list[str] = field(default_factory=list)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def open(self, index: int, worker: Worker) -> Shell:
+        """A connection to the worker with that index; raises TransientError, RefusedError."""
+        known = await self._key(index)
+        if not known:
+            raise TransientError(f"worker {worker.worker_id} has not told its host key yet")
+        try:
+            return await self.outside.open_shell(worker, known, self.node)
+        except RefusedError:
+            self.keys = []  # a worker that was made anew has a new key
+            raise
+
+    async def _key(self, index: int) -> str:
+        async with self._asking:  # once for all workers
+            if not self._known(index):
+                await self._learn()
+        return self._known(index)
+
+    def _known(self, index: int) -> str:
+        return self.keys[index] if index < len(self.keys) else ""
+
+    async def _learn(self) -> None:
+        try:
+            self.keys = await asyncio.to_thread(
+                self.outside.tpu.host_keys, self.node.zone, self.node.name
+            )
+        except TpuctlError as error:
+            raise TransientError(f"host keys of {self.node.name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A worker by its number in the gang, and how it is reached."""
+
+    place: Place
+    dial: Callable[[], Awaitable[Shell]]
+
+
+def members(outside: Outside, nodes: Sequence[Node]) -> Iterator[Member]:
+    """Every worker of every slice, in order; their numbers count on over the slices."""
+    number = 0
+    for slice_id, node in enumerate(nodes):
+        doors = Doors(outside, node)
+        for index in range(node.worker_count):
+            yield Member(Place(number, slice_id, index), _dialer(doors, index, number))
+            number += 1
+
+
+def _dialer(doors: Doors, index: int, number: int) -> Callable[[], Awaitable[Shell]]:
+    worker = replace(doors.node.workers[index], worker_id=number)
+    return lambda: doors.open(index, worker)
+
+
+@dataclass(slots=True)
+class Gang:
+    """Every worker's link; what is told to one is told to all, at the same time."""
+
+    attempt: int
+    job_id: str
+    links: list[Link]
+    tasks: list[asyncio.Task[None]]
+
+    def reports(self) -> tuple[WorkerReport, ...]:
+        """What is known of every worker now; raises LeaseLostError."""
+        self._check()
+        return tuple(link.now() for link in self.links)
+
+    async def start(self, fence: int | None = None) -> None:
+        """Let the prepared workers begin; raises LeaseLostError."""
+        ready = [link for link in self.links if link.report.phase == Phase.PREPARED]
+        await asyncio.gather(*(link.tell("start", fence) for link in ready))
+        self._check()
+
+    async def stop(self, fence: int | None, grace_s: float, *, dump: bool = False) -> None:
+        """Stop the workers that have not ended, `dump` their stacks first; LeaseLostError."""
+        options = ["--grace", str(grace_s), *([protocol.DUMP] if dump else [])]
+        going = [link for link in self.links if link.report.phase != Phase.ENDED]
+        await asyncio.gather(*(link.tell("stop", fence, *options) for link in going))
+        self._check()
+
+    def _check(self) -> None:
+        if any(link.is_fenced_off for link in self.links):
+            raise LeaseLostError
+
+    async def save_tails(self, outside: Outside, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Put into the bucket what the workers' agents no longer can."""
+        turns = asyncio.Semaphore(TOGETHER)
+
+        async def save(link: Link) -> None:
+            prefix = protocol.log_prefix(self.job_id, self.attempt, link.report.worker_id)
+            async with turns:
+                for _ in range(SALVAGE_TRIES):
+                    try:
+                        await asyncio.to_thread(link.tail.save, outside.store, prefix)
+                        break
+                    except TransientError:
+                        await sleep(1.0)
+
+        await asyncio.gather(*map(save, self.links))
+
+    async def close(self) -> None:
+        """Let go of the connections; the runs go on."""
+        await links.cancelled(self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The supervisor's own clock and alarm."""
+
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    wake: Callable[[], None]
+
+
+def gather(
+    outside: Outside,
+    record: JobRecord,
+    attempt: Attempt,
+    nodes: Sequence[Node],
+    pace: Pace,
+    given: Given,
+) -> Gang:
+    """A link to every worker of every slice; an attempt that prepares may be begun."""
+    found = [
+        _link(outside, record, attempt, member, pace, given) for member in members(outside, nodes)
+    ]
+    tasks = [links.kept(link) for link in found]
+    return Gang(attempt.number, record.job_id, found, tasks)
+
+
+def _link(
+    outside: Outside,
+    record: JobRecord,
+    attempt: Attempt,
+    member: Member,
+    pace: Pace,
+    given: Given,
+) -> Link:
+    may_begin = attempt.started_s is None and attempt.stopping_s is None
+    may_begin = may_begin and given.secrets is not None
+    installed = installing.installation(
+        record,
+        attempt,
+        member.place,
+        given,
+        endpoint=outside.storage_endpoint,
+        bucket=outside.bucket,
+    )
+    return Link(
+        run=Run(record.job_id, attempt.number),
+        report=links.connecting(member.place.worker_id),
+        dial=member.dial,
+        monotonic=pace.monotonic,
+        sleep=pace.sleep,
+        changed=pace.wake,
+        installation=installed if may_begin else None,
+        hidden=tuple((given.secrets or {}).values()),
+    )

@@ -1,0 +1,190 @@
+"""What goes to a worker so that a run begins there: the agent, its configuration, its secrets.
+
+And what its program imports of tpuctl.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+
+from tpuctl.jobs.record import record as records
+from tpuctl.jobs.secrets.secrets import on_worker
+from tpuctl.jobs.workers import library, protocol
+from tpuctl.models.job import Attempt, JobRecord
+
+MOST_ATTEMPTS = 1000
+NOTICE_S = 30
+"""From the notice of a preemption to the worker's end, where Google keeps to it."""
+INSTALL = """\
+import binascii, json, os, sys
+asked = json.load(sys.stdin)
+path = os.path.join(os.path.expanduser("~"), asked["directory"])
+try:
+    newest = int(os.readlink(path.rpartition("-a")[0] + ".fence"))
+except OSError:
+    newest = 0
+if asked["fence"] < newest:
+    sys.exit(3)
+program = os.path.join(path, "agent.py")
+python = [sys.executable, "-S", program]
+if os.path.exists(os.path.join(path, "status.json")):
+    is_old = not os.path.exists(os.path.join(path, "tpuctl"))
+    os.execv(sys.executable, [*python, *(["watch", path] if is_old else ["run", path, "--watch"])])
+umask = os.umask(0o077)
+files = {name: text.encode() for name, text in asked["files"].items()}
+files.update((name, binascii.a2b_base64(text)) for name, text in asked["archives"].items())
+for name, data in files.items():
+    target = os.path.join(path, name)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target + ".new", "wb") as file:
+        file.write(data)
+    os.replace(target + ".new", target)
+os.umask(umask)
+reader, writer = os.pipe()
+if not os.fork():
+    os.close(reader)
+    with open(writer, "w") as pipe:
+        json.dump({"secrets": asked["secrets"]}, pipe)
+    os._exit(0)
+os.close(writer)
+os.dup2(reader, 0)
+os.execv(sys.executable, [*python, "run", path, "--watch"])
+"""
+"""A supervisor whose lease is over changes nothing; the files of a run that is there stay as they
+are: another version of tpuctl may have begun it, one of protocol 1 even, in one file. Secrets go on
+through a pipe, which a process of its own fills: it holds 64 KiB."""
+SHARED = ("bucket", "crc32c", "fetcher", "report", "tree")
+"""Modules of tpuctl.agent.data that the agent of a job uses as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the supervisor gives to a run besides the record."""
+
+    fence: int = 0
+    """The lease's: an agent refuses a supervisor with a lower one."""
+    secrets: Mapping[str, str] | None = field(default_factory=dict, repr=False)
+    """Variable -> value, sent on standard input; None: not known, and nothing is begun."""
+    switch: Mapping[str, object] | None = None
+    """How a slice ends itself: for the first worker of each slice of the job's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which worker of the gang a run is on; worker ids count on over the slices."""
+
+    worker_id: int
+    slice_id: int = 0
+    index: int = 0
+    """Which worker of its slice."""
+
+
+def argv() -> list[str]:
+    """The command that reads an `installation`, begins the run, and goes on as its `watch`."""
+    return ["python3", "-S", "-c", INSTALL]
+
+
+def installation(
+    record: JobRecord, attempt: Attempt, place: Place, given: Given, *, endpoint: str, bucket: str
+) -> bytes:
+    """For standard input, so that nothing of it shows in a process list."""
+    switch = given.switch if place.index == 0 else None
+    config = {
+        "protocol": protocol.VERSION,
+        "job": record.job_id,
+        "attempt": attempt.number,
+        "fence": given.fence,
+        "worker_id": place.worker_id,
+        "endpoint": endpoint,
+        "bucket": bucket,
+        **_objects(record.job_id, attempt.number, place.worker_id),
+        "workdir": records.workdir_key(record.job_id) if record.workdir_sha256 else None,
+        "workdir_sha256": record.workdir_sha256,
+        "mounts": [{"path": path, "url": url} for path, url in record.spec.file_mounts.items()],
+        "secrets": on_worker(record.spec.secrets),
+        "setup": record.spec.setup,
+        "run": record.spec.run,
+        "env": environment(record, attempt, place, bucket),
+        "library": library.NAME,
+        "switch": switch,
+    }
+    return json.dumps(
+        {
+            "directory": protocol.run_directory(record.job_id, attempt.number),
+            "fence": given.fence,
+            "files": {
+                **programs(with_switch=switch is not None),
+                "config.json": json.dumps(config),
+            },
+            "archives": archives(),
+            "secrets": dict(given.secrets or {}),
+        }
+    ).encode()
+
+
+def environment(record: JobRecord, attempt: Attempt, place: Place, bucket: str) -> dict[str, str]:
+    """What the program finds in its environment besides the worker's own."""
+    spec = record.spec
+    kept = spec.checkpoints
+    return {
+        **spec.envs,
+        "TPUCTL_JOB": record.job_id,
+        "TPUCTL_ATTEMPT": str(attempt.number),
+        "TPUCTL_FENCE": str(fence(record, attempt)),
+        "TPUCTL_WORKER_ID": str(place.worker_id),
+        "TPUCTL_WORKER_COUNT": str(attempt.worker_count),
+        "TPUCTL_SLICE_ID": str(place.slice_id),
+        "TPUCTL_SLICE_COUNT": str(attempt.slices),
+        "TPUCTL_BUCKET": bucket,
+        "TPUCTL_NOTICE_S": str(NOTICE_S),
+        **({"TPUCTL_PROGRAM_VERSION": record.workdir_sha256} if record.workdir_sha256 else {}),
+        **(
+            {"TPUCTL_CHECKPOINT_DIR": kept.dir, "TPUCTL_CHECKPOINT_KEEP": str(kept.keep)}
+            if kept
+            else {}
+        ),
+    }
+
+
+def fence(record: JobRecord, attempt: Attempt) -> int:
+    """Of checkpoints: above that of every earlier attempt, of earlier jobs too."""
+    return int(record.submitted_s) * MOST_ATTEMPTS + attempt.number
+
+
+@cache
+def programs(*, with_switch: bool) -> Mapping[str, str]:
+    """The agent's files by the names that they have on a worker."""
+    agent = resources.files("tpuctl.agent")
+    modules = dict(library.python_files(agent.joinpath("job"), "tpuctl/agent/job"))
+    shared = {
+        f"{name}.py": agent.joinpath(f"data/{name}.py").read_text("utf-8")
+        for name in ("__init__", *SHARED)
+    }
+    found = {
+        "tpuctl/__init__.py": "",
+        "tpuctl/agent/__init__.py": "",
+        **{f"tpuctl/agent/data/{name}": text for name, text in shared.items()},
+        **modules,
+        "agent.py": modules["tpuctl/agent/job/agent.py"],
+    }
+    if with_switch:
+        found["switch.py"] = agent.joinpath("tools/switch.py").read_text("utf-8")
+    return found
+
+
+@cache
+def archives() -> Mapping[str, str]:
+    """What lies beside them and is no text, in base64."""
+    return {library.NAME: base64.b64encode(library.archive()).decode()}
+
+
+def _objects(job_id: str, attempt: int, worker_id: int) -> dict[str, str]:
+    """Where in the bucket a run leaves what it has to say."""
+    return {
+        "logs": protocol.log_prefix(job_id, attempt, worker_id),
+        "final": protocol.status_key(job_id, attempt, worker_id),
+        "stacks": protocol.stacks_key(job_id, attempt, worker_id),
+    }

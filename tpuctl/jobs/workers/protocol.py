@@ -1,0 +1,115 @@
+"""What tpuctl and the agent on a worker say to each other; docs/agent-protocol.md, version 2."""
+
+import base64
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tpuctl.errors import TransientError
+from tpuctl.jobs.record import record as records
+from tpuctl.models.job import Phase, WorkerReport
+
+VERSION = 2
+DUMP = "--dump"
+PATIENT = """\
+n=0
+while [ ! -e "$1/status.json" ] && [ $n -lt 100 ]; do sleep 0.2; n=$((n + 1)); done
+exec python3 -S "$1/agent.py" watch "$@"
+"""
+"""For a run that somebody else is about to begin: a shell waits, which costs next to nothing."""
+FENCED_OFF = 3
+"""The status of an agent's command under a fence that is not the newest."""
+UNREACHED = 75
+"""The status of what may go better another time: a watch of an agent that stands still, and the
+stages `fetch`, `mounts` and `secrets` when what they need was not to be reached."""
+STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
+RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
+REPORTED = (
+    "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
+    "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback", "switch",
+)  # fmt: skip
+
+
+def run_directory(job_id: str, attempt: int) -> str:
+    """Where a run lives on its worker, below the login directory."""
+    return f".tpuctl/jobs/{job_id}-a{attempt}"
+
+
+def agent_argv(job_id: str, attempt: int, verb: str, *options: str) -> list[str]:
+    """A command to the agent of a run."""
+    directory = run_directory(job_id, attempt)
+    return ["python3", "-S", f"{directory}/agent.py", verb, directory, *options]
+
+
+def patient_argv(job_id: str, attempt: int, *options: str) -> list[str]:
+    """The command that watches a run, which may begin within the next 20 s."""
+    return ["sh", "-c", PATIENT, "sh", run_directory(job_id, attempt), *options]
+
+
+def log_prefix(job_id: str, attempt: int, worker_id: int) -> str:
+    """Where the log segments of one worker lie."""
+    return f"{records.directory(job_id)}/logs/a{attempt}/w{worker_id}"
+
+
+def status_key(job_id: str, attempt: int, worker_id: int) -> str:
+    """Where a worker's agent leaves its final status, as JSON."""
+    return f"{records.directory(job_id)}/status/a{attempt}/w{worker_id}"
+
+
+def stacks_key(job_id: str, attempt: int, worker_id: int) -> str:
+    """Where a worker's agent leaves the stacks of a run that hung, as text."""
+    return f"{records.directory(job_id)}/stacks/a{attempt}/w{worker_id}"
+
+
+async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+    """The JSON lines of a `watch`; raises TransientError when they are none of ours."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            try:
+                message: dict[str, Any] = json.loads(line)
+            except ValueError as error:
+                raise TransientError(f"the agent says {line[:80]!r}") from error
+            if message.get("protocol", VERSION) > VERSION:
+                raise TransientError("the agent on the worker is newer than this tpuctl")
+            yield message
+
+
+def log_bytes(message: Mapping[str, Any]) -> bytes:
+    """The piece of log that a message carries."""
+    if "log64" in message:
+        return base64.b64decode(message["log64"])
+    return str(message["log"]).encode()
+
+
+def reported(report: WorkerReport, status: Mapping[str, Any]) -> WorkerReport:
+    """A report brought up to date by the agent's status."""
+    known = {key: status[key] for key in REPORTED if status.get(key) is not None}
+    if lines := status.get("last_lines"):
+        known["last_lines"] = tuple(lines)
+    if "step" in known and report.step is not None:
+        known["step"] = max(known["step"], report.step)
+    return replace(report, **known)
+
+
+def with_progress(report: WorkerReport, log: bytes) -> WorkerReport:
+    """A report brought up to date by lines of the log."""
+    steps, resumed = STEP.findall(log), RESUMED.findall(log)
+    return replace(
+        report,
+        step=max([*map(int, steps), report.step or 0]) if steps else report.step,
+        resume_step=int(resumed[-1]) if resumed else report.resume_step,
+    )
+
+
+def without_figures(report: WorkerReport) -> WorkerReport:
+    """A report without what changes all the time while a program runs well."""
+    return replace(report, metrics={}, rss_bytes=None, active_s=None)
+
+
+def lost(report: WorkerReport, why: str) -> WorkerReport:
+    """A report of a worker whose run has vanished."""
+    return replace(report, phase=Phase.LOST, message=why)

@@ -1,0 +1,1 @@
+"""Checkpoints that other frameworks wrote, and the seals that protect them."""

@@ -1,0 +1,58 @@
+"""Steps of PyTorch's Distributed Checkpoint (read of 2.13: distributed/checkpoint/filesystem.py).
+
+    <step>/__<rank>_<n>.distcp   tensors and other objects, each pickled
+    <step>/.metadata             what lies where, pickled: written last by rank 0
+    <step>/__<rank>.metadata     the same where each rank writes its own
+
+Both are pickles, which can run any program when they are read. So they never are: a step is known
+by its names, and its bytes by its seal.
+"""
+
+import re
+from collections.abc import Mapping
+
+from tpuctl.operations.checkpoints.foreign.folder import Finding, Folder
+from tpuctl.operations.checkpoints.model import State
+from tpuctl.store import Entry
+
+MARKER = ".metadata"
+NOT_OPENED = ".metadata is a pickle, which could run any program: it is not opened"
+
+_DATA = re.compile(r"__(\d+)_\d+\.distcp")
+_MARKER_OF_RANK = re.compile(r"__(\d+)\.metadata")
+
+
+def recognises(_name: str, files: Mapping[str, Entry]) -> bool:
+    """Whether DCP wrote a folder."""
+    return any(
+        path == MARKER or _DATA.fullmatch(path) or _MARKER_OF_RANK.fullmatch(path) for path in files
+    )
+
+
+def judge(folder: Folder) -> Finding:
+    """What a step says of itself."""
+    markers = _markers(folder)
+    if not markers:
+        return Finding(State.PARTIAL, reason=f"there is no {MARKER}: its save has not ended")
+    last = max(markers, key=lambda path: folder.files[path].updated_s)
+    if not _ranks(folder, _DATA):
+        return Finding(State.CORRUPT, last, f"{folder.prefix}__*.distcp: missing")
+    return Finding(State.UNSEALED, last, committed_s=folder.files[last].updated_s)
+
+
+def deletion_rank(path: str) -> int:
+    """Markers go first."""
+    return 0 if path == MARKER or _MARKER_OF_RANK.fullmatch(path) else 1
+
+
+def _markers(folder: Folder) -> list[str]:
+    """The one of all ranks, or those of every rank that wrote something; none while one lacks."""
+    if MARKER in folder.files:
+        return [MARKER]
+    marked = _ranks(folder, _MARKER_OF_RANK)
+    complete = bool(marked) and marked >= _ranks(folder, _DATA)
+    return [f"__{rank}{MARKER}" for rank in sorted(marked)] if complete else []
+
+
+def _ranks(folder: Folder, pattern: re.Pattern[str]) -> set[str]:
+    return {match[1] for path in folder.files if (match := pattern.fullmatch(path))}

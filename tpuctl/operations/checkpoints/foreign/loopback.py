@@ -1,0 +1,105 @@
+"""The objects of a step by HTTP, for a library of this process that reads nothing else.
+
+TensorStore would ask a bucket with credentials and an address of its own choice. So it asks here,
+and the store that the command uses anyway answers, with the versions that were listed. Others on
+this machine can reach the port too: the path begins with a secret.
+"""
+
+import contextlib
+import re
+import secrets
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+from tpuctl.errors import TpuctlError
+from tpuctl.operations.checkpoints.foreign.content import blocks
+from tpuctl.operations.checkpoints.foreign.folder import Folder
+
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+class Loopback(ThreadingHTTPServer):
+    """Answers GET for the objects of one folder."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Folder) -> None:
+        """Listen on a free port of 127.0.0.1."""
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder = folder
+        self.secret = f"/{secrets.token_urlsafe(24)}/"
+        self.failure: TpuctlError | None = None
+        """What the store said last when it could not be read."""
+
+    @property
+    def url(self) -> str:
+        """Of the folder, without a slash at its end."""
+        return f"http://127.0.0.1:{self.server_port}{self.secret}".rstrip("/")
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked has hung up: nobody waits for the answer."""
+
+
+@contextlib.contextmanager
+def served(folder: Folder) -> Iterator[Loopback]:
+    """The folder's objects at `url`, until the block ends."""
+    with Loopback(folder) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Loopback
+
+    def do_GET(self) -> None:
+        folder, path = self.server.folder, unquote(self.path)
+        name = path.removeprefix(self.server.secret)
+        if name == path or name not in folder.files:
+            self._head(HTTPStatus.NOT_FOUND, 0)
+            return
+        size = folder.files[name].size_bytes
+        start, end = self._range(size)
+        try:
+            pieces = blocks(folder, name, start, end)
+            first = next(pieces, b"")
+        except TpuctlError as error:
+            # Not 404, which would mean that there never was such a chunk, and zeros; nor a status
+            # that is tried again: the store has done so.
+            self.server.failure = error
+            self._head(HTTPStatus.BAD_REQUEST, 0)
+            return
+        if "Range" in self.headers:
+            self._head(HTTPStatus.PARTIAL_CONTENT, end - start, f"bytes {start}-{end - 1}/{size}")
+        else:
+            self._head(HTTPStatus.OK, size)
+        self.wfile.write(first)
+        try:
+            for piece in pieces:
+                self.wfile.write(piece)
+        except TpuctlError as error:
+            self.server.failure = error
+
+    def _range(self, size: int) -> tuple[int, int]:
+        match = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if match is None:
+            return 0, size
+        return int(match[1]), min(size, int(match[2]) + 1 if match[2] else size)
+
+    def _head(self, status: HTTPStatus, size: int, content_range: str = "") -> None:
+        self.send_response_only(status)
+        self.send_header("Content-Length", str(size))
+        if content_range:
+            self.send_header("Content-Range", content_range)
+        self.end_headers()
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing is told."""

@@ -1,0 +1,88 @@
+"""The arrays of a step that Orbax wrote: names from its JSON, the rest by TensorStore where it is.
+
+Plain zarr says shape and dtype in JSON too. In a database (OCDBT) they are compressed with the
+arrays, and Orbax's own JSON has the shape only of what one process wrote: that of the whole array
+when it was on one device.
+"""
+
+import base64
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tpuctl.errors import IntegrityError
+from tpuctl.operations.checkpoints.foreign import orbax, tensorstore_arrays
+from tpuctl.operations.checkpoints.foreign.folder import Folder
+from tpuctl.operations.checkpoints.foreign.loopback import served
+from tpuctl.operations.checkpoints.model import TensorView
+
+_NUMPY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+
+
+def tensors(folder: Folder, advance: Callable[[int], object]) -> Iterator[TensorView]:
+    """Every array of every item. Raises IntegrityError when it is not what Orbax wrote."""
+    with served(folder) as server:
+        for item in orbax.items(folder):
+            try:
+                yield from _of_item(folder, item, server.url, advance)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise IntegrityError(f"{folder.prefix}{item}: its metadata is none") from error
+            except IntegrityError as error:
+                # TensorStore was told no more than that there is no answer.
+                raise server.failure or error from error
+
+
+def _of_item(
+    folder: Folder, item: str, url: str, advance: Callable[[int], object]
+) -> Iterator[TensorView]:
+    metadata = folder.json(item + orbax.TREE_METADATA)
+    shapes = _shapes(folder, item)
+    in_database = f"{item}{orbax.DATABASE}" in folder.files
+    driver = "zarr3" if metadata.get("use_zarr3") else "zarr"
+    for name, described in _arrays(metadata):
+        array = tensorstore_arrays.opened(
+            f"{url}/{item}".rstrip("/"), name, in_database=in_database, driver=driver
+        )
+        if array is None:
+            shape = described.get("write_shape") if name in shapes else None
+            yield _by_json(folder, item, name, shape)
+        else:
+            yield tensorstore_arrays.measured(f"{item}{name}", array, advance)
+
+
+def _arrays(metadata: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name of each array as it is stored, and what is said of it."""
+    for each in metadata["tree_metadata"].values():
+        described = each["value_metadata"]
+        if not described.get("skip_deserialize") and described.get("value_type") != "string":
+            yield ".".join(str(key["key"]) for key in each["key_metadata"]), described
+
+
+def _shapes(folder: Folder, item: str) -> set[str]:
+    """The arrays that were on one device each: what was written is all of it."""
+    if f"{item}_sharding" not in folder.files:
+        return set()
+    return {
+        base64.b64decode(name).decode()
+        for name, sharding in folder.json(f"{item}_sharding").items()
+        if "SingleDeviceSharding" in sharding
+    }
+
+
+def _by_json(folder: Folder, item: str, name: str, shape: list[int] | None) -> TensorView:
+    for path, field in ((".zarray", "dtype"), ("zarr.json", "data_type")):
+        if f"{item}{name}/{path}" in folder.files:
+            described = folder.json(f"{item}{name}/{path}")
+            return TensorView(
+                f"{item}{name}", _dtype(str(described[field])), tuple(described["shape"])
+            )
+    return TensorView(f"{item}{name}", None, None if shape is None else tuple(shape))
+
+
+def _dtype(text: str) -> str:
+    """<f4, as zarr 2 has it, becomes float32; other names stay."""
+    if text[:1] in ("<", ">", "|"):
+        kind = np.dtype(text)
+        return kind.name if kind.kind in _NUMPY_KINDS else text
+    return text

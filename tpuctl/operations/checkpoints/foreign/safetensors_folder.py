@@ -1,0 +1,160 @@
+"""Folders of safetensors files, as Hugging Face's libraries write them.
+
+    <step>/model-00001-of-00002.safetensors   8 bytes for the size of the header, header, tensors
+    <step>/model.safetensors.index.json       which tensor is in which file: written last
+    <step>/shard-00001-model-...safetensors   of one rank of PyTorch: without an index
+
+One file alone has no index: it is finished when its size fits its header.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
+from tpuctl.errors import IntegrityError
+from tpuctl.operations.checkpoints.foreign.folder import Finding, Folder
+from tpuctl.operations.checkpoints.model import State
+from tpuctl.store import Entry
+
+SUFFIX = ".safetensors"
+DTYPE_NAMES = {each.safetensors: name for name, each in DTYPES.items()} | {
+    "U8": "uint8",
+    "C64": "complex64",
+    "F8_E8M0": "float8_e8m0fnu",
+}
+"""What safetensors calls a dtype -> what we do."""
+_INDEX = re.compile(r"[^/]+\.safetensors\.index(\.[^/]+)?\.json")
+_NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)\.safetensors")
+_SIZE_BYTES = 8
+_LARGEST_HEADER_BYTES = 100_000_000
+"""As the safetensors library has it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a file: where its bytes begin and end in the file."""
+
+    name: str
+    dtype: str
+    """As safetensors names it: F32, BF16."""
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+def recognises(_name: str, files: Mapping[str, Entry]) -> bool:
+    """Whether a folder holds safetensors files itself."""
+    return any(
+        "/" not in path and path.endswith(SUFFIX) or _INDEX.fullmatch(path) for path in files
+    )
+
+
+def judge(folder: Folder) -> Finding:
+    """What a folder says of itself: by its names, and in a directory by the headers too."""
+    index = indices(folder)
+    marker = index[-1] if index else None
+    if (lacking := _lacking(folder, index)) is not None:
+        return Finding(State.PARTIAL, marker, f"{folder.prefix}{lacking}: missing")
+    if not index and any(_needs_index(path) for path in files(folder)):
+        return Finding(State.PARTIAL, reason="there is no index yet: its save has not ended")
+    if not folder.is_in_bucket:
+        try:
+            check(folder)
+        except IntegrityError as error:
+            # What is being written is not distinguished from what was cut off.
+            return Finding(State.PARTIAL, marker, str(error))
+    written_s = max(folder.files[path].updated_s for path in [*files(folder), *index])
+    return Finding(State.UNSEALED, marker, committed_s=written_s)
+
+
+def deletion_rank(path: str) -> int:
+    """The index goes first, then the files that it names."""
+    return 0 if _INDEX.fullmatch(path) else 1 if path.endswith(SUFFIX) else 2
+
+
+def files(folder: Folder) -> list[str]:
+    """Its safetensors files."""
+    return sorted(path for path in folder.files if "/" not in path and path.endswith(SUFFIX))
+
+
+def indices(folder: Folder) -> list[str]:
+    """Its indices, as a rule one or none."""
+    return sorted(path for path in folder.files if _INDEX.fullmatch(path))
+
+
+def check(folder: Folder) -> None:
+    """Read every header and index. Raises IntegrityError when one of them is wrong."""
+    found = {path: {each.name for each in header(folder, path)} for path in files(folder)}
+    for index in indices(folder):
+        for name, path in weight_map(folder, index).items():
+            if name not in found.get(path, ()):
+                raise IntegrityError(f"{folder.prefix}{path}: it has no tensor {name}")
+
+
+def header(folder: Folder, path: str) -> list[Tensor]:
+    """The tensors of a file, as they lie in it. Raises IntegrityError when it is none."""
+    try:
+        return _header(folder, path)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise IntegrityError(f"{folder.prefix}{path}: not a safetensors file: {error}") from error
+
+
+def weight_map(folder: Folder, index: str) -> dict[str, str]:
+    """In which file each tensor is. Raises IntegrityError when the index makes no sense."""
+    found = folder.json(index).get("weight_map")
+    if not isinstance(found, dict) or not all(isinstance(path, str) for path in found.values()):
+        raise IntegrityError(f"{folder.prefix}{index}: it has no weight_map")
+    return found
+
+
+def _needs_index(path: str) -> bool:
+    """One of several files; only what each rank of PyTorch writes for itself needs none."""
+    match = _NUMBERED.fullmatch(path)
+    return match is not None and int(match[3]) > 1 and not path.startswith("shard-")
+
+
+def _lacking(folder: Folder, index: list[str]) -> str | None:
+    """A file that the index or the number in another one's name calls for."""
+    named = {path for each in index for path in weight_map(folder, each).values()}
+    for path in files(folder):
+        if match := _NUMBERED.fullmatch(path):
+            before, _, count, after = match.groups()
+            # A damaged name must not become a long list.
+            for number in range(1, min(int(count), len(folder.files) + 1) + 1):
+                named.add(f"{before}-{number:05d}-of-{count}{after}{SUFFIX}")
+    return min(named - folder.files.keys(), default=None)
+
+
+def _header(folder: Folder, path: str) -> list[Tensor]:
+    whole = folder.files[path].size_bytes
+    size = int.from_bytes(folder.read(path, 0, _SIZE_BYTES), "little")
+    base = _SIZE_BYTES + size
+    if not 2 <= size <= min(_LARGEST_HEADER_BYTES, whole - _SIZE_BYTES):
+        raise ValueError("its header is cut off")
+    described = json.loads(folder.read(path, _SIZE_BYTES, base))
+    described.pop("__metadata__", None)
+    tensors = [_tensor(name, each, base) for name, each in described.items()]
+    end = base
+    for each in sorted(tensors, key=lambda each: (each.start, each.end)):
+        if each.start != end:
+            raise ValueError(f"the bytes of {each.name} do not follow those before")
+        end = each.end
+    if end != whole:
+        raise ValueError(f"it has {whole} bytes, its header says {end}")
+    return tensors
+
+
+def _tensor(name: str, described: dict[str, Any], base: int) -> Tensor:
+    begins, ends = described["data_offsets"]
+    shape = tuple(described["shape"])
+    numbers = (begins, ends, *shape)
+    if not all(type(each) is int and each >= 0 for each in numbers) or ends < begins:
+        raise ValueError(f"{name} has an impossible place or shape")
+    dtype = str(described["dtype"])
+    if dtype in DTYPE_NAMES and ends - begins != size_bytes(DTYPE_NAMES[dtype], math.prod(shape)):
+        raise ValueError(f"{name} has not the bytes of its shape")
+    return Tensor(name, dtype, shape, base + begins, base + ends)

@@ -1,0 +1,119 @@
+"""A seal: what a step of another framework consisted of when somebody looked at it.
+
+docs/checkpoint-seal.md says how it is written. It lies beside the step, not in it.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tpuctl.checkpoint.format.manifest import decode, encode
+from tpuctl.errors import IntegrityError, NotFoundError
+from tpuctl.operations.checkpoints.foreign.folder import Folder
+from tpuctl.store import Entry, Store
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """One object, its path below the step."""
+
+    path: str
+    size_bytes: int
+    generation: int
+    crc32c: str
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What a step consists of."""
+
+    name: str
+    kind: str
+    marker: str
+    """The path of the marker that was seen, "" for none."""
+    created: str
+    writer: str
+    objects: tuple[Sealed, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """All its objects together."""
+        return sum(each.size_bytes for each in self.objects)
+
+    def encode(self) -> bytes:
+        """The bytes of the object."""
+        return encode(asdict(self))
+
+
+def key(name: str) -> str:
+    """The name of a step's seal, beside the step."""
+    return f"tpuctl-seal_{name}.json"
+
+
+def read(store: Store, entry: Entry, name: str) -> Seal:
+    """The seal of a step. Raises IntegrityError when it is not what was written.
+
+    Raises PreconditionError when a later tpuctl wrote it.
+    """
+    try:
+        record = decode(store.get_range(entry.key, generation=entry.generation))
+        seal = _seal(record)
+    except NotFoundError as error:
+        raise IntegrityError(f"{entry.key}: replaced meanwhile") from error
+    except IntegrityError as error:
+        raise IntegrityError(f"{entry.key}: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise IntegrityError(f"{entry.key}: it makes no sense: {error}") from error
+    if seal.name != name:
+        raise IntegrityError(f"{entry.key}: it is the seal of {seal.name}")
+    return seal
+
+
+def defects(seal: Seal, folder: Folder) -> list[str]:
+    """What differs from the seal as far as the listing tells, each with the object's name.
+
+    A generation alone is no defect: a copy of a step, made with its seal, has others.
+    """
+    sealed = {each.path: each for each in seal.objects}
+    found = [
+        f"{folder.prefix}{path}: {difference}"
+        for path, each in sealed.items()
+        if (difference := _difference(each, folder.files.get(path)))
+    ]
+    return [*found, *extra(seal, folder)]
+
+
+def extra(seal: Seal, folder: Folder) -> list[str]:
+    """What is in the step but not in its seal."""
+    paths = sorted(folder.files.keys() - {each.path for each in seal.objects})
+    return [f"{folder.prefix}{path}: not in the seal" for path in paths]
+
+
+def is_outlived(seal: Seal, written_s: float, folder: Folder) -> bool:
+    """Whether the step was saved anew after it was sealed: all of it is of a later time.
+
+    `written_s` is the store's time of the seal. A copy that is equal is none, where the listing
+    tells; of a directory's files it does not.
+    """
+    sealed = {(each.path, each.generation) for each in seal.objects}
+    is_later = all(
+        entry.updated_s > written_s and (path, entry.generation) not in sealed
+        for path, entry in folder.files.items()
+    )
+    tells = all(entry.crc32c for entry in folder.files.values())
+    return is_later and not (tells and not defects(seal, folder))
+
+
+def _seal(record: dict[str, Any]) -> Seal:
+    fields = {name: value for name, value in record.items() if name != "schema"}
+    return Seal(**fields | {"objects": tuple(Sealed(**each) for each in fields["objects"])})
+
+
+def _difference(sealed: Sealed, entry: Entry | None) -> str:
+    if entry is None:
+        return "missing"
+    if entry.size_bytes != sealed.size_bytes:
+        return f"{entry.size_bytes} bytes, sealed with {sealed.size_bytes}"
+    # A directory does not know the checksum of a file that another program wrote.
+    if entry.crc32c not in ("", sealed.crc32c):
+        return f"its crc32c is {entry.crc32c}, sealed as {sealed.crc32c}"
+    return ""

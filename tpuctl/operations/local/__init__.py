@@ -1,0 +1,1 @@
+"""The local context: the simulator process, its shell, bench and quickstart."""

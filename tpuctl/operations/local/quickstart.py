@@ -1,0 +1,199 @@
+"""The whole story on one machine: every step is a command that a user could have typed."""
+
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tpuctl.config import Context
+from tpuctl.errors import JobFailedError, LockedError
+from tpuctl.jobs import client
+from tpuctl.jobs.clocks import SYSTEM
+from tpuctl.jobs.local import seat
+from tpuctl.jobs.logs.follow import follow
+from tpuctl.jobs.ports import Outside
+from tpuctl.models.job import Attempt, JobRecord, JobSpec, LogLine, Outcome
+from tpuctl.models.node import Provisioning
+from tpuctl.operations.local import local
+from tpuctl.operations.slices import cost
+
+CLOUD = "quickstart"
+SLICE = "digits"
+DATA = "data"
+RUNS = "runs/digits"
+EARLIEST_SAVE = 2
+"""The slice is taken after so many saves at the earliest, so that there is one to come back to."""
+
+Command = Callable[[Sequence[str]], None]
+"""Runs one tpuctl command line and raises when it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is going to happen, all of it drawn from the seed."""
+
+    template: Path
+    spec: JobSpec
+    steps: int
+    save_every: int
+    preempt_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Worker 0 has done a step."""
+
+    step: int
+
+
+@dataclass(slots=True)
+class Story:
+    """What has happened so far."""
+
+    began_s: float
+    slice_ready_s: float = 0.0
+    preemptions: int = 0
+    jobs: list[JobRecord] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How it ended; the keys of the JSON object are these names."""
+
+    accuracy: float
+    steps: int
+    resume_step: int
+    lost_steps: int
+    preemptions: int
+    wall_s: float
+    chip_time_s: float
+    cost_usd: float
+    price_date: str
+    confusion: list[list[int]]
+
+
+def claim(home: Path) -> None:
+    """Make sure that the quickstart's own simulator is new. Raises LockedError."""
+    if local.running(home, CLOUD):
+        raise LockedError(
+            "a quickstart is running, or was kept",
+            hint=f"run: tpuctl local down --name {CLOUD} --delete-state",
+        )
+    local.remove(home, CLOUD)
+
+
+def plan(template: Path, spec: JobSpec, seed: int) -> Plan:
+    """Draw the step at which the slice is taken: well after a save, well before the next."""
+    steps, save_every = int(spec.envs["STEPS"]), int(spec.envs["SAVE_EVERY"])
+    saves = random.Random(seed).randrange(EARLIEST_SAVE, steps // save_every - 1)
+    within = random.Random(seed + 1).randrange(save_every // 3, 2 * save_every // 3)
+    return Plan(template, spec, steps, save_every, saves * save_every + within)
+
+
+def prepare(run: Command, planned: Plan, context: Context, story: Story) -> None:
+    """A slice through a queued resource, and the data in the bucket."""
+    run(["qr", "create", SLICE, "-t", str(planned.spec.resources.accelerators), "--spot"])
+    run(["qr", "wait", SLICE])
+    story.slice_ready_s = time.time()
+    digits = planned.template / "data" / "digits.csv.gz"
+    run(["data", "push", str(digits), f"gs://{context.bucket}/{DATA}/"])
+
+
+async def train(
+    run: Command, planned: Plan, outside: Outside, story: Story
+) -> AsyncIterator[JobRecord | LogLine | Progress]:
+    """Follow the job; take its slice away at the drawn step; see it come back and finish."""
+    run(["job", "submit", str(planned.template / "job.yaml"), "--node", SLICE])
+    job = client.describe(outside.store, planned.spec.name)
+    async for item in follow(outside, job.job_id, clocks=SYSTEM):
+        yield item
+        step = _step(item)
+        if step is not None:
+            yield Progress(step)
+            if step >= planned.preempt_step and not story.preemptions:
+                story.preemptions += 1
+                run(["local", "preempt", SLICE, "--no-notice"])
+    story.jobs.append(_succeeded(outside, job.job_id))
+
+
+def predict(run: Command, planned: Plan, outside: Outside, story: Story) -> Mapping[str, Any]:
+    """Classify the held-back digits with the last checkpoint; what the program found."""
+    run(["checkpoint", "list", str(planned.spec.checkpoints and planned.spec.checkpoints.dir)])
+    run(["run", str(planned.template / "predict.yaml")])
+    newest = client.list_jobs(outside.store)[0]
+    story.jobs.append(_succeeded(outside, newest.job_id))
+    found: Mapping[str, Any] = json.loads(outside.store.get_range(f"{RUNS}/evaluation.json"))
+    return found
+
+
+def tear_down(run: Command, outside: Outside, story: Story) -> None:
+    """Delete what is left, and see that nothing is."""
+    for job in story.jobs:
+        run(["job", "wait", job.job_id])
+    story.jobs[:] = [client.describe(outside.store, job.job_id) for job in story.jobs]
+    run(["qr", "delete", SLICE, "--force", "--yes"])
+    run(["node", "list"])
+
+
+def summary(story: Story, found: Mapping[str, Any], planned: Plan, zone: str) -> Summary:
+    """The figures of the whole story."""
+    training = story.jobs[0]
+    usd, price_date = _cost(story, zone)
+    return Summary(
+        accuracy=round(float(found["accuracy"]), 4),
+        steps=planned.steps,
+        resume_step=training.attempts[-1].resume_step,
+        lost_steps=sum(_lost(training.attempts)),
+        preemptions=sum(one.outcome == Outcome.PREEMPTED for one in training.attempts),
+        wall_s=round(time.time() - story.began_s, 1),
+        chip_time_s=round(float(found["chip_time_s"]), 6),
+        cost_usd=round(usd, 4),
+        price_date=price_date,
+        confusion=found["confusion"],
+    )
+
+
+def _lost(attempts: Sequence[Attempt]) -> Iterator[int]:
+    """Steps that were done and had to be done again."""
+    for before, after in zip(attempts, attempts[1:], strict=False):
+        yield max(0, before.last_step - after.resume_step)
+
+
+def _cost(story: Story, zone: str) -> tuple[float, str]:
+    """List price of every second in which a slice was READY, and the date of the price."""
+    first = story.jobs[0]
+    taken_s = first.attempts[0].ended_s or story.slice_ready_s
+    spans = [(first.accelerator_type, taken_s - story.slice_ready_s)]
+    for job in story.jobs:
+        for attempt in job.attempts:
+            if attempt.owned and attempt.ready_s:
+                ended_s = attempt.deleted_s or job.ended_s or attempt.ready_s
+                spans.append((job.accelerator_type, ended_s - attempt.ready_s))
+    prices = [cost.hourly(kind, zone, Provisioning.SPOT) for kind, _ in spans]
+    usd = [cost.usd(price, seconds) for price, (_, seconds) in zip(prices, spans, strict=True)]
+    return sum(filter(None, usd)), next(price.as_of for price in prices if price)
+
+
+def _step(item: object) -> int | None:
+    """The step that worker 0 has just logged."""
+    if not isinstance(item, LogLine) or item.worker_id or not item.text.startswith("step="):
+        return None
+    return int(item.text.split()[0].removeprefix("step="))
+
+
+def _succeeded(outside: Outside, job_id: str) -> JobRecord:
+    job = client.describe(outside.store, job_id)
+    if error := client.error_of(job):
+        raise JobFailedError(str(error), hint=error.hint)
+    return job
+
+
+def end(home: Path) -> None:
+    """End the supervisor and the simulator, and remove what they kept."""
+    seat.end(home, CLOUD)
+    local.down(home, CLOUD)
+    local.remove(home, CLOUD)
+    seat.forget(home, CLOUD)

@@ -1,0 +1,1 @@
+"""Connections to all workers of a node at once, and programs shipped to them."""

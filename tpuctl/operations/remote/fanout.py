@@ -1,0 +1,100 @@
+"""One command on many workers at once, over SSH."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tpuctl.api.ssh.keys import Access
+from tpuctl.errors import RefusedError, TransientError, UsageError
+from tpuctl.models.node import Node, Worker
+from tpuctl.models.operation import Completed
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.shell import Shell
+    from tpuctl.api.tpu.tpu import TpuApi
+
+AT_ONCE = 64
+"""How many logins, or copies, go on at a time; commands run everywhere together: they may meet."""
+MOST_WORKERS = 100_000
+UNREACHABLE = 255
+"""The exit status that stands for a worker that could not be reached, as ssh has it."""
+
+
+def chosen(node: Node, workers: str) -> list[Worker]:
+    """Workers by gcloud's grammar: `all`, `0`, `1,4,6`, `1-3`. Raises UsageError."""
+    if workers == "all":
+        return list(node.workers)
+    ids = worker_ids(workers)
+    missing = [number for number in ids if number >= len(node.workers)]
+    if missing:
+        raise UsageError(
+            f"node {node.name!r} has no worker {missing[0]}",
+            hint=f"it has workers 0 to {len(node.workers) - 1}",
+        )
+    return [node.workers[number] for number in dict.fromkeys(ids)]
+
+
+def worker_ids(workers: str) -> list[int]:
+    """The numbers in `0`, `1,4,6` or `1-3`. Raises UsageError."""
+    return [number for part in workers.split(",") for number in _range(part, workers)]
+
+
+async def on_workers(
+    api: TpuApi,
+    node: Node,
+    workers: Sequence[Worker],
+    access: Access,
+    work: Callable[[Shell], Awaitable[Completed]],
+) -> list[Completed]:
+    """`on_each`, bounded; one that is not who it should be is a RefusedError, at the end."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def bounded(shell: Shell) -> Completed:
+        async with gate:
+            return await work(shell)
+
+    done = await on_each(api, node, workers, access, bounded)
+    for each in done:
+        if each.refusal:
+            raise each.refusal
+    return done
+
+
+async def on_each(
+    api: TpuApi,
+    node: Node,
+    workers: Sequence[Worker],
+    access: Access,
+    work: Callable[[Shell], Awaitable[Completed]],
+) -> list[Completed]:
+    """Do the work on all workers together; a lost worker is a result, not an error."""
+    from tpuctl.api.ssh.doors import Doors  # ssh takes a tenth of a second to load
+
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(doors: Doors, worker: Worker) -> Completed:
+        try:
+            async with gate:
+                shell = await doors.open(worker)
+            async with shell:
+                return await work(shell)
+        except TransientError as error:
+            return Completed(worker.worker_id, UNREACHABLE, lost=str(error))
+        except RefusedError as error:
+            return Completed(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
+
+    async with Doors(api, node, access) as doors:
+        return list(await asyncio.gather(*(one(doors, worker) for worker in workers)))
+
+
+def _range(part: str, whole: str) -> range:
+    first, dash, last = part.partition("-")
+    numbers = [first, last] if dash else [first]
+    if not all(number.isascii() and number.isdecimal() for number in numbers):
+        raise UsageError(f"{whole!r} does not name workers", hint="write all, 0, 1,4,6 or 1-3")
+    lowest, highest = int(numbers[0]), int(numbers[-1])
+    if not lowest <= highest <= MOST_WORKERS:
+        raise UsageError(f"{part!r} is not a range of workers", hint="write it as 1-3")
+    return range(lowest, highest + 1)

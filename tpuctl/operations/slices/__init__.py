@@ -1,0 +1,1 @@
+"""Nodes and queued resources: specifications, creation, waiting, quota, cost."""

@@ -1,0 +1,186 @@
+"""Nodes come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.api.ssh.keys import Access, with_key
+from tpuctl.api.tpu.next_step import NODE, QR, About
+from tpuctl.errors import (
+    NotFoundError,
+    PreconditionError,
+    PreemptedError,
+    TpuctlError,
+    UsageError,
+)
+from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
+from tpuctl.models.operation import Operation
+from tpuctl.models.quota import Wanted
+from tpuctl.operations.slices import startup_script, wait
+from tpuctl.operations.slices.quota import holders_named
+from tpuctl.operations.slices.wait import Patience
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+
+NEXT_STEPS: dict[str, str] = {
+    NodeState.STOPPED: "start",
+    NodeState.STOPPING: "start",
+    **dict.fromkeys(LOST_STATES, "delete"),
+}
+SETTLED_STATES = frozenset({NodeState.READY, NodeState.STOPPED}) | LOST_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What a deletion takes with it: the node, the queued resource that owns it, its others."""
+
+    node: Node
+    request: str | None
+    others: tuple[str, ...] = ()
+    """The other nodes of that queued resource."""
+
+
+def find(
+    api: TpuApi, zone: str, name: str, *, read: Callable[[str, str], Node] | None = None
+) -> Node:
+    """The node of that name; NotFoundError says where it is when it is in another zone."""
+    try:
+        return (read or api.get_node)(zone, name)
+    except NotFoundError:
+        nodes, _ = api.list_nodes()
+    elsewhere = sorted(node.zone for node in nodes if node.name == name)
+    if elsewhere:
+        raise NotFoundError(
+            f"node {name!r} is not in {zone} but in {', '.join(elsewhere)}",
+            hint=f"add: --zone {elsewhere[0]}",
+        )
+    raise NotFoundError(f"there is no node {name!r} in {zone}", hint="run: tpuctl node list")
+
+
+def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.Outcome]:
+    """How the startup script stands on each worker; none where nobody can tell."""
+    if node.state != NodeState.READY or not startup_script.is_wrapped(node.metadata):
+        return []
+    path = f"{startup_script.NAMESPACE}/"
+    try:
+        return startup_script.outcomes(api.guest_attributes(node.zone, node.name, path))
+    except TpuctlError:  # a policy of the organization may forbid to read them
+        unknown = startup_script.UNKNOWN
+        return [startup_script.Outcome(each.worker_id, unknown) for each in node.workers]
+
+
+def create(
+    api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str
+) -> Callable[[Patience], Node]:
+    """Ask for a node that lets our key in; what is returned waits until it is READY."""
+    metadata = with_key(dict(spec.metadata), access)
+    wanted = Wanted(spec.accelerator_type, spec.zone, spec.provisioning)
+    with holders_named(api, wanted):
+        operation = api.create_node(_replaced(spec, metadata), request_id=request_id)
+    about = api.about_creation(NODE, spec.name, spec)
+
+    def ready(patience: Patience) -> Node:
+        with holders_named(api, wanted):
+            return _finished(api, operation, patience, about)
+
+    return ready
+
+
+def start(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
+    """Ask for a stopped node to start."""
+    operation = api.start_node(zone, name)
+    about = About(f"start node {name!r}", NODE, name, zone)
+    return lambda patience: _finished(api, operation, patience, about)
+
+
+def stop(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
+    """Ask for a node to stop; its disk stays, and it is no longer billed."""
+    operation = api.stop_node(zone, name)
+    about = About(f"stop node {name!r}", NODE, name, zone)
+    return lambda patience: _finished(api, operation, patience, about)
+
+
+def update(
+    api: TpuApi, zone: str, name: str, changes: Mapping[str, Any], patience: Patience
+) -> Node:
+    """Replace whole fields of a READY node."""
+    if not changes:
+        raise UsageError("nothing to update", hint="give --description, --labels or --metadata")
+    operation = api.update_node(zone, name, changes)
+    about = About(f"update node {name!r}", NODE, name, zone)
+    return _finished(api, operation, patience, about)
+
+
+def merged(old: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """A whole map with some keys changed; an empty value removes its key."""
+    together = {**old, **changes}
+    return {key: value for key, value in together.items() if value or key not in changes}
+
+
+def deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> Deletion:
+    """What deleting that node means."""
+    node = find(api, zone, name)
+    if node_only or not node.queued_resource:
+        return Deletion(node, None)
+    nodes = api.get_queued_resource(zone, node.queued_resource).node_names
+    return Deletion(node, node.queued_resource, tuple(each for each in nodes if each != name))
+
+
+def delete(api: TpuApi, planned: Deletion) -> Callable[[Patience], None]:
+    """Ask for the deletion; what is returned waits until it is done."""
+    zone, name = planned.node.zone, planned.node.name
+    if planned.request:
+        operation = api.delete_queued_resource(zone, planned.request, force=True)
+    else:
+        operation = api.delete_node(zone, name)
+    noun, deleted = (QR, planned.request) if planned.request else (NODE, name)
+    about = About(f"delete node {name!r}", noun, deleted, zone)
+    return lambda patience: wait.operation_done(api, operation, patience, about=about)
+
+
+def until_ready(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[Node]:
+    """The node at every change of state until it is READY; raises when it never will be."""
+    for node in wait.node_states(
+        api, zone, name, patience, until=lambda node: node.state in SETTLED_STATES
+    ):
+        yield node
+        if node.state in LOST_STATES:
+            raise PreemptedError(
+                f"node {name!r} is {node.state}", hint=f"run: tpuctl node delete {name}"
+            )
+        if node.state == NodeState.STOPPED:
+            raise PreconditionError(
+                f"node {name!r} is STOPPED", hint=f"run: tpuctl node start {name}"
+            )
+
+
+def require_ready(node: Node) -> Node:
+    """The node itself when commands can run on it; raises PreconditionError, PreemptedError."""
+    if node.state == NodeState.READY:
+        return node
+    kind: type[TpuctlError] = PreemptedError if node.state in LOST_STATES else PreconditionError
+    next_step = NEXT_STEPS.get(node.state, "wait")
+    raise kind(
+        f"node {node.name!r} is {node.state}, not READY",
+        hint=f"run: tpuctl node {next_step} {node.name} --zone {node.zone}",
+    )
+
+
+def admit(api: TpuApi, node: Node, access: Access, patience: Patience) -> None:
+    """Let our key in, where the node was made by somebody else."""
+    metadata = with_key(dict(node.metadata), access)
+    if metadata is not None:
+        operation = api.update_node(node.zone, node.name, {"metadata": metadata})
+        wait.operation_done(api, operation, patience, about=f"add our key to {node.name!r}")
+
+
+def _finished(api: TpuApi, operation: Operation, patience: Patience, about: About) -> Node:
+    wait.operation_done(api, operation, patience, about=about)
+    return api.get_node(about.zone, about.name)
+
+
+def _replaced(spec: NodeSpec, metadata: Mapping[str, str] | None) -> NodeSpec:
+    return spec if metadata is None else replace(spec, metadata=metadata)

@@ -1,0 +1,144 @@
+"""Requests that wait for capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tpuctl.api.ssh.keys import Access, with_key
+from tpuctl.api.tpu.explain import explained
+from tpuctl.api.tpu.next_step import QR, About, elsewhere
+from tpuctl.errors import (
+    CapacityError,
+    NotFoundError,
+    PreconditionError,
+    PreemptedError,
+    TpuctlError,
+    TransientError,
+)
+from tpuctl.models.operation import Status
+from tpuctl.models.queued_resource import (
+    ENDED_STATES,
+    QueuedResource,
+    QueuedResourceSpec,
+    QueuedResourceState,
+)
+from tpuctl.models.quota import Wanted
+from tpuctl.operations.slices import wait
+from tpuctl.operations.slices.quota import holders_named
+from tpuctl.operations.slices.wait import Patience
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+
+SUSPENDED_BY = {"SERVICE": ": its node was taken away", "USER": ": its node was deleted"}
+NEEDS_FORCE = frozenset({QueuedResourceState.ACTIVE})
+
+
+def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
+    """The request of that name; NotFoundError says where it is when it is in another zone."""
+    try:
+        return api.describe_queued_resource(zone, name)
+    except NotFoundError:
+        requests, _ = api.list_queued_resources()
+    elsewhere = sorted(request.zone for request in requests if request.name == name)
+    if elsewhere:
+        raise NotFoundError(
+            f"queued resource {name!r} is not in {zone} but in {', '.join(elsewhere)}",
+            hint=f"add: --zone {elsewhere[0]}",
+        )
+    raise NotFoundError(
+        f"there is no queued resource {name!r} in {zone}", hint="run: tpuctl qr list"
+    )
+
+
+def create(
+    api: TpuApi, spec: QueuedResourceSpec, access: Access, *, request_id: str
+) -> Callable[[Patience], QueuedResource]:
+    """File the request; what is returned waits until it is accepted, long before it is ACTIVE."""
+    node = spec.node
+    metadata = with_key(dict(node.metadata), access)
+    if metadata is not None:
+        spec = replace(spec, node=replace(node, metadata=metadata))
+    about = api.about_creation(QR, spec.name, node)
+    wanted = Wanted(node.accelerator_type, node.zone, node.provisioning)
+    with holders_named(api, wanted):
+        operation = api.create_queued_resource(spec, request_id=request_id)
+
+    def accepted(patience: Patience) -> QueuedResource:
+        with holders_named(api, wanted):
+            wait.operation_done(api, operation, patience, about=about)
+        filed = api.get_queued_resource(node.zone, spec.name)
+        return replace(filed, provisioning=node.provisioning)  # v2 does not tell every tier
+
+    return accepted
+
+
+def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedResource]:
+    """Ask for its nodes to be made anew; what is returned waits until that has begun."""
+    zone, name = request.zone, request.name
+    operation = api.reset_queued_resource(zone, name)
+    about = About(f"reset queued resource {name!r}", QR, name, zone)
+
+    def accepted(patience: Patience) -> QueuedResource:
+        wait.operation_done(api, operation, patience, about=about)
+        found = api.get_queued_resource(zone, name)
+        return replace(found, provisioning=request.provisioning)  # v2 does not tell every tier
+
+    return accepted
+
+
+def until_active(
+    api: TpuApi, request: QueuedResource, patience: Patience
+) -> Iterator[QueuedResource]:
+    """The request at every change of state until it is ACTIVE; raises when it never will be."""
+    zone, settled = request.zone, ENDED_STATES | {QueuedResourceState.ACTIVE}
+    wanted = Wanted(request.accelerator_type, zone, request.provisioning)
+    for each in wait.request_states(
+        api, zone, request.name, patience, until=lambda request: request.state in settled
+    ):
+        yield replace(each, provisioning=request.provisioning)  # v2 does not tell every tier
+        with holders_named(api, wanted):
+            _raise_if_ended(each, api.project)
+
+
+def require_deletable(request: QueuedResource, *, force: bool) -> None:
+    """An ACTIVE request takes its node with it; raises PreconditionError without `force`."""
+    if request.state in NEEDS_FORCE and not force:
+        nodes = "its node" if request.node_count == 1 else f"its {request.node_count} nodes"
+        raise PreconditionError(
+            f"queued resource {request.name!r} is ACTIVE: {nodes} would be deleted too",
+            hint=f"run: tpuctl qr delete {request.name} --force",
+        )
+
+
+def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
+    """Ask for the deletion of it and its nodes; what is returned waits until it is done."""
+    operation = api.delete_queued_resource(request.zone, request.name, force=True)
+    about = About(f"delete queued resource {request.name!r}", QR, request.name, request.zone)
+    return lambda patience: wait.operation_done(api, operation, patience, about=about)
+
+
+def _raise_if_ended(request: QueuedResource, project: str) -> None:
+    hint = f"run: tpuctl qr delete {request.name} --zone {request.zone}"
+    if request.state == QueuedResourceState.SUSPENDED:
+        why = SUSPENDED_BY.get(request.initiator, "")
+        raise PreemptedError(f"queued resource {request.name!r} is SUSPENDED{why}", hint=hint)
+    if request.state == QueuedResourceState.FAILED:
+        raise _why_failed(request, project, hint)
+
+
+def _why_failed(request: QueuedResource, project: str, hint: str) -> TpuctlError:
+    """It holds quota whatever the reason, so it has to go before anything else is tried."""
+    subject = f"queued resource {request.name!r} FAILED"
+    if not request.failure:
+        return CapacityError(f"{subject}: no reason given", hint=hint)
+    about = About(subject, QR, request.name, request.zone, project, request.accelerator_type)
+    found = explained(Status(request.failure_code, request.failure), about)
+    if isinstance(found, TransientError):  # but nothing tries it again
+        ran_out = request.valid_until_s is not None
+        found = CapacityError(str(found)) if ran_out else PreconditionError(str(found))
+        found.hint = elsewhere(about) if ran_out else None
+    found.hint = f"{hint}; then {found.hint}" if found.hint else hint
+    return found

@@ -1,0 +1,72 @@
+"""What a job has used up: hours of slices that were READY, and what they cost by the price list."""
+
+from dataclasses import dataclass
+
+from tpuctl.models.job import Attempt, JobRecord, Outcome
+from tpuctl.models.node import Provisioning
+from tpuctl.operations.slices import cost
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Hours of one slice each, dollars where a price is known, and the date of the price list."""
+
+    slice_hours: float
+    usd: float | None
+    as_of: str | None
+
+
+def spent(record: JobRecord, now_s: float) -> Spent:
+    """What all attempts of a job have used by now; attempts on one slice share its time."""
+    shared: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in record.attempts:
+        shared.setdefault((attempt.zone, attempt.node), []).append(attempt)
+    hours, usd, as_of = 0.0, 0.0, None
+    is_priced = True
+    for (zone, _), attempts in shared.items():
+        used = attempts[0].slices * _ready_s(record, attempts, now_s) / cost.SECONDS_AN_HOUR
+        price = cost.hourly(record.accelerator_type, zone, provisioning(record))
+        hours += used
+        usd += used * price.usd_per_hour if price else 0.0
+        as_of = price.as_of if price else as_of
+        is_priced = is_priced and (price is not None or not used)
+    return Spent(hours, usd if is_priced else None, as_of if is_priced else None)
+
+
+def provisioning(record: JobRecord) -> Provisioning:
+    """How the job's slices are paid for."""
+    return Provisioning.SPOT if record.spec.resources.use_spot else Provisioning.ON_DEMAND
+
+
+def usd_per_hour(record: JobRecord) -> float | None:
+    """What the job's slices cost in an hour while they are READY, in the zone of the newest."""
+    attempt = record.attempt
+    slices = attempt.slices if attempt else record.spec.resources.num_slices
+    one = cost.usd_per_hour(record.accelerator_type, record.zone, provisioning(record))
+    return None if one is None else one * slices
+
+
+def has_slice(record: JobRecord) -> bool:
+    """Its newest attempt has slices that are READY, as far as is known, and paid for."""
+    attempt = record.attempt
+    if attempt is None or attempt.ready_s is None or attempt.deleted_s is not None:
+        return False
+    return not record.is_settled
+
+
+def _ready_s(record: JobRecord, attempts: list[Attempt], now_s: float) -> float:
+    """For how long one slice was READY for the job."""
+    began = [each.ready_s for each in attempts if each.ready_s is not None]
+    return max(0.0, _end_s(record, attempts[-1], now_s) - min(began)) if began else 0.0
+
+
+def _end_s(record: JobRecord, last: Attempt, now_s: float) -> float:
+    """When the slice was taken, given back or deleted; a kept one is the job's until it ended."""
+    taken = last.outcome == Outcome.PREEMPTED or not last.owned
+    if taken and last.ended_s is not None:
+        return last.ended_s
+    if last.deleted_s is not None:
+        return last.deleted_s
+    if last.queued_resource in record.unwanted:
+        return now_s
+    return record.ended_s if record.ended_s is not None else now_s

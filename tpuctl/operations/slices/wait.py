@@ -1,0 +1,107 @@
+"""Wait for what the API does, and tell what changes meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tpuctl.api.tpu.explain import explained
+from tpuctl.api.tpu.next_step import About
+from tpuctl.errors import DeadlineError
+from tpuctl.models.node import Node
+from tpuctl.models.operation import Operation
+from tpuctl.models.queued_resource import QueuedResource
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+
+FIRST_POLL_S = 0.1
+LAST_POLL_S = 2.0
+GROWTH = 1.3
+"""Google's own 1 s growing to 20 s adds six seconds to a slice that takes thirty."""
+
+
+class HasState(Protocol):
+    """A node or a queued resource."""
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+
+    @property
+    def state(self) -> str:
+        """Its state, as the API spells it."""
+
+
+Stateful = TypeVar("Stateful", bound=HasState)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait, and the clock to wait by."""
+
+    limit_s: float | None = None
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+
+    def polls(self, subject: Callable[[], str]) -> Iterator[None]:
+        """Come back ever more slowly; raises DeadlineError when the limit is reached."""
+        started, pause_s = self.monotonic(), FIRST_POLL_S
+        while True:
+            yield
+            if self.limit_s is not None and self.monotonic() - started + pause_s > self.limit_s:
+                raise DeadlineError(f"{subject()} after {self.limit_s:.0f} s; the work goes on")
+            self.sleep(pause_s)
+            pause_s = min(LAST_POLL_S, pause_s * GROWTH)
+
+
+def operation_done(
+    api: TpuApi, operation: Operation, patience: Patience, *, about: About | str
+) -> None:
+    """Return when the operation succeeded; raises its error, explained, or DeadlineError."""
+    asked = About(about) if isinstance(about, str) else about
+    for _ in patience.polls(lambda: f"{asked.subject} is not done"):
+        if operation.done:
+            break
+        operation = api.get_operation(operation.name)
+    if operation.error:
+        raise explained(operation.error, asked)
+
+
+def node_states(
+    api: TpuApi, zone: str, name: str, patience: Patience, *, until: Callable[[Node], bool]
+) -> Iterator[Node]:
+    """The node at every change of state, last when `until` holds."""
+    return _states(lambda: api.get_node(zone, name), until, patience, f"node {name!r}")
+
+
+def request_states(
+    api: TpuApi,
+    zone: str,
+    name: str,
+    patience: Patience,
+    *,
+    until: Callable[[QueuedResource], bool],
+) -> Iterator[QueuedResource]:
+    """The queued resource at every change of state, last when `until` holds."""
+    return _states(
+        lambda: api.get_queued_resource(zone, name), until, patience, f"queued resource {name!r}"
+    )
+
+
+def _states(
+    read: Callable[[], Stateful],
+    until: Callable[[Stateful], bool],
+    patience: Patience,
+    subject: str,
+) -> Iterator[Stateful]:
+    last = ""
+    for _ in patience.polls(lambda: f"{subject} is still {read().state}"):
+        item = read()
+        if item.state != last:
+            last = item.state
+            yield item
+        if until(item):
+            return

@@ -1,0 +1,1 @@
+"""What a transfer has to do: endpoints, walks, names, filters, checksums."""

@@ -1,0 +1,1 @@
+"""Transfers between files and buckets, in parts and in parallel."""

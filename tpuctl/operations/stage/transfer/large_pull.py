@@ -1,0 +1,188 @@
+"""One large object, fetched in ranges: what was written and still is right is not fetched again."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import google_crc32c
+
+from tpuctl.errors import (
+    IntegrityError,
+    LocalIOError,
+    NotFoundError,
+    PreconditionError,
+    TpuctlError,
+)
+from tpuctl.models.transfer import Transfer
+from tpuctl.operations.stage.plan.checksums import checksum
+from tpuctl.operations.stage.transfer.files import Target, Unfinished
+from tpuctl.operations.stage.transfer.parts import Range, ranges, streams
+from tpuctl.operations.stage.transfer.pool import Report, Unit, as_ours
+from tpuctl.store.crc32c_combine import combined
+from tpuctl.store.gcs.bulk import Bulk
+
+_NOTED = re.compile(r"(\d{1,18}) (\d{1,18}) ([0-9a-f]{8})")
+"""A line of the journal: where a range starts and ends, and its CRC32C."""
+
+
+class LargePull:
+    """The ranges of one object, in one file; whoever fetches the last one gives it its name."""
+
+    def __init__(self, one: Transfer, target: Target, bulk: Bulk) -> None:
+        self._one = one
+        self._target = target
+        self._bulk = bulk
+        self._turn = threading.Lock()
+        self._ranges = list(ranges(one.size_bytes))
+        self._values: dict[Range, int] = {}
+        self._noted: dict[Range, int] = {}
+        self._left = len(self._ranges)
+        self._has_failed = False
+        self._file: Unfinished | None = None
+
+    def units(self) -> Iterator[Unit]:
+        """A unit for each request."""
+        return (partial(self._unit, parts) for parts in streams(self._one.size_bytes))
+
+    def close(self) -> None:
+        """Let go of the file; what is in it stays for the next attempt."""
+        with self._turn:
+            if self._file is not None:
+                self._file.close()
+            self._file = None
+            self._has_failed = True
+
+    def _unit(self, parts: list[Range], report: Report) -> None:
+        try:
+            if not self._has_failed:
+                self._fetch(self._opened(), parts, report)
+            with self._turn:
+                self._left -= len(parts)
+                is_last = self._left == 0 and not self._has_failed
+            if is_last:
+                self._finish(report)
+                report.finished(self._one)
+        except (TpuctlError, OSError) as error:
+            with self._turn:
+                is_first, self._has_failed = not self._has_failed, True
+            if is_first:
+                report.finished(self._one, as_ours(error))
+
+    def _opened(self) -> Unfinished:
+        with self._turn:
+            if self._file is None:
+                file = Unfinished(self._target, self._one.name, str(self._one.generation))
+                self._noted = dict(_parsed(file.journal()))
+                try:
+                    file.reserve(self._one.size_bytes)
+                except LocalIOError:
+                    if not self._noted:
+                        file.discard()  # else it would hold what little space there is
+                    file.close()
+                    raise
+                self._file = file
+            return self._file
+
+    def _fetch(self, file: Unfinished, parts: list[Range], report: Report) -> None:
+        missing: list[Range] = []
+        for part in parts:
+            if self._is_there(file, part):
+                self._values[part] = self._noted[part]
+                report.progress(part[1] - part[0])
+            else:
+                missing.append(part)
+        for run in _runs(missing):
+            self._fetch_run(file, run, report)
+
+    def _fetch_run(self, file: Unfinished, run: list[Range], report: Report) -> None:
+        incoming = _Incoming(file, run, report)
+        fetch(self._bulk, self._one, (run[0][0], run[-1][1]), incoming.write)
+        self._values |= incoming.values
+
+    def _is_there(self, file: Unfinished, part: Range) -> bool:
+        noted = self._noted.get(part)
+        return noted is not None and checksum(file.descriptor, *part) == noted
+
+    def _finish(self, report: Report) -> None:
+        file = self._opened()
+        # Only the whole has a checksum: which range was damaged shows when it comes as it should.
+        again = iter(streams(self._one.size_bytes))
+        while not self._is_right():
+            run = next(again, None)
+            if run is None:
+                file.discard()
+                raise not_what_is_stored(self._one)
+            report.progress(run[0][0] - run[-1][1])
+            self._fetch_run(file, run, report)
+        file.cut(self._one.size_bytes)
+        file.become()
+        self.close()
+
+    def _is_right(self) -> bool:
+        pieces = ((self._values[part], part[1] - part[0]) for part in self._ranges)
+        return combined(pieces) == self._one.crc32c
+
+
+class _Incoming:
+    """Parts that follow one another, as their bytes come."""
+
+    def __init__(self, file: Unfinished, parts: list[Range], report: Report) -> None:
+        self.values: dict[Range, int] = {}
+        self._file = file
+        self._parts = iter(parts)
+        self._part = next(self._parts)
+        self._offset = self._part[0]
+        self._value = 0
+        self._report = report
+
+    def write(self, block: bytes) -> None:
+        """Write, and note each part that is complete."""
+        while block:
+            left = self._part[1] - self._offset
+            piece, block = block[:left], block[left:]
+            self._file.write_at(piece, self._offset)
+            self._value = google_crc32c.extend(self._value, piece)
+            self._offset += len(piece)
+            self._report.progress(len(piece))
+            if self._offset == self._part[1]:
+                self._complete()
+
+    def _complete(self) -> None:
+        start, end = self._part
+        self.values[self._part] = self._value
+        self._file.note(f"{start} {end} {self._value:08x}")
+        self._file.settle(start, end)
+        self._part = next(self._parts, (end, end))
+        self._value = 0
+
+
+def _runs(parts: list[Range]) -> Iterator[list[Range]]:
+    """Parts in groups without a gap."""
+    run: list[Range] = []
+    for part in parts:
+        if run and run[-1][1] != part[0]:
+            yield run
+            run = []
+        run.append(part)
+    if run:
+        yield run
+
+
+def not_what_is_stored(one: Transfer) -> IntegrityError:
+    """The checksums differ."""
+    return IntegrityError(f"{one.key}: the bytes received are not the bytes stored")
+
+
+def fetch(bulk: Bulk, one: Transfer, part: Range, write: Callable[[bytes], object]) -> None:
+    """The bytes of a range of the generation that the plan saw; PreconditionError without it."""
+    try:
+        bulk.download(one.key, one.generation, *part, write)
+    except NotFoundError as error:
+        raise PreconditionError(f"{one.key} changed since the plan was made") from error
+
+
+def _parsed(lines: list[str]) -> Iterator[tuple[Range, int]]:
+    for line in lines:
+        if found := _NOTED.fullmatch(line):
+            yield (int(found[1]), int(found[2])), int(found[3], 16)

@@ -1,0 +1,235 @@
+"""One large file, sent as parts that become one object: a part that is there is not sent again."""
+
+import io
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import BinaryIO, cast
+
+from tpuctl.errors import (
+    IntegrityError,
+    LocalIOError,
+    NotFoundError,
+    PreconditionError,
+    TpuctlError,
+)
+from tpuctl.models.transfer import Identity, Plan, Transfer
+from tpuctl.operations.stage.plan.checksums import blocks, check_unchanged, checksum, opened
+from tpuctl.operations.stage.transfer.leftovers import Leftovers, of_object
+from tpuctl.operations.stage.transfer.parts import Range, part_key, parts_prefix, ranges
+from tpuctl.operations.stage.transfer.pool import Report, Unit, as_ours
+from tpuctl.store.crc32c_combine import combined
+from tpuctl.store.gcs.bulk import MAX_COMPOSED, Bulk, Listed
+
+_TRIES = 3
+"""How often parts that somebody removed are sent again."""
+
+
+class LargePush:
+    """The parts of one object; whoever sends the last one joins them."""
+
+    def __init__(self, path: str, one: Transfer, bulk: Bulk, leftovers: Leftovers) -> None:
+        self._path = path
+        self._one = one
+        self._bulk = bulk
+        self._leftovers = leftovers
+        self._turn = threading.Lock()
+        self._ranges = list(ranges(one.size_bytes))
+        self._left = len(self._ranges)
+        self._has_failed = False
+        self._there: dict[str, Listed] | None = None
+        self._parts: dict[Range, Listed] = {}
+        self._mine: set[str] = set()
+
+    def units(self) -> Iterator[Unit]:
+        """A unit for each part."""
+        return (partial(self._unit, part) for part in self._ranges)
+
+    def _unit(self, part: Range, report: Report) -> None:
+        try:
+            if not self._has_failed:
+                self._parts[part] = self._sent(part, report)
+            with self._turn:
+                self._left -= 1
+                is_last = self._left == 0 and not self._has_failed
+            if is_last:
+                was_there = self._join(report)
+                report.finished(self._one, was_there=was_there)
+        except (TpuctlError, OSError) as error:
+            with self._turn:
+                is_first, self._has_failed = not self._has_failed, True
+            if is_first:
+                told = of_object(as_ours(error), parts_prefix(self._one.key), self._one.key)
+                report.finished(self._one, told)
+
+    def _sent(self, part: Range, report: Report) -> Listed:
+        identity = _seen(self._one)
+        start, end = part
+        with opened(self._path, identity) as descriptor:
+            value = checksum(descriptor, start, end)
+            check_unchanged(descriptor, identity, self._path)
+            key = self._key(part, value)
+            found = self._earlier().get(key)
+            if found is None:
+                pieces = counted(descriptor, part, self._path, report)
+                return self._written(
+                    key, part, value,
+                    partial(self._bulk.upload, key, pieces, end - start, value, generation=0),
+                )  # fmt: skip
+        if (found.size_bytes, found.crc32c) != (end - start, value):
+            raise IntegrityError(f"{self._bulk.url}/{key}: a part is not what its name says")
+        report.progress(end - start)
+        return found
+
+    def _written(self, key: str, part: Range, value: int, write: Callable[[], int]) -> Listed:
+        start, end = part
+        try:
+            return Listed(key, end - start, write(), value, "")
+        except PreconditionError:
+            # Another process sends the same bytes: what it wrote is as good as ours.
+            found = self._bulk.head(key)
+            if found is None or (found.size_bytes, found.crc32c) != (end - start, value):
+                raise
+            return found
+
+    def _earlier(self) -> dict[str, Listed]:
+        with self._turn:
+            if self._there is None:
+                listed = self._bulk.list(parts_prefix(self._one.key))
+                self._there = {one.key: one for one in listed}
+            return self._there
+
+    def _join(self, report: Report) -> bool:
+        """Make the object; whether somebody else had made the same meanwhile."""
+        was_there = False
+        for attempt in range(_TRIES):
+            check_path_unchanged(self._path, _seen(self._one))
+            try:
+                self._compose()
+                break
+            except (NotFoundError, PreconditionError) as error:
+                whole = _value([self._parts[part] for part in self._ranges])
+                if was_there := is_there(self._bulk, self._one, whole, error):
+                    break
+                if attempt == _TRIES - 1:
+                    raise
+                # Somebody removed parts as leftovers: what is missing is sent once more.
+                self._there = None
+                for part in self._ranges:
+                    report.progress(part[0] - part[1])
+                    self._parts[part] = self._sent(part, report)
+        self._leftovers.tidy(self._one.key, self._mine)
+        return was_there
+
+    def _compose(self) -> None:
+        pieces = [(part, self._parts[part]) for part in self._ranges]
+        while len(pieces) > MAX_COMPOSED:
+            starts = range(0, len(pieces), MAX_COMPOSED)
+            pieces = [self._level(pieces[start : start + MAX_COMPOSED]) for start in starts]
+        sources = [piece for _, piece in pieces]
+        self._bulk.compose(self._one.key, sources, _value(sources), generation=self._one.generation)
+
+    def _level(self, group: Sequence[tuple[Range, Listed]]) -> tuple[Range, Listed]:
+        if len(group) == 1:
+            return group[0]
+        part = (group[0][0][0], group[-1][0][1])
+        sources = [piece for _, piece in group]
+        value = _value(sources)
+        key = self._key(part, value)
+        write = partial(self._bulk.compose, key, sources, value, generation=0)
+        return part, self._written(key, part, value, write)
+
+    def _key(self, part: Range, value: int) -> str:
+        key = part_key(self._one.key, part, value)
+        self._mine.add(key)
+        return key
+
+
+def push_streamed(plan: Plan, one: Transfer, bulk: Bulk, report: Report) -> None:
+    """Send a large file in one piece, where parts would cost money or cannot be removed."""
+    with report.about(one):
+        path = plan.path(one.name)
+        with opened(path, _seen(one)) as descriptor, Unchanging(descriptor, _seen(one)) as file:
+            was_there = False
+            try:
+                bulk.upload_resumable(one.key, cast("BinaryIO", file), generation=one.generation)
+            except PreconditionError as error:
+                check_meanwhile(bulk, one, checksum(descriptor, 0, one.size_bytes), error)
+                was_there = True
+        report.progress(one.size_bytes)
+        report.finished(one, was_there=was_there)
+
+
+def check_meanwhile(bulk: Bulk, one: Transfer, value: int, error: TpuctlError) -> None:
+    """Raise the error, unless somebody else wrote what was to be written (CRC32C `value`)."""
+    if not is_there(bulk, one, value, error):
+        raise error
+
+
+def is_there(bulk: Bulk, one: Transfer, value: int, error: TpuctlError) -> bool:
+    """Whether somebody else wrote the same bytes since the plan; False when nobody wrote.
+
+    Raises PreconditionError when they wrote other bytes, or removed the object.
+    """
+    found = bulk.head(one.key)
+    if (found.generation if found else 0) == one.generation:
+        return False
+    if found is None or (found.size_bytes, found.crc32c) != (one.size_bytes, value):
+        raise PreconditionError(
+            f"{bulk.url}/{one.key} was written by somebody else meanwhile"
+        ) from error
+    return True
+
+
+def check_path_unchanged(path: str, identity: Identity) -> None:
+    """Raise IntegrityError when another file has the name now, or the file has other bytes."""
+    with opened(path, identity):
+        pass
+
+
+def counted(
+    descriptor: int, part: Range, path: str, report: Report
+) -> Callable[[], Iterator[bytes]]:
+    """The bytes of a range, anew at each call; what an earlier call counted is taken back."""
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        if sent:
+            report.progress(-sent)
+        sent = 0
+        try:
+            for block in blocks(descriptor, *part):
+                yield block
+                sent += len(block)
+                report.progress(len(block))
+        except OSError as error:
+            raise LocalIOError(f"cannot read {path}: {error.strerror}") from error
+        if sent != part[1] - part[0]:
+            raise IntegrityError(f"{path} changed while it was read")
+
+    return pieces
+
+
+class Unchanging(io.FileIO):
+    """A file that refuses to be read on once it has changed: half of each is nobody's file."""
+
+    def __init__(self, descriptor: int, identity: Identity) -> None:
+        super().__init__(descriptor, closefd=False)
+        self._identity = identity
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read; raises IntegrityError before anything mixed can be sent."""
+        data = super().read(-1 if size is None else size)
+        check_unchanged(self.fileno(), self._identity, "the file")
+        return data or b""
+
+
+def _value(pieces: Sequence[Listed]) -> int:
+    return combined((piece.crc32c or 0, piece.size_bytes) for piece in pieces)
+
+
+def _seen(one: Transfer) -> Identity:
+    if one.identity is None:
+        raise ValueError(f"{one.key}: the plan did not look at its file")
+    return one.identity

@@ -1,0 +1,202 @@
+"""Standard input into a bucket, and an object to standard output: never a part, little memory."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import BinaryIO
+
+import google_crc32c
+
+from tpuctl.errors import (
+    IntegrityError,
+    LocalIOError,
+    NotFoundError,
+    TpuctlError,
+)
+from tpuctl.operations.stage.plan.names import PARTS
+from tpuctl.operations.stage.transfer import parts as stage_parts
+from tpuctl.operations.stage.transfer.leftovers import Leftovers, of_object
+from tpuctl.store.crc32c_combine import combined
+from tpuctl.store.gcs.bulk import MAX_COMPOSED, Bulk, Listed
+
+PART_BYTES = 16 * 1024 * 1024
+PARTS_AT_ONCE = 4
+BLOCK_BYTES = 1024 * 1024
+
+
+def push_stream(
+    source: BinaryIO,
+    bulk: Bulk,
+    key: str,
+    leftovers: Leftovers,
+    advance: Callable[[int], None],
+) -> Listed:
+    """Write all that a stream yields, as one object that appears whole or not at all.
+
+    Replaces the generation that is there at the beginning. Raises PreconditionError when another
+    one appears meanwhile.
+    """
+    before = bulk.head(key)
+    generation = before.generation if before else 0
+    first = _filled(source, PART_BYTES)
+    if len(first) < PART_BYTES:
+        _put(bulk, key, first, generation)
+        advance(len(first))
+    elif stage_parts.are_free(bulk):
+        _in_parts(source, first, leftovers, key, generation, advance)
+    else:
+        _spooled(source, first, bulk, key, generation, advance)
+    found = bulk.head(key)
+    if found is None:
+        raise NotFoundError(f"{bulk.url}/{key} was written, and is gone")
+    return found
+
+
+def pull_stream(
+    bulk: Bulk, entry: Listed, write: Callable[[bytes], object], advance: Callable[[int], None]
+) -> None:
+    """Give the bytes of an object to `write`, in order. IntegrityError at the end.
+
+    A request that is interrupted is continued where it ended.
+    """
+    checksum = 0
+
+    def take(block: bytes) -> None:
+        nonlocal checksum
+        try:
+            write(block)
+        except OSError as error:
+            raise _UnwritableError(error) from error
+        checksum = google_crc32c.extend(checksum, block)
+        advance(len(block))
+
+    try:
+        bulk.download(entry.key, entry.generation, 0, entry.size_bytes, take)
+    except _UnwritableError as stop:
+        if isinstance(stop.error, BrokenPipeError):  # who reads it has seen enough
+            raise stop.error from None
+        why = stop.error.strerror
+        raise LocalIOError(f"cannot write to standard output: {why}") from stop.error
+    if checksum != entry.crc32c:
+        raise IntegrityError(
+            f"{bulk.url}/{entry.key}: the bytes received are not the bytes stored",
+            hint="throw away what was written to the stream",
+        )
+
+
+class _UnwritableError(Exception):
+    """The trouble is with our output: nothing that asking the service again would help."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def stored(bulk: Bulk, key: str) -> Listed:
+    """The object of that name; NotFoundError."""
+    entry = bulk.head(key) if key else None
+    if entry is None:
+        raise NotFoundError(f"there is no object {bulk.url}/{key}", hint="run: tpuctl data list")
+    return entry
+
+
+def _in_parts(
+    source: BinaryIO,
+    first: bytes,
+    leftovers: Leftovers,
+    key: str,
+    generation: int,
+    advance: Callable[[int], None],
+) -> None:
+    """Parts as they fill, a few at once; composed at the end, and deleted whatever happens."""
+    bulk = leftovers.bulk
+    prefix = f"{PARTS}stream-{uuid.uuid4().hex}/"
+    written: list[Listed] = []
+    try:
+        with ThreadPoolExecutor(PARTS_AT_ONCE) as pool:
+            running: list[Future[Listed]] = []
+            for number, block in enumerate(_blocks(source, first)):
+                running.append(pool.submit(_put, bulk, f"{prefix}{number:08d}", block, 0))
+                if len(running) == PARTS_AT_ONCE:
+                    written.append(running.pop(0).result())
+                    advance(written[-1].size_bytes)
+            written += [each.result() for each in running]
+        made = list(written)
+        _compose(bulk, key, made, generation, prefix)
+    except TpuctlError as error:
+        raise of_object(error, prefix, key) from error.__cause__
+    finally:
+        with suppress(TpuctlError):  # rubbish, and named so: a later push removes it
+            for one in bulk.list(prefix):
+                leftovers.remove(one)
+
+
+def _compose(bulk: Bulk, key: str, parts: Sequence[Listed], generation: int, prefix: str) -> None:
+    """Join parts in levels of 32."""
+    level = 0
+    while len(parts) > MAX_COMPOSED:
+        level += 1
+        groups = [parts[at : at + MAX_COMPOSED] for at in range(0, len(parts), MAX_COMPOSED)]
+        parts = [
+            _joined(bulk, f"{prefix}level{level}-{number:08d}", group, 0)
+            for number, group in enumerate(groups)
+        ]
+    _joined(bulk, key, parts, generation)
+
+
+def _joined(bulk: Bulk, key: str, parts: Sequence[Listed], generation: int) -> Listed:
+    checksum = combined((one.crc32c or 0, one.size_bytes) for one in parts)
+    made = bulk.compose(key, parts, checksum, generation=generation)
+    return Listed(key, sum(one.size_bytes for one in parts), made, checksum, "")
+
+
+def _spooled(
+    source: BinaryIO,
+    first: bytes,
+    bulk: Bulk,
+    key: str,
+    generation: int,
+    advance: Callable[[int], None],
+) -> None:
+    """Where parts would be kept or charged for: to a file of this machine first, then at once."""
+    with tempfile.TemporaryFile() as file:
+        checksum = size_bytes = 0
+        for block in _blocks(source, first):
+            file.write(block)
+            checksum, size_bytes = google_crc32c.extend(checksum, block), size_bytes + len(block)
+
+        def pieces() -> Iterator[bytes]:
+            file.seek(0)
+            while block := file.read(BLOCK_BYTES):
+                yield block
+
+        bulk.upload(key, pieces, size_bytes, checksum, generation=generation)
+        advance(size_bytes)
+
+
+def _put(bulk: Bulk, key: str, data: bytes, generation: int) -> Listed:
+    checksum = google_crc32c.value(data)
+    made = bulk.upload(key, lambda: [data], len(data), checksum, generation=generation)
+    return Listed(key, len(data), made, checksum, "")
+
+
+def _blocks(source: BinaryIO, first: bytes) -> Iterator[bytes]:
+    yield first
+    while block := _filled(source, PART_BYTES):
+        yield block
+
+
+def _filled(source: BinaryIO, size_bytes: int) -> bytes:
+    """That many bytes, fewer only at the end: a pipe gives what it has. Raises LocalIOError."""
+    pieces = []
+    try:
+        while size_bytes and (piece := source.read(min(BLOCK_BYTES, size_bytes))):
+            pieces.append(piece)
+            size_bytes -= len(piece)
+    except OSError as error:
+        raise LocalIOError(f"cannot read standard input: {error.strerror}") from error
+    return b"".join(pieces)

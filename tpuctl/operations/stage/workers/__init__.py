@@ -1,0 +1,1 @@
+"""Transfers to and from workers over SSH."""

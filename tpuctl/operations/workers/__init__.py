@@ -1,0 +1,1 @@
+"""Commands, copies and tunnels on the workers of a node."""

@@ -1,0 +1,159 @@
+"""Who holds the chips of a node's workers, and an end to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from tpuctl.models.operation import Completed
+from tpuctl.operations.remote.shipping import Lines, Shell, program
+from tpuctl.operations.stage.workers.ssh import on_each
+from tpuctl.operations.stage.workers.workers import Reach
+
+GRACE_S = 10.0
+"""Between SIGTERM and SIGKILL, as a preempted program would not be given either."""
+_UNSEEN = "held by a process that our account may not see, and sudo is not allowed to it"
+
+
+class FreeState(StrEnum):
+    """How it stands with the chips of a worker."""
+
+    FREE = "FREE"
+    HELD = "HELD"
+    LOST = "LOST"
+    """The worker could not be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that has the chips' device files or libtpu's lock open."""
+
+    worker_id: int
+    pid: int
+    user: str
+    command: str
+    since_s: float
+    holds: tuple[str, ...]
+    job: str
+    started: int
+    """In ticks of the worker's kernel: with the pid it names one process and no later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What was found on one worker."""
+
+    worker_id: int
+    holders: tuple[Holder, ...] = ()
+    stale: tuple[str, ...] = ()
+    """Lock files that nobody holds."""
+    unseen: tuple[str, ...] = ()
+    """Files that somebody holds whom our account may not see."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What was done on one worker."""
+
+    worker_id: int
+    state: str
+    ended: tuple[int, ...] = ()
+    killed: tuple[int, ...] = ()
+    removed: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def look(reach: Reach) -> list[Sighting]:
+    """Who holds the chips of every worker; a lost one has an error."""
+    return [_sighting(number, found) for number, found in _asked(reach, {}).items()]
+
+
+def free(reach: Reach, sightings: Sequence[Sighting]) -> list[Freed]:
+    """End what was seen, and only that; remove the lock files that nobody holds."""
+    orders = {
+        one.worker_id: {
+            "free": [(each.pid, each.started) for each in one.holders],
+            "grace_s": GRACE_S,
+        }
+        for one in sightings
+        if one.holders or one.stale
+    }
+    busy = replace(reach, workers=[each for each in reach.workers if each.worker_id in orders])
+    answers = _asked(busy, orders) if orders else {}
+    return [
+        _freed(one.worker_id, answers[one.worker_id]) if one.worker_id in answers else _left(one)
+        for one in sightings
+    ]
+
+
+def _left(seen: Sighting) -> Freed:
+    """A worker on which there was nothing that could be done."""
+    if seen.error:
+        return Freed(seen.worker_id, FreeState.LOST, error=seen.error)
+    if seen.unseen:
+        return Freed(seen.worker_id, FreeState.HELD, error=_UNSEEN)
+    return Freed(seen.worker_id, FreeState.FREE)
+
+
+def _asked(reach: Reach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, Any]]:
+    """What every worker answers; `error` when it does not."""
+    argv = program("tools.holders")
+    answers: dict[int, Mapping[str, Any]] = {}
+
+    async def work(shell: Shell) -> Completed:
+        heard: list[Mapping[str, Any]] = []
+        lines = Lines(heard.append)
+        one = [*argv, json.dumps(orders.get(shell.worker_id, {}))]
+        status = await shell.execute(one, out=lines.out, err=lines.err)
+        failed = {"error": f"exit status {status}: {lines.complaint}"}
+        answers[shell.worker_id] = heard[-1] if heard and status == 0 else failed
+        return Completed(shell.worker_id, status)
+
+    lost = {one.worker_id: {"error": one.lost_because} for one in on_each(reach, work) if one.lost}
+    return {
+        worker.worker_id: lost.get(worker.worker_id) or answers[worker.worker_id]
+        for worker in reach.workers
+    }
+
+
+def _sighting(worker_id: int, found: Mapping[str, Any]) -> Sighting:
+    if "error" in found:
+        return Sighting(worker_id, error=str(found["error"]))
+    return Sighting(
+        worker_id,
+        tuple(_holder(worker_id, each) for each in found["holders"]),
+        tuple(found["stale"]),
+        tuple(found["unseen"]),
+    )
+
+
+def _holder(worker_id: int, found: Mapping[str, Any]) -> Holder:
+    return Holder(
+        worker_id,
+        pid=int(found["pid"]),
+        user=str(found["user"]),
+        command=str(found["command"]),
+        since_s=float(found["since_s"]),
+        holds=tuple(found["holds"]),
+        job=str(found["job"]),
+        started=int(found["started"]),
+    )
+
+
+def _freed(worker_id: int, found: Mapping[str, Any]) -> Freed:
+    if "error" in found:
+        return Freed(worker_id, FreeState.LOST, error=str(found["error"]))
+    left = [each["pid"] for each in found["holders"]]
+    error = None
+    if found["unseen"]:
+        error = _UNSEEN
+    if left:
+        refused = " (not ours, and sudo is not allowed)" if found["refused"] else ""
+        error = f"still held by {', '.join(map(str, left))}{refused}"
+    state = FreeState.HELD if error else FreeState.FREE
+    removed, ended, killed = (tuple(found[key]) for key in ("removed", "ended", "killed"))
+    return Freed(worker_id, state, ended, killed, removed, error)

@@ -1,0 +1,1 @@
+"""The store over a bucket of Cloud Storage."""

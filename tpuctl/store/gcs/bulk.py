@@ -1,0 +1,253 @@
+"""One bucket for copies in bulk: whole pages, bodies from memory, ranges as they come.
+
+Every write names the generation it replaces, so that it can be sent again when its answer is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import requests
+
+from tpuctl.errors import (
+    IntegrityError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PreconditionError,
+    TpuctlError,
+    TransientError,
+)
+from tpuctl.store.checksums import decoded, encoded
+from tpuctl.store.entry import WRITE_NAME
+from tpuctl.store.gcs.ahead import Ahead
+from tpuctl.store.gcs.content_types import content_type
+from tpuctl.store.gcs.listed import ITEM_FIELDS, BucketFacts, Listed, bucket_facts, listed
+from tpuctl.store.gcs.multipart import Multipart
+from tpuctl.store.gcs.retrying import METADATA, READ, WRITE, Attempts, Policy
+from tpuctl.store.gcs.wire import answer, translated
+
+__all__ = ["MAX_COMPOSED", "BucketFacts", "Bulk", "Listed"]
+
+BLOCK_BYTES = 256 * 1024
+"""What several threads pass on at once still fits into a processor's cache."""
+MAX_COMPOSED = 32
+
+Page = list[Listed]
+
+
+class Bulk:
+    """The objects of one bucket. Raises the errors of tpuctl.errors and no others."""
+
+    def __init__(
+        self, name: str, *, session: Any, endpoint: str, client: Callable[[], Any]
+    ) -> None:
+        """Through a requests.Session; `client` makes google.cloud.storage's Client from it."""
+        self.url = f"gs://{name}"
+        self._session = session
+        self._client = client
+        bucket = f"storage/v1/b/{quote(name, safe='')}"
+        endpoint = endpoint.rstrip("/")
+        self._about = f"{endpoint}/{bucket}"
+        self._objects = f"{endpoint}/{bucket}/o"
+        self._media = f"{endpoint}/download/{bucket}/o"
+        self._uploads = f"{endpoint}/upload/{bucket}/o"
+
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        """Every object whose key starts with the prefix, in the order of keys.
+
+        The pages are fetched from now on, some ahead of who reads them.
+        """
+        return self._in_order(prefix, Ahead(self._pages(prefix)))
+
+    def head(self, key: str) -> Listed | None:
+        """What is known of an object, or None."""
+        item = self._properties(key)
+        return None if item is None else listed(item)
+
+    def upload(
+        self, key: str, pieces: Callable[[], Iterable[bytes]], size_bytes: int, crc32c: int, *,
+        generation: int,
+    ) -> int:  # fmt: skip
+        """Replace that generation (0: nothing) in one request; returns the new one.
+
+        `pieces` is called for each attempt. Raises PreconditionError when it is another one.
+        """
+        return self.put(key, pieces, size_bytes, crc32c, generation=generation).generation
+
+    def put(
+        self, key: str, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int,
+        crc32c: int, *, generation: int,
+    ) -> Listed:  # fmt: skip
+        """The same, and all that is known of the object then."""
+        write_name = uuid.uuid4().hex
+        described = {
+            "name": key,
+            "contentType": content_type(key),
+            "crc32c": encoded(crc32c),
+            "metadata": {WRITE_NAME: write_name},
+        }
+        body = Multipart(json.dumps(described).encode(), pieces, size_bytes)
+        url = (
+            f"{self._uploads}?uploadType=multipart&ifGenerationMatch={generation}"
+            f"&fields={ITEM_FIELDS}"
+        )
+        headers = {"Content-Type": body.content_type}
+
+        def send() -> Any:
+            return self._answer("POST", url, WRITE, data=body, headers=headers).json()
+
+        return listed(self._written(key, write_name, crc32c, send))
+
+    def upload_resumable(self, key: str, file: BinaryIO, *, generation: int) -> int:
+        """The same for a seekable file of any size, in pieces that follow one another."""
+        from tpuctl.store.gcs.bucket import BucketStore  # which imports google-cloud-storage
+
+        store = BucketStore(self.url, self._client())
+        return store.put_if_generation(key, file, generation).generation
+
+    def compose(self, key: str, sources: Sequence[Listed], crc32c: int, *, generation: int) -> int:
+        """Join up to 32 objects, each as it was seen, into one; returns its generation."""
+        write_name = uuid.uuid4().hex
+        url = (
+            f"{self._objects}/{quote(key, safe='')}/compose?ifGenerationMatch={generation}"
+            "&fields=generation,crc32c"
+        )
+        seen = [
+            {
+                "name": one.key,
+                "generation": str(one.generation),
+                "objectPreconditions": {"ifGenerationMatch": str(one.generation)},
+            }
+            for one in sources
+        ]
+        whole = {"contentType": content_type(key), "metadata": {WRITE_NAME: write_name}}
+        body = {"sourceObjects": seen, "destination": whole}
+
+        def send() -> Any:
+            return self._answer("POST", url, WRITE, json=body).json()
+
+        return int(self._written(key, write_name, crc32c, send)["generation"])
+
+    def download(
+        self, key: str, generation: int, start: int, end: int, write: Callable[[bytes], object]
+    ) -> None:
+        """Hand the bytes from start up to, not including, end to `write`, in order, each once.
+
+        Raises IntegrityError when the object ends before.
+        """
+        url = f"{self._media}/{quote(key, safe='')}?alt=media&generation={generation}"
+        attempts = Attempts(READ)
+        with translated(f"{self.url}/{key}"):
+            while start < end:
+                try:
+                    # Stored bytes as they are: without this one, gzip would be unpacked on the way.
+                    headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "gzip"}
+                    with self._answer("GET", url, READ, headers=headers, stream=True) as response:
+                        if _length(response, end) < end:
+                            raise IntegrityError(f"{self.url}/{key} ends before byte {end}")
+                        for block in _blocks(response, end - start):
+                            write(block)
+                            start += len(block)
+                            attempts.advanced()
+                    if start < end:
+                        raise ConnectionError("the connection ended before the object did")
+                except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
+                    attempts.wait(error)
+
+    def delete(self, key: str, generation: int) -> bool:
+        """Remove that generation; False when there is none, PreconditionError when it changed."""
+        url = f"{self._objects}/{quote(key, safe='')}?ifGenerationMatch={generation}"
+        try:
+            with translated(f"{self.url}/{key}"):
+                METADATA.run(lambda: self._answer("DELETE", url, METADATA))
+        except NotFoundError:
+            return False
+        return True
+
+    def facts(self) -> BucketFacts:
+        """What Google says of the bucket; PermissionDeniedError for who may only use objects."""
+        with translated(self.url):
+            return bucket_facts(
+                METADATA.run(lambda: self._answer("GET", self._about, METADATA)).json()
+            )
+
+    def _in_order(self, prefix: str, pages: Iterable[Page]) -> Iterator[Listed]:
+        last = ""
+        for page in pages:
+            for found in page:
+                if found.key <= last:  # deletions go by it: it must not repeat or go back
+                    raise IntegrityError(f"the list of {self.url}/{prefix} is not in order")
+                last = found.key
+                yield found
+
+    def _pages(self, prefix: str) -> Iterator[Page]:
+        query = {"prefix": prefix, "maxResults": "1000"}
+        query["fields"] = f"items({ITEM_FIELDS}),nextPageToken"
+
+        def send() -> Any:
+            return self._answer("GET", self._objects, METADATA, params=query).json()
+
+        while True:
+            with translated(f"{self.url}/{prefix}"):
+                page = METADATA.run(send)
+            yield [listed(item) for item in page.get("items", ())]
+            if not page.get("nextPageToken"):
+                return
+            query["pageToken"] = page["nextPageToken"]
+
+    def _written(
+        self, key: str, write_name: str, crc32c: int, send: Callable[[], Any]
+    ) -> dict[str, Any]:
+        """Send; when refused or unheard, read back whether it was ours that succeeded."""
+        try:
+            with translated(f"{self.url}/{key}"):
+                written: dict[str, Any] = WRITE.run(send)
+        except (PreconditionError, TransientError) as error:
+            written = self._read_back(key, write_name, error)
+        if decoded(written.get("crc32c")) != crc32c:
+            raise IntegrityError(f"{self.url}/{key}: the bytes stored are not the bytes sent")
+        return written
+
+    def _read_back(self, key: str, write_name: str, error: TpuctlError) -> dict[str, Any]:
+        try:
+            found = self._properties(key)
+        except TransientError as unread:
+            raise OutcomeUnknownError(
+                f"{self.url}/{key} may or may not have been written: {unread}"
+            ) from error
+        if found is not None and found.get("metadata", {}).get(WRITE_NAME) == write_name:
+            return found
+        raise error
+
+    def _properties(self, key: str) -> dict[str, Any] | None:
+        url = f"{self._objects}/{quote(key, safe='')}?fields={ITEM_FIELDS},metadata"
+        try:
+            with translated(f"{self.url}/{key}"):
+                found: dict[str, Any] = METADATA.run(
+                    lambda: self._answer("GET", url, METADATA)
+                ).json()
+        except NotFoundError:
+            # No such object, or no such bucket: only the list can tell.
+            next(self.list(key), None)
+            return None
+        return found
+
+    def _answer(self, method: str, url: str, policy: Policy, **request: Any) -> requests.Response:
+        return answer(self._session, method, url, timeout=policy.timeout, **request)
+
+
+def _length(response: requests.Response, expected: int) -> int:
+    """How long the object is, as an answer with a part of it says (`bytes 0-9/10`)."""
+    length = response.headers.get("Content-Range", "").rpartition("/")[2]
+    return int(length) if length.isdecimal() else expected
+
+
+def _blocks(response: requests.Response, size_bytes: int) -> Iterator[bytes]:
+    """What comes of so many bytes; urllib3 raises when the connection ends too early."""
+    while size_bytes > 0 and (block := response.raw.read(min(BLOCK_BYTES, size_bytes))):
+        size_bytes -= len(block)
+        yield block
