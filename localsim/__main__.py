@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from localsim.server import RefusedToServe, Settings, serve
+from tpuctl import catalog
 
 
 def main() -> int:
@@ -71,7 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     checking.add_argument("--scenario", type=Path, help="as of serve")
     benching = verbs.add_parser("bench", help="measure its chips here, a JSON object a line")
     benching.set_defaults(verb=_bench)
-    benching.add_argument("--accelerator-type", default="v5litepod-16", help="such as v5litepod-16")
+    benching.add_argument(
+        "--accelerator-type", default=catalog.default_type("bench"), help="such as v5litepod-16"
+    )
     benching.add_argument(
         "--limit-s", type=float, default=60.0, help="leave out what is not measured by then"
     )

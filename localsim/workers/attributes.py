@@ -16,8 +16,6 @@ TOKEN_LIFE_S = 3599
 METRICS_PORT = 8431
 MEGASCALE_PORT = 8081
 _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
-_RING = {"v2": 16, "v3": 32, "v5e": 16, "v6e": 16}
-"""Chips along an axis at which a two-dimensional slice's links wrap around."""
 
 Tree: TypeAlias = "Mapping[str, Tree | str | tuple[str, ...] | Record | Secret]"
 """Directories, texts, lists of lines, records, and secrets."""
@@ -193,7 +191,7 @@ def _network_interface(spec: SliceSpec, index: int) -> Tree:
 
 def _wraps(kind: AcceleratorType) -> tuple[bool, bool, bool]:
     """Which axes close to a ring: a 3-D slice is a torus when every side is a multiple of four."""
-    ring = _RING.get(kind.generation)
+    ring = generation(kind.generation).ring_length
     x, y, z = _three(kind.topology)
     if ring is not None:
         return x == ring, y == ring, False

@@ -14,8 +14,6 @@ from tpuctl.catalog import AcceleratorType, accelerator_type, generation
 
 LOCK_FILE = "libtpu_lockfile"
 MAX_LINE_BYTES = 64 * 1024
-_DUTY_PER_DEVICE = frozenset({"tpu7x"})
-"""Where tpu-info awaits a duty cycle per device, not per chip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ class ChipHolders:
         self._chip = generation(kind.generation).chip
         self._devices_per_chip = chips.devices_per_chip(kind)
         self._duty_points = kind.chips_per_worker
-        if kind.generation in _DUTY_PER_DEVICE:
+        if generation(kind.generation).duty_cycle_per == "device":
             self._duty_points *= self._devices_per_chip
         self._chip_count = kind.chips_per_worker
         self._device_count = chips.devices_per_worker(kind)

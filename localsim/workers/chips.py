@@ -13,9 +13,7 @@ from tpuctl.catalog import AcceleratorType, generation
 
 FIRST_SLOT = 4
 CLASS = "0xff0000"
-_SUBSYSTEMS = {"v2": "0x004e", "v3": "0x004f"}
 _VFIO = "/dev/vfio/"
-_TWO_DEVICES = frozenset({"v2", "v3", "tpu7x"})
 
 
 def device_files(kind: AcceleratorType) -> list[str]:
@@ -27,7 +25,7 @@ def device_files(kind: AcceleratorType) -> list[str]:
 
 def devices_per_chip(kind: AcceleratorType) -> int:
     """What frameworks call devices: each TensorCore on v2, v3 and TPU7x, else the chip."""
-    return 2 if kind.generation in _TWO_DEVICES else 1
+    return generation(kind.generation).devices_per_chip
 
 
 def devices_per_worker(kind: AcceleratorType) -> int:
@@ -42,7 +40,7 @@ def write_pci_devices(directory: Path, kind: AcceleratorType) -> None:
         "vendor": f"0x{vendor}",
         "device": f"0x{device}",
         "subsystem_vendor": f"0x{vendor}",
-        "subsystem_device": _SUBSYSTEMS.get(kind.generation, f"0x{device}"),
+        "subsystem_device": f"0x{generation(kind.generation).pci_subsystem_id}",
         "class": CLASS,
     }
     uses_vfio = generation(kind.generation).device_node.startswith(_VFIO)

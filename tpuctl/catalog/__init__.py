@@ -10,27 +10,39 @@ from tpuctl.catalog.lookup import (
     accelerator_type_of_topology,
     accelerator_types,
     default_runtime_version,
+    default_type,
     price,
     runtime_versions,
     tensorflow_runtime_version,
     zones,
     zones_of,
 )
-from tpuctl.catalog.records import AcceleratorType, Chip, Generation, ListPrice, Price
+from tpuctl.catalog.records import (
+    AcceleratorType,
+    Calibration,
+    Chip,
+    Generation,
+    ListPrice,
+    Price,
+    QuotaNaming,
+)
 from tpuctl.catalog.unknown import UnknownError, nearest
 
 __all__ = [
     "TENSORFLOW_PREFIX",
     "AcceleratorType",
+    "Calibration",
     "Chip",
     "Generation",
     "ListPrice",
     "Price",
+    "QuotaNaming",
     "UnknownError",
     "accelerator_type",
     "accelerator_type_of_topology",
     "accelerator_types",
     "default_runtime_version",
+    "default_type",
     "generation",
     "generations",
     "nearest",

@@ -1,19 +1,23 @@
 """The questions people ask the catalog."""
 
+import json
 import re
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from tpuctl.catalog import load
 from tpuctl.catalog.records import AcceleratorType, Generation, Price
 from tpuctl.catalog.unknown import UnknownError, nearest
 
+_DEFAULTS = Path(__file__).with_name("data") / "defaults.json"
 TENSORFLOW_PREFIX = "tpu-vm-tf-"
 _TENSORFLOW = re.compile(rf"{TENSORFLOW_PREFIX}([\d.]+)(-pod)?-pjrt")
 
 
 def accelerator_type(name: str) -> AcceleratorType:
     """One accelerator type by its name (`v5litepod-16`); raises UnknownError."""
-    for generation, prefix in load.TYPE_PREFIXES.items():
+    for generation, prefix in load.type_prefixes().items():
         if name.startswith(prefix) and name in load.types_by_name(generation):
             return load.types_by_name(generation)[name]
     raise UnknownError("accelerator type", name, _nearest_types(name))
@@ -84,6 +88,12 @@ def tensorflow_runtime_version(type_name: str) -> str:
     return max(fitting, key=lambda match: [int(part) for part in match[1].split(".")])[0]
 
 
+def default_type(purpose: str) -> str:
+    """The accelerator type for a purpose of `data/defaults.json`: `bench`, `outside a slice`."""
+    defaults: Mapping[str, str] = json.loads(_DEFAULTS.read_text(encoding="utf-8"))
+    return defaults[purpose]
+
+
 def price(type_name: str, zone: str, provisioning: str) -> Price | None:
     """The public price of a slice, or None where there is none; `provisioning` as in the API."""
     kind = accelerator_type(type_name)
@@ -113,7 +123,7 @@ def _generation_of_enum(config_enum: str) -> Generation:
 def _nearest_types(name: str) -> tuple[str, ...]:
     """The nearest sizes of a known generation, else the names that are spelled alike."""
     stem, _, size = name.rpartition("-")
-    for generation, prefix in load.TYPE_PREFIXES.items():
+    for generation, prefix in load.type_prefixes().items():
         # People write the generation (v5e-16) where the API wants its own prefix (v5litepod-16).
         if f"{stem}-" in (f"{generation}-", prefix) and size.isdecimal() and len(size) < 9:
             return _nearest_sizes(generation, int(size))

@@ -71,10 +71,52 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaNaming:
+    """How the Cloud TPU API names and counts the quotas of a generation.
+
+    An id is `stem`, `Preemptible` for preemptible capacity, `family`, the suffix of the slice's
+    size (single-worker, multi-worker), then words that are the same for all generations.
+    """
+
+    stem: str
+    family: str
+    unit: str
+    """What is counted: chips or cores (TensorCores)."""
+    scope: str
+    """What a limit holds for: zone or region."""
+    suffixes: Mapping[str, str]
+
+    def suffix(self, size: str) -> str:
+        """The suffix of slices of one size, which may be empty."""
+        return self.suffixes.get(size, "")
+
+    @property
+    def tells_sizes_apart(self) -> bool:
+        """Whether slices of one worker have a quota of their own."""
+        return self.suffix("single-worker") != self.suffix("multi-worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A constant of the chip model, fitted to `rows` public measurements of the generation."""
+
+    value: float | None
+    without_this_generation: float | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
-    """A TPU generation; `device_node` is formatted with the index of a chip."""
+    """A TPU generation; `device_node` is formatted with the index of a chip.
+
+    `announced` is a month, YYYY-MM. `ring_length` is the length of an axis at which its ends are
+    joined, None where whole cubes of 4x4x4 are joined. `devices_per_chip` is what frameworks count
+    on a chip, `duty_cycle_per` what the metric service tells a duty cycle of: chip or device.
+    `quota` is None for a generation that the Cloud TPU API does not offer.
+    """
 
     name: str
+    announced: str
     marketing: str
     type_prefix: str
     config_enum: str | None
@@ -86,7 +128,15 @@ class Generation:
     runtime_versions: tuple[str, ...]
     default_runtime_version: str | None
     prices: tuple[ListPrice, ...]
+    multislice: bool
+    flex_start: bool
+    ring_length: int | None
+    devices_per_chip: int
+    duty_cycle_per: str
+    quota: QuotaNaming | None
+    calibration: Mapping[str, Calibration]
     pci_id: str
+    pci_subsystem_id: str
     device_node: str
     sources: Mapping[str, str]
 

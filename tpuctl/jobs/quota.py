@@ -11,22 +11,6 @@ from tpuctl.models.quota import PREEMPTIBLE, Wanted, amount, holders, region_of,
 if TYPE_CHECKING:
     from tpuctl.api.service_usage import Limit
 
-STEMS = {
-    "v2": "tpuv2s",
-    "v3": "tpuv3s",
-    "v4": "tpuv4s",
-    "v5e": "tpuv5slitepod",
-    "v5p": "tpuv5p",
-    "v6e": "tpuv6e",
-}
-ENDS = {
-    ("v2", "multi-worker"): "pod",
-    ("v3", "multi-worker"): "pod",
-    ("v4", "single-worker"): "pod",
-    ("v4", "multi-worker"): "pod",
-    ("v5e", "single-worker"): "serving",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -88,7 +72,8 @@ def left(
         kind = catalog.accelerator_type(accelerator_type)
     except catalog.UnknownError:
         return {}
-    quota = STEMS.get(kind.generation, "") + ENDS.get((kind.generation, kind.size), "")
+    naming = catalog.generation(kind.generation).quota
+    quota = f"{naming.stem}{naming.family}{naming.suffix(kind.size)}".lower() if naming else ""
     ours = [
         limit
         for limit in limits

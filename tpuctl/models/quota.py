@@ -12,9 +12,6 @@ from tpuctl.models.node import LOST_STATES, ListedNode, Provisioning
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource
 
 DEAD_STATES = LOST_STATES | ENDED_STATES
-COUNTED_IN_CHIPS = frozenset({"v5e", "v6e"})
-COUNTED_BY_SIZE = frozenset({"v2", "v3", "v5e"})
-"""Slices of one worker have a quota apart from pods."""
 PREEMPTIBLE = frozenset({Provisioning.SPOT, Provisioning.BEST_EFFORT})
 
 
@@ -39,7 +36,8 @@ class Wanted:
         if self.provisioning == Provisioning.RESERVED:
             return None
         tier = "preemptible" if self.provisioning in PREEMPTIBLE else "on-demand"
-        return kind.generation, tier, kind.size if kind.generation in COUNTED_BY_SIZE else ""
+        quota = catalog.generation(kind.generation).quota
+        return kind.generation, tier, kind.size if quota and quota.tells_sizes_apart else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +99,7 @@ def region_of(zone: str) -> str:
 
 def unit_of(accelerator_type: str) -> str:
     """What its quota counts; raises catalog.UnknownError."""
-    generation = catalog.accelerator_type(accelerator_type).generation
-    return "chips" if generation in COUNTED_IN_CHIPS else "TensorCores"
+    return "chips" if _counts_chips(catalog.accelerator_type(accelerator_type)) else "TensorCores"
 
 
 def amount(accelerator_type: str) -> int:
@@ -111,4 +108,9 @@ def amount(accelerator_type: str) -> int:
         kind = catalog.accelerator_type(accelerator_type)
     except catalog.UnknownError:
         return 0
-    return kind.chips if kind.generation in COUNTED_IN_CHIPS else kind.tensorcores
+    return kind.chips if _counts_chips(kind) else kind.tensorcores
+
+
+def _counts_chips(kind: catalog.AcceleratorType) -> bool:
+    quota = catalog.generation(kind.generation).quota
+    return quota is not None and quota.unit == "chips"

@@ -29,33 +29,24 @@ class Pool:
         return zone if self.scope == "zone" else region_of(zone)
 
 
-_STEMS = {
-    "v2": ("TPUV2s", "{preemptible}", "cores", "region"),
-    "v3": ("TPUV3s", "{preemptible}", "cores", "region"),
-    "v4": ("TPUV4s", "{preemptible}", "cores", "region"),
-    "v5e": ("TPUV5s", "{preemptible}Litepod", "chips", "zone"),
-    "v5p": ("TPUV5P", "{preemptible}", "cores", "zone"),
-    "v6e": ("TPUV6E", "{preemptible}", "chips", "zone"),
-}
-_KINDS = {
-    ("v2", "multi-worker"): "Pod",
-    ("v3", "multi-worker"): "Pod",
-    ("v4", "single-worker"): "Pod",
-    ("v4", "multi-worker"): "Pod",
-    ("v5e", "single-worker"): "Serving",
-}
-"""Generation and size -> the end of the id; v5litepod-1, -4 and -8 serve, all v4 are pods."""
-
-
 @cache
 def pool(accelerator_type: str, *, preemptible: bool) -> Pool:
-    """The quota of one type; on-demand and preemptible (spot too) capacity are counted apart."""
+    """The quota of one type; on-demand and preemptible (spot too) capacity are counted apart.
+
+    Raises catalog.UnknownError for a type that the Cloud TPU API does not offer.
+    """
     kind = catalog.accelerator_type(accelerator_type)
-    stem, middle, unit, scope = _STEMS[kind.generation]
-    middle = middle.format(preemptible="Preemptible" if preemptible else "")
-    end = _KINDS.get((kind.generation, kind.size), "")
-    quota_id = f"{stem}{middle}{end}PerProjectPer{scope.title()}ForTPUAPI"
-    return Pool(quota_id, unit, scope)
+    quota = catalog.generation(kind.generation).quota
+    if quota is None:
+        raise catalog.UnknownError("accelerator type", accelerator_type)
+    words = (
+        quota.stem,
+        "Preemptible" if preemptible else "",
+        quota.family,
+        quota.suffix(kind.size),
+        f"PerProjectPer{quota.scope.title()}ForTPUAPI",
+    )
+    return Pool("".join(words), quota.unit, quota.scope)
 
 
 @cache

@@ -22,9 +22,6 @@ from localsim.cloud.state.state import State
 from localsim.cloud.supply import reservations
 from tpuctl import catalog
 
-FLEX_START_GENERATIONS = ("v5e", "v6e")
-"""Those that have a flex-start price; that no others are offered is assumed."""
-
 
 def create(
     state: State, name: str, spec: QueuedResourceSpec, request_id: str, now_s: float
@@ -132,7 +129,10 @@ def _delete_nodes(state: State, owner: str, now_s: float) -> None:
 def _refusal(request: QueuedResource) -> Failure | None:
     """Why the service does not take the request after all."""
     kind = catalog.accelerator_type(request.spec.nodes[0].spec.accelerator_type)
-    if request.spec.provisioning_model != FLEX_START or kind.generation in FLEX_START_GENERATIONS:
+    if (
+        request.spec.provisioning_model != FLEX_START
+        or catalog.generation(kind.generation).flex_start
+    ):
         return None
     sentence = f"Flex-start is not offered for '{kind.name}' in zone {request.zone}."
     return Failure(Code.INVALID_ARGUMENT, with_eid(sentence))

@@ -15,7 +15,6 @@ from localsim.cloud.nodes.node_field_checks import MODELS
 from localsim.cloud.nodes.node_validation import checked_node
 from tpuctl import catalog
 
-WITHOUT_MULTISLICE = ("v2", "v3")
 """Multislice needs TPU v4 or newer."""
 MOST_SLICES = 256
 """No limit is published; this one is assumed."""
@@ -66,7 +65,7 @@ def _check_count(asked: Multislice) -> None:
 
 def _check_generation(accelerator_type: str) -> None:
     generation = catalog.accelerator_type(accelerator_type).generation
-    if generation in WITHOUT_MULTISLICE:
+    if not catalog.generation(generation).multislice:
         raise invalid(f"Multislice is not supported for accelerator type '{accelerator_type}'.")
 
 

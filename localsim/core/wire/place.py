@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpuctl.catalog import default_type
+
 PORT = 8476
 """Where libtpu's processes meet unless TPU_PROCESS_ADDRESSES says otherwise."""
-_SMALLEST = "v5litepod-1"
 _METADATA = "metadata.google.internal"
 _ATTRIBUTES = "/computeMetadata/v1/instance/attributes/"
 _ANSWER_S = 5.0
@@ -50,7 +51,7 @@ def find(environ: Mapping[str, str]) -> Place:
 def _told(environ: Mapping[str, str]) -> Place:
     addresses = environ.get("TPU_PROCESS_ADDRESSES", "").split(",")
     return Place(
-        environ.get("TPU_ACCELERATOR_TYPE", _SMALLEST),
+        environ.get("TPU_ACCELERATOR_TYPE") or default_type("outside a slice"),
         _number("TPU_WORKER_ID", environ.get("TPU_WORKER_ID", "0")),
         tuple(filter(None, addresses)),
     )

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
 Fields = Mapping[str, Any]
@@ -63,10 +63,10 @@ def filled(kind: Any, fields: Fields) -> Any:
 
 
 @cache
-def _shape(descriptor: Descriptor) -> Mapping[str, Descriptor | None]:
-    """The fields of a message; with the message that they hold, unless it is a map's entry."""
+def _shape(descriptor: Descriptor) -> Mapping[str, Descriptor | EnumDescriptor | None]:
+    """The fields of a message; with the message, unless it is a map's entry, or enum they hold."""
     return {
-        field.name: None
+        field.name: field.enum_type
         if field.message_type is None or field.message_type.GetOptions().map_entry
         else field.message_type
         for field in descriptor.fields
@@ -80,7 +80,10 @@ def _known(descriptor: Descriptor, fields: Fields) -> Fields:
         if value is None or name not in shape:
             continue
         inner = shape[name]
-        if inner is None:
+        if isinstance(inner, EnumDescriptor) and isinstance(value, str):
+            if value in inner.values_by_name:  # a generation may be newer than these messages
+                known[name] = value
+        elif inner is None or isinstance(inner, EnumDescriptor):
             known[name] = value
         elif isinstance(value, Mapping):
             known[name] = _known(inner, value)

@@ -19,6 +19,7 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from localsim.services.tpu.messages import GRPC, Messages
+from tpuctl import catalog
 
 FIRST_NUMBER = 100_000
 """REST has no field numbers; these only have to be free."""
@@ -36,7 +37,7 @@ _ENUMS = {
     "QueuedResource": ("ProvisioningModel", (*_MODELS, "FLEX_START")),
 }
 _NEW_VALUES = ("TPU7X", "V6EA", "TPU7")
-"""Of AcceleratorConfig.Type; no zone of this API has them."""
+"""Of AcceleratorConfig.Type, as Google's discovery document has them."""
 
 _NEW_MESSAGES = {"RunDuration": {"max_run_duration": _DURATION, "termination_time": _TIMESTAMP}}
 
@@ -102,7 +103,10 @@ def _extended(original: FileDescriptor, package: str) -> FileDescriptorProto:
             _add_field(message, name, kind, package)
         if message.name == "AcceleratorConfig":
             (kinds,) = message.enum_type
-            for number, name in enumerate(_NEW_VALUES, FIRST_NUMBER):
+            known = {value.name for value in kinds.value}
+            offered = [one.config_enum for one in catalog.generations() if one.config_enum]
+            names = dict.fromkeys([*_NEW_VALUES, *offered])
+            for number, name in enumerate((one for one in names if one not in known), FIRST_NUMBER):
                 kinds.value.add(name=name, number=number)
     return file
 

@@ -75,7 +75,7 @@ def test_a_failed_run_tells_its_traceback_and_a_stopped_one_its_lines(worker):
     assert worker.final() == {**status, "updated": worker.final()["updated"]}
 
 
-@pytest.mark.parametrize("path", sorted(JOB.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(JOB.rglob("*.py")), ids=lambda path: path.name)
 def test_the_agent_needs_python_3_8_and_nothing_else(path):
     tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
     imported = {
@@ -85,9 +85,5 @@ def test_the_agent_needs_python_3_8_and_nothing_else(path):
     }
     foreign = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
     assert foreign <= {"tpuctl"}
-    ours = {name for name in imported if name.startswith("tpuctl")}
-    assert {name.rpartition(".")[0] for name in ours} <= {
-        "tpuctl",
-        "tpuctl.agent",
-        "tpuctl.agent.job",
-    }
+    ours = [name for name in imported if name.startswith("tpuctl")]
+    assert all(name.startswith(("tpuctl.agent.job", "tpuctl.agent.data")) for name in ours)

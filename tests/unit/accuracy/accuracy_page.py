@@ -198,5 +198,6 @@ def _slow_shapes(name: str) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    calibration_file.FILE.write_text(calibration_file.text(), encoding="utf-8")
+    for path, text in calibration_file.texts().items():
+        path.write_text(text, encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The package's calibration.json, from the fit."""
+"""What the fit writes: pooled constants, and the key `calibration` of each generation's file."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,9 @@ from tpuctl import catalog
 from tpuctl.perfmodel.chip import calibration
 from unit.accuracy import accuracy_scores, constant_fit
 
-FILE = Path(calibration.__file__).with_name("calibration.json")
+POOLED = Path(calibration.__file__).with_name("pooled.json")
+GENERATIONS = Path(catalog.__file__).with_name("data") / "generations"
+KEY = '  "calibration": '
 
 MEANING: Mapping[str, str] = MappingProxyType(
     {
@@ -25,11 +27,26 @@ MEANING: Mapping[str, str] = MappingProxyType(
 )
 
 
-def text() -> str:
-    """The content of the file."""
-    generations = {one.name: _constants(one.name) for one in catalog.generations()}
-    content = {"generations": generations, "spread": accuracy_scores.spreads()}
-    return json.dumps(content, indent=1) + "\n"
+def texts() -> dict[Path, str]:
+    """The content of every file."""
+    content = {"constants": pooled_constants(), "spread": accuracy_scores.spreads()}
+    files = {POOLED: json.dumps(content, indent=1) + "\n"}
+    for generation in catalog.generations():
+        path = GENERATIONS / f"{generation.name}.json"
+        facts = path.read_text(encoding="utf-8").partition(KEY)[0]
+        rows = [
+            f'    "{name}": {json.dumps(row)}'
+            for name, row in own_constants(generation.name).items()
+        ]
+        section = "{\n" + ",\n".join(rows) + "\n  }" if rows else "{}"
+        files[path] = f"{facts}{KEY}{section}\n}}\n"
+    return files
+
+
+def pooled_constants() -> dict[str, float]:
+    """Name -> value for a generation that no row tells of."""
+    told = constant_fit.pooled(accuracy_scores.all_constants())
+    return {name: constant_fit.rounded(told[name]) for name in MEANING}
 
 
 def rows_that_tell(generation: str, name: str) -> int:
@@ -44,15 +61,17 @@ def rows_that_tell(generation: str, name: str) -> int:
     )
 
 
-def _constants(generation: str) -> dict[str, dict[str, str | float | int | None]]:
+def own_constants(generation: str) -> dict[str, dict[str, float | int | None]]:
+    """Name -> what differs from the pooled value, or was fitted to the generation's own rows."""
     own = constant_fit.constants(generation, accuracy_scores.all_constants())
     other = accuracy_scores.without_generation(generation)
+    pooled = pooled_constants()
     return {
         name: {
             "value": getattr(own, name),
-            "meaning": meaning,
             "without_this_generation": getattr(other, name),
             "rows": rows_that_tell(generation, name),
         }
-        for name, meaning in MEANING.items()
+        for name in MEANING
+        if rows_that_tell(generation, name) or getattr(own, name) != pooled[name]
     }

@@ -1,12 +1,13 @@
 """What docs/accuracy.md says of the chip model is so, and no held-out row has made it so."""
 
-import json
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tpuctl import catalog
+from tpuctl.perfmodel.chip import calibration
 from unit.accuracy import (
     accuracy_page,
     accuracy_scores,
@@ -43,16 +44,18 @@ def same_but_for_rounding(made: str, kept: str) -> bool:
 
 
 def test_the_calibration_is_what_the_fitted_rows_tell() -> None:
-    kept = calibration_file.FILE.read_text(encoding="utf-8")
-
-    assert same_but_for_rounding(calibration_file.text(), kept), (
-        "stale: PYTHONPATH=tests python -m unit.accuracy.accuracy_page"
-    )
-    for generation, constants in json.loads(kept)["generations"].items():
-        for name, constant in constants.items():  # too small for an absolute tolerance
-            told = constant_fit.constants(generation, accuracy_scores.all_constants())
+    stale = [
+        path.name
+        for path, text in calibration_file.texts().items()
+        if not same_but_for_rounding(text, path.read_text(encoding="utf-8"))
+    ]
+    assert not stale, "stale: PYTHONPATH=tests python -m unit.accuracy.accuracy_page"
+    for generation in catalog.generations():
+        told = constant_fit.constants(generation.name, accuracy_scores.all_constants())
+        for name in calibration_file.MEANING:  # too small for an absolute tolerance
             value = getattr(told, name)
-            assert constant["value"] == (value and pytest.approx(value, rel=2e-3)), name
+            packaged = getattr(calibration.constants(generation.name), name)
+            assert packaged == (value and pytest.approx(value, rel=2e-3)), name
 
 
 def test_the_page_is_what_the_measurements_tell() -> None:

@@ -1,12 +1,15 @@
 """The data files, and what reading them costs a command."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tpuctl import catalog
+from tpuctl.catalog.validation import check
 
 GENERATIONS = catalog.generations()
 
@@ -30,6 +33,7 @@ def test_importing_the_catalog_imports_the_standard_library_only():
         "tpuctl.catalog.lookup",
         "tpuctl.catalog.records",
         "tpuctl.catalog.unknown",
+        "tpuctl.catalog.validation",
     }
 
 
@@ -38,22 +42,6 @@ def test_a_known_name_never_pays_for_the_nearest_ones():
         "from tpuctl import catalog", "catalog.price('v5litepod-16', 'us-west4-a', 'spot')"
     )
     assert "difflib" not in loaded
-
-
-def test_a_lookup_reads_the_file_of_its_own_generation_only():
-    program = (
-        "import sys; opened = []; "
-        "sys.addaudithook(lambda event, args: event == 'open' and opened.append(str(args[0]))); "
-        "from tpuctl import catalog; catalog.accelerator_type('v5litepod-16'); "
-        "catalog.price('v5litepod-4', 'us-west4-a', 'spot'); "
-        "print(*[name for name in opened if name.endswith('.json')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    opened = done.stdout.split()
-    assert len(opened) == 1
-    assert opened[0].endswith("v5e.json")
 
 
 def test_generations_are_read_once():
@@ -121,3 +109,29 @@ def test_the_catalog_cannot_be_changed():
         generation.chip.bf16_flops = 1
     with pytest.raises(TypeError):
         generation.sources["chip"] = "hearsay"
+
+
+FACTS = json.loads(
+    (Path(catalog.__file__).parent / "data" / "generations" / "v6e.json").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ring_length": "16"}, "v9.json: ring_length must not be '16'"),
+        ({"rings": 16}, "v9.json: unknown key rings"),
+        ({"duty_cycle_per": "core"}, "v9.json: duty_cycle_per must be chip or device, not 'core'"),
+        ({"type_prefix": "v9-"}, "v9.json: v6e-1 does not begin with its type_prefix"),
+        ({"quota": None}, "v9.json: what the API creates must have a quota"),
+        ({"quota": {"stem": "TPUV9"}}, "v9.json has no quota.family"),
+        ({"chip": {}}, "v9.json has no chip.bf16_flops"),
+        (
+            {"calibration": {"launch_s": {"value": 1e-6}}},
+            "v9.json has no calibration.launch_s.rows",
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_with_its_key(changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check("v9", FACTS | changes)

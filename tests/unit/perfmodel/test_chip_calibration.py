@@ -13,26 +13,21 @@ from tpuctl.perfmodel.chip.calibration import Constants
 GENERATIONS = tuple(each.name for each in catalog.generations())
 NAMES = {field.name for field in dataclasses.fields(Constants)}
 SHARES = {"compute_efficiency", "memory_efficiency", "ici_efficiency"}
-FILE = json.loads(Path(calibration.__file__).with_name("calibration.json").read_text("utf-8"))
+FILE = json.loads(Path(calibration.__file__).with_name("pooled.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_at_most_six_constants_are_fitted_to_a_generation(generation):
-    rows = FILE["generations"][generation]
-    assert set(rows) == NAMES
-    assert sum(row["rows"] > 0 for row in rows.values()) <= 6
-    assert all(row["meaning"] for row in rows.values())
+    own = catalog.generation(generation).calibration
+    assert set(own) <= NAMES == set(FILE["constants"])
+    assert sum(row.rows > 0 for row in own.values()) <= 6
 
 
 def test_a_generation_that_nobody_measured_is_as_the_others():
-    unmeasured = [
-        rows
-        for rows in FILE["generations"].values()
-        if not any(row["rows"] for row in rows.values())
-    ]
+    unmeasured = [one.name for one in catalog.generations() if not one.calibration]
     assert unmeasured
-    for rows in unmeasured:
-        assert all(row["value"] == row["without_this_generation"] for row in rows.values())
+    for generation in unmeasured:
+        assert dataclasses.asdict(calibration.constants(generation)) == FILE["constants"]
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

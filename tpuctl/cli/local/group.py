@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tpuctl import catalog
 from tpuctl.cli.local.shell import enter
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.runtime import Runtime
@@ -249,8 +250,15 @@ def fault(
 def bench(
     ctx: typer.Context,
     accelerator_type: Annotated[
-        str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
-    ] = "v5litepod-16",
+        str,
+        typer.Option(
+            "--accelerator-type",
+            "-t",
+            metavar="TYPE",
+            help="The slice to imitate.",
+            default_factory=lambda: catalog.default_type("bench"),
+        ),
+    ],
     limit: Annotated[
         str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
     ] = "60s",

@@ -8,7 +8,6 @@ from tpuctl.jobs.spec import runtime
 from tpuctl.jobs.spec.schema import Document
 from tpuctl.models.job import Resources
 
-NO_MULTISLICE = frozenset({"v2", "v3"})
 CATALOG: Mapping[str, tuple[str, str]] = {
     "accelerator type": ("accelerators", "types"),
     "zone": ("zones", "zones"),
@@ -31,7 +30,7 @@ def resources(document: Document, *, tensorflow: bool) -> Resources:
         raise _unknown(document, error) from error
     _check_topology(document, kind, topology)
     _check_zones(document, kind, zones)
-    if slices > 1 and kind and kind.generation in NO_MULTISLICE:
+    if slices > 1 and kind and not catalog.generation(kind.generation).multislice:
         place = document.place("resources.num_slices")
         raise UsageError(
             f"{place}: slices of {kind.name} cannot work together",

@@ -6,7 +6,6 @@ from tpuctl.models.queued_resource import QueuedResourceSpec
 from tpuctl.operations.slices.specs import check_name
 
 LEAST_NODES = 2
-NO_MULTISLICE = frozenset({"v2", "v3"})
 MOST_RUN_S = 7 * 86400.0
 """Flex-start slices live for a week at most."""
 
@@ -30,7 +29,7 @@ def _check_multislice(spec: QueuedResourceSpec, count: int) -> None:
             f"--node-count must be greater than 1, not {count}", hint="leave it out for one node"
         )
     kind = catalog.accelerator_type(spec.node.accelerator_type)
-    if kind.generation in NO_MULTISLICE:
+    if not catalog.generation(kind.generation).multislice:
         raise UsageError(
             f"{kind.name} cannot be part of a multislice",
             hint="take v4 or newer: tpuctl catalog types",

@@ -1,7 +1,8 @@
 """What was fitted to public measurements: to those of one generation at most six constants.
 
-`calibration.json` is written by the fit that `docs/accuracy.md` describes. A generation without a
-row of its own for a constant has the value that was fitted to the rows of the others.
+The catalog has the constants that were fitted to a generation's own rows. `pooled.json` has the
+value of every constant for generations without such rows (the geometric mean of the others), and
+the spreads. The fit that `docs/accuracy.md` describes writes both.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Any
 from tpuctl import catalog
 from tpuctl.perfmodel.chip.numeric import Figure
 
-_FILE = Path(__file__).with_name("calibration.json")
+_POOLED = Path(__file__).with_name("pooled.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +47,22 @@ class Spread:
 @cache
 def constants(generation: str) -> Constants:
     """The constants of a generation of the catalog; raises UnknownError."""
-    catalog.generation(generation)
-    fitted = _read()["generations"][generation]
-    return Constants(**{name: row["value"] for name, row in fitted.items()})
+    own = {name: row.value for name, row in catalog.generation(generation).calibration.items()}
+    return Constants(**_pooled()["constants"] | own)
 
 
 @cache
 def spread(kind: str) -> Spread:
     """The spread of `gemm regular`, `gemm irregular`, `memory`, `elementwise` or `collective`."""
-    row = _read()["spread"][kind]
+    row = _pooled()["spread"][kind]
     return Spread(low=float(row["low"]), high=float(row["high"]))
 
 
 @cache
 def sources(generation: str, names: tuple[str, ...]) -> tuple[str, ...]:
     """Where the named constants of a generation come from."""
-    fitted: Mapping[str, Mapping[str, Any]] = _read()["generations"][generation]
-    return tuple(_source(generation, name, int(fitted[name]["rows"])) for name in names)
+    own = catalog.generation(generation).calibration
+    return tuple(_source(generation, name, own[name].rows if name in own else 0) for name in names)
 
 
 def _source(generation: str, name: str, rows: int) -> str:
@@ -72,6 +72,6 @@ def _source(generation: str, name: str, rows: int) -> str:
 
 
 @cache
-def _read() -> Mapping[str, Any]:
-    read: Mapping[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
-    return read
+def _pooled() -> Mapping[str, Any]:
+    document: Mapping[str, Any] = json.loads(_POOLED.read_text(encoding="utf-8"))
+    return document

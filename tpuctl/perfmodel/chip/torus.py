@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from tpuctl import catalog
 
-_RING_LENGTH: Mapping[str, int] = MappingProxyType({"v2": 16, "v3": 32, "v5e": 16, "v6e": 16})
 _CUBE_SIDE = 4
 
 _TWIST: Mapping[tuple[float, ...], float] = MappingProxyType({(1, 1, 2): 1.63, (1, 2, 2): 1.31})
@@ -49,9 +48,8 @@ def axes(generation: str, topology: str, *, is_twisted: bool = False) -> tuple[A
 
     Raises catalog.UnknownError, and ValueError for what is no topology or cannot be twisted.
     """
-    catalog.generation(generation)
+    ring_length = catalog.generation(generation).ring_length
     lengths = _lengths(topology)
-    ring_length = _RING_LENGTH.get(generation)
     are_cubes = ring_length is None and all(length % _CUBE_SIDE == 0 for length in lengths)
     twist = _twist(topology, lengths, are_cubes=are_cubes) if is_twisted else 1.0
     return tuple(

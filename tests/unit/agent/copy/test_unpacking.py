@@ -109,11 +109,16 @@ def test_both_ends_run_as_they_are_shipped_with_no_library_at_all(tmp_path):
             timeout=60,
         )
 
-    sent = run(["packing"], {"sources": ["~/source"], "recursive": True})
+    sent = run(["copy.packing"], {"sources": ["~/source"], "recursive": True})
     assert (sent.returncode, sent.stderr) == (0, b"")
     orders = {"target": "copy", "into": False, "names": []}
-    taken = run(["growing", "unpacking", "receiving"], orders, sent.stdout)
+    receiving = ["copy.growing", "copy.unpacking", "copy.receiving"]
+    taken = run(receiving, orders, sent.stdout)
     assert (taken.returncode, taken.stderr) == (0, b"")
     assert (tmp_path / "copy" / "new\nline").read_text() == "x"
-    cut = run(["growing", "unpacking", "receiving"], {**orders, "target": "cut"}, sent.stdout[:-9])
+    cut = run(
+        ["copy.growing", "copy.unpacking", "copy.receiving"],
+        {**orders, "target": "cut"},
+        sent.stdout[:-9],
+    )
     assert (cut.returncode, cut.stderr) == (1, b"the other end is gone\n")
