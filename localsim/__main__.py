@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from localsim.server import RefusedToServe, Settings, serve
+from localsim.server import ServeError, Settings, serve
 from tpuctl import catalog
 
 
@@ -22,7 +22,7 @@ def main() -> int:
     verb = given.pop("verb")
     try:
         return int(verb(**given))
-    except RefusedToServe as refusal:
+    except ServeError as refusal:
         sys.stderr.write(f"error: {refusal}\n")
         return refusal.exit_code
     except KeyboardInterrupt:
@@ -36,12 +36,12 @@ def _serve(**settings: Any) -> int:
 
 def _check(cassette: Path, scenario: Path | None) -> int:
     from localsim.check.cassette import CassetteError
-    from localsim.check.check import check
+    from localsim.check.replay import check_cassette
 
     try:
-        return min(1, check(cassette, scenario, _announce))
+        return min(1, check_cassette(cassette, scenario, _announce))
     except CassetteError as error:
-        raise RefusedToServe(str(error), 2) from error
+        raise ServeError(str(error), 2) from error
 
 
 def _bench(accelerator_type: str, limit_s: float) -> int:
@@ -52,7 +52,7 @@ def _bench(accelerator_type: str, limit_s: float) -> int:
             for row in rows:
                 _announce(json.dumps(row))
     except BenchError as error:
-        raise RefusedToServe(str(error), error.exit_code) from error
+        raise ServeError(str(error), error.exit_code) from error
     except BrokenPipeError:  # whoever read it has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -6,6 +6,6 @@ def email(account: str, project: str) -> str:
     return f"{account}@{project}.iam.gserviceaccount.com"
 
 
-def compute_default(project_number: int) -> str:
+def default_compute_email(project_number: int) -> str:
     """The address of Compute Engine's default account, which workers have by themselves."""
     return f"{project_number}-compute@developer.gserviceaccount.com"

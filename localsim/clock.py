@@ -7,14 +7,14 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-MOST_S = 10 * 365 * 86400.0
+MAX_ADVANCE_S = 10 * 365 * 86400.0
 """Further than any test looks, and short of where timestamps end."""
 LATEST_S = 221_845_392_000.0
 """The year 9000. Timestamps end with the year 9999, and plans reach beyond the clock."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ClockReading:
     """What a simulated clock showed at a real moment, and how fast it went."""
 
     now_s: float
@@ -25,7 +25,7 @@ class Reading:
 
     def later(self, wall_s: float) -> float:
         """What that clock shows at another real moment, not before the reading."""
-        return self.now_s + min(max(0.0, wall_s - self.wall_s) * self.scale, MOST_S)
+        return self.now_s + min(max(0.0, wall_s - self.wall_s) * self.scale, MAX_ADVANCE_S)
 
 
 class Clock:
@@ -36,7 +36,7 @@ class Clock:
         *,
         scale: float = 1.0,
         manual_start_s: float | None = None,
-        last: Reading | None = None,
+        last: ClockReading | None = None,
     ) -> None:
         """`scale` simulated seconds a real one; a manual clock starts at `manual_start_s`.
 
@@ -58,8 +58,8 @@ class Clock:
 
     def advance(self, seconds: float) -> float:
         """Jump ahead, wake every sleeper, and return the new time."""
-        if not 0 <= seconds <= MOST_S:  # nan is neither
-            raise ValueError(f"the clock moves ahead by 0 to {MOST_S:.0f} s")
+        if not 0 <= seconds <= MAX_ADVANCE_S:  # nan is neither
+            raise ValueError(f"the clock moves ahead by 0 to {MAX_ADVANCE_S:.0f} s")
         if self.now() + seconds > LATEST_S:
             raise ValueError("the clock does not move beyond the year 9000")
         self._advanced_s += seconds
@@ -72,9 +72,9 @@ class Clock:
         """How far it has been moved ahead, all in all."""
         return self._advanced_s
 
-    def reading(self) -> Reading:
+    def reading(self) -> ClockReading:
         """What it shows now, for a clock after this one."""
-        return Reading(self.now(), time.time(), 0.0 if self._manual else self._scale)
+        return ClockReading(self.now(), time.time(), 0.0 if self._manual else self._scale)
 
     async def sleep_until(self, moment_s: float | None) -> None:
         """Return when `moment_s` is reached or the clock was advanced, whichever is first."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from tpuctl.api.control import ControlApi
 from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 ROOTS = Path(tempfile.gettempdir(), f"tpuctl-tests-{os.getpid()}.pem")
 """Whom gRPC trusts in the tests; written by whoever starts a server with TLS."""
@@ -50,7 +50,7 @@ def serve(home: Path, *options: str) -> Iterator[Cloud]:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         line = json.loads(process.stdout.readline())
         try:
-            yield Cloud(home, line, local.control(line))
+            yield Cloud(home, line, local_cloud.control_api(line))
         finally:
             process.send_signal(signal.SIGTERM)
 

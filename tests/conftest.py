@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from clouds import ROOTS, Cloud, Runner, serve
 
-from tpuctl.jobs.local import seat, unsettled
-from tpuctl.operations.local import local
+from tpuctl.jobs.local import open_jobs, supervisor_lock
+from tpuctl.operations.local import local_cloud
 
 pytest.register_assert_rewrite("client", "soak", "system", "unit")
 
@@ -54,7 +54,7 @@ def manual_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 def cloud(manual_cloud: Cloud) -> Cloud:
     """An empty simulated cloud whose clock the test (or a waiting command) moves."""
     manual_cloud.control.reset()
-    unsettled.forget(manual_cloud.home, "local")  # its jobs are gone with its bucket
+    open_jobs.remove_file(manual_cloud.home, "local")  # its jobs are gone with its bucket
     return manual_cloud
 
 
@@ -75,9 +75,9 @@ def offline(tmp_path: Path) -> Iterator[Runner]:
     """`tpuctl` in a home of its own, with no simulator; one that a command starts is ended."""
     home = tmp_path / "home"
     yield Runner(home)
-    for name in local.names(home):
-        seat.end(home, name)
-        local.down(home, name)
+    for name in local_cloud.local_cloud_names(home):
+        supervisor_lock.stop_supervisor(home, name)
+        local_cloud.down(home, name)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
 TPU_OVERRIDE = f"{REDIRECTING_PREFIX}TPU"
 """Where gcloud looks for the Cloud TPU API."""
-RECORD = "TPUCTL_RECORD"
+RECORD_VARIABLE = "TPUCTL_RECORD"
 """In the environment of tpuctl: the cassette that its calls are added to."""
 
 
@@ -150,7 +150,7 @@ def _write(path: Path, data: bytes, publish: Callable[[Path], object]) -> None:
         ) from error
 
 
-def chosen_name(flag: str | None, environ: Mapping[str, str], config: Config) -> Setting:
+def context_name(flag: str | None, environ: Mapping[str, str], config: Config) -> Setting:
     """The name of the context in use, and who chose it."""
     if flag:
         return Setting(flag, "flag --context")
@@ -161,7 +161,7 @@ def chosen_name(flag: str | None, environ: Mapping[str, str], config: Config) ->
     return Setting(DEFAULT_CONTEXT, "default")
 
 
-def refuse_redirected(context: Context, environ: Mapping[str, str]) -> None:
+def refuse_redirected_endpoint(context: Context, environ: Mapping[str, str]) -> None:
     """A context with credentials never talks through a redirected endpoint. Raises RefusedError."""
     if context.credentials == ANONYMOUS:
         return
@@ -173,7 +173,7 @@ def refuse_redirected(context: Context, environ: Mapping[str, str]) -> None:
             )
 
 
-def refuse_in_the_clear(context: Context) -> None:
+def refuse_plaintext_endpoint(context: Context) -> None:
     """Credentials leave this machine through TLS alone. Raises RefusedError."""
     if context.credentials == ANONYMOUS:
         return
@@ -198,11 +198,15 @@ def _is_private(found: SplitResult) -> bool:
     return found.scheme == "https" or (found.scheme == "http" and found.hostname in LOOPBACK)
 
 
-def unrecorded(environ: Mapping[str, str]) -> Mapping[str, str]:
+def without_recording(environ: Mapping[str, str]) -> Mapping[str, str]:
     """The environment without what `tpuctl record` puts into it for its command."""
-    if RECORD not in environ:
+    if RECORD_VARIABLE not in environ:
         return environ
-    return {name: value for name, value in environ.items() if name not in (RECORD, TPU_OVERRIDE)}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in (RECORD_VARIABLE, TPU_OVERRIDE)
+    }
 
 
 def _context(name: str, entry: Mapping[str, Any]) -> Context:

@@ -39,7 +39,7 @@ class TpuctlError(Exception):
         self.hint = hint
 
 
-def by_exit_code(exit_code: int) -> type[TpuctlError]:
+def class_by_exit_code(exit_code: int) -> type[TpuctlError]:
     """The class with that exit code."""
     kinds = {kind.exit_code: kind for kind in TpuctlError.__subclasses__()}
     return kinds.get(exit_code, TpuctlError)

@@ -4,7 +4,7 @@ What this machine took is measured; what a chip would have taken is modelled, wi
 Nothing here needs a running cloud: chips of several workers are in processes of their own.
 """
 
-from localsim.bench.refusal import BenchError
+from localsim.bench.bench_error import BenchError
 from localsim.bench.run import bench
 
 __all__ = ["BenchError", "bench"]

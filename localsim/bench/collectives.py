@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from localsim.bench.rows import Row, compared
-from localsim.bench.stopwatch import more_calls, took_s
+from localsim.bench.result_rows import ResultRow, comparison_row
+from localsim.bench.stopwatch import elapsed_s, more_calls
 from localsim.core import Mesh
 from tpuctl import catalog
 from tpuctl.perfmodel import chip as model
@@ -26,11 +26,13 @@ OPERATIONS: Mapping[str, bool] = {
 _ELEMENT_BYTES = 4
 
 
-def rows(mesh: Mesh, limit_s: float, sizes_bytes: Sequence[int] = SIZES_BYTES) -> Iterator[Row]:
+def collective_rows(
+    mesh: Mesh, limit_s: float, sizes_bytes: Sequence[int] = SIZES_BYTES
+) -> Iterator[ResultRow]:
     """A row for every operation and size, until about so many seconds are over."""
     spent_s = 0.0
     for operation in OPERATIONS:
-        for size_bytes in (divisible(size, mesh.chip_count) for size in sizes_bytes):
+        for size_bytes in (divisible_size(size, mesh.chip_count) for size in sizes_bytes):
             if spent_s >= limit_s:
                 return
             times_s = _times_s(mesh, _exchange(mesh, operation, size_bytes))
@@ -39,11 +41,11 @@ def rows(mesh: Mesh, limit_s: float, sizes_bytes: Sequence[int] = SIZES_BYTES) -
             yield {
                 "operation": operation,
                 "size_bytes": size_bytes,
-                **compared(statistics.median(times_s), modelled, size_bytes, "bytes"),
+                **comparison_row(statistics.median(times_s), modelled, size_bytes, "bytes"),
             }
 
 
-def divisible(size_bytes: int, chips: int) -> int:
+def divisible_size(size_bytes: int, chips: int) -> int:
     """The next size of which every chip can have a part, and give a part of that to every chip."""
     least_bytes = _ELEMENT_BYTES * chips**2
     return -(-size_bytes // least_bytes) * least_bytes
@@ -60,10 +62,10 @@ def _exchange(mesh: Mesh, operation: str, size_bytes: int) -> Callable[[], objec
 def _times_s(mesh: Mesh, call: Callable[[], object]) -> list[float]:
     """Seconds of this worker's calls after one that warms up, the first as the slice's mean."""
     call()
-    own_s = np.array([took_s(call)], np.float32)
+    own_s = np.array([elapsed_s(call)], np.float32)
     total_s, *_ = mesh.all_reduce([own_s] * len(mesh.chips))
     first_s = float(total_s[0]) / mesh.chip_count
-    return [first_s, *(took_s(call) for _ in range(more_calls(first_s)))]
+    return [first_s, *(elapsed_s(call) for _ in range(more_calls(first_s)))]
 
 
 def _modelled(accelerator_type: str, operation: str, size_bytes: int) -> model.Estimate:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localsim.bench.rows import Row, compared
+from localsim.bench.result_rows import ResultRow, comparison_row
 from localsim.bench.stopwatch import median_s
 from localsim.core import Chip
 from localsim.core.chip import backends
@@ -29,18 +29,18 @@ DTYPES: Mapping[str, str] = {"bf16": "bf16", "int8": "int8", "e4m3": "fp8"}
 """What a chip is told -> what the model calls it."""
 
 
-def rows(
+def matmul_rows(
     generation: str, is_over: Callable[[], bool], shapes: Sequence[Shape] = SHAPES
-) -> Iterator[Row]:
+) -> Iterator[ResultRow]:
     """A row for every shape and dtype, until time is over."""
     for shape in shapes:
         for dtype in DTYPES:
             if is_over():
                 return
-            yield row(generation, dtype, shape)
+            yield matmul_row(generation, dtype, shape)
 
 
-def row(generation: str, dtype: str, shape: Shape) -> Row:
+def matmul_row(generation: str, dtype: str, shape: Shape) -> ResultRow:
     """One product, the rounding of its operands and the counters included."""
     m, k, n = shape
     chip = Chip(generation)
@@ -55,8 +55,8 @@ def row(generation: str, dtype: str, shape: Shape) -> Row:
         "m": m,
         "k": k,
         "n": n,
-        "backend": backends.of((m, k), (k, n)),
-        **compared(measured_s, modelled, operations, "ops"),
+        "backend": backends.backend_of((m, k), (k, n)),
+        **comparison_row(measured_s, modelled, operations, "ops"),
     }
 
 

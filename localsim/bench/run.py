@@ -10,8 +10,8 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from localsim.bench import collectives, matmuls, room, workers
-from localsim.bench.refusal import PRECONDITION, USAGE, BenchError
+from localsim.bench import collectives, machine_limits, matmuls, slice_processes
+from localsim.bench.bench_error import PRECONDITION, USAGE, BenchError
 from localsim.core.chip import backends
 from tpuctl import catalog
 
@@ -27,20 +27,20 @@ def bench(accelerator_type: str, limit_s: float) -> Generator[dict[str, Any], No
     """
     kind = _kind(accelerator_type)
     processors = os.cpu_count() or 1
-    room.check(
+    machine_limits.check_machine(
         kind,
         max(collectives.SIZES_BYTES),
         processors=processors,
-        available_bytes=room.available_bytes(),
+        available_bytes=machine_limits.available_bytes(),
     )
     yield _about(kind, processors)
     ends_s = time.monotonic() + limit_s
     has_more = kind.chips > 1
     half_s = ends_s - limit_s / 2 if has_more else ends_s
-    for row in matmuls.rows(kind.generation, lambda: time.monotonic() >= half_s):
+    for row in matmuls.matmul_rows(kind.generation, lambda: time.monotonic() >= half_s):
         yield {"kind": "matmul", **row}
     if has_more:
-        for line in workers.lines(kind, max(_LEAST_S, ends_s - time.monotonic())):
+        for line in slice_processes.worker_output(kind, max(_LEAST_S, ends_s - time.monotonic())):
             yield {"kind": "collective", **json.loads(line)}
 
 
@@ -50,7 +50,7 @@ def _kind(accelerator_type: str) -> catalog.AcceleratorType:
     except catalog.UnknownError as error:
         raise BenchError(str(error), USAGE) from error
     try:
-        backends.name()
+        backends.backend_name()
     except ValueError as error:
         raise BenchError(str(error), PRECONDITION) from error
     return kind

@@ -12,9 +12,9 @@ MOST_CALLS = 50
 
 def median_s(call: Callable[[], object], clock: Clock = time.perf_counter) -> float:
     """The median over as many calls as ENOUGH_S has room for; one before them warms up."""
-    took_s(call, clock)
-    times_s = [took_s(call, clock)]
-    times_s += [took_s(call, clock) for _ in range(more_calls(times_s[0]))]
+    elapsed_s(call, clock)
+    times_s = [elapsed_s(call, clock)]
+    times_s += [elapsed_s(call, clock) for _ in range(more_calls(times_s[0]))]
     return statistics.median(times_s)
 
 
@@ -23,7 +23,7 @@ def more_calls(first_s: float) -> int:
     return 2 * int(min(MOST_CALLS, ENOUGH_S / max(first_s, 1e-9)) / 2)
 
 
-def took_s(call: Callable[[], object], clock: Clock = time.perf_counter) -> float:
+def elapsed_s(call: Callable[[], object], clock: Clock = time.perf_counter) -> float:
     """Seconds of one call."""
     began_s = clock()
     call()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localsim.clock import MOST_S
+from localsim.clock import MAX_ADVANCE_S
 
 SCHEMA = 1
 _CALLS = {
@@ -22,7 +22,7 @@ class CassetteError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """One recorded call: `wire` is grpc or rest, `what` the method or `VERB PATH`."""
 
     line: int
@@ -41,7 +41,7 @@ class Call:
         return name.startswith(("Get", "List", "GET "))
 
 
-def load(path: Path) -> list[Call]:
+def load(path: Path) -> list[RecordedCall]:
     """The calls in their order; raises CassetteError."""
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -64,7 +64,7 @@ def _document(path: Path, number: int, line: str) -> dict[str, Any]:
     return document
 
 
-def _call(path: Path, number: int, document: Mapping[str, Any]) -> Call:
+def _call(path: Path, number: int, document: Mapping[str, Any]) -> RecordedCall:
     try:
         wire, _, what = document["call"].partition(" ")
         if wire not in _CALLS:
@@ -72,9 +72,9 @@ def _call(path: Path, number: int, document: Mapping[str, Any]) -> Call:
         if not _CALLS[wire].fullmatch(what):
             raise ValueError(f"{what[:200]!r} cannot be called")
         at_s = float(document["t_s"])
-        if not abs(at_s) <= MOST_S:  # nan is neither
+        if not abs(at_s) <= MAX_ADVANCE_S:  # nan is neither
             raise ValueError(f"{at_s} is no time of a recording")
         answer = {key: document[key] for key in ("response", "status", "error") if key in document}
-        return Call(number, at_s, wire, what, document.get("request"), answer)
+        return RecordedCall(number, at_s, wire, what, document.get("request"), answer)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise CassetteError(f"{path}, line {number}: it is not a call: {error}") from None

@@ -5,23 +5,29 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from localsim.clock import Clock
-from localsim.cloud import due
+from localsim.cloud import agenda_actions
 from localsim.cloud.db.timekeeping import Timekeeping
 from localsim.cloud.methods_nodes import NodeMethods
 from localsim.cloud.methods_offerings import OfferingMethods
 from localsim.cloud.methods_operations import OperationMethods
 from localsim.cloud.methods_requests import RequestMethods
 from localsim.cloud.methods_scenario import ScenarioMethods
-from localsim.cloud.model.errors import Code, Failure
+from localsim.cloud.model.cloud_errors import Code, Failure
 from localsim.cloud.model.events import BootSlice, DestroySlice, Event, StopSlice
-from localsim.cloud.model.names import Project
-from localsim.cloud.model.nodes import NODE_TRANSITIONS, Node, NodeEvent, NodeState, WorkerIdentity
+from localsim.cloud.model.nodes import NODE_TRANSITIONS, HostIdentity, Node, NodeEvent, NodeState
 from localsim.cloud.model.queued_resources import Initiator
-from localsim.cloud.nodes import fate, maintenance, node_life, node_loss, node_power
-from localsim.cloud.requests import request_life
+from localsim.cloud.model.resource_names import ProjectNames
+from localsim.cloud.nodes import (
+    maintenance,
+    node_lifecycle,
+    node_loss,
+    node_power,
+    scheduled_events,
+)
+from localsim.cloud.requests import request_lifecycle
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.cloud.state import troubles
-from localsim.cloud.state.slice_places import Place, place
+from localsim.cloud.state import node_faults
+from localsim.cloud.state.slice_positions import SlicePosition, position_of
 from localsim.cloud.state.state import State
 
 
@@ -38,12 +44,12 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         scenario: Scenario,
     ) -> None:
         """Go on from what an earlier run left; changes that it had begun come again as events."""
-        known = Project(project, project_number, self._is_closed, self._is_unreachable)
+        known = ProjectNames(project, project_number, self._is_closed, self._is_unreachable)
         super().__init__(State(connection, scenario), known, clock)
         self._timekeeping = Timekeeping(self._state.journal, clock)
         self.begin_scenario()
         for node in self._state.nodes:
-            if node_life.is_booting(self._state, node):
+            if node_lifecycle.is_booting(self._state, node):
                 self._state.events.append(BootSlice(node))
             elif node.state == NodeState.STOPPING:
                 self._state.events.append(StopSlice(node))
@@ -63,7 +69,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         """Whether nodes have workers; `absent_workers` knows how others would be known."""
         return self._state.scenario.workers != "none"
 
-    def speak(self, api_version: str) -> None:
+    def set_api_version(self, api_version: str) -> None:
         """From now on calls are of that version of the API; the operations they begin say so."""
         self._state.api_version = api_version
 
@@ -88,18 +94,18 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
 
     def catch_up(self) -> None:
         """Do everything that is due, in order."""
-        self._timekeeping.keep_up()
+        self._timekeeping.write_if_advanced()
         state, now_s = self._state, self._clock.now()
         due_s = state.agenda.next_due_s()
-        if due_s is not None and due_s <= now_s or state.operations.are_old(now_s):
+        if due_s is not None and due_s <= now_s or state.operations.has_expired(now_s):
             with state.change():
                 while (entry := state.agenda.take(now_s)) is not None:
-                    due.apply(state, entry)
+                    agenda_actions.apply_entry(state, entry)
                 state.operations.forget(now_s)
 
     def take_events(self) -> list[Event]:
         """What the outside has to do since they were taken last; not within a batch."""
-        events = [self.under_conditions(event) for event in self._state.events]
+        events = [self.with_fault_effects(event) for event in self._state.events]
         self._state.events = []
         return events
 
@@ -107,42 +113,44 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         """When something is next to be done by `tick`; None when nothing is promised."""
         return self._state.agenda.next_due_s()
 
-    def slice_booted(self, node_name: str, identities: Sequence[WorkerIdentity]) -> None:
+    def mark_slice_booted(self, node_name: str, identities: Sequence[HostIdentity]) -> None:
         """The workers are up; no news when the node is gone or was stopped meanwhile."""
         with self._state.change():
             if self._awaits_boot(node_name):
                 is_new = self._state.nodes.get(node_name).state == NodeState.CREATING
-                node = node_life.booted(self._state, node_name, identities, self._clock.now())
+                node = node_lifecycle.mark_ready(
+                    self._state, node_name, identities, self._clock.now()
+                )
                 if is_new:
-                    fate.promise(self._state, node, self._clock.now())
-                request_life.node_is_ready(self._state, node, self._clock.now())
+                    scheduled_events.schedule_events(self._state, node, self._clock.now())
+                request_lifecycle.handle_ready_node(self._state, node, self._clock.now())
                 maintenance.settle_request(self._state, node.queued_resource, self._clock.now())
 
-    def slice_failed(self, node_name: str, message: str) -> None:
+    def mark_slice_failed(self, node_name: str, message: str) -> None:
         """The workers cannot boot; no news when none were asked to, nor of a READY node's."""
         state, now_s = self._state, self._clock.now()
         with state.change():
             node = state.nodes.find(node_name)
-            if node is None or not node_life.is_booting(state, node):
+            if node is None or not node_lifecycle.is_booting(state, node):
                 return
-            node_life.failed_to_boot(state, node, message, now_s)
+            node_lifecycle.handle_boot_failure(state, node, message, now_s)
             left = state.nodes.find(node_name)
             if left is not None and left.state == NodeState.UNKNOWN:
-                due.node_is_lost(state, left, now_s)
+                agenda_actions.handle_lost_node(state, left, now_s)
             failure = Failure(Code.INTERNAL, message)
-            request_life.node_failed(state, node, Initiator.SERVICE, failure, now_s)
-            due.offer_capacity(state, now_s)
+            request_lifecycle.handle_failed_node(state, node, Initiator.SERVICE, failure, now_s)
+            agenda_actions.offer_capacity(state, now_s)
 
     def lose_worker(self, node_name: str, worker: int) -> None:
         """A worker has failed; no news when its node is gone meanwhile."""
         with self._state.change():
-            troubles.lose(self._state, node_name, worker, self._clock.now())
+            node_faults.mark_worker_lost(self._state, node_name, worker, self._clock.now())
 
-    def slice_stopped(self, node_name: str) -> None:
+    def mark_slice_stopped(self, node_name: str) -> None:
         """The workers have ended; no news when the node is gone meanwhile."""
         with self._state.change():
             if self._allows(node_name, NodeEvent.STOPPED):
-                node_power.stopped(self._state, node_name, self._clock.now())
+                node_power.finish_stop(self._state, node_name, self._clock.now())
 
     def preempt(self, node_name: str, notice_s: float | None) -> None:
         """Take a READY node away after a notice; None draws the notice, 0 gives none."""
@@ -157,15 +165,15 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
     def nodes_with_disks(self) -> tuple[Node, ...]:
         """Nodes whose workers' disks must be kept."""
         state = self._state
-        return tuple(node for node in state.nodes if node_life.has_disks(state, node))
+        return tuple(node for node in state.nodes if node_lifecycle.has_disks(state, node))
 
-    def worker_troubles(self, node: Node) -> troubles.Troubles:
+    def faults_by_worker(self, node: Node) -> node_faults.FaultsByWorker:
         """What befalls the workers of a node now, by worker."""
-        return troubles.of_node(self._state, node)
+        return node_faults.faults_of_node(self._state, node)
 
-    def slice_place(self, node: Node) -> Place | None:
+    def slice_position(self, node: Node) -> SlicePosition | None:
         """Where a node of a multislice stands in it; None for one that is alone."""
-        return place(self._state, node)
+        return position_of(self._state, node)
 
     def clear(self) -> None:
         """Delete everything at once, and begin the scenario anew."""
@@ -188,7 +196,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         if node is None:
             return False
         # The workers of a READY node come back with a localsim that was started again.
-        return node.state == NodeState.READY or node_life.is_booting(self._state, node)
+        return node.state == NodeState.READY or node_lifecycle.is_booting(self._state, node)
 
     def _allows(self, node_name: str, event: NodeEvent) -> bool:
         node = self._state.nodes.find(node_name)

@@ -3,27 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from localsim.cloud.api_methods import ApiMethods
 from localsim.cloud.db.collection import Page, page_of
-from localsim.cloud.methods import Methods
-from localsim.cloud.model.names import checked_id, checked_request_id
-from localsim.cloud.model.nodes import GuestAttribute, Node, NodeSpec
+from localsim.cloud.model.nodes import GuestAttributesEntry, Node, NodeSpec
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.queued_resources import Initiator
+from localsim.cloud.model.resource_names import checked_id, checked_request_id
 from localsim.cloud.nodes import (
-    guest_attributes,
     maintenance,
-    node_life,
+    node_lifecycle,
     node_power,
     node_update,
     node_validation,
 )
-from localsim.cloud.requests import request_life
-from localsim.cloud.state import operation_life
+from localsim.cloud.nodes import node_guest_attributes as guest_attributes
+from localsim.cloud.requests import request_lifecycle
+from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.supply import reservations
 from localsim.cloud.supply.reservations import Reservation
 
 
-class NodeMethods(Methods):
+class NodeMethods(ApiMethods):
     """List, get, create, delete, stop, start, update, maintain, and what the workers tell."""
 
     def list_nodes(self, parent: str, page_size: int = 0, page_token: str = "") -> Page[Node]:
@@ -44,7 +44,7 @@ class NodeMethods(Methods):
         wanted = node_validation.checked_node(zone, spec)
         request_id = checked_request_id(request_id)
         with self._state.change():
-            return node_life.create(
+            return node_lifecycle.create(
                 self._state, name, wanted, self._clock.now(), request_id=request_id
             )
 
@@ -53,12 +53,14 @@ class NodeMethods(Methods):
         full_name, now_s = self._node(name), self._clock.now()
         request_id = checked_request_id(request_id)
         with self._state.change():
-            sent = operation_life.repeated(self._state, full_name, Verb.DELETE, request_id)
+            sent = operation_lifecycle.find_repeated(
+                self._state, full_name, Verb.DELETE, request_id
+            )
             if sent is not None:
                 return sent
             node = self._state.nodes.get(full_name)
-            operation = node_life.delete(self._state, full_name, now_s, request_id=request_id)
-            request_life.node_is_lost(self._state, node, Initiator.USER, now_s)
+            operation = node_lifecycle.delete(self._state, full_name, now_s, request_id=request_id)
+            request_lifecycle.handle_lost_node(self._state, node, Initiator.USER, now_s)
             maintenance.settle_request(self._state, node.queued_resource, now_s)
             return operation
 
@@ -79,17 +81,19 @@ class NodeMethods(Methods):
 
     def guest_attributes(
         self, name: str, query_path: str = "", worker_ids: Sequence[str] = ()
-    ) -> tuple[tuple[GuestAttribute, ...], ...]:
+    ) -> tuple[tuple[GuestAttributesEntry, ...], ...]:
         """What each asked worker tells about itself."""
-        return guest_attributes.of_workers(self.get_node(name), query_path, worker_ids)
+        return guest_attributes.query_attributes(self.get_node(name), query_path, worker_ids)
 
     def put_guest_attribute(
         self, node_name: str, worker_index: int, namespace: str, key: str, value: str
     ) -> None:
         """Not a method of the API: a program on a worker PUTs it on its metadata server."""
-        told = GuestAttribute(namespace, key, value)
+        told = GuestAttributesEntry(namespace, key, value)
         with self._state.change():
-            guest_attributes.put(self._state, self.get_node(node_name), worker_index, told)
+            guest_attributes.put_attribute(
+                self._state, self.get_node(node_name), worker_index, told
+            )
 
     def delete_guest_attribute(
         self, node_name: str, worker_index: int, namespace: str, key: str
@@ -97,9 +101,11 @@ class NodeMethods(Methods):
         """Not a method of the API: a program on a worker takes back what it has PUT."""
         with self._state.change():
             node = self.get_node(node_name)
-            guest_attributes.remove(self._state, node, worker_index, namespace, key)
+            guest_attributes.remove_attribute(self._state, node, worker_index, namespace, key)
 
-    def announce_maintenance(self, node_name: str, announcement: maintenance.Announcement) -> Node:
+    def announce_maintenance(
+        self, node_name: str, announcement: maintenance.MaintenanceAnnouncement
+    ) -> Node:
         """Not a method of the API: the service plans maintenance of a READY node."""
         with self._state.change():
             name, now_s = self._node(node_name), self._clock.now()
@@ -126,7 +132,7 @@ class NodeMethods(Methods):
     ) -> Page[Reservation]:
         """Reservations of a zone, or of all; a page size of 0 has no limit."""
         where = self._project.parent(parent)
-        found = reservations.listed(self._state, where, self._clock.now())
+        found = reservations.list_reservations(self._state, where, self._clock.now())
         whole = not (page_size or page_token)
         page = Page(found) if whole else page_of(found, page_size, page_token)
         return self._reached(where, page)

@@ -1,11 +1,11 @@
 """What there is to ask for: accelerator types, runtime versions, zones."""
 
+from localsim.cloud.api_methods import ApiMethods
 from localsim.cloud.db.collection import Page, page_of
-from localsim.cloud.methods import Methods
 from localsim.cloud.model import offerings
 
 
-class OfferingMethods(Methods):
+class OfferingMethods(ApiMethods):
     """Lists from the catalog."""
 
     def list_accelerator_types(

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
+from localsim.cloud.api_methods import ApiMethods
 from localsim.cloud.db.collection import Page, page_of
-from localsim.cloud.methods import Methods
 from localsim.cloud.model import filters
-from localsim.cloud.model.errors import Code
-from localsim.cloud.model.names import ALL_ZONES, zone_of
+from localsim.cloud.model.cloud_errors import Code
 from localsim.cloud.model.operations import Operation
-from localsim.cloud.nodes import node_life
-from localsim.cloud.state import operation_life
+from localsim.cloud.model.resource_names import ALL_ZONES, zone_of
+from localsim.cloud.nodes import node_lifecycle
+from localsim.cloud.state import operation_lifecycle
 
 _FIELDS: Mapping[str, Callable[[Operation], str]] = {
     "name": lambda operation: operation.name,
@@ -19,7 +19,7 @@ _FIELDS: Mapping[str, Callable[[Operation], str]] = {
 }
 
 
-class OperationMethods(Methods):
+class OperationMethods(ApiMethods):
     """List, get, delete, cancel."""
 
     def list_operations(
@@ -31,7 +31,7 @@ class OperationMethods(Methods):
             page = self._state.operations.page(parent, page_size, page_token)
             return self._reached(parent, page)
         there = [each for each in self._state.operations if _is_in(zone_of(parent), each)]
-        found = filters.selected(there, _FIELDS, where, "")
+        found = filters.select_items(there, _FIELDS, where, "")
         return self._reached(parent, page_of(found, page_size, page_token))
 
     def get_operation(self, name: str) -> Operation:
@@ -50,11 +50,11 @@ class OperationMethods(Methods):
             operation = self.get_operation(name)
             if operation.is_done:
                 return
-            operation_life.note_cancellation(state, operation)
+            operation_lifecycle.record_cancellation(state, operation)
             node = state.nodes.find(operation.target)
-            if node is not None and node_life.is_waiting(node):
+            if node is not None and node_lifecycle.is_waiting(node):
                 sentence = "The operation was cancelled."
-                node_life.give_up(state, node, Code.CANCELLED, sentence, self._clock.now())
+                node_lifecycle.give_up(state, node, Code.CANCELLED, sentence, self._clock.now())
 
 
 def _is_in(zone: str, operation: Operation) -> bool:

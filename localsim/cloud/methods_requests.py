@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
+from localsim.cloud.api_methods import ApiMethods
 from localsim.cloud.db.collection import Page
-from localsim.cloud.methods import Methods
-from localsim.cloud.model.names import checked_id, checked_request_id
 from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import QueuedResource, QueuedResourceSpec
+from localsim.cloud.model.resource_names import checked_id, checked_request_id
 from localsim.cloud.nodes import maintenance
-from localsim.cloud.requests import request_filing
+from localsim.cloud.requests import request_create
 from localsim.cloud.supply import quota
 from localsim.cloud.supply.quota import QuotaUsage
 
 
-class RequestMethods(Methods):
+class RequestMethods(ApiMethods):
     """List, get, create, delete, reset, maintain; and the quota that requests and nodes use."""
 
     def list_queued_resources(
@@ -35,7 +35,7 @@ class RequestMethods(Methods):
         name = f"{zone}/queuedResources/{checked_id('queued resource id', queued_resource_id)}"
         request_id = checked_request_id(request_id)
         with self._state.change():
-            return request_filing.create(self._state, name, spec, request_id, self._clock.now())
+            return request_create.create(self._state, name, spec, request_id, self._clock.now())
 
     def delete_queued_resource(
         self, name: str, request_id: str = "", *, force: bool = False
@@ -44,12 +44,12 @@ class RequestMethods(Methods):
         full_name, request_id = self._request(name), checked_request_id(request_id)
         with self._state.change():
             now_s = self._clock.now()
-            return request_filing.delete(self._state, full_name, request_id, now_s, force=force)
+            return request_create.delete(self._state, full_name, request_id, now_s, force=force)
 
     def reset_queued_resource(self, name: str) -> Operation:
         """Make the nodes of an ACTIVE or SUSPENDED request anew."""
         with self._state.change():
-            return request_filing.reset(self._state, self._request(name), self._clock.now())
+            return request_create.reset(self._state, self._request(name), self._clock.now())
 
     def perform_maintenance_queued_resource(
         self, name: str, node_names: Sequence[str] = ()

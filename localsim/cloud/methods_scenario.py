@@ -6,27 +6,27 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from localsim.cloud import due
-from localsim.cloud.methods import Methods
-from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
+from localsim.cloud import agenda_actions
+from localsim.cloud.api_methods import ApiMethods
+from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.cloud.model.events import BootSlice, Event
-from localsim.cloud.scenario.conditions import Standing
-from localsim.cloud.scenario.faults import (
+from localsim.cloud.scenario.active_scenario import ActiveFault
+from localsim.cloud.scenario.fault_types import (
+    BootFault,
     Fault,
-    LateKeys,
-    NeverBoots,
+    FaultEffect,
+    SshKeysDelay,
     UnreachableZone,
-    Verdict,
-    WorkerTrouble,
+    WorkerFault,
 )
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.cloud.scenario.storage_faults import Armed, StorageFault
-from localsim.cloud.state import troubles
+from localsim.cloud.scenario.storage_faults import ArmedStorageFault, StorageFault
+from localsim.cloud.state import node_faults
 from localsim.cloud.supply import capacity
 
 _SERVICE = "tpu.googleapis.com"
 _CONSOLE = "https://console.developers.google.com"
-_DOORS = (
+_PREREQUISITES = (
     (
         "tpu_api",
         "SERVICE_DISABLED",
@@ -43,7 +43,7 @@ _DOORS = (
 """What a project needs, in the order in which it is asked: setting, reason, Google's sentence."""
 
 
-class ScenarioMethods(Methods):
+class ScenarioMethods(ApiMethods):
     """The scenario and the faults; every change survives a restart."""
 
     @property
@@ -72,7 +72,7 @@ class ScenarioMethods(Methods):
             self._state.conditions.add_fault(text)
             self._follow_scenario(before)
 
-    def faults(self) -> tuple[Standing, ...]:
+    def faults(self) -> tuple[ActiveFault, ...]:
         """The faults that stand, those of the scenario among them."""
         return self._state.conditions.standing
 
@@ -83,9 +83,9 @@ class ScenarioMethods(Methods):
             self._state.conditions.clear_faults()
             self._follow_scenario(before)
 
-    def require_open(self) -> None:
+    def require_enabled(self) -> None:
         """Raises CloudError while the project may not use Cloud TPU at all."""
-        for setting, reason, sentence in _DOORS:
+        for setting, reason, sentence in _PREREQUISITES:
             if getattr(self.scenario, setting) != "enabled":
                 consumer = f"projects/{self._project.number}"
                 about = {"consumer": consumer, "service": _SERVICE}
@@ -98,35 +98,35 @@ class ScenarioMethods(Methods):
         if self.scenario.tpu_api != "enabled":
             self.change_scenario({"tpu_api": "enabled"})
 
-    def meet_fault(self, method: str) -> Verdict | None:
+    def meet_fault(self, method: str) -> FaultEffect | None:
         """Count a call of the method (`GetNode`); what goes wrong with it on purpose, or None."""
         if not self._state.conditions.concerns(method):
             return None
         with self._state.change():
-            return self._state.conditions.meet(method)
+            return self._state.conditions.count_call(method)
 
-    def storage_faults(self, method: str) -> tuple[Armed, ...]:
+    def storage_faults(self, method: str) -> tuple[ArmedStorageFault, ...]:
         """What a call of a method of Cloud Storage may meet; nothing is written where none is."""
         found = self._state.conditions.storage_faults(method)
         if not found:
             return ()
         with self._state.change():
-            met = self._state.conditions.meet_storage(found)
+            met = self._state.conditions.count_storage_call(found)
         return tuple(
-            Armed(fault.effect, partial(self._strike_storage, place, fault))
+            ArmedStorageFault(fault.effect, partial(self._strike_storage, place, fault))
             for place, fault in met.items()
         )
 
-    def under_conditions(self, event: Event) -> Event:
+    def with_fault_effects(self, event: Event) -> Event:
         """The event with what the scenario and the faults do to the workers it boots."""
         if not isinstance(event, BootSlice):
             return event
         node_id, conditions = event.node.node_id, self._state.conditions
 
         def concerns_workers(fault: Fault) -> bool:
-            if isinstance(fault, WorkerTrouble):
-                return troubles.strikes_at_boot(fault, event.node)
-            return isinstance(fault, NeverBoots | LateKeys) and fnmatchcase(node_id, fault.node)
+            if isinstance(fault, WorkerFault):
+                return node_faults.strikes_at_boot(fault, event.node)
+            return isinstance(fault, BootFault | SshKeysDelay) and fnmatchcase(node_id, fault.node)
 
         if any(concerns_workers(each.fault) for each in conditions.standing):
             with self._state.change():
@@ -139,7 +139,7 @@ class ScenarioMethods(Methods):
 
     def _strike_storage(self, place: int, fault: StorageFault) -> bool:
         with self._state.change():
-            return self._state.conditions.strike_storage(place, fault)
+            return self._state.conditions.count_storage_strike(place, fault)
 
     def _is_closed(self, zone: str) -> bool:
         return zone in self._state.scenario.closed_zones
@@ -158,8 +158,8 @@ class ScenarioMethods(Methods):
         self._state.conditions.begin(self._clock.now())
         self._follow_scenario(before)
 
-    def _follow_scenario(self, before: Sequence[Standing]) -> None:
+    def _follow_scenario(self, before: Sequence[ActiveFault]) -> None:
         now_s = self._clock.now()
-        troubles.follow(self._state, before, now_s)
-        capacity.plan(self._state, now_s)
-        due.offer_capacity(self._state, now_s)
+        node_faults.apply_fault_changes(self._state, before, now_s)
+        capacity.schedule_offers(self._state, now_s)
+        agenda_actions.offer_capacity(self._state, now_s)

@@ -20,12 +20,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from localsim.core.chip.chip import Chip
 from localsim.core.collectives import deliveries, reductions, traffic
-from localsim.core.collectives.entries import Entries, cut, joined, parts, read
+from localsim.core.collectives.entries import (
+    Entries,
+    cut_vector,
+    join_parts,
+    read_entries,
+    split_parts,
+)
 from localsim.core.collectives.sums import Arrays
-from localsim.core.collectives.team import Line, Team
+from localsim.core.collectives.team import AxisGroups, Team
 
 _SUMS = ("all_reduce", "reduce_scatter")
-_Sum = Callable[[Team, Line, Mapping[int, Arrays], DTypeLike], Mapping[int, NDArray[Any]]]
+_Sum = Callable[[Team, AxisGroups, Mapping[int, Arrays], DTypeLike], Mapping[int, NDArray[Any]]]
 
 
 class Grid:
@@ -46,10 +52,10 @@ class Grid:
         self._accelerator_type = accelerator_type
         self._chips = chips
         self._team = team
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, AxisGroups] = {}
         stride = 1
         for axis, size in reversed(list(sizes.items())):
-            self._lines[axis] = Line(size, stride)
+            self._lines[axis] = AxisGroups(size, stride)
             stride *= size
 
     def size(self, axis: str) -> int:
@@ -77,7 +83,7 @@ class Grid:
         given.check_dim(dim)
         got = deliveries.all_gather(self._team, line, given.arrays)
         whole = {line.group(chip): chip for chip in got}
-        joint = {group: joined(got[chip], dim) for group, chip in whole.items()}
+        joint = {group: join_parts(got[chip], dim) for group, chip in whole.items()}
         self._charge("all_gather", given, line)
         return given.back({chip: joint[line.group(chip)] for chip in got})
 
@@ -88,10 +94,10 @@ class Grid:
         given, line = self._begin("all_to_all", by_chip, axis, split=split, concat=concat)
         given.check_dim(split, parts=line.size)
         given.check_dim(concat)
-        parcels = {chip: parts(each, line.size, split) for chip, each in given.arrays.items()}
+        parcels = {chip: split_parts(each, line.size, split) for chip, each in given.arrays.items()}
         got = deliveries.all_to_all(self._team, line, parcels)
         self._charge("all_to_all", given, line)
-        return given.back({chip: joined(each, concat) for chip, each in got.items()})
+        return given.back({chip: join_parts(each, concat) for chip, each in got.items()})
 
     def permute(self, by_chip: Sequence[Any], axis: str, shift: int = 1) -> list[Any]:
         """What the chip `shift` places before gives, around the end of the axis."""
@@ -100,17 +106,17 @@ class Grid:
         self._charge("permute", given, line, hops=min(shift % line.size, -shift % line.size))
         return given.back(got)
 
-    def _line(self, axis: str) -> Line:
+    def _line(self, axis: str) -> AxisGroups:
         if axis not in self._lines:
             raise ValueError(f"no axis {axis!r} in a grid of {self._words}")
         return self._lines[axis]
 
     def _begin(
         self, operation: str, by_chip: Sequence[Any], axis: str, **how: int
-    ) -> tuple[Entries, Line]:
+    ) -> tuple[Entries, AxisGroups]:
         """What is given, checked here and, by the words, against the other workers."""
         line = self._line(axis)
-        given = read(by_chip, self._team.chips, adds=operation in _SUMS)
+        given = read_entries(by_chip, self._team.chips, adds=operation in _SUMS)
         details = "".join(f" {name}={value}" for name, value in how.items())
         self._team.exchange.begin(
             f"{operation} over {axis} of {self._words}{details}: {given.words}"
@@ -122,7 +128,7 @@ class Grid:
         operation: str,
         collective: _Sum,
         given: Entries,
-        line: Line,
+        line: AxisGroups,
         dim: int | None = None,
     ) -> list[Any]:
         """One of the sums, of arrays laid in a vector, or with `dim` of their parts by place."""
@@ -132,7 +138,7 @@ class Grid:
         got: dict[int, list[Any]] = {chip: list(given.example) for chip in given.arrays}
         for kind, numbers in given.kinds():
             by_place = {
-                chip: parts([arrays[each] for each in numbers], count, dim or 0)
+                chip: split_parts([arrays[each] for each in numbers], count, dim or 0)
                 for chip, arrays in given.arrays.items()
             }
             shapes = [each.shape for each in by_place[self._team.chips[0]][0]]
@@ -140,14 +146,16 @@ class Grid:
             with np.errstate(all="ignore"):  # infinities and NaNs pass without a word
                 vectors = collective(self._team, line, laid, kind)
             for chip, vector in vectors.items():
-                for number, array in zip(numbers, cut(vector, shapes), strict=True):
+                for number, array in zip(numbers, cut_vector(vector, shapes), strict=True):
                     got[chip][number] = array
         self._charge(operation, given, line)
         return given.back(got)
 
-    def _charge(self, operation: str, given: Entries, line: Line, hops: int = 1) -> None:
+    def _charge(self, operation: str, given: Entries, line: AxisGroups, hops: int = 1) -> None:
         for number, chip in enumerate(self._chips):
             group = line.group(self._team.chips[number])
             chip.charge(
-                traffic.cost(self._accelerator_type, operation, group, given.size_bytes, hops)
+                traffic.collective_cost(
+                    self._accelerator_type, operation, group, given.size_bytes, hops
+                )
             )

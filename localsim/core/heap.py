@@ -15,7 +15,7 @@ _LARGEST_BYTES = 32 << 20
 """Greater arrays go back at once: glibc takes no higher threshold."""
 
 
-def keep_freed() -> None:
+def keep_freed_memory() -> None:
     """Of this process; of no effect where the C library is another."""
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:

@@ -22,12 +22,12 @@ from localsim.core.chip.chip import Chip
 from localsim.core.collectives import torus
 from localsim.core.collectives.team import Team
 from localsim.core.grid import Grid
-from localsim.core.wire import place
+from localsim.core.wire import slice_membership
 from localsim.core.wire.exchange import Exchange
 from localsim.core.wire.links import MeshError
-from localsim.core.wire.meeting import DATA, PULSE, Address, Identity, meet
-from localsim.core.wire.place import Place, PlaceError
-from localsim.core.wire.pulse import SILENCE_S, Pulse
+from localsim.core.wire.peer_monitor import SILENCE_S, PeerMonitor
+from localsim.core.wire.rendezvous import DATA, PULSE, Address, RunIdentity, connect_peers
+from localsim.core.wire.slice_membership import MembershipError, SliceMembership
 from localsim.guest.localsim_chips.lock import NotLoadedError
 from tpuctl import catalog
 
@@ -69,7 +69,7 @@ class Mesh:
         Peers are where the environment says, else where the metadata server does.
         """
         here = _here(environ)
-        heap.keep_freed()
+        heap.keep_freed_memory()
         held = _hold()
         exchange = _meet(here, environ.get("TPUCTL_ATTEMPT", "1"), meeting_s, silence_s)
         mesh = cls(here.accelerator_type, exchange)
@@ -122,15 +122,15 @@ class Mesh:
         self.close("its program has ended" + (f" with {kind.__name__}" if kind else ""))
 
 
-def _here(environ: Mapping[str, str]) -> Place:
+def _here(environ: Mapping[str, str]) -> SliceMembership:
     """Where this worker is, in a slice that has such a worker; raises MeshError."""
     try:
-        here = place.find(environ)
+        here = slice_membership.find_membership(environ)
         worker_count = catalog.accelerator_type(here.accelerator_type).workers
-    except (PlaceError, catalog.UnknownError) as error:
+    except (MembershipError, catalog.UnknownError) as error:
         raise MeshError(str(error)) from error
     if worker_count == 1 and len(here.addresses) <= 1:
-        return Place(here.accelerator_type, 0, ())
+        return SliceMembership(here.accelerator_type, 0, ())
     if len(here.addresses) != worker_count or not 0 <= here.worker_id < worker_count:
         raise MeshError(
             f"{here.accelerator_type} has {worker_count} workers, but the number of addresses "
@@ -147,14 +147,14 @@ def _hold() -> activity.Activity:
         raise MeshError(str(error)) from error
 
 
-def _meet(here: Place, attempt: str, meeting_s: float, silence_s: float) -> Exchange:
+def _meet(here: SliceMembership, attempt: str, meeting_s: float, silence_s: float) -> Exchange:
     """The way to the other workers; raises MeshError."""
     if not here.addresses:
-        return Exchange(0, {}, Pulse(0, {}, silence_s=silence_s))
-    identity = Identity(attempt, here.accelerator_type, len(here.addresses), here.worker_id)
+        return Exchange(0, {}, PeerMonitor(0, {}, silence_s=silence_s))
+    identity = RunIdentity(attempt, here.accelerator_type, len(here.addresses), here.worker_id)
     addresses = [_address(each) for each in here.addresses]
-    links = meet(identity, addresses, time.monotonic() + meeting_s)
-    pulse = Pulse(here.worker_id, links[PULSE], silence_s=silence_s)
+    links = connect_peers(identity, addresses, time.monotonic() + meeting_s)
+    pulse = PeerMonitor(here.worker_id, links[PULSE], silence_s=silence_s)
     return Exchange(here.worker_id, links[DATA], pulse)
 
 

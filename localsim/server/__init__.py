@@ -1,7 +1,7 @@
 """The composition root: opens the ports, wires the cloud to its workers, prints one line."""
 
-from localsim.ports import RefusedToServe
 from localsim.server.serving import serve
 from localsim.server.settings import Settings
+from localsim.service_ports import ServeError
 
-__all__ = ["RefusedToServe", "Settings", "serve"]
+__all__ = ["ServeError", "Settings", "serve"]

@@ -23,14 +23,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from localsim.accounts import email
-from localsim.statedir import secret, write_private
+from localsim.state_directory import load_or_create_secret, write_private
 
-LIFE = datetime.timedelta(days=365)
-RENEWED_BEFORE = datetime.timedelta(days=30)
-SLACK = datetime.timedelta(days=1)
+CERTIFICATE_LIFETIME = datetime.timedelta(days=365)
+RENEW_BEFORE = datetime.timedelta(days=30)
+CLOCK_SKEW = datetime.timedelta(days=1)
 """Clocks of clients may be behind."""
 ACCOUNT_KEY_BITS = 2048
-LOOPBACK = (
+LOOPBACK_NAMES = (
     x509.DNSName("localhost"),
     x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
 )
@@ -59,7 +59,7 @@ def establish(directory: Path, project: str, token_uri: str, accounts: Iterable[
     return Authority(
         ca,
         server,
-        secret(directory / "tokens.key"),
+        load_or_create_secret(directory / "tokens.key"),
         files,
         {name: _account(file, name, project, token_uri) for name, file in files.items()},
     )
@@ -74,7 +74,7 @@ def _is_usable(ca: Path, server: Path) -> bool:
         signed.verify_directly_issued_by(signer)
     except (OSError, ValueError, TypeError, InvalidSignature):
         return False
-    soon = datetime.datetime.now(datetime.UTC) + RENEWED_BEFORE
+    soon = datetime.datetime.now(datetime.UTC) + RENEW_BEFORE
     return min(signer.not_valid_after_utc, signed.not_valid_after_utc) > soon
 
 
@@ -93,7 +93,7 @@ def _certify(ca: Path, server: Path) -> None:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(LOOPBACK), critical=False)
+        .add_extension(x509.SubjectAlternativeName(LOOPBACK_NAMES), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
         )
@@ -113,8 +113,8 @@ def _certificate(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SLACK)
-        .not_valid_after(now + LIFE)
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + CERTIFICATE_LIFETIME)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from localsim.server.parts import BUCKET, BUCKET_PROPERTIES, PROJECT, Parts
-from localsim.services.control.control import Controls
+from localsim.server.components import BUCKET, BUCKET_PROPERTIES, PROJECT, Components
+from localsim.services.control.control import ControlActions
 
 
-def controls(parts: Parts) -> Controls:
+def build_controls(parts: Components) -> ControlActions:
     """The control port's ways into the world."""
     world, objects = parts.world, parts.objects
 
@@ -30,7 +30,7 @@ def controls(parts: Parts) -> Controls:
     def status() -> dict[str, Any]:
         return {**world.cloud.counts(), "objects": objects.count()}
 
-    return Controls(
+    return ControlActions(
         preempt,
         advance,
         world.clock.now,

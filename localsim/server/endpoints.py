@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from localsim.ports import LOOPBACK
-from localsim.statedir import StateDirectory
+from localsim.service_ports import LOOPBACK
+from localsim.state_directory import StateDirectory
 
-NEIGHBOURS = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager", "oauth2")
+OTHER_APIS = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager", "oauth2")
 """They share a port: no path of one is a path of another."""
 
 
-def line(
+def endpoints_document(
     identity: Mapping[str, Any], state: StateDirectory, ports: Mapping[str, int]
 ) -> dict[str, Any]:
     """The first line on stdout; `identity` is name, project, zone, bucket, and `workers`."""
@@ -27,13 +27,13 @@ def line(
         "tpu_grpc": f"{LOOPBACK}:{ports['tpu_grpc']}",
         "tpu_rest": _http(ports["tpu_rest"]),
         "storage": _http(ports["storage"]),
-        **dict.fromkeys(NEIGHBOURS, neighbours),
+        **dict.fromkeys(OTHER_APIS, neighbours),
         "vpc": f"socks5://{LOOPBACK}:{ports['vpc']}",
         "control": _http(ports["control"]),
     }
 
 
-def workers(mode: str, reason: str) -> Mapping[str, str]:
+def isolation_fields(mode: str, reason: str) -> Mapping[str, str]:
     """How workers are kept apart, and why not better where a reason is known."""
     return {"mode": mode, **({"mode_reason": reason} if reason else {})}
 

@@ -8,15 +8,22 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from localsim import ports, statedir
+from localsim import service_ports, state_directory
 from localsim.cloud.db.database import open_database
-from localsim.cloud.model.errors import CloudError
+from localsim.cloud.model.cloud_errors import CloudError
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.ports import RefusedToServe
-from localsim.server import damage, endpoints, hosts, opening
-from localsim.server.parts import BUCKET, PROJECT, ZONE, Parts, build, scenario
+from localsim.server import endpoints, isolation_choice, listeners, state_errors
+from localsim.server.components import (
+    BUCKET,
+    PROJECT,
+    ZONE,
+    Components,
+    build_components,
+    requested_scenario,
+)
 from localsim.server.settings import Settings
-from localsim.statedir import DirectoryRefused, StateDirectory
+from localsim.service_ports import ServeError
+from localsim.state_directory import StateDirectory, StateDirectoryError
 from localsim.workers.isolation.interface import Isolation
 
 PORT_TRIES = 3
@@ -29,11 +36,11 @@ open."""
 async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `announce` gets the line of endpoints once all is open."""
     settings.check()
-    rules = scenario(settings)
+    rules = requested_scenario(settings)
     try:
-        state = statedir.claim(settings.state_dir.absolute())
-    except DirectoryRefused as error:
-        raise RefusedToServe(str(error), error.exit_code) from error
+        state = state_directory.claim(settings.state_dir.absolute())
+    except StateDirectoryError as error:
+        raise ServeError(str(error), error.exit_code) from error
     _open_many_files()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -41,7 +48,7 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     for tries_left in reversed(range(PORT_TRIES)):
         try:
             await _serve(settings, rules, state, stopping, announce)
-        except ports.PortTakenError:
+        except service_ports.PortTakenError:
             if settings.port is not None or not tries_left:
                 raise
         else:
@@ -56,7 +63,7 @@ async def _serve(
     announce: Callable[[str], None],
 ) -> None:
     async with AsyncExitStack() as stack:
-        with damage.refused(state.path):
+        with state_errors.convert_state_errors(state.path):
             lives = await _start(settings, rules, state, stack, announce)
         await _until_either(stopping, *lives)
 
@@ -70,17 +77,19 @@ async def _start(
 ) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
     """Everything until the stack closes; what it returns ends when it cannot go on any more."""
     stack.callback((connection := open_database(state.private("state.sqlite"))).close)
-    damage.check_kept(state, connection)
-    chosen = await hosts.choose(
-        settings.isolation, state.path, proxy=None if settings.offline else opening.WAY_OUT
+    state_errors.check_state_present(state, connection)
+    chosen = await isolation_choice.choose_isolation(
+        settings.isolation,
+        state.path,
+        proxy=None if settings.offline else listeners.PACKAGE_PROXY_URL,
     )
     stack.push_async_callback(chosen.isolation.close)
-    parts = build(settings, rules, state, connection, chosen)
+    parts = build_components(settings, rules, state, connection, chosen)
     if parts.doors is not None:
         stack.callback(parts.doors.close)
     stack.callback(parts.objects.close)
     stack.push_async_callback(parts.slices.close)
-    await opening.open_ports(parts, state, stack)
+    await listeners.open_ports(parts, state, stack)
     living = asyncio.create_task(parts.world.live())
     failing = asyncio.create_task(_fail_with(chosen.isolation))
     for life in (living, failing):
@@ -96,7 +105,7 @@ async def _start(
 async def _fail_with(isolation: Isolation) -> None:
     """Raises RefusedToServe when the workers are gone: the next start boots them."""
     await isolation.failure()
-    raise RefusedToServe("the simulated VPC was killed, and all workers with it", 60)
+    raise ServeError("the simulated VPC was killed, and all workers with it", 60)
 
 
 async def _until_either(stopping: asyncio.Event, *lives: asyncio.Task[None]) -> None:
@@ -108,14 +117,18 @@ async def _until_either(stopping: asyncio.Event, *lives: asyncio.Task[None]) -> 
         for life in ended & set(lives):
             life.result()
     except CloudError as error:  # the disk's, or a state that no rule has made
-        raise RefusedToServe(error.message, 62) from error
+        raise ServeError(error.message, 62) from error
 
 
-def _line(settings: Settings, state: StateDirectory, parts: Parts) -> dict[str, Any]:
+def _line(settings: Settings, state: StateDirectory, parts: Components) -> dict[str, Any]:
     identity = {"name": settings.name, "project": PROJECT, "zone": ZONE, "bucket": BUCKET}
-    workers = endpoints.workers(parts.hosts.isolation.mode, parts.hosts.reason)
-    line = endpoints.line({**identity, **workers}, state, parts.ports)
-    return line if parts.branch is None else {**line, "google": parts.branch.endpoints(parts.ports)}
+    workers = endpoints.isolation_fields(parts.hosts.isolation.mode, parts.hosts.reason)
+    line = endpoints.endpoints_document({**identity, **workers}, state, parts.ports)
+    return (
+        line
+        if parts.tls_services is None
+        else {**line, "google": parts.tls_services.endpoints(parts.ports)}
+    )
 
 
 def _open_many_files() -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from localsim import ports
-from localsim.ports import RefusedToServe
+from localsim import service_ports
+from localsim.service_ports import ServeError
 
-Mode = Literal["namespace", "process"]
+IsolationMode = Literal["namespace", "process"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Settings:
     time_scale: float = 1.0
     manual_clock: bool = False
     tls: bool = False
-    isolation: Mode | None = None
+    isolation: IsolationMode | None = None
     """How workers are kept apart; by default as well as this machine allows."""
     offline: bool = False
     """Whether workers have no way out of the VPC."""
@@ -34,9 +34,9 @@ class Settings:
         """Raises RefusedToServe for numbers that no clock and no port can have."""
         scale = self.time_scale
         if not (math.isfinite(scale) and scale > 0):
-            raise RefusedToServe(f"--time-scale must be a positive number, not {scale}", 2)
+            raise ServeError(f"--time-scale must be a positive number, not {scale}", 2)
         if self.port is not None:
-            ports.check_first(self.port, ports.names(tls=self.tls))
+            service_ports.check_first(self.port, service_ports.port_names(tls=self.tls))
 
     def arguments(self) -> list[str]:
         """What fixes the behaviour of this cloud, in the words of the command line."""

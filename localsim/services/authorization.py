@@ -13,16 +13,21 @@ import grpc
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from localsim.cloud.model.errors import CloudError, absent
+from localsim.cloud.model.cloud_errors import CloudError, unimplemented
 from localsim.services.auth import iam
-from localsim.services.auth.tokens import Tokens, require_scope
+from localsim.services.auth.tokens import AccessTokens, require_scope
 from localsim.services.auth.worker_tokens import WorkerTokens
 from localsim.services.net.wire_errors import grpc_error, http_error
-from localsim.services.other_apis.neighbour_calls import Row
-from localsim.services.other_apis.neighbours import Authorize
+from localsim.services.other_apis.other_api_calls import ApiMethod
+from localsim.services.other_apis.other_api_server import Authorize
 from localsim.services.rest import discovery, rest
-from localsim.services.storage.permissions import denied, is_batch, permissions_of, refusal
-from localsim.services.storage.wire.requests import ACCOUNT
+from localsim.services.storage.permissions import (
+    is_batch,
+    permission_denied,
+    permissions_of,
+    refusal,
+)
+from localsim.services.storage.wire.json_requests import ACCOUNT
 
 STORAGE = "storage.googleapis.com"
 ROUTING = "x-goog-request-params"
@@ -33,11 +38,11 @@ _Refuse = Callable[[web.Request, CloudError], web.Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Callers:
+class Authenticator:
     """Who is known: workers by their tokens, and with TLS the accounts that have a key."""
 
     workers: WorkerTokens
-    tokens: Tokens | None = None
+    tokens: AccessTokens | None = None
 
     def caller(
         self, authorization: object, service: str, method: str, *, secure: bool
@@ -63,7 +68,7 @@ class Callers:
 class GrpcAuthorization(_Interceptor):
     """For a grpc.aio server with TLS: refuses before the handler sees a byte."""
 
-    def __init__(self, callers: Callers, project: str) -> None:
+    def __init__(self, callers: Authenticator, project: str) -> None:
         """`project` is named where a request does not say what it is about."""
         self._callers = callers
         self._project = project
@@ -86,7 +91,7 @@ class GrpcAuthorization(_Interceptor):
         return await continuation(details)
 
 
-def rest_authorization(callers: Callers) -> Middleware:
+def rest_authorization(callers: Authenticator) -> Middleware:
     """For Cloud TPU's REST side."""
     served = rest.routes()
 
@@ -95,7 +100,7 @@ def rest_authorization(callers: Callers) -> Middleware:
         if (request.method, path) == ("GET", discovery.PATH):
             return  # anybody may read what the API looks like
         try:
-            route, resource = rest.find(served, request.method, path)
+            route, resource = rest.find_route(served, request.method, path)
         except CloudError:
             callers.of(request, iam.TPU_SERVICE, "")
             return  # there is no such method: the wire says so itself
@@ -105,7 +110,7 @@ def rest_authorization(callers: Callers) -> Middleware:
     return _checked(check, _in_json(http_error))
 
 
-def storage_authorization(callers: Callers) -> Middleware:
+def storage_authorization(callers: Authenticator) -> Middleware:
     """The same for Cloud Storage; every call of a batch is asked for itself."""
 
     def check(request: web.Request) -> None:
@@ -115,24 +120,24 @@ def storage_authorization(callers: Callers) -> Middleware:
         account = callers.of(request, STORAGE, asked[0] if asked else request.method)
         if account is None:
             return
-        held = iam.granted(account, asked)
+        held = iam.granted_permissions(account, asked)
         for permission in asked:
             if permission not in held:
-                raise denied(account.email, permission)
+                raise permission_denied(account.email, permission)
         request[ACCOUNT] = account
 
     return _checked(check, refusal)
 
 
-def neighbour_authorization(callers: Callers) -> Authorize:
+def other_api_authorization(callers: Authenticator) -> Authorize:
     """The same for the neighbours; the token endpoint itself asks for none."""
 
-    def authorize(request: web.Request, row: Row) -> iam.Account | None:
+    def authorize(request: web.Request, row: ApiMethod) -> iam.Account | None:
         method = f"{row.service.partition('.')[0]}.{row.name}"
         account = callers.of(request, row.service, method)
-        if row.permission and not iam.granted(account, [row.permission]):
+        if row.permission and not iam.granted_permissions(account, [row.permission]):
             resource = request.path.strip("/").partition("projects/")[2].split("/")[0]
-            raise iam.denied(row.permission, f"projects/{resource}", row.service)
+            raise iam.permission_denied(row.permission, f"projects/{resource}", row.service)
         return account
 
     return authorize
@@ -143,9 +148,9 @@ def _require(account: iam.Account | None, method: str, resource: str) -> None:
     name = method.rpartition(".")[2]
     permission = iam.METHODS.get(name)
     if permission is None:
-        raise absent(f"Method {name}")
-    if not iam.granted(account, [permission]):
-        raise iam.denied(permission, resource)
+        raise unimplemented(f"Method {name}")
+    if not iam.granted_permissions(account, [permission]):
+        raise iam.permission_denied(permission, resource)
 
 
 def _in_json(worded: Callable[[CloudError], tuple[int, Mapping[str, Any]]]) -> _Refuse:

@@ -24,31 +24,31 @@ class ChipFiles:
     devices: tuple[str, ...] = ()
 
 
-def own_files(worker: Worker) -> ChipFiles:
+def namespace_chip_files(worker: Worker) -> ChipFiles:
     """On a worker with a system of its own: where libtpu's loader has them."""
     kind = accelerator_type(worker.accelerator_type)
     devices = chips.device_files(kind)[: kind.chips_per_worker]
     return ChipFiles(f"/tmp/{LOCK_FILE}", tuple(devices))
 
 
-def shared_files(worker: Worker) -> ChipFiles:
+def process_chip_files(worker: Worker) -> ChipFiles:
     """On a worker that is a directory: it shares this machine's devices, so it shows none."""
     return ChipFiles(str(worker.disk.temporary / LOCK_FILE))
 
 
-FILES: Mapping[str, Callable[[Worker], ChipFiles]] = {
-    "namespace": own_files,
-    "process": shared_files,
+CHIP_FILES: Mapping[str, Callable[[Worker], ChipFiles]] = {
+    "namespace": namespace_chip_files,
+    "process": process_chip_files,
 }
 """By the way in which workers are kept apart."""
 
 
-class UnreadableError(Exception):
+class MalformedUsageError(Exception):
     """A program told something that makes no sense."""
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ChipUsage:
     """What one program told last."""
 
     hbm_bytes: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class ChipDevice:
     """One device of a worker now."""
 
     number: int
@@ -80,7 +80,7 @@ class ChipHolders:
         self._chip_count = kind.chips_per_worker
         self._device_count = chips.devices_per_worker(kind)
         self._now = now
-        self._holders: dict[object, Usage] = {}
+        self._holders: dict[object, ChipUsage] = {}
         self._last_busy_s = now()
 
     @property
@@ -101,9 +101,9 @@ class ChipHolders:
         """A program holds the chips."""
         if not self._holders:
             self._last_busy_s = self._now()
-        self._holders[holder] = Usage()
+        self._holders[holder] = ChipUsage()
 
-    def tell(self, holder: object, usage: Usage) -> None:
+    def tell(self, holder: object, usage: ChipUsage) -> None:
         """A holder does this now."""
         self._holders[holder] = usage
         if usage.busy > 0:
@@ -113,13 +113,13 @@ class ChipHolders:
         """A program holds the chips no more."""
         self._holders.pop(holder, None)
 
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> tuple[ChipDevice, ...]:
         """Every device of the worker."""
         hbm_bytes = self._chip.hbm_usable_bytes or self._chip.hbm_bytes
         total_bytes = hbm_bytes // self._devices_per_chip
         idle_s = self._now() - self._last_busy_s
         return tuple(
-            Device(number, total_bytes, min(used_bytes, total_bytes), idle_s)
+            ChipDevice(number, total_bytes, min(used_bytes, total_bytes), idle_s)
             for number, used_bytes in enumerate(self._used_bytes())
         )
 
@@ -139,14 +139,14 @@ class ChipHolders:
         return used
 
 
-def read_usage(line: bytes) -> Usage:
+def read_usage(line: bytes) -> ChipUsage:
     """What a line of JSON tells; raises UnreadableError."""
     try:
         told = json.loads(line)
         hbm_bytes = tuple(int(each) for each in told["bytes"])
         busy = float(told["busy"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise UnreadableError(str(error)) from error
+        raise MalformedUsageError(str(error)) from error
     if not 0 <= busy <= 1 or any(each < 0 for each in hbm_bytes):
-        raise UnreadableError("out of range")
-    return Usage(hbm_bytes, busy)
+        raise MalformedUsageError("out of range")
+    return ChipUsage(hbm_bytes, busy)

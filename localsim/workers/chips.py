@@ -12,7 +12,7 @@ from pathlib import Path
 from tpuctl.catalog import AcceleratorType, generation
 
 FIRST_SLOT = 4
-CLASS = "0xff0000"
+PCI_CLASS = "0xff0000"
 _VFIO = "/dev/vfio/"
 
 
@@ -41,7 +41,7 @@ def write_pci_devices(directory: Path, kind: AcceleratorType) -> None:
         "device": f"0x{device}",
         "subsystem_vendor": f"0x{vendor}",
         "subsystem_device": f"0x{generation(kind.generation).pci_subsystem_id}",
-        "class": CLASS,
+        "class": PCI_CLASS,
     }
     uses_vfio = generation(kind.generation).device_node.startswith(_VFIO)
     for chip in range(kind.chips_per_worker):

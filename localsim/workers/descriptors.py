@@ -8,13 +8,13 @@ from collections.abc import Callable
 CHUNK_BYTES = 64 * 1024
 
 
-async def readable(descriptor: int) -> None:
+async def wait_readable(descriptor: int) -> None:
     """Return when a read would not block."""
     loop = asyncio.get_running_loop()
     await _ready(loop.add_reader, loop.remove_reader, descriptor)
 
 
-async def writable(descriptor: int) -> None:
+async def wait_writable(descriptor: int) -> None:
     """Return when a write would not block."""
     loop = asyncio.get_running_loop()
     await _ready(loop.add_writer, loop.remove_writer, descriptor)
@@ -22,7 +22,7 @@ async def writable(descriptor: int) -> None:
 
 async def read_some(descriptor: int) -> bytes:
     """The next bytes; empty at the end."""
-    await readable(descriptor)
+    await wait_readable(descriptor)
     return read_now(descriptor)
 
 
@@ -45,7 +45,7 @@ async def write_all(descriptor: int, data: bytes) -> None:
         try:
             rest = rest[os.write(descriptor, rest) :]
         except BlockingIOError:
-            await writable(descriptor)
+            await wait_writable(descriptor)
 
 
 async def _ready(add: Callable[..., None], remove: Callable[[int], bool], descriptor: int) -> None:

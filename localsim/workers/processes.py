@@ -37,7 +37,7 @@ class Process:
     """The MARKER in its environment, or nothing."""
 
 
-def running() -> list[Process]:
+def list_processes() -> list[Process]:
     """Every process that this user may see."""
     if not (_PROC / "self/stat").exists():
         return _from_ps(_ps())
@@ -45,7 +45,7 @@ def running() -> list[Process]:
     return [row for row in rows if row]
 
 
-def started(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
     """The start time of one process, None when it is not there."""
     if (_PROC / "self/stat").exists():
         row = _from_proc(_PROC / str(pid))
@@ -53,27 +53,27 @@ def started(pid: int) -> str | None:
     return next((row.started for row in _from_ps(_ps()) if row.pid == pid), None)
 
 
-def send(processes: Iterable[Process], number: int) -> None:
+def signal_processes(processes: Iterable[Process], number: int) -> None:
     """Signal each process; one that has just gone is no error."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)
 
 
-def send_groups(processes: Iterable[Process], number: int) -> None:
+def signal_groups(processes: Iterable[Process], number: int) -> None:
     """Signal each group that the processes are in, once."""
     for group in {process.group for process in processes}:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
 
 
-async def kill(belongs: Callable[[Process], bool]) -> None:
+async def kill_processes(belongs: Callable[[Process], bool]) -> None:
     """End them all, those they start meanwhile too; raises UnkillableError."""
     deadline = time.monotonic() + KILL_TIMEOUT_S
-    while left := [process for process in running() if belongs(process)]:
+    while left := [process for process in list_processes() if belongs(process)]:
         if time.monotonic() > deadline:
             raise UnkillableError(f"still running: {sorted(process.pid for process in left)}")
-        send(left, signal.SIGKILL)
+        signal_processes(left, signal.SIGKILL)
         await asyncio.sleep(_POLL_S)
 
 

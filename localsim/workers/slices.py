@@ -9,31 +9,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
-from localsim.workers import afflictions, ports, startup_script
-from localsim.workers.disk import disk as disks
-from localsim.workers.disk.disk import SliceDisk
-from localsim.workers.doors import Door
+from localsim.workers import free_ports, host_faults, startup_script
+from localsim.workers.disk import slice_disk as disks
+from localsim.workers.disk.slice_disk import SliceDisk
 from localsim.workers.isolation.interface import Host, Isolation
-from localsim.workers.spec import HEALTHY, Affliction, SliceSpec, WorkerIdentity
-from localsim.workers.worker import Surroundings, Worker
+from localsim.workers.spec import HEALTHY, BootedWorker, HostFault, SliceSpec
+from localsim.workers.ssh_endpoint import SshEndpoint
+from localsim.workers.worker import Worker, WorkerContext
 
 SSH_PORT = 22
 METADATA_PORT = 80
 CHIPS_PORT = 8430
 """Where programs tell that they hold the chips: beside the port of libtpu's metric service."""
 _IDLE_POLL_S = 0.1
-_S = TypeVar("_S", bound="Service")
+_S = TypeVar("_S", bound="WorkerService")
 
 
-class Service(Protocol):
+class WorkerService(Protocol):
     """Something that serves on one of a worker's ports."""
 
     async def close(self) -> None:
         """Cut every connection before anything else, and stop."""
 
 
-OpenService: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Service]]
-OpenDoor: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Door]]
+OpenService: TypeAlias = Callable[[Worker, socket.socket], Awaitable[WorkerService]]
+OpenSshEndpoint: TypeAlias = Callable[[Worker, socket.socket], Awaitable[SshEndpoint]]
 """They start a service of one worker on a listening socket."""
 
 
@@ -41,21 +41,21 @@ OpenDoor: TypeAlias = Callable[[Worker, socket.socket], Awaitable[Door]]
 class _Running:
     disk: SliceDisk
     workers: tuple[Worker, ...]
-    services: tuple[Service, ...]
-    doors: tuple[tuple[Worker, Door], ...]
+    services: tuple[WorkerService, ...]
+    doors: tuple[tuple[Worker, SshEndpoint], ...]
     """The SSH server of each worker that is up."""
-    vigils: tuple[asyncio.Task[None], ...]
+    watch_tasks: tuple[asyncio.Task[None], ...]
     """What waits for a worker to fail."""
 
     @property
-    def identities(self) -> tuple[WorkerIdentity, ...]:
+    def identities(self) -> tuple[BootedWorker, ...]:
         return tuple(worker.identity for worker in self.workers)
 
-    def door(self, address: str) -> Door | None:
+    def door(self, address: str) -> SshEndpoint | None:
         return next((door for worker, door in self.alive if address in worker.addresses), None)
 
     @property
-    def alive(self) -> Iterator[tuple[Worker, Door]]:
+    def alive(self) -> Iterator[tuple[Worker, SshEndpoint]]:
         return (each for each in self.doors if not each[0].affliction.killed)
 
 
@@ -67,10 +67,10 @@ class Slices:
         state_dir: Path,
         *,
         isolation: Isolation,
-        open_door: OpenDoor,
+        open_door: OpenSshEndpoint,
         open_metadata: OpenService,
         open_chips: OpenService,
-        surroundings: Surroundings,
+        surroundings: WorkerContext,
     ) -> None:
         """The `open_` functions are services'."""
         self._directory = state_dir.absolute() / "slices"
@@ -82,7 +82,7 @@ class Slices:
         self._running: dict[str, _Running] = {}
         self._changing = asyncio.Lock()
 
-    async def boot(self, spec: SliceSpec) -> tuple[WorkerIdentity, ...]:
+    async def boot(self, spec: SliceSpec) -> tuple[BootedWorker, ...]:
         """Start a slice's workers, on the disk it has or a new one; raises OSError.
 
         A worker that never boots gets no door and runs no program.
@@ -104,8 +104,8 @@ class Slices:
             for disk in self._of(name):
                 await self._isolation.kill([disk.directory])
                 try:
-                    await asyncio.to_thread(disks.remove, disk.directory)
-                except disks.LeftOverError as error:
+                    await asyncio.to_thread(disks.remove_disk, disk.directory)
+                except disks.IncompleteRemovalError as error:
                     _note(error)
 
     async def notice(self, name: str) -> None:
@@ -127,15 +127,15 @@ class Slices:
                 return
             await asyncio.sleep(_IDLE_POLL_S)  # programs that left their parents have no event
 
-    def require_possible(self, affliction: Affliction) -> None:
+    def require_possible(self, affliction: HostFault) -> None:
         """Raise NotPossibleError when workers cannot be made to suffer so in this isolation."""
-        afflictions.require_possible(self._isolation.mode, affliction)
+        host_faults.require_possible(self._isolation.mode, affliction)
 
-    async def afflict(self, spec: SliceSpec) -> None:
+    async def apply_faults(self, spec: SliceSpec) -> None:
         """Let the workers of a slice that runs suffer from `spec.afflictions`, and nothing else."""
         async with self._changing:
             if found := self._running.get(spec.name):
-                await _afflict(found.alive, spec)
+                await _apply_faults(found.alive, spec)
 
     def show(self, spec: SliceSpec) -> None:
         """Let the workers of a slice know it as it is now: metadata, keys, maintenance."""
@@ -143,7 +143,7 @@ class Slices:
             for worker in found.workers:
                 worker.show(spec)
 
-    def door(self, address: str, port: int) -> Door | None:
+    def door(self, address: str, port: int) -> SshEndpoint | None:
         """The SSH server at a worker's own address and port; None where there is none."""
         if port != SSH_PORT:
             return None
@@ -157,14 +157,16 @@ class Slices:
         """End what a killed simulator left running; remove the disks of slices not `known`."""
         async with self._changing:
             running = {each.disk.directory for each in self._running.values()}
-            idle = [each for each in disks.directories(self._directory) if each not in running]
+            idle = [
+                each for each in disks.slice_directories(self._directory) if each not in running
+            ]
             if idle:
                 await self._isolation.kill(idle)
             for directory in idle:
-                disk = disks.load(directory)
+                disk = disks.load_disk(directory)
                 if disk is None or disk.name not in known:
                     try:
-                        await asyncio.to_thread(disks.remove, directory)
+                        await asyncio.to_thread(disks.remove_disk, directory)
                     except OSError as error:
                         _note(error)
 
@@ -179,8 +181,8 @@ class Slices:
         hosts = await self._isolation.boot(disk, spec)
         workers = tuple(self._worker(spec, index, disk, host) for index, host in enumerate(hosts))
         up = [worker for worker in workers if worker.index not in spec.never_boots]
-        services: list[Service] = []
-        doors: list[tuple[Worker, Door]] = []
+        services: list[WorkerService] = []
+        doors: list[tuple[Worker, SshEndpoint]] = []
         try:
             for worker in up:
                 metadata = await worker.host.listen(METADATA_PORT)
@@ -190,18 +192,18 @@ class Slices:
                 listening = await worker.host.listen(SSH_PORT)
                 doors.append((worker, await _open(self._open_door, worker, listening)))
                 services.append(doors[-1][1])
-            await _afflict(doors, spec)
+            await _apply_faults(doors, spec)
             for worker in up:
                 if not worker.affliction.killed:
-                    await startup_script.start(worker)
+                    await startup_script.start_scripts(worker)
         except BaseException:
             closing = (service.close() for service in services)
             await asyncio.gather(*closing, self._isolation.kill([disk.directory]))
             raise
-        vigils = tuple(asyncio.create_task(self._keep_vigil(spec.name, worker)) for worker in up)
+        vigils = tuple(asyncio.create_task(self._watch_worker(spec.name, worker)) for worker in up)
         return _Running(disk, workers, tuple(services), tuple(doors), vigils)
 
-    async def _keep_vigil(self, name: str, worker: Worker) -> None:
+    async def _watch_worker(self, name: str, worker: Worker) -> None:
         await worker.host.failure()
         await self._surroundings.lost(name, worker.index)
 
@@ -219,7 +221,7 @@ class Slices:
         found = self._running.pop(name, None)
         if found is None:
             return
-        for vigil in found.vigils:
+        for vigil in found.watch_tasks:
             vigil.cancel()
         for worker in found.workers:
             worker.cut_power()
@@ -234,12 +236,12 @@ class Slices:
         for disk in self._of(spec.name):
             await self._isolation.kill([disk.directory])
             return _with_free_ports(disk, taken)
-        chosen = ports.choose(1 + len(spec.addresses), taken)
-        return await asyncio.to_thread(disks.create, self._directory, spec.name, chosen)
+        chosen = free_ports.choose_ports(1 + len(spec.addresses), taken)
+        return await asyncio.to_thread(disks.create_disk, self._directory, spec.name, chosen)
 
     def _of(self, name: str) -> list[SliceDisk]:
         """The disk of a slice, if it has one."""
-        found = map(disks.load, disks.directories(self._directory))
+        found = map(disks.load_disk, disks.slice_directories(self._directory))
         return [disk for disk in found if disk and disk.name == name]
 
 
@@ -260,15 +262,15 @@ def _note(error: OSError) -> None:
     sys.stderr.write(f"localsim: {error}\n")
 
 
-async def _afflict(found: Iterable[tuple[Worker, Door]], spec: SliceSpec) -> None:
+async def _apply_faults(found: Iterable[tuple[Worker, SshEndpoint]], spec: SliceSpec) -> None:
     for worker, door in found:
-        await afflictions.apply(worker, door, spec.afflictions.get(worker.index, HEALTHY))
+        await host_faults.apply_fault(worker, door, spec.worker_faults.get(worker.index, HEALTHY))
 
 
 def _with_free_ports(disk: SliceDisk, taken: Collection[int]) -> SliceDisk:
-    if not disk.ports & set(taken) and ports.are_free(disk.ports):
+    if not disk.ports & set(taken) and free_ports.are_free(disk.ports):
         return disk
-    coordinator, *workers = ports.choose(len(disk.ports), taken)
+    coordinator, *workers = free_ports.choose_ports(len(disk.ports), taken)
     disk = replace(disk, coordinator_port=coordinator, worker_ports=tuple(workers))
     disk.save()
     return disk

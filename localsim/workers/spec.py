@@ -22,7 +22,7 @@ class UpcomingMaintenance:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestAttribute:
+class WorkerAttribute:
     """One entry that a worker told the control plane."""
 
     namespace: str
@@ -30,11 +30,11 @@ class GuestAttribute:
     value: str
 
 
-class NotToldError(Exception):
+class AttributeNotPublishedError(Exception):
     """The control plane could not take a worker's news."""
 
 
-Tell: TypeAlias = Callable[[str, int, str, str, str | None], Awaitable[None]]
+PublishAttribute: TypeAlias = Callable[[str, int, str, str, str | None], Awaitable[None]]
 """Tells the control plane: slice, worker, namespace, key, value; None deletes the entry.
 
 It returns when the news is durable; raises NotToldError.
@@ -42,7 +42,7 @@ It returns when the news is durable; raises NotToldError.
 
 
 @dataclass(frozen=True, slots=True)
-class Affliction:
+class HostFault:
     """What is wrong with one worker on purpose; nothing by default."""
 
     hangs: bool = False
@@ -57,11 +57,11 @@ class Affliction:
     """How many times slower its programs run."""
 
 
-HEALTHY = Affliction()
+HEALTHY = HostFault()
 
 
 @dataclass(frozen=True, slots=True)
-class Multislice:
+class MultisliceMembership:
     """A slice's place among the slices of one request."""
 
     request: str
@@ -96,7 +96,7 @@ class SliceSpec:
     scopes: tuple[str, ...] = ()
     """What its tokens are good for; none named means cloud-platform."""
     maintenance: UpcomingMaintenance | None = None
-    guest_attributes: tuple[tuple[GuestAttribute, ...], ...] = ()
+    guest_attributes: tuple[tuple[WorkerAttribute, ...], ...] = ()
     """What each worker told in earlier boots; it may end before the last worker."""
     never_boots: tuple[int, ...] = ()
     """Workers that stay down; a slice with one never comes up."""
@@ -105,8 +105,8 @@ class SliceSpec:
 
     project_metadata: Mapping[str, str] = field(default_factory=dict)
     """What every worker of the project is shown."""
-    multislice: Multislice | None = None
-    afflictions: Mapping[int, Affliction] = field(default_factory=dict)
+    multislice: MultisliceMembership | None = None
+    worker_faults: Mapping[int, HostFault] = field(default_factory=dict)
     """By worker; one that is not in it is healthy."""
 
     @property
@@ -129,7 +129,7 @@ class SliceSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerIdentity:
+class BootedWorker:
     """What guest attributes publish of a worker."""
 
     hostname: str

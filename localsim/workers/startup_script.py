@@ -41,7 +41,7 @@ if python3 -I -S -c {source} {url} "$scripts/{key}"; then
 """
 
 
-async def start(worker: Worker) -> None:
+async def start_scripts(worker: Worker) -> None:
     """Start the scripts that the worker's metadata names, if any; no failure is anybody's."""
     script, url = worker.attribute(KEY).lstrip(_LEADING_SPACE), worker.attribute(URL_KEY).strip()
     if not script and not url:

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from localsim.workers import attributes
-from localsim.workers.disk.disk import WorkerDisk
-from localsim.workers.guest_attributes import GuestAttributes
+from localsim.workers import metadata_tree
+from localsim.workers.disk.slice_disk import WorkerDisk
+from localsim.workers.guest_attribute_store import GuestAttributes
 from localsim.workers.isolation.interface import Command, Host, Program
-from localsim.workers.spec import HEALTHY, Affliction, SliceSpec, Tell, WorkerIdentity
+from localsim.workers.spec import HEALTHY, BootedWorker, HostFault, PublishAttribute, SliceSpec
 from localsim.workers.ssh_keys import SshKeys
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,12 +23,12 @@ class WorkerStoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WorkerContext:
     """What every worker is given of the world outside."""
 
     now: Callable[[], float]
     """The simulated time, in seconds since the epoch."""
-    tell: Tell
+    tell: PublishAttribute
     lost: Callable[[str, int], Awaitable[None]]
     """Tells the control plane that a worker of a slice has failed by itself."""
     extra_environment: Callable[[], Mapping[str, str]]
@@ -48,7 +48,7 @@ class Worker:
         hostname: str,
         disk: WorkerDisk,
         host: Host,
-        surroundings: Surroundings,
+        surroundings: WorkerContext,
     ) -> None:
         """It has no doors of its own: whoever opens them asks it."""
         self.index = index
@@ -59,7 +59,7 @@ class Worker:
         self._spec = spec
         self._extra_environment = surroundings.extra_environment
         self._access_token = surroundings.access_token(
-            attributes.service_account(spec), attributes.scopes(spec)
+            metadata_tree.service_account(spec), metadata_tree.scopes(spec)
         )
         self.affliction = HEALTHY
         """What it suffers from on purpose; `afflictions.apply` changes it."""
@@ -74,14 +74,14 @@ class Worker:
             told[0] if told else (), tell=self._tell_entry, announce=self._announce
         )
         self._ssh_keys = SshKeys(
-            attributes.ssh_keys(spec), delay_s=spec.ssh_keys_delay_s, now=surroundings.now
+            metadata_tree.ssh_keys(spec), delay_s=spec.ssh_keys_delay_s, now=surroundings.now
         )
 
     @property
-    def identity(self) -> WorkerIdentity:
+    def identity(self) -> BootedWorker:
         """What guest attributes publish."""
         algorithm, key, *_ = self.host_key.export_public_key().decode().split()
-        return WorkerIdentity(self.hostname, f"{algorithm} {key}")
+        return BootedWorker(self.hostname, f"{algorithm} {key}")
 
     @property
     def accelerator_type(self) -> str:
@@ -101,14 +101,14 @@ class Worker:
         """The public keys (`ssh-ed25519 AAAA…`) that the node's metadata lets in as this user."""
         return self._ssh_keys.of(user)
 
-    def metadata(self) -> attributes.Tree:
+    def metadata(self) -> metadata_tree.Tree:
         """What its metadata server answers now."""
         kind, key = self.identity.host_key.split()
         told = self.guest_attributes.namespaces
-        return attributes.tree(
+        return metadata_tree.build_tree(
             self._spec,
             self.index,
-            attributes.Present(
+            metadata_tree.WorkerState(
                 hostname=self.hostname,
                 is_preempted=self._is_preempted,
                 access_token=self._access_token,
@@ -124,10 +124,10 @@ class Worker:
     def show(self, spec: SliceSpec) -> None:
         """Know the slice as it is now: metadata, SSH keys, maintenance, addresses."""
         self._spec = spec
-        self._ssh_keys.change(attributes.ssh_keys(spec))
+        self._ssh_keys.change(metadata_tree.ssh_keys(spec))
         self._announce()
 
-    def suffer(self, affliction: Affliction) -> None:
+    def set_fault(self, affliction: HostFault) -> None:
         """Know what is wrong with it."""
         self.affliction = affliction
         self._announce()

@@ -28,7 +28,7 @@ def test_what_a_call_costs_beside_its_arithmetic():
             "unit_us": each_of(CALLS, lambda: mxu.matmul(small, small)),
             "chip_us": each_of(CALLS, lambda: chip.matmul(small, small)),
             "model_us": each_of(
-                CALLS, lambda: costs.matmul("v5e", (1, next(rows), 8, 8), "f32", 0)
+                CALLS, lambda: costs.matmul_cost("v5e", (1, next(rows), 8, 8), "f32", 0)
             ),
             "matmul_us": each_of(5, lambda: mxu.matmul(large, large)),
         }

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.measure import alternate, keep
 from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 pytest.importorskip("jax", reason="the extra [jax] is not installed")
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
@@ -26,7 +26,7 @@ def test_two_workers_from_the_command_to_the_end_of_the_first_step(mode, request
     home = tmp_path / "t"
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TPUCTL_HOME": str(home)}
     zone = ["--zone", "us-central2-b"]
-    local.up(home, "local", local.Options(isolation=mode, offline=True))
+    local_cloud.up(home, "local", local_cloud.SimulatorOptions(isolation=mode, offline=True))
     try:
         for argv in (
             ["node", "create", "two", "-t", "v4-16", *zone],
@@ -37,7 +37,7 @@ def test_two_workers_from_the_command_to_the_end_of_the_first_step(mode, request
         peer = [sys.executable, str(HERE / "by_hand.py"), "2", str(PROGRAM)]
         found = alternate(ours, peer, environ=environ)
     finally:
-        local.down(home, "local")
+        local_cloud.down(home, "local")
     keep(
         f"JAX, 2 workers x 4 devices to the end of the first step, {mode} mode",
         "at most 1.3 x the same processes started by hand",

@@ -11,7 +11,7 @@ import pytest
 from system.stories.gang_cloud import TYPES, ZONE, gangs, has_ended, is_running
 
 from benchmarks.measure import keep
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 
 pytestmark = [
     pytest.mark.benchmark,
@@ -53,9 +53,9 @@ def node(here, name: str, workers: int) -> None:
 @contextmanager
 def supervised(here):
     """A supervisor that stays, in place of the one that a submission has left."""
-    seat.end(here.cloud.home, "local")
+    supervisor_lock.stop_supervisor(here.cloud.home, "local")
     with command(here, "supervisor", "run", "--stay") as process:
-        while seat.holder(here.cloud.home, "local") != process.pid:
+        while supervisor_lock.holder_pid(here.cloud.home, "local") != process.pid:
             assert process.poll() is None
             time.sleep(0.1)
         yield

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import ROUNDS, alternate, keep, resident
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -32,8 +32,8 @@ def cloud(environ, tmp_path):
     scenario = tmp_path / "never-ready.yaml"
     scenario.write_text(NEVER_READY)
     home = Path(environ["TPUCTL_HOME"])
-    yield local.up(home, "local", local.Options(scenario=scenario))
-    local.down(home, "local")
+    yield local_cloud.up(home, "local", local_cloud.SimulatorOptions(scenario=scenario))
+    local_cloud.down(home, "local")
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
@@ -67,7 +67,7 @@ def test_node_list_against_gcloud(count, target, environ, cloud, tmp_path):
     create_nodes(cloud, count)
     gcloud_environ = {
         **environ,
-        **local.environment(cloud),
+        **local_cloud.client_environment(cloud),
         "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
     }

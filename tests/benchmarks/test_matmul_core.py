@@ -32,7 +32,7 @@ TARGETS = {
 def test_bf16_beside_float32(monkeypatch, backend, side):
     if backend == "jax" and importlib.util.find_spec("jax") is None:
         pytest.skip("JAX is not installed")
-    monkeypatch.setattr(backends, "name", lambda: backend)
+    monkeypatch.setattr(backends, "backend_name", lambda: backend)
     random = np.random.default_rng(side)
     left, right = random.standard_normal((2, side, side), np.float32)
     pause_s = BLAS_SPINS_S if backend == "jax" else 0.0
@@ -47,7 +47,7 @@ def test_bf16_beside_float32(monkeypatch, backend, side):
         TARGETS[backend],
         ratio=round(statistics.median(ours_s) / statistics.median(peer_s), 3),
         error=error(left, right),
-        chosen_here=backend == backends.choose({}, **machine()),
+        chosen_here=backend == backends.choose_backend({}, **machine()),
         ours_s=ours_s,
         float32_s=peer_s,
     )
@@ -55,7 +55,7 @@ def test_bf16_beside_float32(monkeypatch, backend, side):
 
 @pytest.mark.parametrize("form", ["int8", "e4m3"])
 def test_other_formats_beside_float32(monkeypatch, form):
-    monkeypatch.setattr(backends, "name", lambda: "numpy")
+    monkeypatch.setattr(backends, "backend_name", lambda: "numpy")
     side = 2048
     random = np.random.default_rng(side)
     left, right = random.standard_normal((2, side, side), np.float32)

@@ -12,11 +12,11 @@ import pytest
 from benchmarks.measure import keep, peak_resident, resident
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import record
-from tpuctl.jobs.submit.submit import Submitter, default_owner, submit
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.submit.job_submission import Submitter, default_owner, submit
 from tpuctl.models.job import JobSpec, Resources
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -33,9 +33,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 def home(tmp_path):
     scenario = tmp_path / "quick.yaml"
     scenario.write_text(SCENARIO)
-    local.up(tmp_path, "local", local.Options(scenario=scenario))
+    local_cloud.up(tmp_path, "local", local_cloud.SimulatorOptions(scenario=scenario))
     yield tmp_path
-    local.down(tmp_path, "local")
+    local_cloud.down(tmp_path, "local")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def supervisor(home):
     argv = [sys.executable, "-m", "tpuctl", "supervisor", "run", "--stay"]
     environ = {**os.environ, "TPUCTL_HOME": str(home)}
     with subprocess.Popen(argv, env=environ, stderr=subprocess.DEVNULL) as process:
-        while seat.holder(home, "local") != process.pid:
+        while supervisor_lock.holder_pid(home, "local") != process.pid:
             time.sleep(0.1)
         yield process.pid
         process.terminate()
@@ -53,7 +53,7 @@ def test_twenty_jobs_that_run(home, supervisor):
     runtime = Runtime(environ={"TPUCTL_HOME": str(home)})
     outside = runtime.outside
     jobs = [submitted(outside, number) for number in range(JOBS)]
-    seat.poke(home, "local")
+    supervisor_lock.wake(home, "local")
     while not all(runs(outside, job_id) for job_id in jobs):
         time.sleep(1.0)
     time.sleep(SETTLING_S)
@@ -77,8 +77,8 @@ def test_twenty_jobs_that_run(home, supervisor):
         watched_s=round(took_s, 1),
     )
     for job_id in jobs:
-        record.request_cancel(outside.store, job_id, time.time())
-        lease.ring(outside.store, job_id)
+        record_store.request_cancel(outside.store, job_id, time.time())
+        lease.notify_holder(outside.store, job_id)
     while next(iter(outside.store.list(lease.LEASES)), None):
         time.sleep(0.5)
     runtime.close()
@@ -91,7 +91,7 @@ def submitted(outside, number: int) -> str:
 
 
 def runs(outside, job_id: str) -> bool:
-    found = record.load(outside.store, job_id).record
+    found = record_store.load(outside.store, job_id).record
     return found.state == "RUNNING" and found.attempt.workers[0].phase == "running"
 
 

@@ -16,11 +16,11 @@ import pytest
 from google.cloud import tpu_v2
 
 from benchmarks.measure import ROUNDS, keep, resident
-from tpuctl.api.tpu import views
+from tpuctl.api.tpu import decode
 from tpuctl.cli.node.group import COLUMNS
 from tpuctl.cli.shell.options import Shared
 from tpuctl.cli.shell.output import Output
-from tpuctl.operations.slices.tiers import told_apart
+from tpuctl.operations.slices.flex_start import with_flex_start
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -213,7 +213,7 @@ def test_rows_of_1000_nodes(tmp_path):
 def our_rows(reply):
     """What `tpuctl node list` makes of the reply, to the last printed row."""
     page = tpu_v2.ListNodesResponse.pb().FromString(reply)
-    nodes = told_apart(None, list(views.listed_nodes(page.nodes)))
+    nodes = with_flex_start(None, list(decode.listed_nodes(page.nodes)))
     printed = io.StringIO()
     output = Output(Shared(), printed, io.StringIO(), time.time)
     output.items(sorted(nodes, key=lambda node: (node.zone, node.name)), COLUMNS)

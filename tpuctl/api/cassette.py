@@ -55,7 +55,7 @@ class Cassette:
     def add(self, call: str, called_s: float, entry: Mapping[str, Any]) -> None:
         """Add one call, redacted; `called_s` is when it was made, in seconds since the epoch."""
         document = {"t_s": round(called_s - self.started_s, 3), "call": call, **entry}
-        _append(self.path, _everywhere(redacted(document), self.project))
+        _append(self.path, _replace_project(redact(document), self.project))
 
 
 def create(path: Path, started_s: float, project: str) -> Cassette:
@@ -84,60 +84,60 @@ def reopen(path: Path, project: str) -> Cassette:
         raise DamagedStateError(f"cannot add to the cassette {path}: {error}") from error
 
 
-def calls(path: Path) -> int:
+def count_calls(path: Path) -> int:
     """How many calls are on it."""
     with path.open(encoding="utf-8") as lines:
         return sum(1 for _ in lines) - 1
 
 
-def redacted(value: Any, name: str = "") -> Any:
+def redact(value: Any, name: str = "") -> Any:
     """The JSON value with everything private replaced; `name` is the key it stands under."""
     if isinstance(value, Mapping):
-        return _redacted_mapping(value, name)
+        return _redact_mapping(value, name)
     if isinstance(value, list):
-        return [redacted(item, name) for item in value]
+        return [redact(item, name) for item in value]
     if not isinstance(value, str):
         return value
     return REDACTED if name in _PRIVATE_TEXTS and value else _without_names(value)
 
 
-def _everywhere(document: Any, project: str) -> Any:
+def _replace_project(document: Any, project: str) -> Any:
     """The document without the project's id, in plain sentences too."""
     if isinstance(document, Mapping):
-        return {key: _everywhere(value, project) for key, value in document.items()}
+        return {key: _replace_project(value, project) for key, value in document.items()}
     if isinstance(document, list):
-        return [_everywhere(item, project) for item in document]
+        return [_replace_project(item, project) for item in document]
     if isinstance(document, str) and project:
         return re.sub(rf"(?<![\w-]){re.escape(project)}(?![\w-])", PROJECT, document)
     return document
 
 
-def _redacted_mapping(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _redact_mapping(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     if name in _PRIVATE_MAPS and "@type" not in value:
-        return {_without_names(key): _hidden(item) for key, item in value.items()}
+        return {_without_names(key): _hide(item) for key, item in value.items()}
     if value.keys() == {"namespace", "key", "value"}:
         public = value["namespace"] in _PUBLIC_NAMESPACES
         return {**value, "value": value["value"] if public else REDACTED}
-    return {_without_names(key): redacted(item, key) for key, item in value.items()}
+    return {_without_names(key): redact(item, key) for key, item in value.items()}
 
 
-def _hidden(value: Any) -> Any:
+def _hide(value: Any) -> Any:
     return REDACTED if value else value
 
 
 def _without_names(text: str) -> str:
     for pattern, substitute in _SUBSTITUTIONS:
         text = pattern.sub(substitute, text)
-    text = _PARAMETER.sub(_parameter_hidden, text)
-    return _ADDRESS.sub(_public_address_hidden, text)
+    text = _PARAMETER.sub(_hide_parameter, text)
+    return _ADDRESS.sub(_hide_public_address, text)
 
 
-def _parameter_hidden(found: re.Match[str]) -> str:
+def _hide_parameter(found: re.Match[str]) -> str:
     is_private = unquote(found[2]).removeprefix("$") in _PRIVATE_PARAMETERS
     return f"{found[1]}{REDACTED}" if is_private else found[0]
 
 
-def _public_address_hidden(found: re.Match[str]) -> str:
+def _hide_public_address(found: re.Match[str]) -> str:
     return found.group() if _PRIVATE.match(found.group()) else ADDRESS
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import grpc
 
 from tpuctl.api.credentials import Tokens, tokens
-from tpuctl.api.storage import session_of
+from tpuctl.api.storage import authorized_session
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import GOOGLE_TPU, GOOGLE_TPU_REST, Context
@@ -24,18 +24,18 @@ def tpu_api(context: Context) -> TpuApi:
     return TpuApi(
         channel,
         context.project,
-        rest=(lambda: RestApi(context.tpu_rest_endpoint, session_of(found)))
-        if _belong_together(context)
+        rest=(lambda: RestApi(context.tpu_rest_endpoint, authorized_session(found)))
+        if _are_endpoints_alike(context)
         else None,
     )
 
 
-def service_usage(context: Context) -> RestApi:
+def service_usage_api(context: Context) -> RestApi:
     """Service Usage; raises CredentialsError without touching the network."""
-    return RestApi(context.serviceusage_endpoint, session_of(tokens(context)))
+    return RestApi(context.serviceusage_endpoint, authorized_session(tokens(context)))
 
 
-def _belong_together(context: Context) -> bool:
+def _are_endpoints_alike(context: Context) -> bool:
     """Both endpoints are Google's, or neither: what one has must never be asked of the other."""
     return (context.tpu_endpoint == GOOGLE_TPU) == (context.tpu_rest_endpoint == GOOGLE_TPU_REST)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tpuctl.api.tpu.explain import sentence
+from tpuctl.api.tpu.explain import first_sentence
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
 
 TIMEOUT_S = 30.0
@@ -81,6 +81,6 @@ class ControlApi:
             connection.close()
         if reply.status != 200:
             kind = BY_STATUS.get(reply.status, TransientError)
-            raise kind(sentence(str(document.get("error", reply.reason))))
+            raise kind(first_sentence(str(document.get("error", reply.reason))))
         found: Mapping[str, Any] = document
         return found

@@ -11,9 +11,9 @@ from tpuctl.errors import CredentialsError, TransientError
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 LOGIN_HINT = "run: gcloud auth application-default login"
-AGAIN_HINT = "check the network, then run it again"
+RETRY_HINT = "check the network, then run it again"
 UNTRUSTED_HINT = "set REQUESTS_CA_BUNDLE to the certificate of its authority"
-ON_GOOGLE = Path("/sys/class/dmi/id/product_name")
+PRODUCT_NAME_FILE = Path("/sys/class/dmi/id/product_name")
 REFRESH_S = 20.0
 REFRESH_TRIES = 3
 
@@ -49,7 +49,7 @@ class Tokens:
                 self._credentials.refresh(_request(session, timeout_s))
         except TransportError as error:
             text = first_line(error)
-            hint = UNTRUSTED_HINT if "CERTIFICATE_VERIFY_FAILED" in text else AGAIN_HINT
+            hint = UNTRUSTED_HINT if "CERTIFICATE_VERIFY_FAILED" in text else RETRY_HINT
             raise TransientError(f"cannot get an access token: {text}", hint=hint) from error
         except GoogleAuthError as error:
             raise CredentialsError(
@@ -127,6 +127,6 @@ def _require_application_default(environ: Mapping[str, str]) -> None:
 
 def _is_on_google() -> bool:
     try:
-        return ON_GOOGLE.read_text("ascii").strip() == "Google Compute Engine"
+        return PRODUCT_NAME_FILE.read_text("ascii").strip() == "Google Compute Engine"
     except OSError:
         return False

@@ -14,13 +14,13 @@ from tpuctl.api.tpu.tpu import TpuApi
 _Interceptor: Any = grpc.UnaryUnaryClientInterceptor
 
 
-def recorded(api: TpuApi, cassette: Cassette, now: Callable[[], float]) -> TpuApi:
+def recording_api(api: TpuApi, cassette: Cassette, now: Callable[[], float]) -> TpuApi:
     """The API, whose calls are added to the cassette; `now` is in seconds since the epoch."""
     rest = api.rest
     return replace(
         api,
         channel=grpc.intercept_channel(api.channel, Recorder(cassette, now)),
-        rest=rest and (lambda: _recorded_rest(rest(), cassette, now)),
+        rest=rest and (lambda: _recording_rest(rest(), cassette, now)),
     )
 
 
@@ -58,7 +58,7 @@ class RecordedRest(RestApi):
         return reply
 
 
-def _recorded_rest(rest: RestApi, cassette: Cassette, now: Callable[[], float]) -> RestApi:
+def _recording_rest(rest: RestApi, cassette: Cassette, now: Callable[[], float]) -> RestApi:
     return RecordedRest(rest.endpoint, rest.session, cassette, now)
 
 

@@ -17,13 +17,13 @@ from tpuctl.errors import TransientError
 TPU = "tpu.googleapis.com"
 UNLIMITED = -1
 PAGE_SIZE = 200
-MOST_PAGES = 20
+MAX_PAGES = 20
 _SCOPE = re.compile(r"\{(zone|region)\}")
 _END = re.compile(r"perprojectper(zone|region)fortpuapi$")
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class QuotaLimit:
     """One limit: of each zone or of each region, `default` where nothing else is said."""
 
     quota: str
@@ -40,11 +40,11 @@ class Limit:
         return None if found == UNLIMITED else found
 
 
-def tpu_limits(rest: RestApi, project: str) -> list[Limit]:
+def tpu_limits(rest: RestApi, project: str) -> list[QuotaLimit]:
     """Every limit of Cloud TPU's; raises TransientError, and what tokens raise."""
-    found: list[Limit] = []
+    found: list[QuotaLimit] = []
     token = ""
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         query = {"view": "FULL", "pageSize": PAGE_SIZE, **({"pageToken": token} if token else {})}
         path = f"/v1beta1/projects/{project}/services/{TPU}/consumerQuotaMetrics"
         try:
@@ -66,7 +66,7 @@ def tpu_limits(rest: RestApi, project: str) -> list[Limit]:
     return found
 
 
-def _limits(metric: Mapping[str, Any]) -> Iterator[Limit]:
+def _limits(metric: Mapping[str, Any]) -> Iterator[QuotaLimit]:
     name = str(metric.get("metric", "")).rpartition("/")[2].lower()
     quota = re.sub(r"[^a-z0-9]", "", _END.sub("", name))
     for limit in metric.get("consumerQuotaLimits", []):
@@ -82,4 +82,6 @@ def _limits(metric: Mapping[str, Any]) -> Iterator[Limit]:
         others = [bucket for bucket in buckets if not bucket.get("dimensions")]
         default = int(others[0].get("effectiveLimit", 0)) if others else None
         is_preemptible = "preemptible" in quota
-        yield Limit(quota.replace("preemptible", ""), is_preemptible, scope[1], default, by_place)
+        yield QuotaLimit(
+            quota.replace("preemptible", ""), is_preemptible, scope[1], default, by_place
+        )

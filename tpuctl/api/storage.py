@@ -11,7 +11,7 @@ CONNECTIONS = 32
 
 def storage_session(context: Context) -> Any:
     """A requests.Session for many copies at once; raises CredentialsError."""
-    session = session_of(tokens(context))
+    session = authorized_session(tokens(context))
     from requests.adapters import HTTPAdapter
 
     for scheme in ("https://", "http://"):
@@ -36,7 +36,7 @@ def storage_client(context: Context, session: Any = None) -> Any:
     return client
 
 
-def session_of(found: Tokens | None) -> Any:
+def authorized_session(found: Tokens | None) -> Any:
     """A requests.Session whose every request carries a token."""
     import requests
 

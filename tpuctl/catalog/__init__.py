@@ -26,7 +26,7 @@ from tpuctl.catalog.records import (
     Price,
     QuotaNaming,
 )
-from tpuctl.catalog.unknown import UnknownError, nearest
+from tpuctl.catalog.unknown_error import UnknownError, nearest
 
 __all__ = [
     "TENSORFLOW_PREFIX",

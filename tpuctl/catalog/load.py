@@ -15,7 +15,7 @@ from tpuctl.catalog.records import (
     ListPrice,
     QuotaNaming,
 )
-from tpuctl.catalog.unknown import UnknownError, nearest
+from tpuctl.catalog.unknown_error import UnknownError, nearest
 from tpuctl.catalog.validation import check
 
 _GENERATIONS = Path(__file__).with_name("data") / "generations"

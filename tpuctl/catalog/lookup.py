@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tpuctl.catalog import load
 from tpuctl.catalog.records import AcceleratorType, Generation, Price
-from tpuctl.catalog.unknown import UnknownError, nearest
+from tpuctl.catalog.unknown_error import UnknownError, nearest
 
 _DEFAULTS = Path(__file__).with_name("data") / "defaults.json"
 TENSORFLOW_PREFIX = "tpu-vm-tf-"

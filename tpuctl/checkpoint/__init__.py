@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 from tpuctl.checkpoint.checkpointer import Checkpointer
 
 if TYPE_CHECKING:
-    from tpuctl.checkpoint.arrays.shards import Shards
-    from tpuctl.checkpoint.read.restoring import Restored, restore
+    from tpuctl.checkpoint.arrays.sharded_arrays import Shards
     from tpuctl.checkpoint.read.step_info import StepInfo, list_steps
+    from tpuctl.checkpoint.read.step_reader import Restored, restore
 
 __all__ = ["Checkpointer", "Restored", "Shards", "StepInfo", "list_steps", "restore"]
 
 _PLACES = {
-    "Restored": "read.restoring",
-    "restore": "read.restoring",
-    "Shards": "arrays.shards",
+    "Restored": "read.step_reader",
+    "restore": "read.step_reader",
+    "Shards": "arrays.sharded_arrays",
     "StepInfo": "read.step_info",
     "list_steps": "read.step_info",
 }

@@ -8,19 +8,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from tpuctl.checkpoint.checkpoint_directory import Directory, open_directory
 from tpuctl.checkpoint.format.layout import LAST_STEP
-from tpuctl.checkpoint.opening import Directory, opened
-from tpuctl.checkpoint.run import KEEP, NOTICE, run_of, setting, whole_number
-from tpuctl.checkpoint.stopping import EXIT_CODE, Stopping
+from tpuctl.checkpoint.preemption_save import EXIT_CODE, PreemptionHandler
+from tpuctl.checkpoint.worker_run import KEEP, NOTICE, environment_number, resolve_run, whole_number
 from tpuctl.errors import UsageError
 
 # The rest is imported when it is needed: a worker compiles all that a program imports.
 if TYPE_CHECKING:
-    from tpuctl.checkpoint.arrays.tree import Tree
-    from tpuctl.checkpoint.format.records import Records
-    from tpuctl.checkpoint.read.line import Origin
-    from tpuctl.checkpoint.read.restoring import Restored
-    from tpuctl.checkpoint.write.writer import Writer
+    from tpuctl.checkpoint.arrays.array_tree import Tree
+    from tpuctl.checkpoint.format.record_cache import RecordCache
+    from tpuctl.checkpoint.read.lineage import Origin
+    from tpuctl.checkpoint.read.step_reader import Restored
+    from tpuctl.checkpoint.write.step_writer import StepWriter
 
 
 class Checkpointer:
@@ -54,16 +54,16 @@ class Checkpointer:
         TPUCTL_FENCE, TPUCTL_CHECKPOINT_KEEP, TPUCTL_PROGRAM_VERSION. `fence` numbers the runs that
         use the directory, a later one higher; one worker on its own needs none.
         """
-        store = opened(directory, client)
-        self._run = run_of(store, worker_id, worker_count, fence, timeout_s, program_version)
-        self._keep = setting(KEEP, 3) if keep is None else whole_number("keep", keep)
+        store = open_directory(directory, client)
+        self._run = resolve_run(store, worker_id, worker_count, fence, timeout_s, program_version)
+        self._keep = environment_number(KEEP, 3) if keep is None else whole_number("keep", keep)
         self._every = whole_number("every", every)
         if self._every <= 0:
             raise UsageError(f"every {every} steps?")
         self._has_begun = False
-        self._records: Records | None = None
-        self._writer: Writer | None = None
-        self._stopping = Stopping(setting(NOTICE, 30))
+        self._records: RecordCache | None = None
+        self._writer: StepWriter | None = None
+        self._stopping = PreemptionHandler(environment_number(NOTICE, 30))
 
     def restore(self, step: int | None = None, like: Tree = None) -> Restored | None:
         """Where this run goes on: the newest good step or that one; None when there is none yet.
@@ -73,7 +73,7 @@ class Checkpointer:
         """
         if self._writer is not None:
             raise UsageError("restore once, before the first save")
-        from tpuctl.checkpoint.resume.resuming import resume
+        from tpuctl.checkpoint.resume.resume_protocol import resume
 
         self._begin()
         resumed = resume(self._run, step, like, self._known())
@@ -82,7 +82,7 @@ class Checkpointer:
 
     def latest(self) -> int | None:
         """The newest step that is complete as far as the listing tells, or None."""
-        from tpuctl.checkpoint.read.history import read_history
+        from tpuctl.checkpoint.read.step_history import read_history
 
         newest = read_history(self._run.store, self._known()).latest()
         return None if newest is None else newest.step
@@ -129,7 +129,7 @@ class Checkpointer:
 
     def _write(self, step: int, tree: Tree, called_s: float, *, wait: bool) -> None:
         if self._writer is None:
-            self._writer = self._new_line()
+            self._writer = self._begin_lineage()
         self._writer.save(step, tree, called_s, wait=wait)
 
     def wait(self) -> None:
@@ -166,31 +166,31 @@ class Checkpointer:
         """Announce the run, before anything of the directory is read."""
         if self._has_begun:
             return
-        from tpuctl.checkpoint.resume.agreement import announce, take_fence
+        from tpuctl.checkpoint.resume.coordination import announce_run, take_fence
 
         if self._run.fence < 0:
             self._run = replace(self._run, fence=take_fence(self._run.store))
         elif self._run.worker_id == 0:
-            announce(self._run.store, self._run.fence)
+            announce_run(self._run.store, self._run.fence)
         self._has_begun = True
 
-    def _new_line(self) -> Writer:
+    def _begin_lineage(self) -> StepWriter:
         """For a run that restores nothing."""
-        from tpuctl.checkpoint.resume.agreement import begin
+        from tpuctl.checkpoint.resume.coordination import begin_lineage
 
-        return self._new_writer(begin(self._run))
+        return self._new_writer(begin_lineage(self._run))
 
-    def _new_writer(self, origin: Origin) -> Writer:
-        from tpuctl.checkpoint.write.writer import Writer
+    def _new_writer(self, origin: Origin) -> StepWriter:
+        from tpuctl.checkpoint.write.step_writer import StepWriter
 
-        return Writer(self._run, origin, self._keep, self._known())
+        return StepWriter(self._run, origin, self._keep, self._known())
 
-    def _known(self) -> Records:
+    def _known(self) -> RecordCache:
         """The small records that were read before."""
-        from tpuctl.checkpoint.format.records import Records
+        from tpuctl.checkpoint.format.record_cache import RecordCache
 
         if self._records is None:
-            self._records = Records()
+            self._records = RecordCache()
         return self._records
 
 

@@ -17,23 +17,23 @@ BACKGROUND = 10
 """The niceness of what goes on beside training."""
 
 
-def in_parallel(work: Callable[[T], R], items: Sequence[T], *, threads: int) -> list[R]:
+def parallel_map(work: Callable[[T], R], items: Sequence[T], *, threads: int) -> list[R]:
     """The result for each item, in order.
 
     After a failure nothing is begun any more; it is raised when what had been begun has ended.
     """
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
-    shared = _Shared(work, items)
+    shared = _SharedWork(work, items)
     try:
-        workers = list(_started(shared.run, min(threads, len(items)) - 1))
+        workers = list(_start_threads(shared.run, min(threads, len(items)) - 1))
         shared.run()
         for worker in workers:
             worker.join()
     except BaseException as error:  # Ctrl-C: nothing more is begun
         shared.failure = error
         raise
-    return shared.collected()
+    return shared.results()
 
 
 def lower_priority(niceness: int) -> None:
@@ -43,7 +43,7 @@ def lower_priority(niceness: int) -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
-def _started(run: Callable[[], None], count: int) -> Iterator[threading.Thread]:
+def _start_threads(run: Callable[[], None], count: int) -> Iterator[threading.Thread]:
     """So many threads, or fewer: while a program ends, some versions of Python start none.
 
     Daemons, unlike those of concurrent.futures: a program that fails does not wait for them.
@@ -55,7 +55,7 @@ def _started(run: Callable[[], None], count: int) -> Iterator[threading.Thread]:
             yield thread
 
 
-class _Shared(Generic[T, R]):
+class _SharedWork(Generic[T, R]):
     def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
         self._work = work
         self._items = items
@@ -70,7 +70,7 @@ class _Shared(Generic[T, R]):
             except BaseException as error:  # noqa: BLE001 (raised again by who waits)
                 self.failure = error
 
-    def collected(self) -> list[R]:
+    def results(self) -> list[R]:
         if self.failure is not None:
             raise self.failure
         return [self._results[number] for number in range(len(self._items))]

@@ -19,7 +19,7 @@ from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
 
 INTERRUPTED = 130
 TERMINATED = 143
-FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 COMMANDS = {
     "node": ("node.group", "Create, use and delete nodes (TPU slices)."),
@@ -42,7 +42,7 @@ COMMANDS = {
     "quickstart": ("local.quickstart", "See the whole story happen on this machine."),
 }
 ALIASES = {"qr": "queued-resource"}
-NOT_HERE = {
+GCLOUD_OPTION_HINTS = {
     "--command": "write it at the end: tpuctl node exec NAME -- COMMAND [ARG]...",
     "--internal-ip": "write --dialer internal",
     "--tunnel-through-iap": "write --dialer iap",
@@ -73,7 +73,7 @@ class LazyGroup(TyperGroup):
         except BrokenPipeError:
             raise Exit(0) from None  # the reader of our output has seen enough, as `head` does
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL_ERRNOS:
                 raise
             raise LocalIOError("cannot write: no space is left") from error
 
@@ -119,9 +119,9 @@ def main(argv: Sequence[str] | None = None, runtime: Runtime | None = None) -> i
     try:
         code = _exit_code(argv, runtime)
         if "context" in runtime.__dict__ and code not in (INTERRUPTED, TERMINATED):
-            from tpuctl.cli.shell import unsupervised
+            from tpuctl.cli.shell import supervisor_warning
 
-            unsupervised.warn(runtime)
+            supervisor_warning.warn_of_unsupervised_jobs(runtime)
         return code
     finally:
         runtime.close()
@@ -135,7 +135,7 @@ def _exit_code(argv: Sequence[str] | None, runtime: Runtime) -> int:
         if runtime.shared.debug:
             raise
         if isinstance(error, DeadlineError):
-            error.hint = error.hint or "; ".join(runtime.goes_on) or None
+            error.hint = error.hint or "; ".join(runtime.on_interrupt) or None
         runtime.output.failure(error)
         return error.exit_code
     except TyperException as error:
@@ -147,7 +147,7 @@ def _exit_code(argv: Sequence[str] | None, runtime: Runtime) -> int:
     except Exit as stop:
         return stop.exit_code
     except (Abort, Interrupted) as stop:
-        runtime.output.interrupted(runtime.goes_on)
+        runtime.output.interrupted(runtime.on_interrupt)
         return TERMINATED if isinstance(stop.__cause__, Terminated) else INTERRUPTED
 
 
@@ -169,5 +169,5 @@ def _usage(error: TyperException) -> UsageError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "tpuctl"
     option = getattr(error, "option_name", None) if command.startswith("tpuctl node ") else None
-    hint = NOT_HERE.get(option or "", f"run: {command} --help")
+    hint = GCLOUD_OPTION_HINTS.get(option or "", f"run: {command} --help")
     return UsageError(error.format_message().rstrip("."), hint=hint)

@@ -9,7 +9,7 @@ from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.node import Provisioning
-from tpuctl.operations.slices.specs import unknown
+from tpuctl.operations.slices.specs import unknown_name_error
 
 app = Noun("Accelerator types, zones, runtime versions and prices.")
 
@@ -52,7 +52,7 @@ def types(ctx: typer.Context, generation: Generation = None) -> None:
     try:
         found = catalog.accelerator_types(generation=generation, zone=zone)
     except catalog.UnknownError as error:
-        raise unknown(error) from error
+        raise unknown_name_error(error) from error
     runtime.output.items(found, TYPES)
 
 
@@ -63,7 +63,7 @@ def zones(ctx: typer.Context, accelerator_type: Type = None) -> None:
     try:
         wanted = catalog.zones_of(accelerator_type) if accelerator_type else catalog.zones()
     except catalog.UnknownError as error:
-        raise unknown(error) from error
+        raise unknown_name_error(error) from error
     rows = [
         (zone, [g.name for g in catalog.generations() if zone in g.zones and g.api_creatable])
         for zone in wanted
@@ -78,7 +78,7 @@ def runtimes(ctx: typer.Context, generation: Generation = None) -> None:
     try:
         chosen = [catalog.generation(generation)] if generation else catalog.generations()
     except catalog.UnknownError as error:
-        raise unknown(error) from error
+        raise unknown_name_error(error) from error
     rows = [
         (version, one.name, version == one.default_runtime_version)
         for one in chosen
@@ -96,7 +96,7 @@ def prices(
     try:
         found = _priced(accelerator_type, generation, runtime.shared.zone)
     except catalog.UnknownError as error:
-        raise unknown(error) from error
+        raise unknown_name_error(error) from error
     runtime.output.items(found, PRICES)
 
 

@@ -12,8 +12,8 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight
-from tpuctl.operations.local import local
-from tpuctl.operations.slices.specs import check_name, unknown
+from tpuctl.operations.local import local_cloud
+from tpuctl.operations.slices.specs import check_name, unknown_name_error
 
 app = Noun("Projects, zones and credentials to work with.")
 
@@ -25,7 +25,7 @@ COLUMNS = {
     "zone": lambda row: row["zone"],
     "bucket": lambda row: row["bucket"],
 }
-SHOWN = {
+SETTING_COLUMNS = {
     "setting": lambda row: row[0],
     "value": lambda row: row[1],
     "source": lambda row: row[2],
@@ -43,9 +43,9 @@ def list_contexts(ctx: typer.Context) -> None:
     rows = [
         {**asdict(one), "current": name == current} for name, one in runtime.config.contexts.items()
     ]
-    builtin = sorted({DEFAULT_CONTEXT, *local.names(runtime.home)})
+    builtin = sorted({DEFAULT_CONTEXT, *local_cloud.local_cloud_names(runtime.home)})
     for name in builtin:
-        line = local.running(runtime.home, name) or {}
+        line = local_cloud.endpoint_line(runtime.home, name) or {}
         row = {key: line.get(key) for key in ("project", "zone", "bucket")}
         rows.append({**row, "name": name, "current": name == current})
     runtime.output.items(sorted(rows, key=lambda row: str(row["name"])), COLUMNS)
@@ -55,7 +55,11 @@ def list_contexts(ctx: typer.Context) -> None:
 def use(ctx: typer.Context, name: Name) -> None:
     """Make a context the one that commands use."""
     runtime = ctx.ensure_object(Runtime)
-    known = {DEFAULT_CONTEXT, *local.names(runtime.home), *runtime.config.contexts}
+    known = {
+        DEFAULT_CONTEXT,
+        *local_cloud.local_cloud_names(runtime.home),
+        *runtime.config.contexts,
+    }
     if name not in known:
         raise NotFoundError(f"there is no context {name!r}", hint="run: tpuctl context list")
     config.save(runtime.home, Config(name, runtime.config.contexts))
@@ -85,7 +89,7 @@ def create(
     """Check that a project, zone and bucket can be used, and keep them as a context."""
     runtime = ctx.ensure_object(Runtime)
     check_name(name)
-    if name == DEFAULT_CONTEXT or local.exists(runtime.home, name):
+    if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
         raise ConflictError(f"{name!r} is a local cloud", hint="choose another name")
     if name in runtime.config.contexts:
         raise ConflictError(f"context {name!r} exists", hint=f"run: tpuctl context delete {name}")
@@ -103,8 +107,8 @@ def create(
         dialer,
     )
     _require_sound(context)
-    config.refuse_redirected(context, config.unrecorded(runtime.environ))
-    config.refuse_in_the_clear(context)
+    config.refuse_redirected_endpoint(context, config.without_recording(runtime.environ))
+    config.refuse_plaintext_endpoint(context)
     _require_working(runtime, context)
     contexts = {**runtime.config.contexts, name: context}
     config.save(runtime.home, Config(runtime.config.current, contexts))
@@ -117,7 +121,7 @@ def delete(ctx: typer.Context, name: Name) -> None:
     runtime = ctx.ensure_object(Runtime)
     if name not in runtime.config.contexts:
         hint = "run: tpuctl context list"
-        if name == DEFAULT_CONTEXT or local.exists(runtime.home, name):
+        if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
             hint = f"a local cloud: run: tpuctl local down --name {name} --delete-state"
         raise NotFoundError(f"there is no context {name!r} to delete", hint=hint)
     rest = {key: one for key, one in runtime.config.contexts.items() if key != name}
@@ -132,7 +136,7 @@ def show(ctx: typer.Context) -> None:
     runtime = ctx.ensure_object(Runtime)
     chosen = runtime.context_name
     is_configured = chosen.value in runtime.config.contexts
-    is_down = not is_configured and local.running(runtime.home, chosen.value) is None
+    is_down = not is_configured and local_cloud.endpoint_line(runtime.home, chosen.value) is None
     origin = "config.yaml" if is_configured else "local cloud"
     sources = {"name": chosen.source, **_override_sources(runtime)}
     known = {"name": chosen.value} if is_down else asdict(runtime.context)
@@ -142,7 +146,9 @@ def show(ctx: typer.Context) -> None:
     ]
     if is_down:
         runtime.output.note("note: the local cloud is not running: tpuctl local up")
-    runtime.output.items([*rows, ("home", str(runtime.home), _home_source(runtime))], SHOWN)
+    runtime.output.items(
+        [*rows, ("home", str(runtime.home), _home_source(runtime))], SETTING_COLUMNS
+    )
 
 
 def _override_sources(runtime: Runtime) -> dict[str, str]:
@@ -162,20 +168,20 @@ def _home_source(runtime: Runtime) -> str:
 
 def _require_sound(context: Context) -> None:
     """What cannot be right on any cloud; raises UsageError."""
-    from tpuctl.api.ssh.dialers import parsed
+    from tpuctl.api.ssh.dialers import parse_dialer
 
     if not PROJECT.fullmatch(context.project):
         hint = "run: gcloud projects list"
         raise UsageError(f"{context.project[:100]!r} cannot be a project", hint=hint)
     if context.zone not in catalog.zones():
         near = catalog.nearest(context.zone, catalog.zones())
-        raise unknown(catalog.UnknownError("zone", context.zone, near))
-    parsed(context.dialer)
+        raise unknown_name_error(catalog.UnknownError("zone", context.zone, near))
+    parse_dialer(context.dialer)
 
 
 def _require_working(runtime: Runtime, context: Context) -> None:
     failed = None
-    for check in preflight.checks(context):
+    for check in preflight.run_checks(context):
         runtime.output.note(f"{'ok    ' if check.error is None else 'FAILED'} {check.name}")
         failed = failed or (check if check.error else None)
     if failed and failed.error:

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.output import Columns, Moment, Usd, age
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.sheet import fitting
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.slices import spending
 
 if TYPE_CHECKING:
-    from tpuctl.operations.slices.spending import Spent
+    from tpuctl.operations.slices.spending import Spending
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
@@ -40,16 +40,16 @@ def history(
     runtime = ctx.ensure_object(Runtime)
     output = runtime.output
     now_s = runtime.now()
-    if runtime.nothing_local_yet():
+    if runtime.has_no_local_state():
         output.items([], columns(now_s))
         return
     from tpuctl.jobs import client
 
     jobs = client.list_jobs(runtime.store(), lambda error: output.warn(str(error)))
-    found = [job for job in jobs if owner is None or is_of(job, owner)]
+    found = [job for job in jobs if owner is None or is_owned_by(job, owner)]
     shown = columns(now_s)
     if output.is_terminal and output.is_table:
-        shown = fitting(for_people(now_s), WIDE_ONLY)
+        shown = fitting_columns(table_columns(now_s), WIDE_ONLY)
     output.items(found[:limit], shown, title=f"history of {runtime.context.name}")
     if len(found) > limit:
         of = f" --owner {quote(owner)}" if owner else ""
@@ -60,8 +60,8 @@ def history(
 def columns(now_s: float) -> Columns[JobRecord]:
     """The columns at a time. Keys and order are public."""
 
-    def spent(job: JobRecord) -> "Spent":
-        return spending.spent(job, now_s)
+    def spent(job: JobRecord) -> "Spending":
+        return spending.spending_of(job, now_s)
 
     def usd(job: JobRecord) -> Usd | None:
         amount = spent(job).usd
@@ -85,7 +85,7 @@ def columns(now_s: float) -> Columns[JobRecord]:
     }
 
 
-def for_people(now_s: float) -> Columns[JobRecord]:
+def table_columns(now_s: float) -> Columns[JobRecord]:
     """The columns that people see, by what they are called there."""
     every = columns(now_s)
     return {
@@ -95,13 +95,13 @@ def for_people(now_s: float) -> Columns[JobRecord]:
         "took": lambda job: age(_duration_s(job, now_s)),
         "tries": every["attempts"],
         "outcome": every["outcome"],
-        "hours": lambda job: round(spending.spent(job, now_s).slice_hours, 2),
+        "hours": lambda job: round(spending.spending_of(job, now_s).slice_hours, 2),
         "usd": every["usd"],
-        "command": lambda job: _cut(job.spec.run),
+        "command": lambda job: _first_line(job.spec.run),
     }
 
 
-def is_of(job: JobRecord, owner: str) -> bool:
+def is_owned_by(job: JobRecord, owner: str) -> bool:
     """The owner by its full name, or by what stands before the host."""
     return owner in (job.owner, job.owner.partition("@")[0])
 
@@ -120,7 +120,7 @@ def _node_ids(job: JobRecord) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def _cut(command: str) -> str:
+def _first_line(command: str) -> str:
     """Its first line."""
     lines = command.strip().splitlines() or [""]
     is_whole = len(lines) == 1 and len(lines[0]) <= COMMAND_CHARS

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.api.tpu.next_step import QR, About, elsewhere
+from tpuctl.api.tpu.hints import QR, CallSubject, other_zones_hint
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import Moment, Usd
-from tpuctl.cli.shell.progress import show_states, working
+from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.request_options import RequestVerb, request_spec
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.duration import seconds
+from tpuctl.models.duration import parse_duration
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations.slices import cost, queued_resources
-from tpuctl.operations.slices.tiers import told_apart
+from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
@@ -65,15 +65,17 @@ def create(ctx: typer.Context, name: Name) -> None:
     """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
     runtime = ctx.ensure_object(Runtime)
     spec = request_spec(runtime, name)
-    slices.say_price(runtime, spec.node, spec.node_count or 1)
+    slices.print_price(runtime, spec.node, spec.node_count or 1)
     node = spec.node
     look = f"tpuctl qr describe {name} --zone {node.zone}"
-    with slices.asking(runtime, f"queued resource {name!r}", look):
+    with slices.note_possible_request(runtime, f"queued resource {name!r}", look):
         accepted = queued_resources.create(
             runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
         )
     usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
-    _goes_on(runtime, name, node.zone, None if usd is None else Usd(usd * (spec.node_count or 1)))
+    _add_interrupt_note(
+        runtime, name, node.zone, None if usd is None else Usd(usd * (spec.node_count or 1))
+    )
     runtime.output.items([accepted(Patience(sleep=runtime.sleep))], COLUMNS)
 
 
@@ -81,11 +83,11 @@ def create(ctx: typer.Context, name: Name) -> None:
 def list_requests(ctx: typer.Context) -> None:
     """List requests, in every zone unless one is named."""
     runtime = ctx.ensure_object(Runtime)
-    if runtime.nothing_local_yet():
+    if runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
     requests, unreachable = runtime.tpu.list_queued_resources(runtime.listing_zone)
-    requests = told_apart(runtime.tpu, requests)
+    requests = with_flex_start(runtime.tpu, requests)
     title = f"queued resources of {runtime.context.name}"
     runtime.output.items(sorted(requests, key=lambda r: (r.zone, r.name)), COLUMNS, title=title)
     for zone in unreachable:
@@ -105,8 +107,8 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     """Wait until a request is ACTIVE: its nodes are READY."""
     runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
-    _goes_on(runtime, name, request.zone, usd_per_hour(request))
-    patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
+    _add_interrupt_note(runtime, name, request.zone, usd_per_hour(request))
+    patience = Patience(parse_duration(timeout) if timeout else None, runtime.sleep)
     states = queued_resources.until_active(runtime.tpu, request, patience)
     last = show_states(runtime, "queued resource", _why_it_waits(runtime, states))
     runtime.output.items([last] if last else [], COLUMNS)
@@ -121,7 +123,7 @@ def reset(ctx: typer.Context, name: Name, yes: slices.Yes = False) -> None:
     price = _when_active(request)
     runtime.confirm(f"Make anew {what} ({price or 'no known'} USD/h), its disks lost?", yes=yes)
     accepted = queued_resources.reset(runtime.tpu, request)
-    _goes_on(runtime, name, request.zone, price)
+    _add_interrupt_note(runtime, name, request.zone, price)
     request = accepted(Patience(sleep=runtime.sleep))
     runtime.output.items([request], COLUMNS)
 
@@ -143,9 +145,9 @@ def delete(
     what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({usd_per_hour(request) or 'no known'} USD/h)?", yes=yes)
     done = queued_resources.delete(runtime.tpu, request)
-    runtime.goes_on.append(f"the deletion of {what} goes on")
+    runtime.on_interrupt.append(f"the deletion of {what} goes on")
     if not no_wait:
-        with working(runtime, f"deleting {name}"):
+        with show_spinner(runtime, f"deleting {name}"):
             done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
 
@@ -158,16 +160,18 @@ def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterato
         if after_s is not None and after_s > runtime.now():
             runtime.output.note(f"it may not be granted before {Moment(after_s)}")
         elif request.state == QueuedResourceState.WAITING_FOR_RESOURCES:
-            about = About("", QR, zone=request.zone, accelerator_type=request.accelerator_type)
-            others = f"; {found}" if (found := elsewhere(about)) else ""
+            about = CallSubject(
+                "", QR, zone=request.zone, accelerator_type=request.accelerator_type
+            )
+            others = f"; {found}" if (found := other_zones_hint(about)) else ""
             runtime.output.note(f"no capacity yet: it waits in line, at no cost{others}")
 
 
-def _goes_on(runtime: Runtime, name: str, zone: str, usd: Usd | None) -> None:
+def _add_interrupt_note(runtime: Runtime, name: str, zone: str, usd: Usd | None) -> None:
     """What to say when the person stops watching."""
     end = f"tpuctl qr delete {name} --force --zone {zone}"
     price = f" at {usd} USD/h when ACTIVE" if usd else ""
-    runtime.goes_on.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
+    runtime.on_interrupt.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
 
 
 def _nodes(request: QueuedResource) -> str:

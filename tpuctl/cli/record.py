@@ -9,7 +9,7 @@ from tpuctl import config
 from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TpuctlError
-from tpuctl.operations.audit import record as recording
+from tpuctl.operations.audit import api_recording as recording
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
@@ -30,16 +30,16 @@ def record(
     tape = cassette.create(to, runtime.now(), context.project)
     with recording.recording_proxy(context.tpu_rest_endpoint, tape, runtime.now) as proxy:
         ours = {
-            config.RECORD: str(to.absolute()),
+            config.RECORD_VARIABLE: str(to.absolute()),
             config.TPU_OVERRIDE: f"{proxy}/",
             "TPUCTL_CONTEXT": context.name,
         }
         try:
-            code = recording.run(command, {**runtime.environ, **ours})
+            code = recording.record_command(command, {**runtime.environ, **ours})
         except TpuctlError:  # nothing ran, nothing is on it
             to.unlink()
             raise
-    count = cassette.calls(to)
+    count = cassette.count_calls(to)
     calls = "1 call" if count == 1 else f"{count} calls"
     runtime.output.note(f"{calls} recorded in {to}; read it before you give it away")
     raise typer.Exit(code)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.cli.shell import slice_options as slices
+from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.output import Columns, Moment, Usd
-from tpuctl.cli.shell.progress import working
+from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.sheet import fitting
 from tpuctl.errors import PartialFailureError, TpuctlError
 
 if TYPE_CHECKING:
-    from tpuctl.operations.audit.sweep import Asker, Found
-    from tpuctl.operations.audit.sweep_fix import Fixed
+    from tpuctl.operations.audit.sweep import ClassifiedHolding, SweepScope
+    from tpuctl.operations.audit.sweep_fix import SweepResult
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
-COLUMNS: Mapping[str, Callable[["Found"], Any]] = {
+COLUMNS: Mapping[str, Callable[["ClassifiedHolding"], Any]] = {
     "name": lambda found: found.holding.name,
     "verdict": lambda found: found.verdict.value,
     "noun": lambda found: found.holding.noun,
@@ -37,7 +37,7 @@ COLUMNS: Mapping[str, Callable[["Found"], Any]] = {
     "node_ids": lambda found: [str(node.node_id) for node in found.holding.nodes],
     "why": lambda found: found.why,
 }
-ON_A_TERMINAL = {
+TABLE_COLUMNS = {
     "name": "name", "verdict": "verdict", "zone": "zone", "type": "accelerator_type",
     "state": "state", "age": "created", "usd/h": "usd_per_hour", "holds": "holds", "why": "why",
 }  # fmt: skip
@@ -46,14 +46,14 @@ WIDE_ONLY = ("type", "zone")
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SweepReport:
     """Everything that was found, and what could not be asked."""
 
-    found: Sequence["Found"]
+    found: Sequence["ClassifiedHolding"]
     unreachable: Sequence[str]
     error: TpuctlError | None
 
-    def of(self, verdict: str) -> list["Found"]:
+    def of(self, verdict: str) -> list["ClassifiedHolding"]:
         """Those that are judged so."""
         return [each for each in self.found if each.verdict == verdict]
 
@@ -88,10 +88,10 @@ def sweep(
         unknown       its zone, the bucket or the record cannot be read, or it is another bucket's
     """
     runtime = ctx.ensure_object(Runtime)
-    if runtime.nothing_local_yet():
-        _show(runtime, Survey([], [], None), [])
+    if runtime.has_no_local_state():
+        _show(runtime, SweepReport([], [], None), [])
         return
-    asker = _asker(runtime, all_owners=all_owners)
+    asker = _sweep_scope(runtime, all_owners=all_owners)
     survey = _survey(runtime, asker)
     orphans = survey.of("orphan")
     if fix:
@@ -100,7 +100,7 @@ def sweep(
         _show(runtime, survey, [])
         if orphans:
             more = " --all-owners" * all_owners
-            runtime.output.warn(f"{_what(orphans)}; delete with: tpuctl sweep --fix{more}")
+            runtime.output.warn(f"{_orphans_text(orphans)}; delete with: tpuctl sweep --fix{more}")
     if survey.error is not None:
         raise survey.error
     if survey.unreachable:
@@ -110,28 +110,28 @@ def sweep(
         )
 
 
-def _survey(runtime: Runtime, asker: "Asker") -> Survey:
+def _survey(runtime: Runtime, asker: "SweepScope") -> SweepReport:
     from tpuctl.operations.audit import sweep as sweeping
 
-    found, unreachable, books = sweeping.survey(
+    found, unreachable, books = sweeping.survey_project(
         runtime.tpu, runtime.store, asker, runtime.listing_zone
     )
-    return Survey(found, unreachable, books.error)
+    return SweepReport(found, unreachable, books.error)
 
 
-def _asker(runtime: Runtime, *, all_owners: bool) -> "Asker":
+def _sweep_scope(runtime: Runtime, *, all_owners: bool) -> "SweepScope":
     from tpuctl.jobs import client
-    from tpuctl.jobs.submit.submit import default_owner
-    from tpuctl.operations.audit.sweep import Asker
+    from tpuctl.jobs.submit.job_submission import default_owner
+    from tpuctl.operations.audit.sweep import SweepScope
 
     try:
-        tended = client.tended(runtime.store(), runtime.home, runtime.context.name)
+        tended = client.supervised_jobs(runtime.store(), runtime.home, runtime.context.name)
     except TpuctlError:  # told when the books are read
         tended = frozenset()
-    return Asker(default_owner(), all_owners, tended)
+    return SweepScope(default_owner(), all_owners, tended)
 
 
-def _show(runtime: Runtime, survey: Survey, fixed: Sequence["Fixed"]) -> None:
+def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence["SweepResult"]) -> None:
     """What was found; on a terminal fewer columns, and the sums below."""
     output = runtime.output
     sums = survey.usd_per_hour()
@@ -157,11 +157,11 @@ def _show(runtime: Runtime, survey: Survey, fixed: Sequence["Fixed"]) -> None:
         output.warn(f"{zone} did not answer: what is there is unknown")
 
 
-def _for_people() -> Columns["Found"]:
-    return fitting({said: COLUMNS[key] for said, key in ON_A_TERMINAL.items()}, WIDE_ONLY)
+def _for_people() -> Columns["ClassifiedHolding"]:
+    return fitting_columns({said: COLUMNS[key] for said, key in TABLE_COLUMNS.items()}, WIDE_ONLY)
 
 
-def _row(found: "Found", fixed: "Fixed | None") -> dict[str, Any]:
+def _row(found: "ClassifiedHolding", fixed: "SweepResult | None") -> dict[str, Any]:
     row = {key: get(found) for key, get in COLUMNS.items()}
     return row | {
         "outcome": fixed.outcome if fixed else None,
@@ -169,14 +169,14 @@ def _row(found: "Found", fixed: "Fixed | None") -> dict[str, Any]:
     }
 
 
-def _fix(runtime: Runtime, survey: Survey, asker: "Asker", *, yes: bool) -> None:
+def _fix(runtime: Runtime, survey: SweepReport, asker: "SweepScope", *, yes: bool) -> None:
     """Show, ask, delete; raises PartialFailureError when some could not be deleted."""
     orphans = survey.of("orphan")
     if not runtime.output.is_document:
         _show(runtime, survey, [])
     if orphans:
         names = ", ".join(each.holding.name for each in orphans)
-        question = f"Delete {names} in context {runtime.context.name!r} ({_what(orphans)})?"
+        question = f"Delete {names} in context {runtime.context.name!r} ({_orphans_text(orphans)})?"
         runtime.confirm(question, yes=yes)
     fixed = [_delete(runtime, each, asker) for each in orphans]
     if runtime.output.is_document:
@@ -189,14 +189,14 @@ def _fix(runtime: Runtime, survey: Survey, asker: "Asker", *, yes: bool) -> None
         )
 
 
-def _delete(runtime: Runtime, orphan: "Found", asker: "Asker") -> "Fixed":
+def _delete(runtime: Runtime, orphan: "ClassifiedHolding", asker: "SweepScope") -> "SweepResult":
     from tpuctl.operations.audit import sweep_fix
     from tpuctl.operations.slices.wait import Patience
 
     name = f"{orphan.holding.noun} {orphan.holding.name!r}"
-    runtime.goes_on[:] = [f"the deletion of {name} may go on; look with: tpuctl sweep"]
-    with working(runtime, f"deleting {name}"):
-        fixed = sweep_fix.delete(
+    runtime.on_interrupt[:] = [f"the deletion of {name} may go on; look with: tpuctl sweep"]
+    with show_spinner(runtime, f"deleting {name}"):
+        fixed = sweep_fix.delete_orphan(
             runtime.tpu, runtime.store, orphan, asker, Patience(sleep=runtime.sleep)
         )
     said = {
@@ -209,7 +209,7 @@ def _delete(runtime: Runtime, orphan: "Found", asker: "Asker") -> "Fixed":
     return fixed
 
 
-def _what(orphans: Sequence["Found"]) -> str:
+def _orphans_text(orphans: Sequence["ClassifiedHolding"]) -> str:
     """`2 orphans cost 9.71 USD/h and hold 32 chips`."""
     usd = Usd(sum(each.holding.usd_per_hour or 0.0 for each in orphans))
     held = [each.holding.holds for each in orphans if each.holding.holds]

@@ -18,15 +18,15 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.jobs.leases import heartbeat, lease
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import decoding, record, retry
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import decoding, job_retry, record_store
 from tpuctl.jobs.record.decoding import MalformedError
-from tpuctl.models.job import Attempt, JobRecord, JobState, Outcome
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, JobState
 from tpuctl.store import Store
 
 POLL_S = 0.5
 
-REFUSALS: dict[str, type[TpuctlError]] = {
+ERROR_BY_REASON: dict[str, type[TpuctlError]] = {
     kind.reason: kind
     for kind in (UsageError, PreconditionError, PermissionDeniedError, CapacityError)
 }
@@ -34,7 +34,7 @@ REFUSALS: dict[str, type[TpuctlError]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Supervisor:
+class SupervisorInfo:
     """Who looks after a job: what its heartbeat says."""
 
     holder: str
@@ -49,34 +49,36 @@ def list_jobs(
     store: Store, on_unreadable: Callable[[DamagedStateError], None] = lambda _error: None
 ) -> list[JobRecord]:
     """Every job of the bucket, the newest first; told of the records that cannot be read."""
-    return record.load_all(store, on_unreadable)
+    return record_store.load_all(store, on_unreadable)
 
 
-def unsupervised(store: Store, home: Path, context: str) -> list[str]:
+def unsupervised_jobs(store: Store, home: Path, context: str) -> list[str]:
     """Ids of unsettled jobs that no supervisor looks after, neither here nor elsewhere."""
-    if seat.is_taken(home, context):
+    if supervisor_lock.is_locked(home, context):
         return []
-    return heartbeat.silent(store, seat.name(home, context))
+    return heartbeat.unsupervised_job_ids(store, supervisor_lock.host_id(home, context))
 
 
-def supervisor_of(store: Store, home: Path, context: str, job_id: str) -> Supervisor | None:
+def supervisor_of(store: Store, home: Path, context: str, job_id: str) -> SupervisorInfo | None:
     """Who looks after a job; None when nobody does. Raises DamagedStateError."""
-    found = lease.held(store, job_id)
+    found = lease.load_lease(store, job_id)
     if found is None or not found.holder:
         return None
-    here = None if seat.is_taken(home, context) else seat.name(home, context)
-    if job_id in heartbeat.silent(store, here):
+    here = (
+        None if supervisor_lock.is_locked(home, context) else supervisor_lock.host_id(home, context)
+    )
+    if job_id in heartbeat.unsupervised_job_ids(store, here):
         return None
     with suppress(NotFoundError, MalformedError):
-        body = decoding.document(store.get_range(lease.HEARTBEATS + found.holder))
-        return decoding.built(Supervisor, {**body, "holder": found.holder})
-    return Supervisor(found.holder)
+        body = decoding.parse_document(store.get_range(lease.HEARTBEATS + found.holder))
+        return decoding.decode_dataclass(SupervisorInfo, {**body, "holder": found.holder})
+    return SupervisorInfo(found.holder)
 
 
-def tended(store: Store, home: Path, context: str) -> frozenset[str]:
+def supervised_jobs(store: Store, home: Path, context: str) -> frozenset[str]:
     """Ids of unsettled jobs that a live supervisor looks after, here or elsewhere."""
     unsettled = {entry.key.removeprefix(lease.LEASES) for entry in store.list(lease.LEASES)}
-    return frozenset(unsettled - set(unsupervised(store, home, context)))
+    return frozenset(unsettled - set(unsupervised_jobs(store, home, context)))
 
 
 def describe(store: Store, name: str) -> JobRecord:
@@ -85,7 +87,7 @@ def describe(store: Store, name: str) -> JobRecord:
     Raises NotFoundError, UsageError when several of that name are open.
     """
     try:
-        return record.load(store, name).record
+        return record_store.load(store, name).record
     except NotFoundError as error:
         found = [each for each in list_jobs(store) if each.spec.name == name]
         if not found:
@@ -101,8 +103,8 @@ def describe(store: Store, name: str) -> JobRecord:
 
 def cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
     """Ask a job's supervisor to end it; one that has ended is left as it is."""
-    wanted = record.request_cancel(store, job_id, now_s)
-    lease.ring(store, job_id)
+    wanted = record_store.request_cancel(store, job_id, now_s)
+    lease.notify_holder(store, job_id)
     return wanted
 
 
@@ -112,15 +114,15 @@ def reopen(store: Store, job_id: str, now_s: float) -> JobRecord:
     Its fence goes up: whoever still clears away behind the earlier attempts finds that it is not
     his any more. The lease comes first, so that the job is not overlooked if this ends here.
     """
-    for _ in range(record.CANCEL_TRIES):
-        found = record.load(store, job_id)
-        wanted = replace(retry.reopened(found.record, now_s), fence=found.record.fence + 1)
+    for _ in range(record_store.CANCEL_TRIES):
+        found = record_store.load(store, job_id)
+        wanted = replace(job_retry.reopen_record(found.record, now_s), fence=found.record.fence + 1)
         lease.reoffer(store, job_id, wanted.owner, wanted.fence)
         try:
-            record.save(store, wanted, found.generation)
+            record_store.save(store, wanted, found.generation)
         except PreconditionError:
             continue  # its supervisor wrote in between
-        if lease.held(store, job_id) is None:
+        if lease.load_lease(store, job_id) is None:
             lease.reoffer(store, job_id, wanted.owner, wanted.fence)
         return wanted
     raise PreconditionError(f"job {job_id!r} changes too fast", hint="try again")
@@ -143,9 +145,9 @@ def wait(
     began = monotonic()
     found, generation = None, None
     while True:
-        now = record.generation(store, job_id)
+        now = record_store.generation(store, job_id)
         if found is None or now != generation:
-            stored = record.load(store, job_id)
+            stored = record_store.load(store, job_id)
             found, generation = stored.record, stored.generation
             on_change(found)
         if found.is_settled:
@@ -168,17 +170,17 @@ def error_of(found: JobRecord) -> TpuctlError | None:
     last = found.attempt
     is_last = last is not None and found.why.endswith(last.reason)
     kind = _kind(last) if is_last else JobFailedError
-    hung = last is not None and last.outcome == Outcome.HUNG
+    hung = last is not None and last.outcome == AttemptOutcome.HUNG
     hint = f"run: tpuctl job {'bundle' if hung else 'logs'} {found.job_id}"
     return kind(f"job {found.job_id!r} failed: {found.why}", hint=hint)
 
 
 def _kind(last: Attempt | None) -> type[TpuctlError]:
     """What a job is that its last attempt has ended."""
-    if last is not None and last.outcome == Outcome.PREEMPTED:
+    if last is not None and last.outcome == AttemptOutcome.PREEMPTED:
         return PreemptedError
-    if last is not None and last.outcome == Outcome.STOCKOUT:
+    if last is not None and last.outcome == AttemptOutcome.STOCKOUT:
         return CapacityError
-    if last is not None and last.outcome == Outcome.REFUSED:
-        return REFUSALS.get(last.refusal, CapacityError)
+    if last is not None and last.outcome == AttemptOutcome.REFUSED:
+        return ERROR_BY_REASON.get(last.refusal, CapacityError)
     return JobFailedError

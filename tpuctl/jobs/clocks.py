@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from tpuctl.jobs.ports import Clocks
+from tpuctl.jobs.interfaces import Clocks
 
 
 def elapsed_s() -> float:
@@ -11,4 +11,4 @@ def elapsed_s() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-SYSTEM = Clocks(time.time, time.monotonic, asyncio.sleep, elapsed_s)
+SYSTEM_CLOCKS = Clocks(time.time, time.monotonic, asyncio.sleep, elapsed_s)

@@ -10,7 +10,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PATTERN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 
-def seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Seconds of a duration such as `90s` or `1h30m`; raises UsageError."""
     parts = _PATTERN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:

@@ -31,7 +31,7 @@ class AttemptState(StrEnum):
     ENDED = "ENDED"
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt ended."""
 
     SUCCEEDED = "succeeded"
@@ -201,7 +201,7 @@ class Attempt:
     stopping_s: float | None = None
     ended_s: float | None = None
     deleted_s: float | None = None
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
     reason: str = ""
     refusal: str = ""
     """For `refused`: the kind of the API's error, as tpuctl.errors names it (`usage`, …)."""
@@ -228,11 +228,11 @@ class Attempt:
     def is_usable(self) -> bool:
         """Its slice was there, and is still good for something."""
         was_ready = self.ready_s is not None and self.deleted_s is None
-        return was_ready and not self.spent and self.outcome != Outcome.PREEMPTED
+        return was_ready and not self.spent and self.outcome != AttemptOutcome.PREEMPTED
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     """One line of a job's story."""
 
     time_s: float
@@ -272,7 +272,7 @@ class JobRecord:
     cancel_requested_s: float | None = None
     ended_s: float | None = None
     attempts: tuple[Attempt, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[JobEvent, ...] = ()
 
     @property
     def is_ended(self) -> bool:
@@ -312,7 +312,7 @@ class JobRecord:
         return newest.queued_resource if newest.is_usable and keep else None
 
 
-def counted(workers: int) -> str:
+def workers_text(workers: int) -> str:
     """`1 worker`, `4 workers`."""
     return f"{workers} worker{'s' * (workers != 1)}"
 

@@ -26,7 +26,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class CommandResult:
     """How a command on a worker ended; a signal is an exit status above 128, as shells count."""
 
     worker_id: int
@@ -41,10 +41,10 @@ class Completed:
     @property
     def lost_because(self) -> str:
         """`lost` where the worker is named already; empty when it is not lost."""
-        return unnamed(self.worker_id, self.lost or "")
+        return without_worker_name(self.worker_id, self.lost or "")
 
 
-def unnamed(worker_id: int, message: str) -> str:
+def without_worker_name(worker_id: int, message: str) -> str:
     """A message about a worker, for where the worker is named already."""
     return message.removeprefix(f"worker {worker_id}").lstrip(": ")
 
@@ -52,7 +52,7 @@ def unnamed(worker_id: int, message: str) -> str:
 class CommandFailedError(TransientError):
     """A command on a worker, whose output was read as it came, ended with another status than 0."""
 
-    def __init__(self, done: Completed) -> None:
+    def __init__(self, done: CommandResult) -> None:
         """`done` holds the status and standard error; what was read is not in it."""
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         why = said[-1] if said else f"it ended with status {done.exit_status}"

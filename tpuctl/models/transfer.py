@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tpuctl.errors import TpuctlError
 
 
-class Identity(NamedTuple):
+class FileIdentity(NamedTuple):
     """By what a file system tells one version of a file from another."""
 
     device: int
@@ -19,11 +19,11 @@ class Identity(NamedTuple):
     ctime_ns: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> "Identity":
+    def of(cls, found: os.stat_result) -> "FileIdentity":
         """The identity in what stat says."""
         return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
-    def holds_what(self, other: "Identity") -> bool:
+    def holds_what(self, other: "FileIdentity") -> bool:
         """Whether both are the same bytes; new links and modes do not count."""
         return self[:4] == other[:4]
 
@@ -41,12 +41,12 @@ class Transfer(NamedTuple):
     """Both sides hold the same bytes already: nothing is sent."""
     crc32c: int | None = None
     """Of the bytes to copy; None when the plan did not need to know."""
-    identity: Identity | None = None
+    identity: FileIdentity | None = None
     """Push: the file as the plan saw it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class TransferScope:
     """What takes part: patterns as in .gitignore, and whether the target's own is removed."""
 
     include: tuple[str, ...] = ()
@@ -54,17 +54,17 @@ class Scope:
     delete: bool = False
 
 
-class Deletion(NamedTuple):
+class PlannedDeletion(NamedTuple):
     """What only the target has; removed when it is still the one that was seen."""
 
     key: str
     name: str
     size_bytes: int
     generation: int = 0
-    identity: Identity | None = None
+    identity: FileIdentity | None = None
 
 
-class Refusal(NamedTuple):
+class TransferRefusal(NamedTuple):
     """An object or file that is not copied, and why."""
 
     name: str
@@ -72,13 +72,13 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TransferPlan:
     """What a copy is going to do. `root` is the local directory, absolute."""
 
     root: str
     transfers: Sequence[Transfer]
-    refusals: Sequence[Refusal] = ()
-    deletions: Sequence[Deletion] = ()
+    refusals: Sequence[TransferRefusal] = ()
+    deletions: Sequence[PlannedDeletion] = ()
 
     @cached_property
     def to_send(self) -> Sequence[Transfer]:
@@ -95,25 +95,25 @@ class Plan:
         return os.path.join(self.root, name)
 
 
-class Progress(NamedTuple):
+class TransferProgress(NamedTuple):
     """So many more bytes are there; fewer, when they must be sent again."""
 
     size_bytes: int
 
 
-class Finished(NamedTuple):
+class TransferFinished(NamedTuple):
     """A transfer or a deletion is over; `error` says why it failed, when it did."""
 
-    subject: Transfer | Deletion
+    subject: Transfer | PlannedDeletion
     error: TpuctlError | None = None
     was_there: bool = False
     """Somebody else brought the same bytes meanwhile."""
 
 
-class Notice(NamedTuple):
+class TransferNotice(NamedTuple):
     """What one should know of a copy that is all right."""
 
     text: str
 
 
-Event = Progress | Finished | Notice
+TransferEvent = TransferProgress | TransferFinished | TransferNotice

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 
-def ranges(worker_ids: Iterable[int]) -> str:
+def format_ranges(worker_ids: Iterable[int]) -> str:
     """The numbers, in order, as `--worker` takes them."""
     runs: list[list[int]] = []
     for number in sorted(set(worker_ids)):

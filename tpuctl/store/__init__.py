@@ -13,7 +13,7 @@ import re
 
 from tpuctl.errors import UsageError
 from tpuctl.store.buffers import Buffers
-from tpuctl.store.checksums import crc32c
+from tpuctl.store.crc32c_base64 import crc32c
 from tpuctl.store.entry import Entry, Source, Store
 
 __all__ = ["Buffers", "Entry", "Source", "Store", "crc32c", "open_store"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import google_crc32c
 
-from tpuctl.store.checksums import encoded
-from tpuctl.store.crc32c_combine import combined
+from tpuctl.store.crc32c_base64 import encode_crc32c
+from tpuctl.store.crc32c_combine import combine_crc32c
 
 PIECE_BYTES = 256 * 1024
 """A piece is checksummed and then written: it is still in the processor's cache.
@@ -61,12 +61,12 @@ class Buffers:
         last = self.size_bytes % self._block_bytes or self._block_bytes
         values = self.block_values
         sizes = [self._block_bytes] * (len(values) - 1) + [last]
-        return combined(zip(values, sizes, strict=False))
+        return combine_crc32c(zip(values, sizes, strict=False))
 
     @property
     def crc32c(self) -> str:
         """The same as Cloud Storage spells it."""
-        return encoded(self.value)
+        return encode_crc32c(self.value)
 
     def _pieces(self) -> Iterator[tuple[memoryview, bool]]:
         """Pieces that lie in one block each, and whether the block ends with it."""

@@ -14,7 +14,7 @@ _P = 0x82F63B78
 _ONE = 1 << 31
 
 
-def combined(pieces: Iterable[tuple[int, int]]) -> int:
+def combine_crc32c(pieces: Iterable[tuple[int, int]]) -> int:
     """The checksum of pieces joined in order; each is its checksum and its size in bytes."""
     value = 0
     for crc32c, size_bytes in pieces:

@@ -24,17 +24,17 @@ from tpuctl.errors import (
     PreconditionError,
     RefusedError,
 )
-from tpuctl.store.checksums import crc32c
-from tpuctl.store.entry import Entry, Source
-from tpuctl.store.files import (
-    Checksums,
-    Lock,
-    Temporaries,
+from tpuctl.store.crc32c_base64 import crc32c
+from tpuctl.store.durable_files import (
+    ChecksumFiles,
+    StoreLock,
+    TemporaryFiles,
     checksum,
     make_durable,
     read_at,
     remove,
 )
+from tpuctl.store.entry import Entry, Source
 
 PRIVATE = ".tpuctl-store"
 _KNOWN_PATHS = 64
@@ -49,9 +49,9 @@ class DirectoryStore:
         """Nothing is read or written yet."""
         self._root = Path(path).resolve()
         private = self._root / PRIVATE
-        self._lock = Lock(private / "lock")
-        self._temporaries = Temporaries(private / "writing")
-        self._checksums = Checksums(private / "crc32c")
+        self._lock = StoreLock(private / "lock")
+        self._temporaries = TemporaryFiles(private / "writing")
+        self._checksums = ChecksumFiles(private / "crc32c")
         # To resolve a path takes as long as to read 256 KiB, and a file is read in many pieces.
         self._known_path = lru_cache(_KNOWN_PATHS)(self._path)
 
@@ -67,7 +67,7 @@ class DirectoryStore:
     def put_if_generation(self, key: str, data: Source, generation: int) -> Entry:
         """Replace that generation (0: nothing); PreconditionError when it is another."""
         path = self._path(key)
-        with _translated(key):
+        with _translate_errors(key):
             make_durable(self._root)
             with self._lock.held() as last:
                 # Looked at twice, so that what must fail does so before its bytes are written.
@@ -89,7 +89,7 @@ class DirectoryStore:
         self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
     ) -> bytes:
         """Bytes from start up to, not including, end; NotFoundError. A whole read is verified."""
-        with _readable(key), self._open(key) as file:
+        with _report_damage(key), self._open(key) as file:
             found = os.fstat(file.fileno()).st_mtime_ns
             if generation not in (None, found):
                 raise NotFoundError(f"{self.url}/{key} has no generation {generation}")
@@ -105,7 +105,7 @@ class DirectoryStore:
 
         NotFoundError without it; IntegrityError when it ends before the buffer does.
         """
-        with _readable(key), self._open(key, self._known_path(key)) as file:
+        with _report_damage(key), self._open(key, self._known_path(key)) as file:
             if os.fstat(file.fileno()).st_mtime_ns != generation:
                 raise NotFoundError(f"{self.url}/{key} has no generation {generation}")
             filled = read_at(file.fileno(), start, buffer)
@@ -115,7 +115,7 @@ class DirectoryStore:
     def head(self, key: str) -> Entry | None:
         """What is known of an object, or None; a checksum that nobody has taken is taken now."""
         try:
-            with _translated(key), self._open(key) as file:
+            with _translate_errors(key), self._open(key) as file:
                 found = self._entry(key, os.fstat(file.fileno()))
                 return found if found.crc32c else replace(found, crc32c=checksum(file))
         except NotFoundError:
@@ -126,7 +126,7 @@ class DirectoryStore:
 
         The checksum of a file put there by other means is "": a list must not read whole files.
         """
-        with _translated(prefix):
+        with _translate_errors(prefix):
             for key in sorted(self._keys(prefix)):
                 # What vanished since is no object any more; a link never was one.
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -139,7 +139,7 @@ class DirectoryStore:
         path = self._path(key)
         if not self._root.is_dir():
             return False
-        with _translated(key), self._lock.held():
+        with _translate_errors(key), self._lock.held():
             if not path.is_file():
                 return False
             if generation is not None:
@@ -189,7 +189,7 @@ class DirectoryStore:
 
 
 @contextlib.contextmanager
-def _translated(key: str) -> Iterator[None]:
+def _translate_errors(key: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -197,9 +197,9 @@ def _translated(key: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _readable(key: str) -> Iterator[None]:
+def _report_damage(key: str) -> Iterator[None]:
     """What the disk cannot read any more is damage of that object."""
-    with _translated(key):
+    with _translate_errors(key):
         try:
             yield
         except OSError as error:

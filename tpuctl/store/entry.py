@@ -10,7 +10,7 @@ import google_crc32c
 
 from tpuctl.errors import UsageError
 from tpuctl.store.buffers import Buffers
-from tpuctl.store.checksums import crc32c, encoded
+from tpuctl.store.crc32c_base64 import crc32c, encode_crc32c
 
 Source = bytes | BinaryIO | Buffers
 """What can be put: bytes, a seekable file, from its beginning to its end, or views of memory."""
@@ -82,7 +82,7 @@ def blocks(source: Source) -> Iterator[bytes | memoryview]:
             yield block
 
 
-def measured(source: Source) -> tuple[int, str]:
+def measure_source(source: Source) -> tuple[int, str]:
     """Size and checksum of a source; a file then stands at its beginning."""
     if isinstance(source, bytes):
         return len(source), crc32c(source)
@@ -93,4 +93,4 @@ def measured(source: Source) -> tuple[int, str]:
         size_bytes += len(block)
         value = google_crc32c.extend(value, block)
     source.seek(0)
-    return size_bytes, encoded(value)
+    return size_bytes, encode_crc32c(value)

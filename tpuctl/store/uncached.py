@@ -13,7 +13,7 @@ import mmap
 import os
 from collections.abc import Iterable
 
-_ASIDE_BYTES = 4 * 1024 * 1024
+_BUFFER_BYTES = 4 * 1024 * 1024
 _SECTOR_BYTES = 4096
 """A direct write begins and ends where a sector does; no disk here has larger ones."""
 _DIRECT = getattr(os, "O_DIRECT", 0)
@@ -23,17 +23,17 @@ def write_uncached(descriptor: int, pieces: Iterable[memoryview]) -> None:
     """Write pieces from the beginning of an empty file on, through memory that is aligned."""
     import numpy as np  # whoever has so much memory to write has imported it
 
-    aside = np.frombuffer(mmap.mmap(-1, _ASIDE_BYTES), np.uint8)
+    aside = np.frombuffer(mmap.mmap(-1, _BUFFER_BYTES), np.uint8)
     size_bytes = used = 0
     _set_direct(descriptor, _DIRECT)
     for piece in pieces:
         data = np.frombuffer(piece, np.uint8)
         size_bytes += data.size
         while data.size:
-            taken = min(data.size, _ASIDE_BYTES - used)
+            taken = min(data.size, _BUFFER_BYTES - used)
             np.copyto(aside[used : used + taken], data[:taken])  # others may run meanwhile
             data, used = data[taken:], used + taken
-            if used == _ASIDE_BYTES:
+            if used == _BUFFER_BYTES:
                 _write(descriptor, aside.data)
                 used = 0
     _write(descriptor, aside[: -(-used // _SECTOR_BYTES) * _SECTOR_BYTES].data)

@@ -34,7 +34,7 @@ class Action(StrEnum):
     CHANGE_CAPACITY = "change capacity"
 
 
-class Entry(NamedTuple):
+class AgendaEntry(NamedTuple):
     """One action on the resource named `subject`, at `due_s`."""
 
     due_s: float
@@ -49,16 +49,16 @@ class Agenda:
     def __init__(self, journal: Journal) -> None:
         """Open the table, made when it is not there."""
         self._journal = journal
-        self._entries: list[Entry] = []
-        self._by_sequence: dict[int, Entry] = {}
-        self._by_subject: dict[str, dict[int, Entry]] = {}
+        self._entries: list[AgendaEntry] = []
+        self._by_sequence: dict[int, AgendaEntry] = {}
+        self._by_subject: dict[str, dict[int, AgendaEntry]] = {}
         journal.connection.execute(
             "CREATE TABLE IF NOT EXISTS tpu_agenda (sequence INTEGER PRIMARY KEY,"
             " due_s REAL NOT NULL, action TEXT NOT NULL, subject TEXT NOT NULL)"
         )
         rows = "SELECT due_s, sequence, action, subject FROM tpu_agenda ORDER BY due_s, sequence"
         for due_s, sequence, action, subject in journal.connection.execute(rows):
-            self._insert(Entry(due_s, sequence, Action(action), subject))
+            self._insert(AgendaEntry(due_s, sequence, Action(action), subject))
         self._last_sequence = max(self._by_sequence, default=0)
 
     def next_due_s(self) -> float | None:
@@ -72,11 +72,11 @@ class Agenda:
     def add(self, due_s: float, action: Action, subject: str) -> None:
         """Promise an action."""
         self._last_sequence += 1
-        entry = Entry(due_s, self._last_sequence, action, subject)
+        entry = AgendaEntry(due_s, self._last_sequence, action, subject)
         self._insert(entry)
         self._journal.note(self, entry.sequence, lambda: self._drop(entry))
 
-    def take(self, now_s: float) -> Entry | None:
+    def take(self, now_s: float) -> AgendaEntry | None:
         """The first entry that is due, taken off the agenda."""
         if not self._entries or self._entries[0].due_s > now_s:
             return None
@@ -104,17 +104,17 @@ class Agenda:
             [entry for entry in entries.values() if entry is not None],
         )
 
-    def _cancel(self, entries: Iterable[Entry]) -> None:
+    def _cancel(self, entries: Iterable[AgendaEntry]) -> None:
         for entry in entries:
             self._drop(entry)
             self._journal.note(self, entry.sequence, partial(self._insert, entry))
 
-    def _insert(self, entry: Entry) -> None:
+    def _insert(self, entry: AgendaEntry) -> None:
         insort(self._entries, entry)
         self._by_sequence[entry.sequence] = entry
         self._by_subject.setdefault(entry.subject, {})[entry.sequence] = entry
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: AgendaEntry) -> None:
         del self._entries[bisect_left(self._entries, entry)]
         del self._by_sequence[entry.sequence]
         promised = self._by_subject[entry.subject]

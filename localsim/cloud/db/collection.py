@@ -10,14 +10,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from localsim.cloud.db.index import Index, Tally
 from localsim.cloud.db.journal import Journal
-from localsim.cloud.model.errors import invalid, not_found
-from localsim.cloud.model.names import ALL_ZONES, zone_of
+from localsim.cloud.model.cloud_errors import invalid, not_found
 from localsim.cloud.model.records import decode, encode
+from localsim.cloud.model.resource_names import ALL_ZONES, zone_of
 
 MAX_PAGE_SIZE = 1000
 
 
-class Named(Protocol):
+class NamedResource(Protocol):
     """Anything with a full resource name."""
 
     @property
@@ -25,7 +25,7 @@ class Named(Protocol):
         """`projects/P/locations/Z/…/ID`."""
 
 
-Resource = TypeVar("Resource", bound=Named)
+Resource = TypeVar("Resource", bound=NamedResource)
 Item = TypeVar("Item")
 Follower = TypeVar("Follower", Index[Any], Tally[Any])
 

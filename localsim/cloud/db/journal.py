@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from localsim.cloud.db.database import transaction
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 
 Undo = Callable[[], object]
 _MAY_PASS = (
@@ -32,7 +32,7 @@ class NotWrittenError(CloudError):
         """Whether the disk may take it later: it is full, say, and not the database broken."""
 
 
-class Table(Protocol):
+class JournalTable(Protocol):
     """Something in memory that has rows on disk."""
 
     def write(self, connection: sqlite3.Connection, keys: Iterable[Any]) -> None:
@@ -46,11 +46,11 @@ class Journal:
         """Nothing has changed."""
         self.connection = connection
         self._undo: list[Undo] = []
-        self._unwritten: dict[Table, dict[Hashable, None]] = {}
-        self._always: list[Table] = []
+        self._unwritten: dict[JournalTable, dict[Hashable, None]] = {}
+        self._always: list[JournalTable] = []
         self._depth = 0
 
-    def write_always(self, table: Table) -> None:
+    def write_always(self, table: JournalTable) -> None:
         """Write a table with every commit, whatever has changed."""
         self._always.append(table)
 
@@ -59,7 +59,7 @@ class Journal:
         """Whether nothing has changed since the last commit."""
         return not self._undo
 
-    def note(self, table: Table, key: Hashable, undo: Undo) -> None:
+    def note(self, table: JournalTable, key: Hashable, undo: Undo) -> None:
         """A row changed in memory; `undo` takes the change back. Only within `change`."""
         if not self._depth:
             raise RuntimeError(f"{key} was changed outside of a change")

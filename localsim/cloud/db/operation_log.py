@@ -6,11 +6,11 @@ from localsim.cloud.db.collection import Collection
 from localsim.cloud.db.journal import Journal
 from localsim.cloud.model.operations import Operation, Verb
 
-KEPT_S = 30 * 86400.0
+RETENTION_S = 30 * 86400.0
 """How long an operation can be asked for after its end; assumed, Google says no number."""
 
 
-class Operations(Collection[Operation]):
+class OperationLog(Collection[Operation]):
     """Operations, forgotten some time after they have ended."""
 
     def __init__(self, journal: Journal) -> None:
@@ -24,13 +24,13 @@ class Operations(Collection[Operation]):
         """The operation that the same request, sent before, has begun."""
         return next(iter(self._by_request[target, verb, request_id]), None)
 
-    def are_old(self, now_s: float) -> bool:
+    def has_expired(self, now_s: float) -> bool:
         """Whether there is something to `forget`."""
-        return bool(self._ends) and self._ends[0][0] <= now_s - KEPT_S
+        return bool(self._ends) and self._ends[0][0] <= now_s - RETENTION_S
 
     def forget(self, now_s: float) -> None:
         """Remove the operations that ended long ago."""
-        while self.are_old(now_s):
+        while self.has_expired(now_s):
             end_time_s, name = heappop(self._ends)
             operation = self.find(name)
             if operation is not None and operation.end_time_s == end_time_s:  # else taken back

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterable
 
-from localsim.clock import Clock, Reading
+from localsim.clock import Clock, ClockReading
 from localsim.cloud.db.journal import Journal
 
 _TABLE = (
@@ -25,7 +25,7 @@ class Timekeeping:
         with journal.change():
             self._touch()
 
-    def keep_up(self) -> None:
+    def write_if_advanced(self) -> None:
         """Write the reading if the clock was advanced, which nobody could work out later."""
         if self._clock.advanced_s != self._advanced_s:
             with self._journal.change():
@@ -44,8 +44,8 @@ class Timekeeping:
         self._journal.note(self, None, lambda: setattr(self, "_advanced_s", before_s))
 
 
-def last_reading(connection: sqlite3.Connection) -> Reading | None:
+def last_reading(connection: sqlite3.Connection) -> ClockReading | None:
     """What the clock showed when something was written last; None in a new database."""
     connection.execute(_TABLE)
     row = connection.execute("SELECT now_s, wall_s, scale FROM tpu_clock").fetchone()
-    return Reading(*row) if row else None
+    return ClockReading(*row) if row else None

@@ -39,7 +39,7 @@ class NoticePreemption:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataChanged:
+class ShowMetadata:
     """Show the node's metadata, and its external addresses, to its workers."""
 
     node: Node
@@ -59,7 +59,7 @@ class NoticeMaintenance:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkersAfflicted:
+class ApplyWorkerFaults:
     """Something has befallen the node's workers, or has left them: `Cloud.worker_troubles`."""
 
     node: Node
@@ -70,7 +70,7 @@ Event = (
     | StopSlice
     | DestroySlice
     | NoticePreemption
-    | MetadataChanged
+    | ShowMetadata
     | NoticeMaintenance
-    | WorkersAfflicted
+    | ApplyWorkerFaults
 )

@@ -16,15 +16,15 @@ from functools import cmp_to_key
 from operator import ge, gt, le, lt
 from typing import Any, TypeVar
 
-from localsim.cloud.model.errors import CloudError, invalid
+from localsim.cloud.model.cloud_errors import CloudError, invalid
 
 Item = TypeVar("Item")
 Fields = Mapping[str, str]
 """What can be asked of one resource: field -> its value as text."""
 Matches = Callable[[Fields], bool]
 
-LONGEST_FILTER = 4096
-DEEPEST_FILTER = 32
+MAX_FILTER_CHARS = 4096
+MAX_FILTER_DEPTH = 32
 _TOKEN = re.compile(
     r"\s*(?:(?P<symbol>!=|<=|>=|[=:<>()-])"
     r"|(?P<quoted>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
@@ -38,9 +38,9 @@ def matcher(text: str, fields: Collection[str]) -> Matches:
     """What a filter asks for, of resources with those fields; raises INVALID_ARGUMENT."""
     if not text.strip():
         return lambda _: True
-    if len(text) > LONGEST_FILTER:
-        raise invalid(f"The filter must have at most {LONGEST_FILTER} characters.")
-    parser = _Parser(_tokens(text), fields)
+    if len(text) > MAX_FILTER_CHARS:
+        raise invalid(f"The filter must have at most {MAX_FILTER_CHARS} characters.")
+    parser = _FilterParser(_tokens(text), fields)
     found = parser.expression(0)
     if parser.next is not None:
         raise _malformed(parser.next)
@@ -51,7 +51,7 @@ def ordering(text: str, fields: Collection[str]) -> Callable[[Fields], Any] | No
     """The sort key that `order_by` (`type desc, name`) asks for; raises INVALID_ARGUMENT."""
     if not text.strip():
         return None
-    keys = [_order(part.split(), fields) for part in text[:LONGEST_FILTER].split(",")]
+    keys = [_order(part.split(), fields) for part in text[:MAX_FILTER_CHARS].split(",")]
 
     def compare(one: Fields, other: Fields) -> int:
         for field, sign in keys:
@@ -62,7 +62,7 @@ def ordering(text: str, fields: Collection[str]) -> Callable[[Fields], Any] | No
     return cmp_to_key(compare)
 
 
-def selected(
+def select_items(
     items: Iterable[Item], fields: Mapping[str, Callable[[Item], str]], where: str, order_by: str
 ) -> tuple[Item, ...]:
     """Those that a `filter` asks for, in the order of `order_by`; raises INVALID_ARGUMENT."""
@@ -98,7 +98,7 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-class _Parser:
+class _FilterParser:
     """Tokens from the left, one looked at; every method takes what it parses off."""
 
     def __init__(self, tokens: list[str], fields: Collection[str]) -> None:
@@ -112,8 +112,8 @@ class _Parser:
 
     def expression(self, depth: int) -> Matches:
         """All of the sequences and factors up to the end or a closing parenthesis."""
-        if depth > DEEPEST_FILTER:
-            raise invalid(f"The filter must have at most {DEEPEST_FILTER} parentheses in a row.")
+        if depth > MAX_FILTER_DEPTH:
+            raise invalid(f"The filter must have at most {MAX_FILTER_DEPTH} parentheses in a row.")
         parts = [self._factor(depth)]
         while self.next not in (None, ")"):
             if self.next == "AND":

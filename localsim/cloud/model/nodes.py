@@ -87,7 +87,7 @@ NODE_TRANSITIONS: Mapping[NodeState, Mapping[NodeEvent, NodeState]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerIdentity:
+class HostIdentity:
     """How a booted worker makes itself known: `host_key` is a line as in known_hosts."""
 
     hostname: str
@@ -180,7 +180,7 @@ class Maintenance:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestAttribute:
+class GuestAttributesEntry:
     """One entry that one worker told the control plane."""
 
     namespace: str
@@ -230,7 +230,7 @@ class Node:
     state: NodeState
     create_time_s: float
     addresses: tuple[str, ...]
-    identities: tuple[WorkerIdentity, ...] = ()
+    identities: tuple[HostIdentity, ...] = ()
     queued_resource: str = ""
     has_capacity: bool = False
     operation: str = ""
@@ -242,7 +242,7 @@ class Node:
     """One per worker, or none at all."""
     multislice: bool = False
     maintenance: Maintenance | None = None
-    told: tuple[tuple[GuestAttribute, ...], ...] = ()
+    told: tuple[tuple[GuestAttributesEntry, ...], ...] = ()
     """What each worker itself has PUT, by worker."""
     update: PendingUpdate | None = None
     killed: tuple[int, ...] = ()

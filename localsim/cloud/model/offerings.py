@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from localsim.cloud.model import filters
-from localsim.cloud.model.errors import not_found
-from localsim.cloud.model.names import ALL_ZONES, zone_of
+from localsim.cloud.model.cloud_errors import not_found
 from localsim.cloud.model.nodes import AcceleratorConfig
+from localsim.cloud.model.resource_names import ALL_ZONES, zone_of
 from tpuctl import catalog
 
 
@@ -59,7 +59,7 @@ def accelerator_types(parent: str, where: str = "", order_by: str = "") -> tuple
         for zone in _zones(parent)
         for kind in catalog.accelerator_types(zone=zone_of(zone))
     )
-    return filters.selected(found, _TYPE_FIELDS, where, order_by)
+    return filters.select_items(found, _TYPE_FIELDS, where, order_by)
 
 
 def accelerator_type(name: str) -> OfferedType:
@@ -86,7 +86,7 @@ def runtime_versions(
         for zone in _zones(parent)
         for version in catalog.runtime_versions()
     )
-    return filters.selected(found, _VERSION_FIELDS, where, order_by)
+    return filters.select_items(found, _VERSION_FIELDS, where, order_by)
 
 
 def runtime_version(name: str) -> OfferedVersion:
@@ -100,7 +100,7 @@ def runtime_version(name: str) -> OfferedVersion:
 def locations(project: str, where: str = "") -> tuple[Location, ...]:
     """Every zone of the catalog, as a location of `projects/P`; raises CloudError."""
     found = (Location(f"{project}/locations/{zone}", zone) for zone in catalog.zones())
-    return filters.selected(found, _LOCATION_FIELDS, where, "")
+    return filters.select_items(found, _LOCATION_FIELDS, where, "")
 
 
 def _zones(parent: str) -> tuple[str, ...]:

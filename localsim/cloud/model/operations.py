@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from localsim.cloud.model.errors import Failure
+from localsim.cloud.model.cloud_errors import Failure
 from localsim.cloud.model.nodes import Node
 from localsim.cloud.model.queued_resources import QueuedResource
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from localsim.cloud.model.errors import Failure
+from localsim.cloud.model.cloud_errors import Failure
 from localsim.cloud.model.nodes import NodeSpec
 
 
@@ -94,7 +94,7 @@ REQUEST_TRANSITIONS: Mapping[RequestState, Mapping[RequestEvent, RequestState]] 
 
 
 @dataclass(frozen=True, slots=True)
-class Multislice:
+class MultisliceParams:
     """Several nodes of one request: `<prefix>-0` and so on; no prefix means the request's id."""
 
     node_count: int
@@ -104,7 +104,7 @@ class Multislice:
 
 
 @dataclass(frozen=True, slots=True)
-class Queueing:
+class QueueingPolicy:
     """When a request may be provisioned; `form` is the field of QueueingPolicy that said so."""
 
     form: str
@@ -121,7 +121,7 @@ class RequestedNode:
     parent: str
     node_id: str
     spec: NodeSpec
-    multislice: Multislice | None = None
+    multislice: MultisliceParams | None = None
     """As asked; an accepted request has one requested node for each of them instead."""
 
     @property
@@ -138,7 +138,7 @@ class QueuedResourceSpec:
     tier: Tier = Tier.ON_DEMAND
     min_duration_s: float | None = None
     reservation_name: str = ""
-    queueing: Queueing | None = None
+    queueing: QueueingPolicy | None = None
     reserved: bool = False
     """Guaranteed.reserved; only v2alpha1 has it."""
     provisioning_model: str = ""
@@ -154,7 +154,7 @@ class QueuedResourceSpec:
         bound = self.provisioning_model == "RESERVATION_BOUND"
         return self.reserved or bool(self.reservation_name) or bound
 
-    def tiered(self, spec: NodeSpec) -> NodeSpec:
+    def with_tier(self, spec: NodeSpec) -> NodeSpec:
         """A node of the request with the tier of the request, as the node itself shows it."""
         return replace(
             spec,

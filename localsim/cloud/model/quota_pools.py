@@ -17,7 +17,7 @@ EXTERNAL_ADDRESSES = "IN_USE_ADDRESSES"
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class QuotaPool:
     """One quota; `unit` is cores or chips, `scope` says for what it has a limit: zone or region."""
 
     quota_id: str
@@ -30,7 +30,7 @@ class Pool:
 
 
 @cache
-def pool(accelerator_type: str, *, preemptible: bool) -> Pool:
+def pool(accelerator_type: str, *, preemptible: bool) -> QuotaPool:
     """The quota of one type; on-demand and preemptible (spot too) capacity are counted apart.
 
     Raises catalog.UnknownError for a type that the Cloud TPU API does not offer.
@@ -46,11 +46,11 @@ def pool(accelerator_type: str, *, preemptible: bool) -> Pool:
         quota.suffix(kind.size),
         f"PerProjectPer{quota.scope.title()}ForTPUAPI",
     )
-    return Pool("".join(words), quota.unit, quota.scope)
+    return QuotaPool("".join(words), quota.unit, quota.scope)
 
 
 @cache
-def pools() -> tuple[Pool, ...]:
+def pools() -> tuple[QuotaPool, ...]:
     """Every quota there is for slices, by id."""
     found = {
         each.quota_id: each
@@ -66,7 +66,7 @@ def quota_ids() -> tuple[str, ...]:
     return (EXTERNAL_ADDRESSES, *(each.quota_id for each in pools()))
 
 
-def needed(zone: str, spec: NodeSpec) -> dict[tuple[str, str], int]:
+def needed_quota(zone: str, spec: NodeSpec) -> dict[tuple[str, str], int]:
     """(quota id, zone or region) -> what a node counts; reserved capacity is not limited by quota.
 
     Every generation has one TensorCore per chip where its quota counts chips.
@@ -79,36 +79,36 @@ def needed(zone: str, spec: NodeSpec) -> dict[tuple[str, str], int]:
     return {(of_type.quota_id, of_type.location(zone)): cores}
 
 
-def held_by_node(node: Node) -> dict[Hashable, int]:
+def quota_of_node(node: Node) -> dict[Hashable, int]:
     """What a node holds until it is gone, whatever its state; or its owner, where it has one."""
     if node.queued_resource:
         return {}
-    return {key: amount for key, amount in needed(node.zone, node.spec).items()}
+    return {key: amount for key, amount in needed_quota(node.zone, node.spec).items()}
 
 
-def held_by_request(request: QueuedResource) -> dict[Hashable, int]:
+def quota_of_request(request: QueuedResource) -> dict[Hashable, int]:
     """What a request holds from its provisioning until it is gone, whatever its state."""
     if not request.holds_quota:
         return {}
     first, *others = request.spec.nodes  # which are all alike
-    each = needed(request.zone, request.spec.tiered(first.spec))
+    each = needed_quota(request.zone, request.spec.with_tier(first.spec))
     return {key: amount * (1 + len(others)) for key, amount in each.items()}
 
 
-def addresses_held(node: Node) -> dict[Hashable, int]:
+def addresses_of_node(node: Node) -> dict[Hashable, int]:
     """Region -> the external addresses of a node that has machines."""
     count = len(node.external_addresses) if node.has_capacity else 0
     return {region_of(node.zone): count} if count else {}
 
 
-def slices_held(node: Node) -> dict[Hashable, int]:
+def slices_of_node(node: Node) -> dict[Hashable, int]:
     """(zone, accelerator type) -> one slice of what the zone has for everybody."""
     if not node.has_capacity or node.spec.scheduling.reserved:
         return {}
     return {(node.zone, node.accelerator_type): 1}
 
 
-def reserved_held(node: Node) -> dict[Hashable, int]:
+def reserved_units_of_node(node: Node) -> dict[Hashable, int]:
     """Reservation -> what a node uses of it, in its own unit."""
     name = node.spec.scheduling.reservation_name
     if not (name and node.has_capacity):

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from localsim.cloud.model.errors import precondition
+from localsim.cloud.model.cloud_errors import precondition
 
 State = TypeVar("State", bound=StrEnum)
 Event = TypeVar("Event", bound=StrEnum)
 
 
-def follow(
+def next_state(
     table: Mapping[State, Mapping[Event, State]], name: str, state: State, event: Event
 ) -> State:
     """The state after `event`; raises CloudError when the table does not allow it."""

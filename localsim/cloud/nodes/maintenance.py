@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from localsim.cloud.db.agenda import Action
-from localsim.cloud.model.errors import Code, conflict, invalid, precondition
+from localsim.cloud.model.cloud_errors import Code, conflict, invalid, precondition
 from localsim.cloud.model.events import BootSlice, NoticeMaintenance, StopSlice
 from localsim.cloud.model.nodes import (
     NODE_TRANSITIONS,
@@ -20,9 +20,9 @@ from localsim.cloud.model.nodes import (
 )
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.queued_resources import RequestState
-from localsim.cloud.model.transitions import follow
-from localsim.cloud.nodes import node_life, node_power
-from localsim.cloud.state import operation_life
+from localsim.cloud.model.transitions import next_state
+from localsim.cloud.nodes import node_lifecycle, node_power
+from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
 
 NOTICE_S = 7 * 86400.0
@@ -36,7 +36,7 @@ _DOWN = "The node is under maintenance."
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class MaintenanceAnnouncement:
     """Maintenance that the service plans; `type` is SCHEDULED or UNSCHEDULED."""
 
     starts_in_s: float = NOTICE_S
@@ -45,10 +45,10 @@ class Announcement:
     can_reschedule: bool = True
 
 
-def announce(state: State, name: str, announcement: Announcement, now_s: float) -> Node:
+def announce(state: State, name: str, announcement: MaintenanceAnnouncement, now_s: float) -> Node:
     """Tell a READY node when its maintenance will be; raises CloudError."""
     node = state.nodes.get(name)
-    follow(NODE_TRANSITIONS, name, node.state, NodeEvent.REPAIR)
+    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.REPAIR)
     start_s = now_s + announcement.starts_in_s
     planned = Maintenance(
         type=announcement.type,
@@ -80,7 +80,7 @@ def perform(state: State, name: str, now_s: float) -> Operation:
     """Begin, now, the maintenance that is announced and can be moved; raises CloudError."""
     node = state.nodes.get(name)
     planned = _performable(node)
-    operation = operation_life.begin(state, name, Verb.PERFORM_MAINTENANCE, now_s)
+    operation = operation_lifecycle.begin(state, name, Verb.PERFORM_MAINTENANCE, now_s)
     _begin(state, node, replace(planned, window_start_s=now_s), now_s, operation=operation.name)
     return operation
 
@@ -98,9 +98,9 @@ def perform_on_request(
         raise precondition(f"'{verb}' of '{name}' is not supported while in state {request.state}.")
     if request.operation:
         raise conflict(f"'{name}' is being changed by '{request.operation}'.")
-    nodes = _named(state, name, node_names)
+    nodes = _request_nodes(state, name, node_names)
     planned = [_performable(node) for node in nodes]
-    operation = operation_life.begin(state, name, Verb.PERFORM_MAINTENANCE, now_s)
+    operation = operation_lifecycle.begin(state, name, Verb.PERFORM_MAINTENANCE, now_s)
     state.requests.put(replace(request, operation=operation.name))
     for node, maintenance in zip(nodes, planned, strict=True):
         _begin(state, node, replace(maintenance, window_start_s=now_s), now_s)
@@ -118,12 +118,12 @@ def settle_request(state: State, owner: str, now_s: float) -> None:
         return
     settled = state.requests.put(replace(request, operation=""))
     if NodeState.UNKNOWN in states:
-        operation_life.fail(state, operation.name, now_s, Code.INTERNAL, _BROKEN)
+        operation_lifecycle.fail(state, operation.name, now_s, Code.INTERNAL, _BROKEN)
     elif states & {NodeState.PREEMPTED, NodeState.TERMINATED, NodeState.DELETING}:
         sentence = f"A node of '{owner}' was lost."
-        operation_life.fail(state, operation.name, now_s, Code.ABORTED, sentence)
+        operation_lifecycle.fail(state, operation.name, now_s, Code.ABORTED, sentence)
     else:
-        operation_life.succeed(state, operation.name, now_s, settled)
+        operation_lifecycle.succeed(state, operation.name, now_s, settled)
 
 
 def simulate(state: State, name: str, worker_ids: Sequence[str], now_s: float) -> Operation:
@@ -132,9 +132,9 @@ def simulate(state: State, name: str, worker_ids: Sequence[str], now_s: float) -
     worker_id = next(iter(worker_ids), "") or "0"
     if worker_id not in map(str, range(len(node.addresses))):
         raise invalid(f"'{name}' has no worker '{worker_id[:128]}'.")
-    follow(NODE_TRANSITIONS, name, node.state, NodeEvent.REPAIR)
-    node_life.refuse_during_update(node)
-    operation = operation_life.begin(state, name, Verb.SIMULATE_MAINTENANCE, now_s)
+    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.REPAIR)
+    node_lifecycle.refuse_during_update(node)
+    operation = operation_lifecycle.begin(state, name, Verb.SIMULATE_MAINTENANCE, now_s)
     end_s = now_s + state.scenario.repair_delay_s
     event = Maintenance(
         type="UNSCHEDULED",
@@ -148,14 +148,14 @@ def simulate(state: State, name: str, worker_ids: Sequence[str], now_s: float) -
     return operation
 
 
-def repaired(state: State, name: str, now_s: float) -> Node | None:
+def finish_repair(state: State, name: str, now_s: float) -> Node | None:
     """Boot the workers again; the node, when its repair has failed instead."""
     node = state.nodes.get(name)
     if node.state != NodeState.REPAIRING:
         return None  # it was lost meanwhile
     probability = state.scenario.repair_failure_probability
     if probability and state.random(name).random() < probability:
-        return node_life.broken(state, node, _BROKEN, now_s)
+        return node_lifecycle.mark_broken(state, node, _BROKEN, now_s)
     state.events.append(BootSlice(node))
     for sister in _sisters(state, node):
         node_power.restart(state, sister)
@@ -171,12 +171,12 @@ def _performable(node: Node) -> Maintenance:
         raise precondition(f"The maintenance of '{node.name}' is {planned.status} already.")
     if not planned.can_reschedule:
         raise precondition(f"The maintenance of '{node.name}' cannot be rescheduled.")
-    follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.REPAIR)
-    node_life.refuse_during_update(node)
+    next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.REPAIR)
+    node_lifecycle.refuse_during_update(node)
     return planned
 
 
-def _named(state: State, owner: str, node_names: Sequence[str]) -> list[Node]:
+def _request_nodes(state: State, owner: str, node_names: Sequence[str]) -> list[Node]:
     """The nodes of a request by full name or id; without a name those with maintenance to come."""
     family = {node.name: node for node in state.nodes_by_owner[owner]}
     family |= {node.node_id: node for node in family.values()}
@@ -197,7 +197,7 @@ def _begin(
     down = state.nodes.put(
         replace(
             node,
-            state=follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.REPAIR),
+            state=next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.REPAIR),
             operation=operation,
             maintenance=ongoing,
             health=Health.UNHEALTHY_MAINTENANCE,

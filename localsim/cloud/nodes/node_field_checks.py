@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network
 
-from localsim.cloud.model.errors import invalid
+from localsim.cloud.model.cloud_errors import invalid
 from localsim.cloud.model.nodes import DataDisk, Network, NodeSpec
 
 MAX_DESCRIPTION = 512
@@ -36,7 +36,7 @@ _KMS_KEY = re.compile(
 _EMAIL = re.compile(r"default|\d+|[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 _SCOPE = re.compile(r"https://[a-z0-9.-]+/\S*")
 
-MODELS: Mapping[str, frozenset[str]] = {
+PROVISIONING_MODELS: Mapping[str, frozenset[str]] = {
     "": frozenset({"preemptible", "reserved", "spot"}),
     "PROVISIONING_MODEL_UNSPECIFIED": frozenset({"preemptible", "reserved", "spot"}),
     "STANDARD": frozenset({"reserved"}),
@@ -60,9 +60,9 @@ def check_scheduling(spec: NodeSpec) -> None:
     if len(flags) > 1:
         raise invalid("Only one of 'preemptible', 'reserved' and 'spot' can be set.")
     model = scheduling.provisioning_model
-    if model not in MODELS:
+    if model not in PROVISIONING_MODELS:
         raise invalid(f"Invalid provisioning model '{model}'.")
-    if not flags <= MODELS[model]:
+    if not flags <= PROVISIONING_MODELS[model]:
         raise invalid(f"The provisioning model {model} does not go with '{flags.pop()}'.")
     bound = model == "RESERVATION_BOUND"
     if bound and not scheduling.reservation_name:

@@ -6,18 +6,18 @@ Its workers need not vanish together, and their disks go with them.
 from dataclasses import replace
 
 from localsim.cloud.db.agenda import Action
-from localsim.cloud.model.errors import Code, precondition
-from localsim.cloud.model.events import DestroySlice, NoticePreemption, WorkersAfflicted
+from localsim.cloud.model.cloud_errors import Code, precondition
+from localsim.cloud.model.events import ApplyWorkerFaults, DestroySlice, NoticePreemption
 from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent
-from localsim.cloud.model.transitions import follow
-from localsim.cloud.state import operation_life
+from localsim.cloud.model.transitions import next_state
+from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
 
 
 def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> None:
     """Take a node away after a notice; None draws it from the scenario."""
     node = state.nodes.get(name)
-    follow(NODE_TRANSITIONS, name, node.state, NodeEvent.PREEMPT)
+    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.PREEMPT)
     if state.agenda.has(Action.PREEMPT_NODE, name):
         raise precondition(f"'{name}' is being preempted already.")
     wait_s = _drawn_notice_s(state, name) if notice_s is None else notice_s
@@ -26,14 +26,14 @@ def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> No
     state.agenda.add(now_s + wait_s, Action.PREEMPT_NODE, name)
 
 
-def preempted(state: State, name: str, now_s: float) -> Node | None:
+def finish_preemption(state: State, name: str, now_s: float) -> Node | None:
     """The node is lost with its disks; it stays listed until it is deleted."""
-    return _lost(state, name, NodeEvent.PREEMPT, now_s)
+    return _mark_lost(state, name, NodeEvent.PREEMPT, now_s)
 
 
-def expired(state: State, name: str, now_s: float) -> Node | None:
+def expire(state: State, name: str, now_s: float) -> Node | None:
     """The node has come to the end of its life: as when it is preempted, but TERMINATED."""
-    return _lost(state, name, NodeEvent.EXPIRE, now_s)
+    return _mark_lost(state, name, NodeEvent.EXPIRE, now_s)
 
 
 def lose_worker(state: State, name: str, _now_s: float) -> None:
@@ -45,17 +45,17 @@ def lose_worker(state: State, name: str, _now_s: float) -> None:
         return
     chosen = state.random(name).choice(left)
     fewer = state.nodes.put(replace(node, killed=tuple(sorted({*node.killed, chosen}))))
-    state.events.append(WorkersAfflicted(fewer))
+    state.events.append(ApplyWorkerFaults(fewer))
 
 
-def _lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node | None:
+def _mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node | None:
     node = state.nodes.find(name)
     if node is None or event not in NODE_TRANSITIONS[node.state]:
         return None
-    operation_life.fail(state, node.operation, now_s, Code.ABORTED, f"'{name}' was lost.")
+    operation_lifecycle.fail(state, node.operation, now_s, Code.ABORTED, f"'{name}' was lost.")
     lost = replace(
         node,
-        state=follow(NODE_TRANSITIONS, name, node.state, event),
+        state=next_state(NODE_TRANSITIONS, name, node.state, event),
         has_capacity=False,
         operation="",
         identities=(),

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from localsim.cloud.model.errors import precondition
+from localsim.cloud.model.cloud_errors import precondition
 from localsim.cloud.model.events import BootSlice, StopSlice
 from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent
 from localsim.cloud.model.operations import Operation, Verb
-from localsim.cloud.model.transitions import follow
-from localsim.cloud.nodes.node_life import refuse_during_update, settled
-from localsim.cloud.state import external_addresses, operation_life
+from localsim.cloud.model.transitions import next_state
+from localsim.cloud.nodes.node_lifecycle import finish_change, refuse_during_update
+from localsim.cloud.state import external_addresses, operation_lifecycle
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import quota
 
@@ -27,16 +27,16 @@ def stop(state: State, name: str, now_s: float) -> Operation:
     return operation
 
 
-def stopped(state: State, name: str, now_s: float) -> None:
+def finish_stop(state: State, name: str, now_s: float) -> None:
     """The workers have ended: STOPPED, and their external addresses are free."""
-    settled(state, name, NodeEvent.STOPPED, now_s, external_addresses=())
+    finish_change(state, name, NodeEvent.STOPPED, now_s, external_addresses=())
 
 
 def start(state: State, name: str, now_s: float) -> Operation:
     """Begin to start a stopped node; raises CloudError, as for want of external addresses."""
     operation, starting = _begin(state, state.nodes.get(name), NodeEvent.START, Verb.START, now_s)
     quota.require_addresses(state, starting.zone, [starting.spec])
-    addresses = external_addresses.assigned(state, starting.spec, len(starting.addresses))
+    addresses = external_addresses.assign_addresses(state, starting.spec, len(starting.addresses))
     starting = state.nodes.put(replace(starting, external_addresses=addresses))
     state.events.append(BootSlice(starting))
     return operation
@@ -44,7 +44,7 @@ def start(state: State, name: str, now_s: float) -> Operation:
 
 def restart(state: State, node: Node) -> None:
     """End the workers of a READY node and bring them up again, on the disks they have."""
-    following = follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.RESTART)
+    following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.RESTART)
     down = replace(node, health=Health.HEALTH_UNSPECIFIED, identities=(), killed=())
     restarting = state.nodes.put(replace(down, state=following))
     state.events += [StopSlice(restarting), BootSlice(restarting)]
@@ -54,8 +54,8 @@ def _begin(
     state: State, node: Node, event: NodeEvent, verb: Verb, now_s: float
 ) -> tuple[Operation, Node]:
     refuse_during_update(node)
-    following = follow(NODE_TRANSITIONS, node.name, node.state, event)
-    operation = operation_life.begin(state, node.name, verb, now_s)
+    following = next_state(NODE_TRANSITIONS, node.name, node.state, event)
+    operation = operation_lifecycle.begin(state, node.name, verb, now_s)
     changed = replace(node, operation=operation.name, state=following, killed=())
     down = replace(changed, health=Health.HEALTH_UNSPECIFIED, health_description="")
     return operation, state.nodes.put(down)

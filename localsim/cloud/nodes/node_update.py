@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from localsim.cloud.db.agenda import Action
-from localsim.cloud.model.errors import CloudError, Code, invalid
-from localsim.cloud.model.events import MetadataChanged
+from localsim.cloud.model.cloud_errors import CloudError, Code, invalid
+from localsim.cloud.model.events import ShowMetadata
 from localsim.cloud.model.nodes import (
     NODE_TRANSITIONS,
     Network,
@@ -16,14 +16,14 @@ from localsim.cloud.model.nodes import (
     PendingUpdate,
 )
 from localsim.cloud.model.operations import Operation, Verb
-from localsim.cloud.model.transitions import follow
-from localsim.cloud.nodes import node_life
+from localsim.cloud.model.transitions import next_state
+from localsim.cloud.nodes import node_lifecycle
 from localsim.cloud.nodes.node_validation import checked_update
-from localsim.cloud.state import external_addresses, operation_life
+from localsim.cloud.state import external_addresses, operation_lifecycle
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import quota
 
-EVERYTHING = "*"
+ALL_FIELDS = "*"
 _EXTERNAL_IPS = "network_config.enable_external_ips"
 
 
@@ -43,7 +43,7 @@ UPDATABLE: Mapping[str, Callable[[NodeSpec], Any]] = {
 _CHANGING_FIELDS = ("description", "labels", "metadata", "tags", "data_disks", "network")
 
 
-def masked(spec: NodeSpec, paths: Iterable[str]) -> dict[str, Any]:
+def masked_fields(spec: NodeSpec, paths: Iterable[str]) -> dict[str, Any]:
     """What an update mask names in the node that came with it; `*` is everything.
 
     Raises INVALID_ARGUMENT for an empty mask, which the API does not allow, and unknown paths.
@@ -51,7 +51,7 @@ def masked(spec: NodeSpec, paths: Iterable[str]) -> dict[str, Any]:
     asked = list(dict.fromkeys(paths))
     if not asked:
         raise invalid("The field 'update_mask' must be set.")
-    if EVERYTHING in asked:
+    if ALL_FIELDS in asked:
         asked = list(UPDATABLE)
     _require_updatable(asked)
     return {path: UPDATABLE[path](spec) for path in asked}
@@ -64,8 +64,8 @@ def begin(state: State, name: str, changes: Mapping[str, Any], now_s: float) -> 
         raise invalid("The field 'update_mask' must be set.")
     _require_updatable(changes)
     spec = checked_update(_changed(node.spec, changes), node.zone)
-    node_life.refuse_during_update(node)
-    operation = operation_life.begin(state, name, Verb.UPDATE, now_s)
+    node_lifecycle.refuse_during_update(node)
+    operation = operation_lifecycle.begin(state, name, Verb.UPDATE, now_s)
     if _fails(state, node, operation.name, now_s):
         return state.operations.get(operation.name)
     state.nodes.put(replace(node, update=PendingUpdate(operation.name, spec)))
@@ -87,11 +87,11 @@ def finish(state: State, name: str, now_s: float) -> None:
         changed = replace(unchanged, spec=replace(before.spec, **wanted))
         updated = state.nodes.put(_with_addresses(state, changed))
     except CloudError as error:
-        operation_life.fail(state, operation, now_s, error.code, error.message)
+        operation_lifecycle.fail(state, operation, now_s, error.code, error.message)
         return
-    operation_life.succeed(state, operation, now_s, updated)
+    operation_lifecycle.succeed(state, operation, now_s, updated)
     if _seen_by_workers(before) != _seen_by_workers(updated):
-        state.events.append(MetadataChanged(updated))
+        state.events.append(ShowMetadata(updated))
 
 
 def _seen_by_workers(node: Node) -> tuple[Any, ...]:
@@ -106,8 +106,8 @@ def _require_updatable(paths: Iterable[str]) -> None:
 
 def _changed(spec: NodeSpec, changes: Mapping[str, Any]) -> NodeSpec:
     fields = {path: value for path, value in changes.items() if path != _EXTERNAL_IPS}
-    enable = changes.get(_EXTERNAL_IPS, external_addresses.are_wanted(spec))
-    if enable != external_addresses.are_wanted(spec):
+    enable = changes.get(_EXTERNAL_IPS, external_addresses.wants_addresses(spec))
+    if enable != external_addresses.wants_addresses(spec):
         if spec.networks:
             raise invalid(f"The field '{_EXTERNAL_IPS}' cannot be updated of 'network_configs'.")
         fields["network"] = replace(spec.network or Network(), enable_external_ips=enable)
@@ -117,18 +117,18 @@ def _changed(spec: NodeSpec, changes: Mapping[str, Any]) -> NodeSpec:
 def _fails(state: State, node: Node, operation: str, now_s: float) -> bool:
     """End the operation with an error where the node's state does not allow updates."""
     try:
-        follow(NODE_TRANSITIONS, node.name, node.state, NodeEvent.UPDATE)
+        next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.UPDATE)
     except CloudError as error:
         code = Code.INVALID_ARGUMENT  # what Google answers here, though not elsewhere
-        operation_life.fail(state, operation, now_s, code, error.message)
+        operation_lifecycle.fail(state, operation, now_s, code, error.message)
         return True
     return False
 
 
 def _with_addresses(state: State, node: Node) -> Node:
     """The node with external addresses or without; raises CloudError when there are too few."""
-    if external_addresses.are_wanted(node.spec) == bool(node.external_addresses):
+    if external_addresses.wants_addresses(node.spec) == bool(node.external_addresses):
         return node
     quota.require_addresses(state, node.zone, [node.spec])
-    addresses = external_addresses.assigned(state, node.spec, len(node.addresses))
+    addresses = external_addresses.assign_addresses(state, node.spec, len(node.addresses))
     return replace(node, external_addresses=addresses)

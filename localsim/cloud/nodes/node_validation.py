@@ -3,9 +3,9 @@
 import re
 from dataclasses import replace
 
-from localsim.cloud.model.errors import CloudError, invalid
-from localsim.cloud.model.names import last, zone_of
+from localsim.cloud.model.cloud_errors import CloudError, invalid
 from localsim.cloud.model.nodes import AcceleratorConfig, DataDisk, NodeSpec, Scheduling
+from localsim.cloud.model.resource_names import last_part, zone_of
 from localsim.cloud.nodes import node_field_checks
 from tpuctl import catalog
 
@@ -60,8 +60,8 @@ def _accelerator_type(spec: NodeSpec, zone: str) -> catalog.AcceleratorType:
             wanted = f"type '{config.type}' and topology '{config.topology}'"
             kind = catalog.accelerator_type_of_topology(config.type, config.topology)
         else:
-            wanted = f"type '{last(spec.accelerator_type)}'"
-            kind = catalog.accelerator_type(last(spec.accelerator_type).lower())
+            wanted = f"type '{last_part(spec.accelerator_type)}'"
+            kind = catalog.accelerator_type(last_part(spec.accelerator_type).lower())
     except catalog.UnknownError:
         raise _not_among_configurations(wanted, zone) from None
     if zone not in catalog.zones_of(kind.name):

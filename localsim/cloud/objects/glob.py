@@ -8,7 +8,7 @@ names are read, so no pattern makes a match slow, as backtracking would.
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from localsim.cloud.objects.model import StorageError, invalid
+from localsim.cloud.objects.storage_model import StorageError, invalid
 
 Accepts = Callable[[str], bool]
 _States = frozenset[int]
@@ -28,7 +28,7 @@ class Glob:
         self._steps: list[list[tuple[Accepts, int]]] = []
         self._free: list[list[int]] = []
         start = self._state()
-        self._end = _Parser(pattern, self._state, self._link).sequence(start)
+        self._end = _GlobParser(pattern, self._state, self._link).sequence(start)
         self.literal = _literal(pattern)
         self._start = self._closure([start])
         self._remembered: dict[tuple[_States, str], _States] = {}
@@ -81,7 +81,7 @@ class Glob:
 
 
 @lru_cache(maxsize=16)
-def compiled(pattern: str) -> Glob:
+def compile_glob(pattern: str) -> Glob:
     """The glob of a listing, kept from page to page; raises StorageError 400."""
     return Glob(pattern)
 
@@ -91,7 +91,7 @@ def _literal(pattern: str) -> str:
     return pattern[:length]
 
 
-class _Parser:
+class _GlobParser:
     """Reads a pattern once and draws its automaton."""
 
     def __init__(

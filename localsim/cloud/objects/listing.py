@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from localsim.cloud.objects.glob import Glob, compiled
-from localsim.cloud.objects.model import StoredObject, invalid
+from localsim.cloud.objects.glob import Glob, compile_glob
+from localsim.cloud.objects.storage_model import StoredObject, invalid
 from localsim.cloud.objects.tables import object_of_row
 
 MAX_PAGE = 1000
-MOST_REJECTED = 5000
+MAX_REJECTED = 5000
 """So many names that its glob does not match a page passes over: meanwhile everybody waits."""
-MOST_EFFORT = 200_000
+MAX_EFFORT = 200_000
 """So much of the glob's own effort a page may cost beyond that, in states: about 0.1 s."""
 _LAST_GENERATION = 2**63 - 1  # behind every generation of a name: its prefix comes next
 _NAME, _GENERATION = 1, 2  # columns of a row
@@ -81,9 +81,9 @@ class _Walk:
         self._connection = connection
         self._bucket = bucket
         self._query = query
-        self._glob: Glob | None = compiled(query.match_glob) if query.match_glob else None
+        self._glob: Glob | None = compile_glob(query.match_glob) if query.match_glob else None
         self._literal = "" if self._glob is None else self._glob.literal
-        self._most_effort = MOST_EFFORT + (0 if self._glob is None else self._glob.effort)
+        self._most_effort = MAX_EFFORT + (0 if self._glob is None else self._glob.effort)
         self._rejected = 0
         self._page = Listing()
 
@@ -107,7 +107,7 @@ class _Walk:
     def _is_tired(self) -> bool:
         """Whether it is for another page to go on looking for what matches."""
         effort = 0 if self._glob is None or not self._rejected else self._glob.effort
-        return self._rejected >= MOST_REJECTED or effort > self._most_effort
+        return self._rejected >= MAX_REJECTED or effort > self._most_effort
 
     def _is_prefix(self, position: _Position) -> bool:
         """Whether every object of this name is listed, and only its prefix is missing."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from localsim.cloud.objects.model import Properties, invalid, not_implemented
+from localsim.cloud.objects.storage_model import Properties, invalid, not_implemented
 
 STORAGE_CLASSES = (
     "STANDARD",
@@ -43,7 +43,7 @@ def writable_properties(resource: Properties) -> dict[str, Any]:
         name: _checked_text(name, resource[name]) for name in _TEXT_FIELDS if name in resource
     }
     if properties.get("storageClass") is not None:
-        properties["storageClass"] = checked_class(properties["storageClass"])
+        properties["storageClass"] = checked_storage_class(properties["storageClass"])
     _moment(properties.get("customTime"))
     holds = {name: _checked_flag(name, resource[name]) for name in HOLD_FIELDS if name in resource}
     if "metadata" in resource:
@@ -51,14 +51,14 @@ def writable_properties(resource: Properties) -> dict[str, Any]:
     return {**properties, **holds}
 
 
-def checked_class(name: Any) -> str:
+def checked_storage_class(name: Any) -> str:
     """A storage class in capitals; raises StorageError 400."""
     if not isinstance(name, str) or name.upper() not in STORAGE_CLASSES:
         raise invalid(f'Invalid storage class "{name}"')
     return name.upper()
 
 
-def changed(
+def changed_properties(
     properties: Properties, change: Properties, *, keeping: bool, now_s: float
 ) -> dict[str, Any]:
     """What a patch, or with `keeping` off an update, makes of the metadata of an object.
@@ -66,7 +66,7 @@ def changed(
     A `customTime` once set stays, and moves forward only: cloud.google.com/storage/docs/metadata.
     """
     fixed = {name: properties.get(name) for name in _FIXED_AFTER_WRITE}
-    result = merged(properties if keeping else {}, {**change, **fixed})
+    result = merged_properties(properties if keeping else {}, {**change, **fixed})
     before, after = (_moment(state.get("customTime")) for state in (properties, result))
     if before is not None and (after is None or after < before):
         raise invalid("The customTime of an object can neither be removed nor be set back.")
@@ -78,15 +78,15 @@ def changed(
     return result
 
 
-def merged(properties: Properties, change: Properties) -> dict[str, Any]:
+def merged_properties(properties: Properties, change: Properties) -> dict[str, Any]:
     """Apply a patch: a None clears its field, `metadata` is merged key by key."""
     result = {**properties, **change}
     if change.get("metadata") is not None:
         result["metadata"] = {**(properties.get("metadata") or {}), **change["metadata"]}
-    return without_cleared(result)
+    return without_nulls(result)
 
 
-def without_cleared(properties: Properties) -> dict[str, Any]:
+def without_nulls(properties: Properties) -> dict[str, Any]:
     """Drop what is None, in `metadata` too."""
     kept = {name: value for name, value in properties.items() if value is not None}
     if "metadata" in kept:

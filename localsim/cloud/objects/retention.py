@@ -8,8 +8,8 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.cloud.objects.model import Bucket, Properties, StorageError, StoredObject
 from localsim.cloud.objects.properties import DEFAULT_CLASS, HOLD_FIELDS, RETENTION_START
+from localsim.cloud.objects.storage_model import Bucket, Properties, StorageError, StoredObject
 
 EXPIRATION = "retentionExpirationTime"
 _OF_A_GENERATION = (EXPIRATION, RETENTION_START)
@@ -25,7 +25,7 @@ def has_versions(bucket: Bucket) -> bool:
     return versioning.get("enabled") is True
 
 
-def check_not_kept(bucket: Bucket, stored: StoredObject | None, now_s: float) -> None:
+def check_deletable(bucket: Bucket, stored: StoredObject | None, now_s: float) -> None:
     """Raise StorageError 403 when this generation may not be deleted, replaced or moved."""
     if stored is None:
         return

@@ -11,8 +11,9 @@ import secrets
 from typing import Any
 
 from localsim.clock import Clock
-from localsim.cloud.objects.copies import ObjectCopies, Store
-from localsim.cloud.objects.model import (
+from localsim.cloud.objects.object_copies import CopyStore, ObjectCopier
+from localsim.cloud.objects.retention import inherited_properties
+from localsim.cloud.objects.storage_model import (
     NO_PRECONDITIONS,
     NewObject,
     ObjectKey,
@@ -21,8 +22,7 @@ from localsim.cloud.objects.model import (
     StoredObject,
     invalid,
 )
-from localsim.cloud.objects.retention import inherited_properties
-from localsim.cloud.objects.uploads import new_object_of
+from localsim.cloud.objects.upload_sessions import new_object_of
 
 TOKEN_LIFE_S = 7 * 24 * 3600
 UNIT_BYTES = 1024 * 1024
@@ -43,7 +43,7 @@ class RewriteRequest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rewrite:
+class RewriteProgress:
     """How far a rewrite has come: either a `token` to go on with, or the `result`."""
 
     written_bytes: int
@@ -55,12 +55,12 @@ class Rewrite:
 class ObjectRewrites:
     """The rewrites under way: a row each, so that they outlive the server."""
 
-    def __init__(self, store: Store, copies: ObjectCopies, clock: Clock) -> None:
+    def __init__(self, store: CopyStore, copies: ObjectCopier, clock: Clock) -> None:
         self._store = store
         self._copies = copies
         self._clock = clock
 
-    def rewrite(self, request: RewriteRequest, token: str | None = None) -> Rewrite:
+    def rewrite(self, request: RewriteRequest, token: str | None = None) -> RewriteProgress:
         """Begin a rewrite, or go on with that of the token."""
         size = request.call_bytes
         if size is not None and (size <= 0 or size % UNIT_BYTES):
@@ -68,13 +68,13 @@ class ObjectRewrites:
         with self._store.database.change():
             return self._begin(request) if token is None else self._continue(request, token)
 
-    def _begin(self, request: RewriteRequest) -> Rewrite:
+    def _begin(self, request: RewriteRequest) -> RewriteProgress:
         found = self._store.find(request.source, request.source_preconditions)
         new = request.new
         if request.keeps_metadata:
             new = dataclasses.replace(new, properties=inherited_properties(found))
         step_bytes = request.call_bytes or DEFAULT_CALL_BYTES
-        if found.size_bytes <= step_bytes or not self._copies.stores_anew(found, new):
+        if found.size_bytes <= step_bytes or not self._copies.needs_rewrite(found, new):
             return self._finished(found, new)
         new.preconditions.check(self._store.rows.live(new.bucket, new.name))
         state = {
@@ -92,9 +92,9 @@ class ObjectRewrites:
             json.dumps(state),
             self._clock.now(),
         )
-        return Rewrite(step_bytes, found.size_bytes, token)
+        return RewriteProgress(step_bytes, found.size_bytes, token)
 
-    def _continue(self, request: RewriteRequest, token: str) -> Rewrite:
+    def _continue(self, request: RewriteRequest, token: str) -> RewriteProgress:
         state = self._state(token)
         source, new = ObjectKey(*state["source"]), new_object_of(dict(state["new"]))
         asked = (request.source.bucket, request.source.name, request.new.bucket, request.new.name)
@@ -104,11 +104,11 @@ class ObjectRewrites:
             raise _not_a_token()
         if state["result"] is not None:
             result = self._store.find(ObjectKey(new.bucket, new.name, state["result"]))
-            return Rewrite(result.size_bytes, result.size_bytes, result=result)
+            return RewriteProgress(result.size_bytes, result.size_bytes, result=result)
         found = self._store.find(source, NO_PRECONDITIONS)
         state["written_bytes"] += state["call_bytes"] or DEFAULT_CALL_BYTES
         if state["written_bytes"] < found.size_bytes:
-            rewrite = Rewrite(state["written_bytes"], found.size_bytes, token)
+            rewrite = RewriteProgress(state["written_bytes"], found.size_bytes, token)
         else:
             rewrite = self._finished(found, new)
             state["result"] = rewrite.result and rewrite.result.generation
@@ -117,10 +117,10 @@ class ObjectRewrites:
         )
         return rewrite
 
-    def _finished(self, found: StoredObject, new: NewObject) -> Rewrite:
+    def _finished(self, found: StoredObject, new: NewObject) -> RewriteProgress:
         key = ObjectKey(found.bucket, found.name, found.generation)
         result = self._copies.copy(key, NO_PRECONDITIONS, new)
-        return Rewrite(found.size_bytes, found.size_bytes, result=result)
+        return RewriteProgress(found.size_bytes, found.size_bytes, result=result)
 
     def _state(self, token: str) -> dict[str, Any]:
         row = self._store.database.connection.execute(

@@ -13,14 +13,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localsim.clock import Clock
-from localsim.cloud.objects.buckets.buckets import Buckets
-from localsim.cloud.objects.copies import ObjectCopies
-from localsim.cloud.objects.files.bodies import BodyDirectory
-from localsim.cloud.objects.files.database import ObjectDatabase
-from localsim.cloud.objects.files.incoming import Body
+from localsim.cloud.objects.buckets.bucket_store import Buckets
+from localsim.cloud.objects.files.body_directory import BodyDirectory
+from localsim.cloud.objects.files.incoming_body import ObjectBody
 from localsim.cloud.objects.files.migration import holds_objects
+from localsim.cloud.objects.files.object_database import ObjectDatabase
 from localsim.cloud.objects.listing import Listing, ListQuery, list_page
-from localsim.cloud.objects.model import (
+from localsim.cloud.objects.multipart_uploads import MultipartUploads
+from localsim.cloud.objects.object_copies import ObjectCopier
+from localsim.cloud.objects.object_rows import ObjectRows
+from localsim.cloud.objects.open_object import OpenObject
+from localsim.cloud.objects.properties import changed_properties
+from localsim.cloud.objects.retention import (
+    check_deletable,
+    has_versions,
+    new_properties,
+    with_expiration,
+)
+from localsim.cloud.objects.rewrites import ObjectRewrites
+from localsim.cloud.objects.storage_model import (
     NO_PRECONDITIONS,
     NewObject,
     ObjectKey,
@@ -30,19 +41,8 @@ from localsim.cloud.objects.model import (
     StoredObject,
     check_object_name,
 )
-from localsim.cloud.objects.parts import MultipartUploads
-from localsim.cloud.objects.properties import changed
-from localsim.cloud.objects.reading import OpenObject
-from localsim.cloud.objects.retention import (
-    check_not_kept,
-    has_versions,
-    new_properties,
-    with_expiration,
-)
-from localsim.cloud.objects.rewrites import ObjectRewrites
-from localsim.cloud.objects.rows import ObjectRows
 from localsim.cloud.objects.tables import TABLES
-from localsim.cloud.objects.uploads import UploadSessions
+from localsim.cloud.objects.upload_sessions import UploadSessions
 
 __all__ = ["ObjectKey", "ObjectStore", "has_no_objects"]
 
@@ -78,7 +78,7 @@ class ObjectStore:
         self.parts = MultipartUploads(self.database, self.bodies, clock, self.place)
         self.buckets = Buckets(self.database, clock, also_delete=self.parts.drop_all)
         self.uploads = UploadSessions(self.database, self.bodies, clock)
-        self.copies = ObjectCopies(self)
+        self.copies = ObjectCopier(self)
         self.rewrites = ObjectRewrites(self, self.copies, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
@@ -134,7 +134,9 @@ class ObjectStore:
             page.items = [with_expiration(found, stored) for stored in page.items]
         return page
 
-    def publish(self, new: NewObject, body: Body, *, upload_id: str | None = None) -> StoredObject:
+    def publish(
+        self, new: NewObject, body: ObjectBody, *, upload_id: str | None = None
+    ) -> StoredObject:
         """Make the sealed body the live object, if the preconditions hold at this moment.
 
         That of an upload session is incoming again if they do not, or the disk does not take it.
@@ -163,7 +165,7 @@ class ObjectStore:
         with self.database.change():
             found = self.find(key, preconditions)
             bucket = self.buckets.get(key.bucket)
-            check_not_kept(bucket, found, self._clock.now())
+            check_deletable(bucket, found, self._clock.now())
             if key.generation is None:
                 self.rows.retire(found, keep=has_versions(bucket))
             else:
@@ -192,7 +194,7 @@ class ObjectStore:
             now_s = self._clock.now()
             result = dataclasses.replace(
                 found,
-                properties=changed(found.properties, change, keeping=keep, now_s=now_s),
+                properties=changed_properties(found.properties, change, keeping=keep, now_s=now_s),
                 metageneration=found.metageneration + 1,
                 updated_s=now_s,
             )
@@ -214,13 +216,15 @@ class ObjectStore:
         preconditions.check(found, reading=reading)
         return found
 
-    def place(self, new: NewObject, body: Body, components: int | None = None) -> StoredObject:
+    def place(
+        self, new: NewObject, body: ObjectBody, components: int | None = None
+    ) -> StoredObject:
         """Within a change: make a kept body the live object, by the rules of its bucket."""
         check_object_name(new.name)
         bucket = self.buckets.get(new.bucket)
         replaced = self.rows.live(new.bucket, new.name)
         new.preconditions.check(replaced)
-        check_not_kept(bucket, replaced, self._clock.now())
+        check_deletable(bucket, replaced, self._clock.now())
         stored = self.rows.replace(
             replaced,
             dataclasses.replace(new, properties=new_properties(bucket, new.properties)),

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from localsim.clock import Clock
-from localsim.cloud.objects.model import Bucket, StoredObject
+from localsim.cloud.objects.storage_model import Bucket, StoredObject
 
 SCHEMA_VERSION = 1
 
@@ -106,7 +106,7 @@ TABLES_WITH_FILES = ("storage_objects", "storage_noncurrent", "storage_parts")
 _BUCKET_COLUMNS = tuple(field.name for field in dataclasses.fields(Bucket))
 _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder().encode
-OBJECT_MARKS = ", ".join("?" * len(dataclasses.fields(StoredObject)))
+OBJECT_PLACEHOLDERS = ", ".join("?" * len(dataclasses.fields(StoredObject)))
 
 
 def next_generation(connection: sqlite3.Connection, clock: Clock) -> int:

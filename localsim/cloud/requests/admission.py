@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from localsim.cloud.model.errors import CloudError, Code, Failure, already_exists
+from localsim.cloud.model.cloud_errors import CloudError, Code, Failure, already_exists
 from localsim.cloud.model.nodes import NodeSpec
 from localsim.cloud.model.queued_resources import QueuedResource, RequestEvent, RequestState
-from localsim.cloud.nodes import node_life
-from localsim.cloud.requests.request_moves import fail, move
-from localsim.cloud.state import operation_life, subnets
+from localsim.cloud.nodes import node_lifecycle
+from localsim.cloud.requests.request_transitions import fail, move
+from localsim.cloud.state import operation_lifecycle, subnets
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import capacity, quota
 from tpuctl import catalog
 
 WAITING = RequestState.WAITING_FOR_RESOURCES
-EXPIRED = "The request could not be provisioned before the end of the time it was valid for."
+EXPIRED_MESSAGE = (
+    "The request could not be provisioned before the end of the time it was valid for."
+)
 
 
 def admit(state: State, name: str, now_s: float) -> None:
@@ -23,7 +25,7 @@ def admit(state: State, name: str, now_s: float) -> None:
     operation = request.operation
     if operation:  # of its reset, which ends with this
         request = state.requests.put(replace(request, operation=""))
-        operation_life.succeed(state, operation, now_s, request)
+        operation_lifecycle.succeed(state, operation, now_s, request)
     if not _is_open(request, now_s):
         return
     try:
@@ -58,7 +60,7 @@ def expire(state: State, name: str, now_s: float) -> None:
     request = state.requests.get(name)
     is_queued = request.state in (RequestState.ACCEPTED, WAITING) and not request.holds_quota
     if is_queued and state.scenario.expired_requests == "fail":
-        fail(state, request, Failure(Code.DEADLINE_EXCEEDED, EXPIRED), now_s)
+        fail(state, request, Failure(Code.DEADLINE_EXCEEDED, EXPIRED_MESSAGE), now_s)
 
 
 def _is_open(request: QueuedResource, now_s: float) -> bool:
@@ -73,7 +75,7 @@ def _is_open(request: QueuedResource, now_s: float) -> bool:
 def _granted(state: State, request: QueuedResource, now_s: float) -> tuple[NodeSpec, ...] | None:
     """What its nodes get, all of them or None; raises CloudError where it will never do."""
     parent = request.spec.nodes[0].parent
-    specs = [request.spec.tiered(wanted.spec) for wanted in request.spec.nodes]
+    specs = [request.spec.with_tier(wanted.spec) for wanted in request.spec.nodes]
     granted = capacity.granted_specs(state, parent, specs, now_s)
     if granted is None and request.state == WAITING:
         return None
@@ -96,4 +98,6 @@ def _provision(
     move(state, request.name, RequestEvent.PROVISION, holds_quota=True)
     multislice = len(granted) > 1
     for wanted, spec in zip(request.spec.nodes, granted, strict=True):
-        node_life.create_owned(state, wanted.name, spec, request.name, now_s, multislice=multislice)
+        node_lifecycle.create_owned(
+            state, wanted.name, spec, request.name, now_s, multislice=multislice
+        )

@@ -2,28 +2,28 @@
 
 from dataclasses import replace
 
-from localsim.cloud.model.errors import CloudError, invalid
-from localsim.cloud.model.names import checked_id
+from localsim.cloud.model.cloud_errors import CloudError, invalid
 from localsim.cloud.model.queued_resources import (
-    Multislice,
+    MultisliceParams,
     QueuedResourceSpec,
-    Queueing,
+    QueueingPolicy,
     RequestedNode,
     Tier,
 )
-from localsim.cloud.nodes.node_field_checks import MODELS
+from localsim.cloud.model.resource_names import checked_id
+from localsim.cloud.nodes.node_field_checks import PROVISIONING_MODELS
 from localsim.cloud.nodes.node_validation import checked_node
 from tpuctl import catalog
 
 """Multislice needs TPU v4 or newer."""
-MOST_SLICES = 256
+MAX_SLICES = 256
 """No limit is published; this one is assumed."""
-LONGEST_RUN_S = 7 * 86400.0
+MAX_RUN_S = 7 * 86400.0
 """Flex-start runs for at most seven days."""
 FLEX_START = "FLEX_START"
 
 
-def checked(name: str, spec: QueuedResourceSpec, now_s: float) -> QueuedResourceSpec:
+def checked_spec(name: str, spec: QueuedResourceSpec, now_s: float) -> QueuedResourceSpec:
     """The spec of the request `name` with one requested node per node; raises CloudError."""
     parent, _, request_id = name.partition("/queuedResources/")
     if len(spec.nodes) != 1:
@@ -58,9 +58,9 @@ def _node_ids(wanted: RequestedNode, request_id: str) -> list[str]:
     return [f"{prefix}-{index}" for index in range(asked.node_count)]
 
 
-def _check_count(asked: Multislice) -> None:
-    if not 1 < asked.node_count <= MOST_SLICES:
-        raise invalid(f"The node count must be from 2 to {MOST_SLICES}, not {asked.node_count}.")
+def _check_count(asked: MultisliceParams) -> None:
+    if not 1 < asked.node_count <= MAX_SLICES:
+        raise invalid(f"The node count must be from 2 to {MAX_SLICES}, not {asked.node_count}.")
 
 
 def _check_generation(accelerator_type: str) -> None:
@@ -81,7 +81,7 @@ def _check_model(spec: QueuedResourceSpec) -> None:
     if model == FLEX_START:
         _check_flex_start(spec)
         return
-    if model not in MODELS:
+    if model not in PROVISIONING_MODELS:
         raise invalid(f"Invalid provisioning model '{model[:128]}'.")
     if spec.max_run_duration_s is not None:
         raise invalid("A maximum run duration needs the provisioning model FLEX_START.")
@@ -95,10 +95,10 @@ def _check_flex_start(spec: QueuedResourceSpec) -> None:
     if spec.tier is not Tier.ON_DEMAND or spec.is_reserved:
         raise _contradiction(FLEX_START)
     duration_s = spec.max_run_duration_s
-    if duration_s is None or not 0 < duration_s <= LONGEST_RUN_S:
+    if duration_s is None or not 0 < duration_s <= MAX_RUN_S:
         raise invalid(
             "The provisioning model FLEX_START needs a maximum run duration of more than 0 and at "
-            f"most {LONGEST_RUN_S:.0f} s."
+            f"most {MAX_RUN_S:.0f} s."
         )
 
 
@@ -106,7 +106,7 @@ def _contradiction(model: str) -> CloudError:
     return invalid(f"The provisioning model {model} does not go with the tier of the request.")
 
 
-def _moments(asked: Queueing, now_s: float) -> Queueing:
+def _moments(asked: QueueingPolicy, now_s: float) -> QueueingPolicy:
     """With the moments that its durations mean; raises CloudError for windows that are none."""
     duration_s = asked.duration_s
     if duration_s is not None:

@@ -20,7 +20,7 @@ DISTRIBUTIONS: Mapping[str, tuple[tuple[str, ...], Callable[..., float]]] = {
 """Name -> what its parameters are called, and how it is drawn; never a negative amount."""
 
 
-def drawn(amount: Amount, random: Callable[[], Random]) -> float:
+def draw_amount(amount: Amount, random: Callable[[], Random]) -> float:
     """The number, or one draw; a number that is fixed asks for no source of draws."""
     if not isinstance(amount, Mapping):
         return amount

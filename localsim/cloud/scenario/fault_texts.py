@@ -4,20 +4,20 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from localsim.cloud.model.errors import Code
+from localsim.cloud.model.cloud_errors import Code
 from localsim.cloud.scenario import scenario_checks as checks
 from localsim.cloud.scenario import storage_fault_texts as storage
-from localsim.cloud.scenario.faults import (
-    CapacityIs,
+from localsim.cloud.scenario.fault_types import (
+    BootFault,
+    CapacityOverride,
     Fault,
-    LateKeys,
+    FaultEffect,
     MethodFault,
-    NeverBoots,
-    QuotaIs,
-    Trouble,
+    QuotaOverride,
+    SshKeysDelay,
     UnreachableZone,
-    Verdict,
-    WorkerTrouble,
+    WorkerFault,
+    WorkerFaultKind,
 )
 from localsim.cloud.scenario.scenario_checks import ANY, ScenarioError
 from localsim.cloud.scenario.storage_faults import StorageFault
@@ -53,7 +53,7 @@ takes [xN] [after call M]. Any instruction that Google's storage test bench take
 """
 """What a fault may say, with an example each; as `tpuctl local fault --help` shows it."""
 
-MOST_SLOW = 100.0
+MAX_SLOWDOWN = 100.0
 
 METHODS = frozenset(
     {
@@ -113,7 +113,7 @@ def _parse(text: str) -> Fault:
         raise ScenarioError(f"fault: {_quoted(text)} has no colon; as: {_example('GetNode')}")
     if kind in _WORLD:
         return _WORLD[kind](text, rest, what)
-    if storage.is_storage(subject):
+    if storage.is_storage_method(subject):
         return _storage_fault(text, subject, what)
     if rest:
         known = ", ".join(_WORLD)
@@ -129,15 +129,15 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 def _method_fault(text: str, method: str, what: str) -> MethodFault:
     if method != ANY:
-        checks.one_known("fault", "method", method, sorted(METHODS))
+        checks.check_known("fault", "method", method, sorted(METHODS))
     said, times, after = _counted(text, "GetNode", what)
-    return MethodFault(method, _verdict(text, said), times, after)
+    return MethodFault(method, _effect(text, said), times, after)
 
 
 def _storage_fault(text: str, method: str, what: str) -> StorageFault:
     storage.check_method(method)
     said, times, after = _counted(text, "storage.objects.insert", what)
-    effect = storage.effect(said, lambda argument: _time_s(text, argument))
+    effect = storage.parse_effect(said, lambda argument: _time_s(text, argument))
     if effect is None:
         raise _wrong(text, "storage.objects.insert")
     return StorageFault(method, effect, times, after)
@@ -152,44 +152,46 @@ def _counted(text: str, kind: str, what: str) -> tuple[str, int | None, int]:
     return found["what"], times, int(found["after"] or 0)
 
 
-def _verdict(text: str, what: str) -> Verdict:
+def _effect(text: str, what: str) -> FaultEffect:
     word, _, argument = what.partition(" ")
     if word == "latency":
-        return Verdict(latency_s=_time_s(text, argument.strip()))
+        return FaultEffect(latency_s=_time_s(text, argument.strip()))
     if argument:
         raise _wrong(text, "GetNode")
     if word == "reset":
-        return Verdict(reset=True)
-    checks.one_known("fault", "code", word, [each.name for each in Code if each is not Code.OK])
-    return Verdict(code=Code[word])
+        return FaultEffect(reset=True)
+    checks.check_known("fault", "code", word, [each.name for each in Code if each is not Code.OK])
+    return FaultEffect(code=Code[word])
 
 
-def _worker(text: str, rest: list[str], what: str) -> NeverBoots | WorkerTrouble:
+def _worker(text: str, rest: list[str], what: str) -> BootFault | WorkerFault:
     if len(rest) != 1:
         raise _wrong(text, "worker")
     checks.worker("worker", rest[0])
     node, worker = checks.split_worker(rest[0])
     if what == "never boots":
-        return NeverBoots(node, worker)
+        return BootFault(node, worker)
     if slow := _SLOW.fullmatch(what):
-        return WorkerTrouble(node, worker, Trouble.SLOW, _factor(text, slow["factor"]))
-    words = [each.value for each in Trouble if each is not Trouble.SLOW]
-    checks.one_known("fault", "trouble", what, ["never boots", "slow 10x", *words])
-    return WorkerTrouble(node, worker, Trouble(what))
+        return WorkerFault(node, worker, WorkerFaultKind.SLOW, _factor(text, slow["factor"]))
+    words = [each.value for each in WorkerFaultKind if each is not WorkerFaultKind.SLOW]
+    checks.check_known("fault", "trouble", what, ["never boots", "slow 10x", *words])
+    return WorkerFault(node, worker, WorkerFaultKind(what))
 
 
 def _factor(text: str, number: str) -> float:
     factor = float(number)
-    if not 1 < factor <= MOST_SLOW:
-        raise ScenarioError(f"fault: {_quoted(text)} needs a factor above 1, up to {MOST_SLOW:.0f}")
+    if not 1 < factor <= MAX_SLOWDOWN:
+        raise ScenarioError(
+            f"fault: {_quoted(text)} needs a factor above 1, up to {MAX_SLOWDOWN:.0f}"
+        )
     return factor
 
 
-def _late_keys(text: str, rest: list[str], what: str) -> LateKeys:
+def _late_keys(text: str, rest: list[str], what: str) -> SshKeysDelay:
     word, _, argument = what.partition(" ")
     if len(rest) != 1 or word != "late":
         raise _wrong(text, "keys")
-    return LateKeys(rest[0], _time_s(text, argument.strip()))
+    return SshKeysDelay(rest[0], _time_s(text, argument.strip()))
 
 
 def _unreachable(text: str, rest: list[str], what: str) -> UnreachableZone:
@@ -199,22 +201,22 @@ def _unreachable(text: str, rest: list[str], what: str) -> UnreachableZone:
     return UnreachableZone(rest[0])
 
 
-def _capacity(text: str, rest: list[str], what: str) -> CapacityIs:
+def _capacity(text: str, rest: list[str], what: str) -> CapacityOverride:
     if len(rest) != 2:
         raise _wrong(text, "capacity")
     zone, accelerator_type = rest
     slices = _count(text, "capacity", what)
     checks.capacity("fault", {zone: {accelerator_type: slices}})
-    return CapacityIs(zone, accelerator_type, slices)
+    return CapacityOverride(zone, accelerator_type, slices)
 
 
-def _quota(text: str, rest: list[str], what: str) -> QuotaIs:
+def _quota(text: str, rest: list[str], what: str) -> QuotaOverride:
     if len(rest) not in (1, 2):
         raise _wrong(text, "quota")
     limit = _count(text, "quota", what)
     quota_id, location = (*rest, ANY)[:2]
     checks.quota("fault", {quota_id: limit if location == ANY else {location: limit}})
-    return QuotaIs(quota_id, location, limit)
+    return QuotaOverride(quota_id, location, limit)
 
 
 _WORLD: Mapping[str, Callable[[str, list[str], str], Fault]] = {

@@ -13,7 +13,7 @@ from localsim.cloud.scenario.distributions import Amount
 from localsim.cloud.scenario.roles import EDITOR, ROLES
 from localsim.cloud.scenario.scenario_checks import ANY, ScenarioError
 
-__all__ = ["Scenario", "ScenarioError", "built_in", "load"]
+__all__ = ["Scenario", "ScenarioError", "built_in_scenarios", "load_scenario"]
 
 UNLIMITED = float("inf")
 _DIRECTORY = Path(__file__).parents[2] / "scenarios"
@@ -113,24 +113,24 @@ class Scenario:
         return cls(**{key: value for key, value in settings.items() if value is not None})
 
 
-def load(name_or_path: str | Path) -> Scenario:
+def load_scenario(name_or_path: str | Path) -> Scenario:
     """A scenario that ships with localsim, by its name, or one in a YAML file.
 
     Raises ScenarioError.
     """
     name = str(name_or_path)
-    path = _DIRECTORY / f"{name}.yaml" if name in built_in() else Path(name_or_path)
+    path = _DIRECTORY / f"{name}.yaml" if name in built_in_scenarios() else Path(name_or_path)
     try:
         settings = yaml.safe_load(path.read_text("utf-8"))
         return Scenario.from_mapping({} if settings is None else settings)
     except OSError as error:
-        known = ", ".join(built_in())
+        known = ", ".join(built_in_scenarios())
         raise ScenarioError(f"cannot read {path}: {error.strerror}; shipped: {known}") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ScenarioError(f"{path}: {' '.join(str(error).split())}") from error
 
 
-def built_in() -> tuple[str, ...]:
+def built_in_scenarios() -> tuple[str, ...]:
     """The names of the scenarios that ship with localsim."""
     return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.yaml")))
 
@@ -139,7 +139,7 @@ def _check_keys(kind: type[Scenario], settings: Mapping[str, Any]) -> None:
     if not isinstance(settings, Mapping):
         raise ScenarioError("scenario: it must map keys to values")
     for key in settings:
-        checks.one_known("", "key", key, [each.name for each in fields(kind)])
+        checks.check_known("", "key", key, [each.name for each in fields(kind)])
 
 
 def _at(timeline: Any, at_s: float) -> float:
@@ -179,7 +179,7 @@ _MAINTENANCE: Mapping[str, checks.Check] = {
     "notice_s": checks.seconds,
     "window_s": checks.seconds,
     "type": checks.one_of("SCHEDULED", "UNSCHEDULED"),
-    "can_reschedule": checks.truth,
+    "can_reschedule": checks.boolean,
 }
 _CHECKS: Mapping[str, checks.Check] = {
     "seed": checks.seed,

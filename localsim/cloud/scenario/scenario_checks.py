@@ -11,7 +11,7 @@ from tpuctl import catalog
 
 ANY = "*"
 """Stands for every zone, accelerator type or method."""
-MOST_S = 100 * 365 * 86400.0
+MAX_SECONDS = 100 * 365 * 86400.0
 _WORKER = re.compile(r"(?P<node>[^/\s]+)/(?P<worker>\d{1,4})")
 
 
@@ -33,8 +33,8 @@ def number(key: str, value: Any) -> None:
 def seconds(key: str, value: Any) -> None:
     """A number of seconds that a clock can reach."""
     number(key, value)
-    if value > MOST_S:
-        raise _wrong(key, f"at most {MOST_S:.0f}", value)
+    if value > MAX_SECONDS:
+        raise _wrong(key, f"at most {MAX_SECONDS:.0f}", value)
 
 
 def whole(key: str, value: Any) -> None:
@@ -70,7 +70,7 @@ def text(key: str, value: Any) -> None:
         raise _wrong(key, "a text", value)
 
 
-def truth(key: str, value: Any) -> None:
+def boolean(key: str, value: Any) -> None:
     """True or false."""
     if not isinstance(value, bool):
         raise _wrong(key, "true or false", value)
@@ -106,7 +106,7 @@ def amount(key: str, value: Any) -> None:
     if len(value) != 1:
         raise _wrong(key, f"one of {', '.join(DISTRIBUTIONS)}", dict(value))
     ((name, given),) = value.items()
-    one_known(key, "distribution", name, DISTRIBUTIONS)
+    check_known(key, "distribution", name, DISTRIBUTIONS)
     names, _ = DISTRIBUTIONS[name]
     values = parameters(given)
     if len(values) != len(names):
@@ -117,12 +117,12 @@ def amount(key: str, value: Any) -> None:
 
 def zone(key: str, value: Any) -> None:
     """A zone of the catalog."""
-    one_known(key, "zone", value, catalog.zones())
+    check_known(key, "zone", value, catalog.zones())
 
 
 def accelerator_type(key: str, value: Any) -> None:
     """A type that the API creates."""
-    one_known(key, "accelerator type", value, [kind.name for kind in catalog.accelerator_types()])
+    check_known(key, "accelerator type", value, [kind.name for kind in catalog.accelerator_types()])
 
 
 def quota_location(key: str, quota_id: str, value: Any) -> None:
@@ -131,13 +131,13 @@ def quota_location(key: str, quota_id: str, value: Any) -> None:
     if scopes.get(quota_id, "region") == "zone":
         zone(key, value)
     else:
-        one_known(key, "region", value, {region_of(each): None for each in catalog.zones()})
+        check_known(key, "region", value, {region_of(each): None for each in catalog.zones()})
 
 
 def quota(key: str, value: Any) -> None:
     """`{quota id: limit}` or `{quota id: {zone or region: limit}}`."""
     for quota_id, limit in mapping(key, value, "quota ids to limits").items():
-        one_known(key, "quota", quota_id, quota_ids())
+        check_known(key, "quota", quota_id, quota_ids())
         here = f"{key}.{quota_id}"
         if not isinstance(limit, Mapping):
             count(here, limit)
@@ -178,7 +178,7 @@ def entry(key: str, value: Any, known: Mapping[str, Check], required: Iterable[s
     """A mapping with those keys and no others."""
     given = mapping(key, value, "keys to values")
     for name, one in given.items():
-        one_known(key, "key", name, known)
+        check_known(key, "key", name, known)
         known[name](f"{key}.{name}", one)
     missing = [name for name in required if name not in given]
     if missing:
@@ -192,7 +192,7 @@ def mapping(key: str, value: Any, what: str) -> Mapping[Any, Any]:
     return value
 
 
-def one_known(key: str, kind: str, value: Any, known: Iterable[str]) -> None:
+def check_known(key: str, kind: str, value: Any, known: Iterable[str]) -> None:
     """One of the names that there are; else the nearest is told."""
     names = list(known)
     if isinstance(value, str) and value in names:

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from localsim.cloud.scenario import scenario_checks as checks
 from localsim.cloud.scenario.scenario_checks import ScenarioError
 from localsim.cloud.scenario.storage_faults import (
-    Bandwidth,
+    BandwidthLimit,
+    ConnectionCut,
+    ConnectionReset,
     Corruption,
-    Cut,
     DiskFull,
-    Effect,
-    Latency,
     LateRefusal,
     LostReply,
-    Refusal,
-    Reset,
-    Stall,
+    StorageFaultEffect,
+    StorageLatency,
+    StorageRefusal,
+    TransferStall,
 )
 
 METHODS = (
@@ -54,17 +54,17 @@ PATTERNS = ("storage.*", "storage.buckets.*", "storage.objects.*", "storage.mult
 _FEW_BYTES = 4  # what the test bench lets through of a `return-broken-stream`
 
 
-def is_storage(method: str) -> bool:
+def is_storage_method(method: str) -> bool:
     """Whether a text is about Cloud Storage."""
     return method.startswith("storage.")
 
 
 def check_method(method: str) -> None:
     """Raises ScenarioError."""
-    checks.one_known("fault", "method", method, (*METHODS, *PATTERNS))
+    checks.check_known("fault", "method", method, (*METHODS, *PATTERNS))
 
 
-def instruction(text: str) -> Effect | None:
+def parse_instruction(text: str) -> StorageFaultEffect | None:
     """What an instruction of Google's storage test bench means; None for all it does not know.
 
     https://github.com/googleapis/storage-testbench#forced-failures-supported, and of its header's
@@ -77,26 +77,26 @@ def instruction(text: str) -> Effect | None:
 
 
 _N, _STATUS = r"(\d{1,9})", r"([45]\d\d)"
-_INSTRUCTIONS: Mapping[str, Callable[..., Effect]] = {
-    f"return-{_STATUS}": Refusal,
+_INSTRUCTIONS: Mapping[str, Callable[..., StorageFaultEffect]] = {
+    f"return-{_STATUS}": StorageRefusal,
     f"return-{_STATUS}-after-{_N}K": lambda status, kib: LateRefusal(status, kib * 1024),
-    "return-reset-connection": Reset,
-    "return-broken-stream": lambda: Cut(_FEW_BYTES),
-    f"return-broken-stream-after-{_N}K": lambda kib: Cut(kib * 1024),
+    "return-reset-connection": ConnectionReset,
+    "return-broken-stream": lambda: ConnectionCut(_FEW_BYTES),
+    f"return-broken-stream-after-{_N}K": lambda kib: ConnectionCut(kib * 1024),
     f"return-broken-stream-final-chunk-after-{_N}B": LostReply,
     "return-corrupted-data": Corruption,
-    f"stall-for-{_N}s-after-{_N}K": lambda time_s, kib: Stall(time_s, kib * 1024),
-    f"stall-at-{_N}KiB": lambda kib: Stall(10.0, kib * 1024),
-    "stall-always": lambda: Stall(10.0, 0),
+    f"stall-for-{_N}s-after-{_N}K": lambda time_s, kib: TransferStall(time_s, kib * 1024),
+    f"stall-at-{_N}KiB": lambda kib: TransferStall(10.0, kib * 1024),
+    "stall-always": lambda: TransferStall(10.0, 0),
 }
 
 
-def effect(text: str, seconds: Callable[[str], float]) -> Effect | None:
+def parse_effect(text: str, seconds: Callable[[str], float]) -> StorageFaultEffect | None:
     """What happens to a call, in an instruction or in words; None for what is neither.
 
     `seconds` reads a time. Raises ScenarioError.
     """
-    if found := instruction(text):
+    if found := parse_instruction(text):
         _check_time(found)
         return found
     for pattern, said in _WORDS.items():
@@ -105,8 +105,8 @@ def effect(text: str, seconds: Callable[[str], float]) -> Effect | None:
     return None
 
 
-def _check_time(found: Effect) -> None:
-    if isinstance(found, Stall):
+def _check_time(found: StorageFaultEffect) -> None:
+    if isinstance(found, TransferStall):
         checks.seconds("the time of a fault", found.time_s)
 
 
@@ -118,25 +118,25 @@ def _size_bytes(match: re.Match[str]) -> float:
     return float(match["number"]) * _BYTES[match["unit"]] if match["number"] else 0.0
 
 
-def _refusal(match: re.Match[str], seconds: Callable[[str], float]) -> Effect:
+def _refusal(match: re.Match[str], seconds: Callable[[str], float]) -> StorageFaultEffect:
     time_s, status = seconds(match["time"]), int(match["status"])
     if time_s != int(time_s):
         raise ScenarioError("fault: Retry-After counts in whole seconds")
     if match["kib"] is None:
-        return Refusal(status, int(time_s))
+        return StorageRefusal(status, int(time_s))
     return LateRefusal(status, int(match["kib"]) * 1024, int(time_s))
 
 
-def _bandwidth(match: re.Match[str], _seconds: Callable[[str], float]) -> Effect:
+def _bandwidth(match: re.Match[str], _seconds: Callable[[str], float]) -> StorageFaultEffect:
     if _size_bytes(match) < 1:
         raise ScenarioError("fault: a bandwidth is at least 1B/s")
-    return Bandwidth(_size_bytes(match))
+    return BandwidthLimit(_size_bytes(match))
 
 
-_WORDS: Mapping[str, Callable[[re.Match[str], Callable[[str], float]], Effect]] = {
+_WORDS: Mapping[str, Callable[[re.Match[str], Callable[[str], float]], StorageFaultEffect]] = {
     r"return-(?P<status>[45]\d\d)(?:-after-(?P<kib>\d{1,9})K)?\s+"
     r"retry-after\s+(?P<time>.*)": _refusal,
-    r"latency\s+(?P<time>.*)": lambda match, seconds: Latency(seconds(match["time"])),
+    r"latency\s+(?P<time>.*)": lambda match, seconds: StorageLatency(seconds(match["time"])),
     rf"bandwidth\s+{_SIZE}/s": _bandwidth,
     r"corrupt\s+bytes": lambda _match, _seconds: Corruption(),
     rf"disk\s+full(?:\s+after\s+{_SIZE})?": lambda match, _: DiskFull(int(_size_bytes(match))),

@@ -6,14 +6,14 @@ from fnmatch import fnmatchcase
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class StorageLatency:
     """Simulated seconds before anything else."""
 
     time_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StorageRefusal:
     """An HTTP error instead of an answer."""
 
     status: int
@@ -21,7 +21,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class ConnectionReset:
     """The connection is reset without a word."""
 
 
@@ -35,14 +35,14 @@ class LateRefusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ConnectionCut:
     """The connection ends once so many bytes of a body have come or gone."""
 
     after_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class TransferStall:
     """Nothing moves for simulated seconds once so many bytes of a body have come or gone."""
 
     time_s: float
@@ -64,7 +64,7 @@ class LostReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Bandwidth:
+class BandwidthLimit:
     """Bodies come and go at so many bytes a simulated second."""
 
     bytes_per_s: float
@@ -75,16 +75,16 @@ class Corruption:
     """One bit of the bytes that are sent is not the object's."""
 
 
-Effect = (
-    Latency
-    | Refusal
-    | Reset
+StorageFaultEffect = (
+    StorageLatency
+    | StorageRefusal
+    | ConnectionReset
     | LateRefusal
-    | Cut
-    | Stall
+    | ConnectionCut
+    | TransferStall
     | DiskFull
     | LostReply
-    | Bandwidth
+    | BandwidthLimit
     | Corruption
 )
 
@@ -95,7 +95,7 @@ class StorageFault:
 
     methods: str
     """`storage.objects.get`, or a pattern: `storage.*`."""
-    effect: Effect
+    effect: StorageFaultEffect
     times: int | None = None
     after: int = 0
 
@@ -109,9 +109,9 @@ class StorageFault:
 
 
 @dataclass(frozen=True, slots=True)
-class Armed:
+class ArmedStorageFault:
     """What one call may meet."""
 
-    effect: Effect
+    effect: StorageFaultEffect
     strike: Callable[[], bool]
     """Count that it happens now; False where other calls have used it up, and it must not."""

@@ -3,13 +3,13 @@
 from base64 import b64encode
 from hashlib import sha256
 
-from localsim.cloud.model.nodes import Node, WorkerIdentity
+from localsim.cloud.model.nodes import HostIdentity, Node
 
 
-def identities(node: Node) -> tuple[WorkerIdentity, ...]:
+def identities(node: Node) -> tuple[HostIdentity, ...]:
     """Host names and host keys in the form of those that real workers have; always the same."""
     return tuple(
-        WorkerIdentity(f"t1v-n-{node.id & 0xFFFFFFFF:08x}-w-{index}", _host_key(node, index))
+        HostIdentity(f"t1v-n-{node.id & 0xFFFFFFFF:08x}-w-{index}", _host_key(node, index))
         for index, _ in enumerate(node.addresses)
     )
 

@@ -12,15 +12,15 @@ from localsim.cloud.state.state import State
 BLOCK = IPv4Network("198.18.0.0/15")
 
 
-def are_wanted(spec: NodeSpec) -> bool:
+def wants_addresses(spec: NodeSpec) -> bool:
     """Whether the workers shall have them: any of their interfaces is enough."""
     networks = spec.networks if spec.network is None else (spec.network,)
     return any(network.enable_external_ips for network in networks)
 
 
-def assigned(state: State, spec: NodeSpec, workers: int) -> tuple[str, ...]:
+def assign_addresses(state: State, spec: NodeSpec, workers: int) -> tuple[str, ...]:
     """One per worker that no other node has, or none at all."""
-    return tuple(_next(state) for _ in range(workers)) if are_wanted(spec) else ()
+    return tuple(_next(state) for _ in range(workers)) if wants_addresses(spec) else ()
 
 
 def _next(state: State) -> str:

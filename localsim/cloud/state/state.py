@@ -7,14 +7,14 @@ from random import Random
 
 from localsim.cloud.db.agenda import Agenda
 from localsim.cloud.db.collection import Collection
-from localsim.cloud.db.counters import Counters
+from localsim.cloud.db.durable_counters import DurableCounters
 from localsim.cloud.db.journal import Journal
-from localsim.cloud.db.operation_log import Operations
+from localsim.cloud.db.operation_log import OperationLog
 from localsim.cloud.model import quota_pools
 from localsim.cloud.model.events import Event
 from localsim.cloud.model.nodes import Node
 from localsim.cloud.model.queued_resources import QueuedResource
-from localsim.cloud.scenario.conditions import Conditions
+from localsim.cloud.scenario.active_scenario import ActiveScenario
 from localsim.cloud.scenario.scenario import Scenario
 
 
@@ -24,23 +24,23 @@ class State:
     def __init__(self, connection: sqlite3.Connection, scenario: Scenario) -> None:
         """Read what an earlier run left in the database."""
         self.journal = journal = Journal(connection)
-        self.conditions = Conditions(journal, scenario)
+        self.conditions = ActiveScenario(journal, scenario)
         self.api_version = "v2"
         """The version of the API that the call at hand speaks, for the operations it begins."""
         self.nodes = Collection(journal, "tpu_nodes", Node)
         self.nodes_by_owner = self.nodes.index(lambda node: _named(node.queued_resource))
         self.nodes_by_address = self.nodes.index(lambda node: node.addresses)
         self.workers_held = self.nodes.tally(lambda node: {node.zone: len(node.addresses)})
-        self.slices_held = self.nodes.tally(quota_pools.slices_held)
-        self.reserved_held = self.nodes.tally(quota_pools.reserved_held)
-        self.addresses_held = self.nodes.tally(quota_pools.addresses_held)
-        self.quota_held_by_nodes = self.nodes.tally(quota_pools.held_by_node)
+        self.slices_held = self.nodes.tally(quota_pools.slices_of_node)
+        self.reserved_held = self.nodes.tally(quota_pools.reserved_units_of_node)
+        self.addresses_held = self.nodes.tally(quota_pools.addresses_of_node)
+        self.quota_held_by_nodes = self.nodes.tally(quota_pools.quota_of_node)
         self.requests = Collection(journal, "tpu_queued_resources", QueuedResource)
         self.requests_by_state = self.requests.index(lambda request: (request.state,))
-        self.quota_held_by_requests = self.requests.tally(quota_pools.held_by_request)
-        self.operations = Operations(journal)
+        self.quota_held_by_requests = self.requests.tally(quota_pools.quota_of_request)
+        self.operations = OperationLog(journal)
         self.agenda = Agenda(journal)
-        self._counters = Counters(journal)
+        self._counters = DurableCounters(journal)
         self.events: list[Event] = []
 
     @property

@@ -6,7 +6,7 @@ As in every subnet of Google, the first two and the last two addresses are not g
 
 from ipaddress import IPv4Address
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.state.state import State
 
 FIRST_SUBNET = int(IPv4Address("10.128.0.0"))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from localsim.cloud.db.agenda import Action
-from localsim.cloud.model.errors import CloudError, Code, with_eid
-from localsim.cloud.model.names import zone_of
+from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
 from localsim.cloud.model.nodes import Node, NodeSpec
-from localsim.cloud.scenario.faults import CapacityIs, Fault
+from localsim.cloud.model.resource_names import zone_of
+from localsim.cloud.scenario.fault_types import CapacityOverride, Fault
 from localsim.cloud.scenario.scenario_checks import ANY
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import quota, reservations
@@ -17,7 +17,7 @@ TIMELINE = "scenario"
 """The subject of what the agenda holds for the scenario itself."""
 
 
-def plan(state: State, now_s: float) -> None:
+def schedule_offers(state: State, now_s: float) -> None:
     """Promise to offer capacity at each step of its timelines that is still to come."""
     state.agenda.cancel(TIMELINE)
     start_s = state.conditions.start_s
@@ -26,7 +26,7 @@ def plan(state: State, now_s: float) -> None:
             state.agenda.add(start_s + step_s, Action.CHANGE_CAPACITY, TIMELINE)
 
 
-def claimed(state: State, node: Node, now_s: float) -> Node:
+def claim_capacity(state: State, node: Node, now_s: float) -> Node:
     """The node with the capacity it needs; raises CloudError as its operation shall end."""
     spec = node.spec
     quota.require_addresses(state, node.zone, [spec])
@@ -34,7 +34,7 @@ def claimed(state: State, node: Node, now_s: float) -> Node:
     if granted is not None:
         return replace(node, spec=granted[0], has_capacity=True)
     if spec.scheduling.reserved:
-        raise reservations.insufficient(node.parent, spec, 1)
+        raise reservations.insufficient_reservation(node.parent, spec, 1)
     raise CloudError(Code.RESOURCE_EXHAUSTED, _stock_out(node.zone, spec.accelerator_type))
 
 
@@ -48,11 +48,11 @@ def granted_specs(
     """
     spec, zone = specs[0], zone_of(parent)
     if not spec.scheduling.reserved:
-        if _left(state, zone, spec, now_s) >= len(specs):
+        if _free_slices(state, zone, spec, now_s) >= len(specs):
             return tuple(specs)
         _count_refusal(state, zone, spec.accelerator_type)
         return None
-    reservation = reservations.chosen(state, parent, spec, len(specs), now_s)
+    reservation = reservations.choose_reservation(state, parent, spec, len(specs), now_s)
     if reservation is None:
         return None
     scheduling = replace(spec.scheduling, reservation_name=reservation.name)
@@ -61,18 +61,20 @@ def granted_specs(
 
 def is_overdrawn(state: State, node: Node, now_s: float) -> bool:
     """Whether the zone has lost capacity that the node was promised before it was up."""
-    return not node.spec.scheduling.reserved and _left(state, node.zone, node.spec, now_s) < 0
+    return (
+        not node.spec.scheduling.reserved and _free_slices(state, node.zone, node.spec, now_s) < 0
+    )
 
 
-def stock_out_late(node: Node) -> str:
+def late_stockout_message(node: Node) -> str:
     """What Compute Engine says when the machines are gone at the last moment."""
-    return with_eid(
+    return with_error_id(
         f"GCE_STOCKOUT: ZONE_RESOURCE_POOL_EXHAUSTED: the zone '{node.zone}' does not have enough "
         f"resources available for accelerator type '{node.accelerator_type}'."
     )
 
 
-def _left(state: State, zone: str, spec: NodeSpec, now_s: float) -> float:
+def _free_slices(state: State, zone: str, spec: NodeSpec, now_s: float) -> float:
     kind = spec.accelerator_type
     return state.conditions.capacity(zone, kind, now_s) - state.slices_held[zone, kind]
 
@@ -80,7 +82,7 @@ def _left(state: State, zone: str, spec: NodeSpec, now_s: float) -> float:
 def _count_refusal(state: State, zone: str, kind: str) -> None:
     def refused(fault: Fault) -> bool:
         return (
-            isinstance(fault, CapacityIs)
+            isinstance(fault, CapacityOverride)
             and fault.zone in (zone, ANY)
             and fault.accelerator_type in (kind, ANY)
         )
@@ -90,7 +92,7 @@ def _count_refusal(state: State, zone: str, kind: str) -> None:
 
 def _stock_out(zone: str, kind: str) -> str:
     others = [other for other in catalog.zones_of(kind) if other != zone]
-    return with_eid(
+    return with_error_id(
         f'There is no more capacity in the zone "{zone}" for accelerator type "{kind}"; '
         f"try another zone that has it: {', '.join(others) or 'none'}."
     )

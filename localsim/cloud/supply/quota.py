@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from localsim.cloud.model.errors import CloudError, Code, with_eid
+from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
 from localsim.cloud.model.nodes import NodeSpec
 from localsim.cloud.model.quota_pools import (
     EXTERNAL_ADDRESSES,
-    addresses_held,
-    held_by_node,
-    held_by_request,
-    needed,
+    addresses_of_node,
+    needed_quota,
     pools,
+    quota_of_node,
+    quota_of_request,
     region_of,
 )
-from localsim.cloud.scenario.faults import Fault, QuotaIs
+from localsim.cloud.scenario.fault_types import Fault, QuotaOverride
 from localsim.cloud.scenario.scenario_checks import ANY
 from localsim.cloud.state import external_addresses
 from localsim.cloud.state.state import State
@@ -41,7 +41,7 @@ def require(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
     """Raise CloudError RESOURCE_EXHAUSTED when the quota of a zone has no room for the nodes."""
     wanted: Counter[tuple[str, str]] = Counter()
     for spec in specs:
-        wanted.update(needed(zone, spec))
+        wanted.update(needed_quota(zone, spec))
     for (quota_id, location), amount in wanted.items():
         limit = state.conditions.quota_limit(quota_id, location)
         key = (quota_id, location)
@@ -56,7 +56,7 @@ def require_addresses(state: State, zone: str, specs: Iterable[NodeSpec]) -> Non
     wanted = sum(
         catalog.accelerator_type(spec.accelerator_type).workers
         for spec in specs
-        if external_addresses.are_wanted(spec)
+        if external_addresses.wants_addresses(spec)
     )
     limit = state.conditions.quota_limit(EXTERNAL_ADDRESSES, region)
     if wanted and limit is not None and state.addresses_held[region] + wanted > limit:
@@ -93,7 +93,7 @@ def _address_usages(state: State) -> Iterable[QuotaUsage]:
             zone="",
             limit=state.conditions.quota_limit(EXTERNAL_ADDRESSES, region),
             usage=state.addresses_held[region],
-            holders=tuple(node.name for node in state.nodes if region in addresses_held(node)),
+            holders=tuple(node.name for node in state.nodes if region in addresses_of_node(node)),
             unit="addresses",
         )
 
@@ -101,8 +101,8 @@ def _address_usages(state: State) -> Iterable[QuotaUsage]:
 def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
     """(quota id, location) -> holder -> how much."""
     found: dict[Hashable, dict[str, int]] = {}
-    held = [(node.name, held_by_node(node)) for node in state.nodes]
-    held += [(request.name, held_by_request(request)) for request in state.requests]
+    held = [(node.name, quota_of_node(node)) for node in state.nodes]
+    held += [(request.name, quota_of_request(request)) for request in state.requests]
     for name, amounts in held:
         for key, amount in amounts.items():
             found.setdefault(key, {})[name] = amount
@@ -112,7 +112,7 @@ def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
 def _exceeded(state: State, quota_id: str, location: str, limit: int, zone: str) -> CloudError:
     def refused(fault: Fault) -> bool:
         return (
-            isinstance(fault, QuotaIs)
+            isinstance(fault, QuotaOverride)
             and fault.quota_id == quota_id
             and fault.location in (location, ANY)
         )
@@ -122,4 +122,4 @@ def _exceeded(state: State, quota_id: str, location: str, limit: int, zone: str)
         f"Quota limit '{quota_id}' has been exceeded. "
         f"Limit: {limit} in region {region_of(zone)}, zone {zone}."
     )
-    return CloudError(Code.RESOURCE_EXHAUSTED, with_eid(sentence))
+    return CloudError(Code.RESOURCE_EXHAUSTED, with_error_id(sentence))

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localsim.cloud.model.errors import CloudError, Code, invalid, not_found, with_eid
-from localsim.cloud.model.names import ALL_ZONES, zone_of
+from localsim.cloud.model.cloud_errors import CloudError, Code, invalid, not_found, with_error_id
 from localsim.cloud.model.nodes import NodeSpec
 from localsim.cloud.model.quota_pools import pool
+from localsim.cloud.model.resource_names import ALL_ZONES, zone_of
 from localsim.cloud.state.state import State
 from tpuctl import catalog
 
@@ -35,7 +35,7 @@ class Reservation:
         return self.size - self.used if self.state == "ACTIVE" else 0
 
 
-def listed(state: State, parent: str, now_s: float) -> tuple[Reservation, ...]:
+def list_reservations(state: State, parent: str, now_s: float) -> tuple[Reservation, ...]:
     """The reservations of a zone, or of all."""
     where, _, zone = parent.rpartition("/")
     return tuple(
@@ -60,7 +60,9 @@ def check(state: State, zone: str, spec: NodeSpec, now_s: float) -> None:
         raise not_found(name)
 
 
-def chosen(state: State, zone: str, spec: NodeSpec, count: int, now_s: float) -> Reservation | None:
+def choose_reservation(
+    state: State, zone: str, spec: NodeSpec, count: int, now_s: float
+) -> Reservation | None:
     """The reservation that so many nodes are taken from; None where it is in use meanwhile.
 
     Raises CloudError FAILED_PRECONDITION where none is large enough.
@@ -68,17 +70,17 @@ def chosen(state: State, zone: str, spec: NodeSpec, count: int, now_s: float) ->
     wanted = count * _size(spec.accelerator_type)
     fitting = [each for each in _fitting(state, zone, spec, now_s) if each.state != "EXPIRED"]
     if not any(each.size >= wanted for each in fitting):
-        raise insufficient(zone, spec, count)
+        raise insufficient_reservation(zone, spec, count)
     return next((each for each in fitting if each.left >= wanted), None)
 
 
-def insufficient(zone: str, spec: NodeSpec, count: int) -> CloudError:
+def insufficient_reservation(zone: str, spec: NodeSpec, count: int) -> CloudError:
     """FAILED_PRECONDITION, as Google says it."""
     sentence = (
         f"There is insufficient reserved capacity in zone {zone_of(zone)} for {count} x "
         f"'{spec.accelerator_type}'."
     )
-    return CloudError(Code.FAILED_PRECONDITION, with_eid(sentence))
+    return CloudError(Code.FAILED_PRECONDITION, with_error_id(sentence))
 
 
 def _fitting(state: State, zone: str, spec: NodeSpec, now_s: float) -> Iterator[Reservation]:

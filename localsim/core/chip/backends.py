@@ -25,19 +25,19 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 @cache
-def name() -> str:
+def backend_name() -> str:
     """Of the backend of large products in this process, numpy or jax; it is not imported yet."""
-    return choose(os.environ, has_jax=find_spec("jax") is not None, cpu_flags=cpu_flags())
+    return choose_backend(os.environ, has_jax=find_spec("jax") is not None, cpu_flags=cpu_flags())
 
 
-def of(left: tuple[int, ...], right: tuple[int, ...]) -> str:
+def backend_of(left: tuple[int, ...], right: tuple[int, ...]) -> str:
     """Of the backend of a product of these shapes; JAX multiplies no batches."""
     if len(left) == len(right) == 2 and left[0] * left[1] * right[1] >= LEAST_PRODUCTS:
-        return name()
+        return backend_name()
     return "numpy"
 
 
-def choose(environ: Mapping[str, str], *, has_jax: bool, cpu_flags: frozenset[str]) -> str:
+def choose_backend(environ: Mapping[str, str], *, has_jax: bool, cpu_flags: frozenset[str]) -> str:
     """numpy or jax; raises ValueError when the variable asks for what cannot be."""
     forced = environ.get(VARIABLE, "")
     if forced not in ("", "numpy", "jax"):

@@ -75,23 +75,23 @@ class Buffer:
         return f"<{ArrayType(self.dtype, self.shape)} in {self.memory.name}>"
 
 
-def hold(values: NDArray[Any], dtype: str, memory: Memory) -> Buffer:
+def hold_values(values: NDArray[Any], dtype: str, memory: Memory) -> Buffer:
     """A Buffer of the values, which stay as they are; raises MemoryFullError, ValueError."""
     held = format_of(dtype).take(values)
     own = held.copy("K") if held is values else held
     return Buffer(own, dtype, _allocate(own.shape, dtype, memory))
 
 
-def copied(buffer: Buffer, memory: Memory) -> Buffer:
+def copy_buffer(buffer: Buffer, memory: Memory) -> Buffer:
     """The same values in another memory; raises MemoryFullError."""
     return Buffer(buffer.values, buffer.dtype, _allocate(buffer.shape, buffer.dtype, memory))
 
 
 def _allocate(shape: tuple[int, ...], dtype: str, memory: Memory) -> Allocation:
-    return memory.allocate(held_bytes(shape, dtype, memory), ArrayType(dtype, shape))
+    return memory.allocate(allocated_bytes(shape, dtype, memory), ArrayType(dtype, shape))
 
 
-def held_bytes(shape: tuple[int, ...], dtype: str, memory: Memory) -> int:
+def allocated_bytes(shape: tuple[int, ...], dtype: str, memory: Memory) -> int:
     """What an array takes of a memory: packed without gaps in HBM, whole tiles in VMEM."""
     element_bytes = format_of(dtype).element_bytes
     if memory.is_tiled:

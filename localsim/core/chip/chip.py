@@ -44,16 +44,16 @@ class Chip:
         """Hold values in a format of formats.FORMATS; the way from the host is not charged."""
         there, shape = self._memory(memory), np.shape(values)
         # First of all: the copy may be more than this machine has.
-        there.make_room(buffers.held_bytes(shape, dtype, there), ArrayType(dtype, shape))
-        return buffers.hold(np.asarray(values), dtype, there)
+        there.make_room(buffers.allocated_bytes(shape, dtype, there), ArrayType(dtype, shape))
+        return buffers.hold_values(np.asarray(values), dtype, there)
 
     def dma(self, buffer: Buffer, memory: str) -> Buffer:
         """The same values in the other memory, "hbm" or "vmem"."""
         there = self._memory(memory)
-        if there is self._own(operands.buffer(buffer)).memory:
+        if there is self._own(operands.require_buffer(buffer)).memory:
             raise ValueError(f"{buffer!r} is there already")
-        moved = buffers.copied(buffer, there)
-        self.charge(costs.dma(self.generation, buffer.packed_bytes))
+        moved = buffers.copy_buffer(buffer, there)
+        self.charge(costs.dma_cost(self.generation, buffer.packed_bytes))
         return moved
 
     def matmul(self, left: Array, right: Array, *, dtype: str = "bf16") -> NDArray[Any]:
@@ -63,13 +63,13 @@ class Chip:
         of e4m3 or e5m2. A Buffer is what it holds. Raises ValueError for what does not go together,
         TypeError for what is no array.
         """
-        a, b = (operands.for_matmul(self._own(each), dtype) for each in (left, right))
+        a, b = (operands.matmul_operand(self._own(each), dtype) for each in (left, right))
         shape, result_shape = operands.product_shape(left.shape, right.shape)
         result_dtype = "int32" if a.dtype == "int8" else "f32"
         result_bytes = self._make_room((a, b), result_shape, result_dtype)
         product = mxu.matmul(a.values, b.values, formats=(a.dtype, b.dtype))
         hbm_bytes = a.read_bytes + b.read_bytes + result_bytes
-        self.charge(costs.matmul(self.generation, shape, a.dtype, hbm_bytes))
+        self.charge(costs.matmul_cost(self.generation, shape, a.dtype, hbm_bytes))
         return product
 
     @overload
@@ -89,7 +89,7 @@ class Chip:
 
         A float32 ndarray comes back; with any other dtype a Buffer in HBM, rounded once.
         """
-        given = [operands.for_vector(self._own(each)) for each in arrays]
+        given = [operands.vector_operand(self._own(each)) for each in arrays]
         self._make_room(given, (), dtype)
         result = vpu.elementwise(function, *(each.values for each in given))
         written_bytes = self._make_room(given, result.shape, dtype)
@@ -97,13 +97,13 @@ class Chip:
         if dtype == "f32":
             held = np.asarray(result, np.float32)
         else:
-            held = buffers.hold(result, dtype, self.hbm)
+            held = buffers.hold_values(result, dtype, self.hbm)
         self._charge_vector(given, written_bytes)
         return held
 
     def reduce(self, kind: str, array: Array, axis: int | Sequence[int] | None = None) -> F32:
         """The "sum", "max" or "mean" along axes (all of them), in float32."""
-        given = operands.for_vector(self._own(array))
+        given = operands.vector_operand(self._own(array))
         self._make_room([given], (), "f32")
         result = vpu.reduce(kind, given.values, axis)
         self._charge_vector([given], self._make_room([given], result.shape, "f32"))
@@ -111,7 +111,7 @@ class Chip:
 
     def charge_traffic(self, size_bytes: int) -> None:
         """Add the cost of reading or writing that many bytes of HBM."""
-        self.charge(costs.elementwise(self.generation, size_bytes, 0, 0))
+        self.charge(costs.elementwise_cost(self.generation, size_bytes, 0, 0))
 
     def charge(self, cost: Counters) -> None:
         """Add the cost of something that was done for this chip elsewhere."""
@@ -134,7 +134,7 @@ class Chip:
         for each in given:
             read_bytes += each.read_bytes
             operations = max(operations, each.values.size)
-        self.charge(costs.elementwise(self.generation, read_bytes, written_bytes, operations))
+        self.charge(costs.elementwise_cost(self.generation, read_bytes, written_bytes, operations))
 
     def _make_room(self, given: Sequence[Operand], result: tuple[int, ...], dtype: str) -> int:
         """See that one operation fits HBM beside what is held; the bytes of its result."""

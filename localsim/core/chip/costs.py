@@ -12,7 +12,7 @@ _KNOWN = 4096
 
 
 @lru_cache(_KNOWN)
-def matmul(
+def matmul_cost(
     generation: str, shape: tuple[int, int, int, int], dtype: str, hbm_bytes: int
 ) -> Counters:
     """[batch, m, k] x [batch, k, n] by (batch, m, k, n); nothing where there is nothing to add.
@@ -34,7 +34,9 @@ def matmul(
 
 
 @lru_cache(_KNOWN)
-def elementwise(generation: str, read_bytes: int, written_bytes: int, operations: int) -> Counters:
+def elementwise_cost(
+    generation: str, read_bytes: int, written_bytes: int, operations: int
+) -> Counters:
     """One pass of the vector unit; bytes are those that cross HBM."""
     estimate = model.elementwise(generation, read_bytes, written_bytes, operations)
     cost = Counters(hbm_bytes=read_bytes + written_bytes, modelled_s=estimate.value_s)
@@ -42,7 +44,7 @@ def elementwise(generation: str, read_bytes: int, written_bytes: int, operations
 
 
 @lru_cache(_KNOWN)
-def dma(generation: str, size_bytes: int) -> Counters:
+def dma_cost(generation: str, size_bytes: int) -> Counters:
     """From HBM to VMEM, or back."""
     estimate = model.dma(generation, size_bytes)
     cost = Counters(hbm_bytes=size_bytes, modelled_s=estimate.value_s)

@@ -50,7 +50,7 @@ def matmul(
     operands = [_READ[form](each) for each, form in zip((left, right), formats, strict=True)]
     # Infinities and NaNs pass through the unit without a word.
     with np.errstate(all="ignore"):
-        if backends.of(left.shape, right.shape) == "jax":
+        if backends.backend_of(left.shape, right.shape) == "jax":
             return jax_matmul.matmul(*operands)
         wide = [
             _widened(each, form, side)

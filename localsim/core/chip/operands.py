@@ -28,7 +28,7 @@ class Operand(NamedTuple):
     added_bytes: int
 
 
-def for_matmul(array: Array, dtype: str) -> Operand:
+def matmul_operand(array: Array, dtype: str) -> Operand:
     """A Buffer as it is; an ndarray as `dtype`, in HBM for this alone.
 
     Raises TypeError for what is neither, ValueError for an unknown dtype.
@@ -44,7 +44,7 @@ def for_matmul(array: Array, dtype: str) -> Operand:
     return Operand(array, "f32" if dtype == "bf16" else dtype, size_bytes, size_bytes)
 
 
-def for_vector(array: Array) -> Operand:
+def vector_operand(array: Array) -> Operand:
     """Numbers: those that a Buffer holds, or an ndarray, in HBM for this alone."""
     numbers = np.asarray(array)
     if isinstance(array, Buffer):
@@ -53,7 +53,7 @@ def for_vector(array: Array) -> Operand:
     return Operand(numbers, "f32", size_bytes, size_bytes)
 
 
-def buffer(held: Buffer) -> Buffer:
+def require_buffer(held: Buffer) -> Buffer:
     """The same; raises TypeError for what no chip holds."""
     if not isinstance(held, Buffer):
         raise TypeError(f"a Buffer is expected (of Chip.put), not {type(held).__name__}")

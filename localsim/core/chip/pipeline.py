@@ -19,7 +19,7 @@ _RESULT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TileWork:
     """What one tile asks of the units, in seconds; nothing is stored before a block is complete."""
 
     product: Counters
@@ -31,16 +31,16 @@ class Work:
 
 
 @lru_cache(4096)
-def work(
+def tile_work(
     generation: str, sides: tuple[int, int, int], formats: tuple[str, str], *, is_last: bool
-) -> Work:
+) -> TileWork:
     """Of [m, k] x [k, n] from operands in these formats."""
     m, k, n = sides
     left, right = (format_of(each).element_bytes for each in formats)
     loaded_bytes = m * k * left + k * n * right
     stored_bytes = m * n * _RESULT_BYTES if is_last else 0
-    return Work(
-        product=costs.matmul(generation, (1, m, k, n), formats[0], 0),
+    return TileWork(
+        product=costs.matmul_cost(generation, (1, m, k, n), formats[0], 0),
         loaded_bytes=loaded_bytes,
         stored_bytes=stored_bytes,
         load_s=model.dma(generation, loaded_bytes).terms["memory"],
@@ -49,7 +49,7 @@ def work(
     )
 
 
-def cost(generation: str, tiles: Sequence[Work], dtype: str) -> Counters:
+def kernel_cost(generation: str, tiles: Sequence[TileWork], dtype: str) -> Counters:
     """Of one kernel that goes through these tiles of operands that hold `dtype`."""
     if not tiles:
         return Counters()
@@ -58,12 +58,12 @@ def cost(generation: str, tiles: Sequence[Work], dtype: str) -> Counters:
         flops=sum(each.product.flops for each in tiles),
         hbm_bytes=sum(each.loaded_bytes + each.stored_bytes for each in tiles),
         mxu_busy_s=sum(each.product.mxu_busy_s for each in tiles),
-        modelled_s=launch_s + run(generation, tiles).now_s,
+        modelled_s=launch_s + simulate_kernel(generation, tiles).now_s,
     )
     return costs.with_energy(generation, done, dtype)
 
 
-def run(generation: str, tiles: Sequence[Work]) -> ScalarUnit:
+def simulate_kernel(generation: str, tiles: Sequence[TileWork]) -> ScalarUnit:
     """The scalar unit at the end of a kernel without its launch; at least one tile."""
     scalar = ScalarUnit(generation)
     product_s = added_s = stored_s = 0.0
@@ -83,7 +83,7 @@ def run(generation: str, tiles: Sequence[Work]) -> ScalarUnit:
     return scalar
 
 
-def _take_away(scalar: ScalarUnit, tile: Work, stored_s: float) -> tuple[float, float]:
+def _take_away(scalar: ScalarUnit, tile: TileWork, stored_s: float) -> tuple[float, float]:
     """Add a product to its block, store the block when it is complete; when both are done."""
     added_s = scalar.issue("vpu", tile.add_s)
     if tile.stored_bytes:

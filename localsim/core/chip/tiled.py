@@ -36,7 +36,7 @@ def matmul(chip: Chip, left: Buffer, right: Buffer, side: Sides) -> NDArray[Any]
     The products of a block are added in the order of their depth. Raises TypeError, ValueError, and
     MemoryFullError where the tiles are too large for VMEM.
     """
-    left, right = operands.buffer(left), operands.buffer(right)
+    left, right = operands.require_buffer(left), operands.require_buffer(right)
     (_, m, k, n), shape = operands.product_shape(left.shape, right.shape)
     formats = left.dtype, right.dtype
     if not left.memory is right.memory is chip.hbm:
@@ -50,9 +50,10 @@ def matmul(chip: Chip, left: Buffer, right: Buffer, side: Sides) -> NDArray[Any]
         parts = left.values[tile.rows, tile.depth], right.values[tile.depth, tile.columns]
         result[tile.rows, tile.columns] += mxu.matmul(*parts, formats=formats)
     work = [
-        pipeline.work(chip.generation, each.sides, formats, is_last=each.is_last) for each in plan
+        pipeline.tile_work(chip.generation, each.sides, formats, is_last=each.is_last)
+        for each in plan
     ]
-    chip.charge(pipeline.cost(chip.generation, work, left.dtype))
+    chip.charge(pipeline.kernel_cost(chip.generation, work, left.dtype))
     return result
 
 
@@ -74,4 +75,4 @@ def _vmem_bytes(chip: Chip, formats: tuple[str, str], side: Sides) -> int:
     """Two tiles of each operand, two products and two blocks of the result."""
     m, k, n = side
     arrays = ((m, k), formats[0]), ((k, n), formats[1]), ((m, n), "f32"), ((m, n), "f32")
-    return 2 * sum(buffers.held_bytes(shape, dtype, chip.vmem) for shape, dtype in arrays)
+    return 2 * sum(buffers.allocated_bytes(shape, dtype, chip.vmem) for shape, dtype in arrays)

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from localsim.core.collectives.sums import Arrays, Vector
-from localsim.core.collectives.team import Line, Team
+from localsim.core.collectives.team import AxisGroups, Team
 
 
-def all_gather(team: Team, line: Line, given: Mapping[int, Arrays]) -> dict[int, list[Arrays]]:
+def all_gather(
+    team: Team, line: AxisGroups, given: Mapping[int, Arrays]
+) -> dict[int, list[Arrays]]:
     """What each chip of a group gives, by place, for each of its chips."""
     pairs = []
     for group in team.groups(line):
@@ -28,7 +30,7 @@ def all_gather(team: Team, line: Line, given: Mapping[int, Arrays]) -> dict[int,
 
 
 def all_to_all(
-    team: Team, line: Line, given: Mapping[int, Sequence[Arrays]]
+    team: Team, line: AxisGroups, given: Mapping[int, Sequence[Arrays]]
 ) -> dict[int, list[Arrays]]:
     """Each chip gives one parcel for every place, and gets one from every place."""
     pairs = [
@@ -39,7 +41,9 @@ def all_to_all(
     return {chip: [got[source, chip] for source in line.group(chip)] for chip in team.chips}
 
 
-def permute(team: Team, line: Line, given: Mapping[int, Arrays], shift: int) -> dict[int, Arrays]:
+def permute(
+    team: Team, line: AxisGroups, given: Mapping[int, Arrays], shift: int
+) -> dict[int, Arrays]:
     """Each chip gets what the one `shift` places before it gives, around the end."""
     before = {
         chip: group[(place - shift) % line.size]

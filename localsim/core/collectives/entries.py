@@ -65,7 +65,7 @@ class Entries:
         return [list(got[chip]) if self.is_list else got[chip][0] for chip in self.arrays]
 
 
-def read(by_chip: Sequence[Any], chips: range, *, adds: bool = False) -> Entries:
+def read_entries(by_chip: Sequence[Any], chips: range, *, adds: bool = False) -> Entries:
     """What is given, as it is to be moved or added; ValueError unless all chips give alike."""
     if len(by_chip) != len(chips):
         raise ValueError(f"{len(chips)} chips, but arrays of {len(by_chip)}")
@@ -82,19 +82,19 @@ def read(by_chip: Sequence[Any], chips: range, *, adds: bool = False) -> Entries
     return Entries(arrays, arrays[chips[0]], words[0], size_bytes, is_list)
 
 
-def parts(arrays: Arrays, count: int, dim: int) -> list[Arrays]:
+def split_parts(arrays: Arrays, count: int, dim: int) -> list[Arrays]:
     """For each place its part of every array along `dim`; of one, the arrays as they are."""
     if count == 1:
         return [arrays]
     return list(zip(*(np.split(each, count, dim) for each in arrays), strict=True))
 
 
-def joined(by_place: Sequence[Arrays], dim: int) -> list[NDArray[Any]]:
+def join_parts(by_place: Sequence[Arrays], dim: int) -> list[NDArray[Any]]:
     """The arrays of all places, each joined along `dim`."""
     return [np.concatenate(each, axis=dim) for each in zip(*by_place, strict=True)]
 
 
-def cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
+def cut_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
     """The arrays of these shapes that lie in a vector one after the other."""
     ends = [0, *accumulate(map(prod, shapes))]
     return [

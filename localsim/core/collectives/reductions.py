@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from localsim.core.collectives import sums
 from localsim.core.collectives.sums import Arrays, Block, Vector
-from localsim.core.collectives.team import Line, Team
+from localsim.core.collectives.team import AxisGroups, Team
 
 Owner: TypeAlias = tuple[int, slice]
 """A worker, and the piece of a vector whose sum it gets."""
@@ -24,7 +24,7 @@ _ONE_ROUND_SIZE = 4096
 
 
 def all_reduce(
-    team: Team, line: Line, given: Mapping[int, Arrays], kind: DTypeLike
+    team: Team, line: AxisGroups, given: Mapping[int, Arrays], kind: DTypeLike
 ) -> dict[int, Vector]:
     """The sum over each group, for each of its chips; those of this worker have it in common.
 
@@ -54,7 +54,7 @@ def all_reduce(
 
 
 def reduce_scatter(
-    team: Team, line: Line, given: Mapping[int, Arrays], kind: DTypeLike
+    team: Team, line: AxisGroups, given: Mapping[int, Arrays], kind: DTypeLike
 ) -> dict[int, Vector]:
     """Of the sum over a group, as one vector, the chip at place i gets part i of `line.size`."""
     part = _size(given[team.chips[0]]) // line.size
@@ -95,7 +95,7 @@ def _reduce(
     parts: dict[range, dict[int, dict[Block, Vector]]] = {}
     for group, pieces in owners.items():
         places = team.places(group)
-        blocks = {worker: sums.owned(each, len(group)) for worker, each in places.items()}
+        blocks = {worker: sums.owned_blocks(each, len(group)) for worker, each in places.items()}
         here = {place: given[group[place]] for place in places[me]}
         leaves = sums.leaves(places[me], here, lambda: np.empty(size, kind))
         own = {block: sums.total(block, len(group), leaves) for block in blocks.pop(me)}
@@ -114,7 +114,7 @@ def _reduce(
     team.exchange.run(outgoing, incoming)
     return {
         group: {
-            index: sums.total(sums.whole(len(group)), len(group), each)
+            index: sums.total(sums.whole_block(len(group)), len(group), each)
             for index, each in pieces.items()
         }
         for group, pieces in parts.items()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = Sequence[NDArray[Any]]
-Make: TypeAlias = Callable[[], Vector]
+MakeVector: TypeAlias = Callable[[], Vector]
 
 
 class Block(NamedTuple):
@@ -28,15 +28,15 @@ class Block(NamedTuple):
         return Block(self.start, half), Block(self.start + half, half)
 
 
-def whole(size: int) -> Block:
+def whole_block(size: int) -> Block:
     """The block of all places of a group."""
     return Block(0, 1 << (size - 1).bit_length())
 
 
 @lru_cache(4096)
-def owned(places: frozenset[int], size: int) -> list[Block]:
+def owned_blocks(places: frozenset[int], size: int) -> list[Block]:
     """The greatest blocks that whoever has these places of a group can add alone."""
-    return _owned(places, size, whole(size))
+    return _owned(places, size, whole_block(size))
 
 
 def _owned(places: frozenset[int], size: int, block: Block) -> list[Block]:
@@ -48,7 +48,9 @@ def _owned(places: frozenset[int], size: int, block: Block) -> list[Block]:
     return [each for half in block.halves() for each in _owned(places, size, half)]
 
 
-def leaves(places: frozenset[int], given: Mapping[int, Arrays], make: Make) -> dict[Block, Vector]:
+def leaves(
+    places: frozenset[int], given: Mapping[int, Arrays], make: MakeVector
+) -> dict[Block, Vector]:
     """What the places give, each laid in a vector; neighbours are added at once."""
     found = {}
     for place in sorted(places):

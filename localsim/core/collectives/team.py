@@ -9,7 +9,7 @@ from localsim.core.wire.exchange import Exchange
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AxisGroups:
     """The groups along an axis: chip c is at place c // stride % size of its own."""
 
     size: int
@@ -36,7 +36,7 @@ class Team:
         """Whose chip it is."""
         return chip // len(self.chips)
 
-    def groups(self, line: Line) -> list[range]:
+    def groups(self, line: AxisGroups) -> list[range]:
         """The groups that own chips are in, in an order that all workers share."""
         return sorted({line.group(chip) for chip in self.chips}, key=lambda group: group.start)
 

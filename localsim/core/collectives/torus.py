@@ -12,7 +12,7 @@ HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
 """Chips of a host -> how many of them lie along x, y and z."""
 
 
-class Span(NamedTuple):
+class TorusSpan(NamedTuple):
     """The part of the torus that a group of chips sends over.
 
     `sharing` groups lie within each other, and have its links in common.
@@ -44,7 +44,7 @@ def coordinates(accelerator_type: str, chip: int) -> tuple[int, int, int]:
 
 
 @lru_cache(4096)
-def span(accelerator_type: str, chips: range) -> Span:
+def torus_span(accelerator_type: str, chips: range) -> TorusSpan:
     """The links that a group uses: along each axis as many chips as it has different places there.
 
     A group that goes around a closed axis is a ring. A group with gaps sends through chips of other
@@ -61,7 +61,7 @@ def span(accelerator_type: str, chips: range) -> Span:
         axes.append(model.Axis(len(used), is_ring))
         sharing = max(sharing, gap)
     box = prod(axis.length for axis in axes)
-    return Span(tuple(axes), sharing * -(-box // len(chips)))
+    return TorusSpan(tuple(axes), sharing * -(-box // len(chips)))
 
 
 def _lengths(topology: str) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from tpuctl.perfmodel import chip as model
 
 
 @lru_cache(4096)
-def cost(
+def collective_cost(
     accelerator_type: str, operation: str, group: range, size_bytes: int, hops: int = 1
 ) -> Counters:
     """For one chip that gives `size_bytes`; waiting for the others is not in it.
@@ -21,7 +21,7 @@ def cost(
     chip_count = len(group)
     if chip_count == 1 or hops == 0:
         return Counters()
-    axes, sharing = torus.span(accelerator_type, group)
+    axes, sharing = torus.torus_span(accelerator_type, group)
     generation = catalog.accelerator_type(accelerator_type).generation
     whole_bytes, sent_bytes = _bytes(operation, size_bytes, chip_count)
     estimate = model.collective(operation, generation, axes, whole_bytes * sharing * hops)

@@ -13,7 +13,7 @@ from localsim.core.numbers.numerics import bfloat16, float32
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NumberFormat:
     """A number format: bytes on the chip, and how an array comes to hold it, its own or another.
 
     `unit` is the model's dtype of the rate at which the matrix unit multiplies it; None where no
@@ -45,19 +45,19 @@ def _exactly(kind: type[np.generic]) -> Callable[[NDArray[Any]], NDArray[Any]]:
     return take
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, NumberFormat] = MappingProxyType(
     {
-        "f32": Format(4, float32, "bf16"),
-        "bf16": Format(2, bfloat16, "bf16"),
-        "e4m3": Format(1, _codes("e4m3"), "fp8"),
-        "e5m2": Format(1, _codes("e5m2"), "fp8"),
-        "int8": Format(1, _exactly(np.int8), "int8"),
-        "int32": Format(4, _exactly(np.int32), None),
+        "f32": NumberFormat(4, float32, "bf16"),
+        "bf16": NumberFormat(2, bfloat16, "bf16"),
+        "e4m3": NumberFormat(1, _codes("e4m3"), "fp8"),
+        "e5m2": NumberFormat(1, _codes("e5m2"), "fp8"),
+        "int8": NumberFormat(1, _exactly(np.int8), "int8"),
+        "int32": NumberFormat(4, _exactly(np.int32), None),
     }
 )
 
 
-def format_of(dtype: str) -> Format:
+def format_of(dtype: str) -> NumberFormat:
     """Raises ValueError for a format that chips do not have."""
     if dtype not in FORMATS:
         raise ValueError(f"unknown dtype {dtype!r}; one of: {', '.join(FORMATS)}")

@@ -23,7 +23,7 @@ _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Fp8Format:
     """An 8-bit format; `overflow` is the code after that of the greatest number."""
 
     mantissa_bits: int
@@ -46,10 +46,10 @@ class Form:
         return float(mantissa * 2.0 ** (exponent - self.bias - self.mantissa_bits))
 
 
-FORMS: Mapping[str, Form] = MappingProxyType(
+FP8_FORMATS: Mapping[str, Fp8Format] = MappingProxyType(
     {
-        "e4m3": Form(mantissa_bits=3, bias=7, overflow=0x7F, nan=0x7F),
-        "e5m2": Form(mantissa_bits=2, bias=15, overflow=0x7C, nan=0x7E),
+        "e4m3": Fp8Format(mantissa_bits=3, bias=7, overflow=0x7F, nan=0x7F),
+        "e5m2": Fp8Format(mantissa_bits=2, bias=15, overflow=0x7C, nan=0x7E),
     }
 )
 
@@ -82,11 +82,11 @@ def decode_fp8(codes: Codes, form: str) -> F32:
     return numbers
 
 
-def _known(form: str) -> Form:
+def _known(form: str) -> Fp8Format:
     try:
-        return FORMS[form]
+        return FP8_FORMATS[form]
     except KeyError:
-        raise ValueError(f"no 8-bit format {form!r}: {', '.join(FORMS)}") from None
+        raise ValueError(f"no 8-bit format {form!r}: {', '.join(FP8_FORMATS)}") from None
 
 
 @cache

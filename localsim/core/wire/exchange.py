@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from numpy.typing import NDArray
 
 from localsim.core.wire.links import MeshError
-from localsim.core.wire.pulse import Progress, Pulse, mismatch
-from localsim.core.wire.transfer import Transfer, shortened
+from localsim.core.wire.peer_monitor import PeerMonitor, Progress, mismatch
+from localsim.core.wire.transfer import Transfer, shorten_words
 
 Messages = Mapping[int, Sequence[NDArray[Any]]]
 """Peer -> C-contiguous arrays, sent and received one after the other."""
@@ -27,7 +27,9 @@ _TICK_S = 0.25
 class Exchange:
     """What one worker sends to the others and receives from them, collective by collective."""
 
-    def __init__(self, worker_id: int, links: Mapping[int, socket.socket], pulse: Pulse) -> None:
+    def __init__(
+        self, worker_id: int, links: Mapping[int, socket.socket], pulse: PeerMonitor
+    ) -> None:
         """Takes links and pulse over; both lead to all other workers, if there are any."""
         for link in links.values():
             link.settimeout(0)
@@ -46,7 +48,7 @@ class Exchange:
         if self._over is not None:
             raise MeshError(self._over)
         self._check()
-        self._progress = Progress(self._progress.number + 1, 0, shortened(words))
+        self._progress = Progress(self._progress.number + 1, 0, shorten_words(words))
 
     def run(self, outgoing: Messages, incoming: Messages) -> None:
         """One round: send `outgoing` and fill `incoming`, as the peers do. Raises MeshError.
@@ -101,7 +103,7 @@ class Exchange:
         except BlockingIOError:
             return
         except OSError as error:
-            self._fail(self._pulse.why_broken(peer, error.strerror or str(error)))
+            self._fail(self._pulse.break_reason(peer, error.strerror or str(error)))
         if there is not None:
             self._fail(mismatch((self.worker_id, self._progress), (peer, there)))
 

@@ -27,14 +27,14 @@ def dial(address: tuple[str, int], deadline_s: float) -> socket.socket:
     try:
         # Should this end get the number of a port at which another worker is to listen, let it.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        connection.settimeout(left_s(deadline_s))
+        connection.settimeout(remaining_s(deadline_s))
         connection.connect(where)
         if connection.getsockname() == connection.getpeername():
             raise ConnectionRefusedError("nobody listens")  # Linux has connected it to itself
     except OSError:
         connection.close()
         raise
-    prompt(connection)
+    disable_nagle(connection)
     return connection
 
 
@@ -44,7 +44,7 @@ def listen(address: tuple[str, int]) -> socket.socket:
     return socket.create_server(address, family=family, backlog=1024)
 
 
-def prompt(connection: socket.socket) -> None:
+def disable_nagle(connection: socket.socket) -> None:
     """Have small messages sent at once."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -53,7 +53,7 @@ def send_words(connection: socket.socket, words: dict[str, Any], deadline_s: flo
     """Send a small record before the moment `deadline_s` of time.monotonic(); raises LinkError."""
     body = json.dumps(words).encode()
     with _told_as_link_error():
-        connection.settimeout(left_s(deadline_s))
+        connection.settimeout(remaining_s(deadline_s))
         connection.sendall(_LENGTH.pack(len(body)) + body)
 
 
@@ -71,7 +71,7 @@ def receive_words(connection: socket.socket, deadline_s: float) -> dict[str, Any
     return words
 
 
-def left_s(deadline_s: float) -> float:
+def remaining_s(deadline_s: float) -> float:
     """The seconds until then; raises TimeoutError."""
     left = deadline_s - time.monotonic()
     if left <= 0:
@@ -83,7 +83,7 @@ def _exactly(connection: socket.socket, length: int, deadline_s: float) -> bytes
     data = b""
     while len(data) < length:
         with _told_as_link_error():
-            connection.settimeout(left_s(deadline_s))
+            connection.settimeout(remaining_s(deadline_s))
             part = connection.recv(length - len(data))
         if not part:
             raise LinkError("it closed the connection")

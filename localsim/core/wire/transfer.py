@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localsim.core.wire.pulse import Progress
+from localsim.core.wire.peer_monitor import Progress
 
 _WORDS_BYTES, _KEPT_BYTES = 160, 120
 _HEADER = struct.Struct(f"<QHQ{_WORDS_BYTES}s")
@@ -71,7 +71,7 @@ class Transfer:
         return left
 
 
-def shortened(words: str) -> str:
+def shorten_words(words: str) -> str:
     """Words that fit into a message, and are the same only if the whole ones are."""
     plain = words.encode("ascii", "backslashreplace")
     if len(plain) > _WORDS_BYTES:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
+from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.cloud.scenario.roles import permissions
 
 DOMAIN = "googleapis.com"
@@ -58,13 +58,13 @@ class Account:
     roles: Sequence[str]
 
 
-def granted(account: Account | None, wanted: Iterable[str]) -> list[str]:
+def granted_permissions(account: Account | None, wanted: Iterable[str]) -> list[str]:
     """Which of the wanted permissions an account has; None, who needs no token, has all."""
     held = None if account is None else permissions(account.roles)
     return [each for each in wanted if held is None or each in held]
 
 
-def denied(permission: str, resource: str, service: str = TPU_SERVICE) -> CloudError:
+def permission_denied(permission: str, resource: str, service: str = TPU_SERVICE) -> CloudError:
     """PERMISSION_DENIED, as the permission's own service words it; `resource` is a path."""
     return CloudError(
         Code.PERMISSION_DENIED,

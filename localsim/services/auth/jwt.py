@@ -14,7 +14,7 @@ class JwtError(ValueError):
     """Why a token is not believed; str() never repeats the token."""
 
 
-def verified(token: str, key_of: Mapping[str, Any]) -> dict[str, Any]:
+def verify_token(token: str, key_of: Mapping[str, Any]) -> dict[str, Any]:
     """The claims of a token whose `iss` has the key that signed it; times are not looked at.
 
     `key_of` maps issuers to rsa.RSAPublicKey. Raises JwtError, in Google's words.
@@ -36,17 +36,17 @@ def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any], bytes, bytes]:
             raise ValueError
         header, claims, signature = token.split(".")
         signed = f"{header}.{claims}".encode("ascii")
-        return _object(header), _object(claims), signed, decoded(signature)
+        return _object(header), _object(claims), signed, decode_base64url(signature)
     except (ValueError, RecursionError):
         raise JwtError("Invalid JWT: the assertion cannot be read.") from None
 
 
-def encoded(data: bytes) -> str:
+def encode_base64url(data: bytes) -> str:
     """base64url without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def decoded(text: str) -> bytes:
+def decode_base64url(text: str) -> bytes:
     """The reverse; raises ValueError."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
@@ -55,7 +55,7 @@ def decoded(text: str) -> bytes:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json.loads(decoded(text))
+    found = json.loads(decode_base64url(text))
     if not isinstance(found, dict):
         raise ValueError
     return found

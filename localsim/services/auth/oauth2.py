@@ -12,7 +12,7 @@ PATH = "/token"
 MOST_FIELDS = 16
 
 
-async def token(request: web.Request, granted: Callable[[str], Any]) -> web.Response:
+async def answer_token_request(request: web.Request, granted: Callable[[str], Any]) -> web.Response:
     """RFC 7523: `grant_type` and `assertion` in a form; the reply is never to be kept."""
     try:
         reply, status = granted(_assertion(await _form(request))), 200
@@ -21,7 +21,7 @@ async def token(request: web.Request, granted: Callable[[str], Any]) -> web.Resp
     return web.json_response(reply, status=status, headers={"Cache-Control": "no-store"})
 
 
-def no_accounts(_assertion: str) -> NoReturn:
+def refuse_assertion(_assertion: str) -> NoReturn:
     """What answers assertions where no service account has a key."""
     raise GrantError("invalid_grant", "Invalid grant: account not found")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
+from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.services.auth import jwt
 from localsim.services.auth.iam import DOMAIN
 from localsim.services.auth.jwt import JwtError
@@ -34,7 +34,7 @@ SCOPES: Mapping[str, frozenset[str]] = {
     )
 }
 """Service -> scopes of which one is enough; without an entry it is cloud-platform."""
-GOOGLES_OWN = (
+GOOGLE_AUDIENCES = (
     "https://oauth2.googleapis.com/token",
     "https://www.googleapis.com/oauth2/v4/token",
 )
@@ -55,7 +55,7 @@ class GrantError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class AccessTokens:
     """Issues and checks the tokens of the service accounts that have a key."""
 
     secret: str = field(repr=False)
@@ -72,10 +72,10 @@ class Tokens:
     def granted(self, assertion: str, *, real_now_s: float | None = None) -> dict[str, Any]:
         """The reply to a signed assertion; raises GrantError."""
         try:
-            claims = jwt.verified(assertion, self.keys)
+            claims = jwt.verify_token(assertion, self.keys)
         except JwtError as error:
             raise GrantError("invalid_grant", str(error)) from error
-        if claims.get("aud") not in (self.audience, *GOOGLES_OWN):
+        if claims.get("aud") not in (self.audience, *GOOGLE_AUDIENCES):
             sentence = f"Invalid JWT: Failed audience check. The right audience is {self.audience}"
             raise GrantError("invalid_grant", sentence)
         _require_short_life(claims, time.time() if real_now_s is None else real_now_s)
@@ -120,7 +120,7 @@ class Tokens:
 
     def _issued(self, account: str, scope: str) -> str:
         claims = {"account": account, "scope": scope, "expires_s": self.now() + LIFE_S}
-        body = jwt.encoded(json.dumps(claims).encode())
+        body = jwt.encode_base64url(json.dumps(claims).encode())
         return f"{PREFIX}{body}.{self._signature(body)}"
 
     def _opened(self, token: str) -> dict[str, Any] | None:
@@ -129,16 +129,16 @@ class Tokens:
         expected = self._signature(body).encode()
         if not token.startswith(PREFIX) or not hmac.compare_digest(signature.encode(), expected):
             return None
-        return {**json.loads(jwt.decoded(body)), "now_s": self.now()}
+        return {**json.loads(jwt.decode_base64url(body)), "now_s": self.now()}
 
     def _signature(self, body: str) -> str:
         key, message = self.secret.encode(), body.encode()
-        return jwt.encoded(hmac.digest(key, message, hashlib.sha256))
+        return jwt.encode_base64url(hmac.digest(key, message, hashlib.sha256))
 
     def _self_signed(self, token: str, service: str) -> dict[str, Any] | None:
         """A service account's own JWT instead of a token, as Google's client libraries send it."""
         try:
-            claims = jwt.verified(token, self.keys)
+            claims = jwt.verify_token(token, self.keys)
         except JwtError:
             return None
         issued_s, expires_s = _seconds(claims.get("iat")), _seconds(claims.get("exp"))

@@ -28,10 +28,10 @@ class WorkerTokens:
     """Email -> roles of the accounts that have roles of their own."""
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(_SECRET_BYTES), repr=False)
 
-    def issued(self, email: str, scopes: Sequence[str]) -> str:
+    def issue_token(self, email: str, scopes: Sequence[str]) -> str:
         """A token for a worker whose node has this service account."""
         claims = {"email": email, "scopes": list(scopes), "jti": secrets.token_urlsafe(8)}
-        body = jwt.encoded(json.dumps(claims).encode())
+        body = jwt.encode_base64url(json.dumps(claims).encode())
         return f"{PREFIX}{body}.{self._signature(body)}"
 
     def caller(self, authorization: object) -> tuple[Account, frozenset[str]] | None:
@@ -44,10 +44,10 @@ class WorkerTokens:
             return None
         if not hmac.compare_digest(signature, self._signature(body)):
             return None
-        claims = json.loads(jwt.decoded(body))
+        claims = json.loads(jwt.decode_base64url(body))
         email = claims["email"]
         roles = self.named[email] if email in self.named else self.roles()
         return Account(email, tuple(roles)), frozenset(claims["scopes"])
 
     def _signature(self, body: str) -> str:
-        return jwt.encoded(hmac.digest(self.secret, body.encode(), hashlib.sha256))
+        return jwt.encode_base64url(hmac.digest(self.secret, body.encode(), hashlib.sha256))

@@ -8,8 +8,8 @@ from typing import Any
 from aiohttp import web
 
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.cloud.nodes.maintenance import Announcement
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.nodes.maintenance import MaintenanceAnnouncement
 from localsim.services.control import control_bodies as bodies
 from localsim.workers.isolation.interface import NotPossibleError
 
@@ -17,7 +17,7 @@ _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 50
 
 
 @dataclass(frozen=True, slots=True)
-class Controls:
+class ControlActions:
     """What the control port can do; given by the server."""
 
     preempt: Callable[[str, str, float | None], Awaitable[None]]
@@ -33,7 +33,9 @@ class Controls:
     """Returns when the workers have followed."""
 
 
-def application(controls: Controls, token: str, middlewares: Iterable[Any]) -> web.Application:
+def application(
+    controls: ControlActions, token: str, middlewares: Iterable[Any]
+) -> web.Application:
     """The control port; every request carries `Authorization: Bearer TOKEN`."""
     app = web.Application(
         middlewares=[*middlewares, _authorized(token)], client_max_size=bodies.MOST_BYTES
@@ -42,10 +44,10 @@ def application(controls: Controls, token: str, middlewares: Iterable[Any]) -> w
     return app
 
 
-Handler = Callable[[Controls, web.Request], Awaitable[dict[str, Any]]]
+Handler = Callable[[ControlActions, web.Request], Awaitable[dict[str, Any]]]
 
 
-def _route(controls: Controls, verb: str, path: str, handler: Handler) -> web.RouteDef:
+def _route(controls: ControlActions, verb: str, path: str, handler: Handler) -> web.RouteDef:
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(await handler(controls, request))
 
@@ -75,60 +77,62 @@ def _authorized(token: str) -> Any:
     return check
 
 
-async def _status(controls: Controls, _request: web.Request) -> dict[str, Any]:
+async def _status(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
     return controls.status()
 
 
-async def _clock(controls: Controls, _request: web.Request) -> dict[str, Any]:
+async def _clock(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
     return {"now_s": controls.now()}
 
 
-async def _advance(controls: Controls, request: web.Request) -> dict[str, Any]:
-    body = await bodies.read(request, "advance_s")
-    seconds = bodies.seconds(body, "advance_s")
+async def _advance(controls: ControlActions, request: web.Request) -> dict[str, Any]:
+    body = await bodies.read_body(request, "advance_s")
+    seconds = bodies.seconds_field(body, "advance_s")
     if seconds is None:
         raise bodies.BodyError("advance_s must be a number of seconds")
     return {"now_s": await controls.advance(seconds)}
 
 
-async def _preempt(controls: Controls, request: web.Request) -> dict[str, Any]:
-    body = await bodies.read(request, "node", "zone", "notice_s")
-    notice_s = bodies.seconds(body, "notice_s")
-    await controls.preempt(bodies.text(body, "node"), bodies.text(body, "zone"), notice_s)
+async def _preempt(controls: ControlActions, request: web.Request) -> dict[str, Any]:
+    body = await bodies.read_body(request, "node", "zone", "notice_s")
+    notice_s = bodies.seconds_field(body, "notice_s")
+    await controls.preempt(
+        bodies.text_field(body, "node"), bodies.text_field(body, "zone"), notice_s
+    )
     return {}
 
 
-async def _reset(controls: Controls, _request: web.Request) -> dict[str, Any]:
+async def _reset(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
     await controls.reset()
     return {}
 
 
-async def _faults(controls: Controls, _request: web.Request) -> dict[str, Any]:
+async def _faults(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
     standing = await controls.act(lambda cloud: cloud.faults())
     return {"faults": [{"fault": each.text, "met": each.met} for each in standing]}
 
 
-async def _add_fault(controls: Controls, request: web.Request) -> dict[str, Any]:
-    text = bodies.text(await bodies.read(request, "fault"), "fault")
+async def _add_fault(controls: ControlActions, request: web.Request) -> dict[str, Any]:
+    text = bodies.text_field(await bodies.read_body(request, "fault"), "fault")
     controls.require_possible(text)
     await controls.act(lambda cloud: cloud.add_fault(text))
     await controls.settle()
     return await _faults(controls, request)
 
 
-async def _clear_faults(controls: Controls, request: web.Request) -> dict[str, Any]:
+async def _clear_faults(controls: ControlActions, request: web.Request) -> dict[str, Any]:
     await controls.act(lambda cloud: cloud.clear_faults())
     await controls.settle()
     return await _faults(controls, request)
 
 
-async def _scenario(controls: Controls, _request: web.Request) -> dict[str, Any]:
+async def _scenario(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
     settings: dict[str, Any] = await controls.act(lambda cloud: cloud.scenario.settings())
     return settings
 
 
-async def _change_scenario(controls: Controls, request: web.Request) -> dict[str, Any]:
-    settings = await bodies.read(request)
+async def _change_scenario(controls: ControlActions, request: web.Request) -> dict[str, Any]:
+    settings = await bodies.read_body(request)
     for fault in _texts(settings.get("faults")):
         controls.require_possible(fault)
     await controls.act(lambda cloud: cloud.change_scenario(settings))
@@ -142,14 +146,14 @@ def _texts(value: Any) -> list[str]:
     return [each for each in found if isinstance(each, str)]
 
 
-async def _announce_maintenance(controls: Controls, request: web.Request) -> dict[str, Any]:
+async def _announce_maintenance(controls: ControlActions, request: web.Request) -> dict[str, Any]:
     keys = ("node", "zone", "starts_in_s", "window_s", "type", "can_reschedule")
-    body = await bodies.read(request, *keys)
-    node, zone = bodies.text(body, "node"), bodies.text(body, "zone")
-    times = {key: bodies.seconds(body, key) for key in ("starts_in_s", "window_s")}
-    announcement = Announcement(
-        type=bodies.choice(body, "type", "SCHEDULED", "UNSCHEDULED"),
-        can_reschedule=bodies.truth(body, "can_reschedule", default=True),
+    body = await bodies.read_body(request, *keys)
+    node, zone = bodies.text_field(body, "node"), bodies.text_field(body, "zone")
+    times = {key: bodies.seconds_field(body, key) for key in ("starts_in_s", "window_s")}
+    announcement = MaintenanceAnnouncement(
+        type=bodies.choice_field(body, "type", "SCHEDULED", "UNSCHEDULED"),
+        can_reschedule=bodies.flag_field(body, "can_reschedule", default=True),
         **{key: time_s for key, time_s in times.items() if time_s is not None},
     )
 
@@ -161,7 +165,7 @@ async def _announce_maintenance(controls: Controls, request: web.Request) -> dic
     return {}
 
 
-async def _quota(controls: Controls, _request: web.Request) -> dict[str, Any]:
+async def _quota(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
     return {"quotas": [asdict(each) for each in await controls.act(lambda cloud: cloud.quotas())]}
 
 

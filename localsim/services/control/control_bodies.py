@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.clock import MOST_S
+from localsim.clock import MAX_ADVANCE_S
 
 MOST_BYTES = 64 * 1024
 
@@ -16,7 +16,7 @@ class BodyError(ValueError):
     """A body that cannot be used; str() is one line."""
 
 
-async def read(request: web.Request, *known: str) -> dict[str, Any]:
+async def read_body(request: web.Request, *known: str) -> dict[str, Any]:
     """The object in the body, which holds only `known` keys where some are given.
 
     Raises BodyError.
@@ -33,7 +33,7 @@ async def read(request: web.Request, *known: str) -> dict[str, Any]:
     return body
 
 
-def text(body: Mapping[str, Any], key: str) -> str:
+def text_field(body: Mapping[str, Any], key: str) -> str:
     """A text that must be there; raises BodyError."""
     value = body.get(key)
     if not isinstance(value, str) or not value:
@@ -41,18 +41,18 @@ def text(body: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def seconds(body: Mapping[str, Any], key: str) -> float | None:
+def seconds_field(body: Mapping[str, Any], key: str) -> float | None:
     """A number of seconds, None where it is not given; raises BodyError."""
     value = body.get(key)
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= MOST_S or math.isnan(value):
-        raise BodyError(f"{key} must be a number of seconds from 0 to {MOST_S:.0f}")
+    if not is_number or not 0 <= value <= MAX_ADVANCE_S or math.isnan(value):
+        raise BodyError(f"{key} must be a number of seconds from 0 to {MAX_ADVANCE_S:.0f}")
     return float(value)
 
 
-def choice(body: Mapping[str, Any], key: str, *known: str) -> str:
+def choice_field(body: Mapping[str, Any], key: str, *known: str) -> str:
     """One of the known words, the first where it is not given; raises BodyError."""
     value = body.get(key, known[0])
     if value not in known:
@@ -60,7 +60,7 @@ def choice(body: Mapping[str, Any], key: str, *known: str) -> str:
     return str(value)
 
 
-def truth(body: Mapping[str, Any], key: str, *, default: bool) -> bool:
+def flag_field(body: Mapping[str, Any], key: str, *, default: bool) -> bool:
     """True or false; raises BodyError."""
     value = body.get(key, default)
     if not isinstance(value, bool):

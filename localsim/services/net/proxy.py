@@ -11,7 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 
 from localsim.services.net.acceptor import Acceptor
-from localsim.services.net.relay import relay
+from localsim.services.net.relay import relay_bytes
 
 PORT = 3128
 MAX_CONNECTIONS = 256
@@ -29,7 +29,7 @@ Connect = Callable[[str, int], Awaitable[socket.socket]]
 """A non-blocking socket connected to an address and port; raises OSError."""
 
 
-class _RefusedError(Exception):
+class _ProxyRefusedError(Exception):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
@@ -60,7 +60,7 @@ class Proxy:
             with client:
                 server = await self._accept(client)
                 if server is not None:
-                    await relay(client, server)
+                    await relay_bytes(client, server)
         finally:
             self._served -= 1
 
@@ -70,7 +70,7 @@ class Proxy:
             async with asyncio.timeout(REQUEST_S):
                 line, early = await _request(client)
             server = await self._reach(line)
-        except _RefusedError as refused:
+        except _ProxyRefusedError as refused:
             with contextlib.suppress(OSError):
                 await _answer(client, refused.status, str(refused))
             return None
@@ -88,20 +88,22 @@ class Proxy:
 
     async def _reach(self, line: str) -> socket.socket:
         if self._served > self._most:
-            raise _RefusedError(503, f"the proxy serves {self._most} connections already")
+            raise _ProxyRefusedError(503, f"the proxy serves {self._most} connections already")
         host = _host(line)
         try:
             found = await self._resolve(host)
         except (OSError, ValueError) as error:  # ValueError: no name can be written so
-            raise _RefusedError(502, f"{host} has no address: {error}") from None
+            raise _ProxyRefusedError(502, f"{host} has no address: {error}") from None
         allowed = [address for address in found if is_public(address)]
         if not allowed:
-            raise _RefusedError(403, f"{host} is no public address: the proxy leads nowhere else")
+            raise _ProxyRefusedError(
+                403, f"{host} is no public address: the proxy leads nowhere else"
+            )
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await self._connect_any(allowed)
         except (OSError, TimeoutError) as error:
-            raise _RefusedError(502, f"{host} cannot be reached: {error}") from None
+            raise _ProxyRefusedError(502, f"{host} cannot be reached: {error}") from None
 
     async def _connect_any(self, addresses: Sequence[str]) -> socket.socket:
         """The first that answers; raises the last one's OSError."""
@@ -149,7 +151,7 @@ async def _request(client: socket.socket) -> tuple[str, bytes]:
     data = b""
     while b"\r\n\r\n" not in data:
         if len(data) > _LONGEST_REQUEST:
-            raise _RefusedError(400, "the request is too long")
+            raise _ProxyRefusedError(400, "the request is too long")
         part = await asyncio.get_running_loop().sock_recv(client, _LONGEST_REQUEST)
         if not part:
             raise ConnectionResetError
@@ -164,14 +166,14 @@ def _host(line: str) -> str:
         case ["CONNECT", target, version] if version.startswith("HTTP/1."):
             host, _, port = target.rpartition(":")
         case [_, _, version] if version.startswith("HTTP/"):
-            raise _RefusedError(405, "the proxy serves CONNECT alone")
+            raise _ProxyRefusedError(405, "the proxy serves CONNECT alone")
         case _:
-            raise _RefusedError(400, "this is no request")
+            raise _ProxyRefusedError(400, "this is no request")
     if port != str(_PORT_OUT):
-        raise _RefusedError(403, f"the proxy connects to port {_PORT_OUT} alone")
+        raise _ProxyRefusedError(403, f"the proxy connects to port {_PORT_OUT} alone")
     host = host.removeprefix("[").removesuffix("]")
     if not host or "%" in host:
-        raise _RefusedError(400, "the request names no host")
+        raise _ProxyRefusedError(400, "the request names no host")
     return host
 
 

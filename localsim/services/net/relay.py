@@ -8,7 +8,7 @@ Connect = Callable[[], Awaitable[socket.socket]]
 """A new connected, non-blocking socket; raises OSError."""
 
 
-async def relay(one: socket.socket, other: socket.socket) -> None:
+async def relay_bytes(one: socket.socket, other: socket.socket) -> None:
     """Carry bytes both ways until both have ended, or either breaks; closes both sockets."""
     loop = asyncio.get_running_loop()
     ends = _End(), _End()
@@ -26,7 +26,7 @@ async def relay(one: socket.socket, other: socket.socket) -> None:
                 connection.close()
 
 
-def to(
+def relay_to(
     connect: Callable[[], Awaitable[socket.socket]],
 ) -> Callable[[socket.socket], Awaitable[None]]:
     """What joins each client to a connection that is made for it."""
@@ -39,7 +39,7 @@ def to(
             if isinstance(error, OSError):
                 return  # nobody is there: as little is said as a closed port says
             raise
-        await relay(client, server)
+        await relay_bytes(client, server)
 
     return serve
 

@@ -13,8 +13,8 @@ import struct
 from typing import Protocol
 
 from localsim.services.net.acceptor import Acceptor
-from localsim.services.net.relay import relay
-from localsim.workers.doors import Door, Manner
+from localsim.services.net.relay import relay_bytes
+from localsim.workers.ssh_endpoint import SshBehaviour, SshEndpoint
 
 HOST = "127.0.0.1"
 HANDSHAKE_S = 10.0
@@ -35,17 +35,17 @@ COMMAND_NOT_SUPPORTED = 7
 ADDRESS_TYPE_NOT_SUPPORTED = 8
 
 
-class Workers(Protocol):
+class WorkerDialer(Protocol):
     """Who is behind the port."""
 
-    def door(self, address: str, port: int) -> Door | None:
+    def door(self, address: str, port: int) -> SshEndpoint | None:
         """The SSH server at a worker's own address and port; None where there is none."""
 
     async def dial(self, address: str, port: int) -> socket.socket:
         """A non-blocking socket connected to a worker from the VPC; raises OSError."""
 
 
-class _RefusedError(Exception):
+class _SocksRefusedError(Exception):
     def __init__(self, reply: int) -> None:
         super().__init__(reply)
         self.reply = reply
@@ -54,7 +54,7 @@ class _RefusedError(Exception):
 class SocksServer:
     """The proxy and its connections."""
 
-    def __init__(self, workers: Workers, *, handshake_s: float) -> None:
+    def __init__(self, workers: WorkerDialer, *, handshake_s: float) -> None:
         self._workers = workers
         self._handshake_s = handshake_s
         self._acceptor = Acceptor(self._serve)
@@ -79,17 +79,17 @@ class SocksServer:
             raise
         else:
             if isinstance(worker, socket.socket):
-                await relay(client, worker)
+                await relay_bytes(client, worker)
             else:
                 await worker.adopt(client)
 
-    async def _handshake(self, client: socket.socket) -> Door | socket.socket:
+    async def _handshake(self, client: socket.socket) -> SshEndpoint | socket.socket:
         """Greeting, request and reply: whom the client gets; raises OSError, EOFError."""
         try:
             async with asyncio.timeout(self._handshake_s):
                 address, port = await _greet(client)
             worker = await self._connect(address, port)
-        except _RefusedError as refused:
+        except _SocksRefusedError as refused:
             await _reply(client, refused.reply)
             raise EOFError from None
         try:
@@ -100,17 +100,17 @@ class SocksServer:
             raise
         return worker
 
-    async def _connect(self, address: str, port: int) -> Door | socket.socket:
+    async def _connect(self, address: str, port: int) -> SshEndpoint | socket.socket:
         """The worker's SSH server, or a connection to another of its ports."""
         try:
             inside = ipaddress.ip_address(address) in _VPC
         except ValueError:  # a name, and there is no name server
-            raise _RefusedError(HOST_UNREACHABLE) from None
+            raise _SocksRefusedError(HOST_UNREACHABLE) from None
         door = self._workers.door(address, _SSH_PORT)
         if door is None:
-            raise _RefusedError(HOST_UNREACHABLE if inside else NOT_ALLOWED)
-        if door.manner is Manner.UNREACHABLE:
-            raise _RefusedError(HOST_UNREACHABLE)
+            raise _SocksRefusedError(HOST_UNREACHABLE if inside else NOT_ALLOWED)
+        if door.behaviour is SshBehaviour.UNREACHABLE:
+            raise _SocksRefusedError(HOST_UNREACHABLE)
         if port == _SSH_PORT:
             return door
         try:
@@ -118,11 +118,13 @@ class SocksServer:
                 return await self._workers.dial(address, port)
         except OSError as error:
             is_refused = error.errno == errno.ECONNREFUSED
-            raise _RefusedError(CONNECTION_REFUSED if is_refused else HOST_UNREACHABLE) from None
+            raise _SocksRefusedError(
+                CONNECTION_REFUSED if is_refused else HOST_UNREACHABLE
+            ) from None
 
 
 async def serve_socks(
-    workers: Workers, *, port: int = 0, handshake_s: float = HANDSHAKE_S
+    workers: WorkerDialer, *, port: int = 0, handshake_s: float = HANDSHAKE_S
 ) -> SocksServer:
     """Open a SOCKS5 port in front of workers, a free one by default; raises OSError."""
     server = SocksServer(workers, handshake_s=handshake_s)
@@ -146,7 +148,7 @@ async def _greet(client: socket.socket) -> tuple[str, int]:
     address = await _address(client, kind)
     (port,) = struct.unpack("!H", await _read(client, 2))
     if command != _CONNECT:
-        raise _RefusedError(COMMAND_NOT_SUPPORTED)
+        raise _SocksRefusedError(COMMAND_NOT_SUPPORTED)
     return address, port
 
 
@@ -156,7 +158,7 @@ async def _address(client: socket.socket, kind: int) -> str:
     if kind == _DOMAIN:
         (length,) = await _read(client, 1)
         return (await _read(client, length)).decode("ascii", "replace")
-    raise _RefusedError(ADDRESS_TYPE_NOT_SUPPORTED)
+    raise _SocksRefusedError(ADDRESS_TYPE_NOT_SUPPORTED)
 
 
 async def _reply(client: socket.socket, reply: int) -> None:

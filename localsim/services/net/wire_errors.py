@@ -11,7 +11,7 @@ import grpc
 from google.protobuf import any_pb2, json_format
 from google.rpc import error_details_pb2, status_pb2
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 
 STATUS_DETAILS = "grpc-status-details-bin"
 """The trailer in which gRPC sends a whole google.rpc.Status."""
@@ -43,7 +43,7 @@ _INTERNAL = "Internal error encountered."
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class FieldViolation:
     """google.rpc.BadRequest.FieldViolation: what is wrong, and with which field."""
 
     description: str
@@ -54,7 +54,7 @@ class MalformedRequestError(CloudError):
     """INVALID_ARGUMENT before the cloud was asked: the request itself does not read."""
 
     def __init__(
-        self, violations: Iterable[Violation], message: str = "", http_status: int = 400
+        self, violations: Iterable[FieldViolation], message: str = "", http_status: int = 400
     ) -> None:
         """The message is the violations' own words unless another is given."""
         self.violations = tuple(violations)

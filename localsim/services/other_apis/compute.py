@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localsim.cloud.project.project_metadata import StaleFingerprintError
-from localsim.services.other_apis.neighbour_calls import COMPUTE, Call, HttpRefusal, Row
+from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, ApiMethod, HttpRefusal
 from localsim.services.storage.wire.resources import timestamp
 
 MOST_VALUE_BYTES = 256 * 1024
@@ -15,7 +15,7 @@ _VERSION = "/compute/{version}"
 _PROJECT = f"{_VERSION}/projects/{{project}}"
 
 
-def _get_project(call: Call) -> dict[str, Any]:
+def _get_project(call: ApiCall) -> dict[str, Any]:
     project = call.project
     items = [{"key": key, "value": value} for key, value in project.metadata.items().items()]
     metadata = {"kind": "compute#metadata", "fingerprint": project.metadata.fingerprint()}
@@ -32,7 +32,7 @@ def _get_project(call: Call) -> dict[str, Any]:
     }
 
 
-def _set_metadata(call: Call) -> dict[str, Any]:
+def _set_metadata(call: ApiCall) -> dict[str, Any]:
     operation = _operation(call)
     fingerprint = str(call.body.get("fingerprint", ""))
     try:
@@ -44,7 +44,7 @@ def _set_metadata(call: Call) -> dict[str, Any]:
     return operation
 
 
-def _get_operation(call: Call) -> dict[str, object]:
+def _get_operation(call: ApiCall) -> dict[str, object]:
     name = call.names["operation"]
     found = call.project.metadata.operation(name)
     if found is None:
@@ -55,7 +55,7 @@ def _get_operation(call: Call) -> dict[str, object]:
     return found
 
 
-def _operation(call: Call) -> dict[str, Any]:
+def _operation(call: ApiCall) -> dict[str, Any]:
     """An operation that is done: setting metadata takes no time here."""
     moment = timestamp(call.project.now())
     epoch_ms = int(call.project.now() * 1000)
@@ -99,28 +99,28 @@ def _invalid(field: str) -> HttpRefusal:
     return HttpRefusal(400, "invalid", f"Invalid value for field 'resource.{field}'")
 
 
-def _link(call: Call, path: str) -> str:
+def _link(call: ApiCall, path: str) -> str:
     version = call.names["version"]
     return f"{call.origin}/compute/{version}/projects/{call.project.id}{path}"
 
 
 ROWS = (
-    Row(COMPUTE, "projects.get", f"GET {_PROJECT}", "compute.projects.get", _get_project),
-    Row(
+    ApiMethod(COMPUTE, "projects.get", f"GET {_PROJECT}", "compute.projects.get", _get_project),
+    ApiMethod(
         COMPUTE,
         "projects.setCommonInstanceMetadata",
         f"POST {_PROJECT}/setCommonInstanceMetadata",
         "compute.projects.setCommonInstanceMetadata",
         _set_metadata,
     ),
-    Row(
+    ApiMethod(
         COMPUTE,
         "globalOperations.get",
         f"GET {_PROJECT}/global/operations/{{operation}}",
         "compute.globalOperations.get",
         _get_operation,
     ),
-    Row(
+    ApiMethod(
         COMPUTE,
         "globalOperations.wait",
         f"POST {_PROJECT}/global/operations/{{operation}}/wait",

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.services.auth import iam
-from localsim.services.other_apis.neighbour_calls import RESOURCE_MANAGER, Call, Row
+from localsim.services.other_apis.other_api_calls import RESOURCE_MANAGER, ApiCall, ApiMethod
 
 _PROJECTS_GET = "resourcemanager.projects.get"
 _CREATED = "2024-01-01T00:00:00.000Z"
 MOST_PERMISSIONS = 100
 
 
-def _project_v1(call: Call) -> dict[str, Any]:
+def _project_v1(call: ApiCall) -> dict[str, Any]:
     project = call.project
     return {
         "projectNumber": str(project.number),
@@ -22,7 +22,7 @@ def _project_v1(call: Call) -> dict[str, Any]:
     }
 
 
-def _project_v3(call: Call) -> dict[str, Any]:
+def _project_v3(call: ApiCall) -> dict[str, Any]:
     project = call.project
     return {
         "name": f"projects/{project.number}",
@@ -33,21 +33,25 @@ def _project_v3(call: Call) -> dict[str, Any]:
     }
 
 
-def _test_permissions(call: Call) -> dict[str, Any]:
+def _test_permissions(call: ApiCall) -> dict[str, Any]:
     wanted = call.body.get("permissions", [])
     if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
         raise CloudError(Code.INVALID_ARGUMENT, "permissions must be a list of strings.")
     if len(wanted) > MOST_PERMISSIONS:
         sentence = f"At most {MOST_PERMISSIONS} permissions can be tested at once."
         raise CloudError(Code.INVALID_ARGUMENT, sentence)
-    found = iam.granted(call.account, wanted)
+    found = iam.granted_permissions(call.account, wanted)
     return {"permissions": found} if found else {}
 
 
 ROWS = (
-    Row(RESOURCE_MANAGER, "projects.get", "GET /v1/projects/{project}", _PROJECTS_GET, _project_v1),
-    Row(RESOURCE_MANAGER, "projects.get", "GET /v3/projects/{project}", _PROJECTS_GET, _project_v3),
-    Row(
+    ApiMethod(
+        RESOURCE_MANAGER, "projects.get", "GET /v1/projects/{project}", _PROJECTS_GET, _project_v1
+    ),
+    ApiMethod(
+        RESOURCE_MANAGER, "projects.get", "GET /v3/projects/{project}", _PROJECTS_GET, _project_v3
+    ),
+    ApiMethod(
         RESOURCE_MANAGER,
         "projects.testIamPermissions",
         "POST /{version}/projects/{project}:testIamPermissions",

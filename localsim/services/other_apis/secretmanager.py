@@ -7,9 +7,9 @@ from typing import Any
 
 import google_crc32c
 
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.cloud.project.secret_versions import Secret, Version
-from localsim.services.other_apis.neighbour_calls import SECRET_MANAGER, Call, Row
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.project.secret_store import SecretVersion, StoredSecret
+from localsim.services.other_apis.other_api_calls import SECRET_MANAGER, ApiCall, ApiMethod
 from localsim.services.storage.wire.resources import timestamp
 
 MOST_BYTES = 64 * 1024
@@ -20,50 +20,50 @@ _SECRET = f"{_SECRETS}/{{secret}}"
 _VERSION = f"{_SECRET}/versions/{{version_id}}"
 
 
-def _create(call: Call) -> dict[str, Any]:
+def _create(call: ApiCall) -> dict[str, Any]:
     name = call.query.get("secretId", "")
     if not _NAME.fullmatch(name):
         raise CloudError(Code.INVALID_ARGUMENT, f"Invalid secret ID: {name!r}.")
     if not call.body.get("replication"):
         raise CloudError(Code.INVALID_ARGUMENT, "replication is required.")
-    secret = Secret(name, call.project.now(), call.body)
+    secret = StoredSecret(name, call.project.now(), call.body)
     if not call.project.secrets.create(secret):
         raise CloudError(Code.ALREADY_EXISTS, f"Secret [{_named(call, name)}] already exists.")
     return _shown(call, secret)
 
 
-def _get(call: Call) -> dict[str, Any]:
+def _get(call: ApiCall) -> dict[str, Any]:
     return _shown(call, _found(call))
 
 
-def _list(call: Call) -> dict[str, Any]:
+def _list(call: ApiCall) -> dict[str, Any]:
     secrets = [_shown(call, each) for each in call.project.secrets.all()]
     return {"secrets": secrets, "totalSize": len(secrets)} if secrets else {}
 
 
-def _delete(call: Call) -> dict[str, Any]:
+def _delete(call: ApiCall) -> dict[str, Any]:
     call.project.secrets.delete(_found(call).name)
     return {}
 
 
-def _add_version(call: Call) -> dict[str, Any]:
+def _add_version(call: ApiCall) -> dict[str, Any]:
     secret, data = _found(call), _payload(call)
     version = call.project.secrets.add(secret.name, call.project.now(), data)
     return _version_shown(call, secret, version)
 
 
-def _list_versions(call: Call) -> dict[str, Any]:
+def _list_versions(call: ApiCall) -> dict[str, Any]:
     secret = _found(call)
     found = call.project.secrets.versions(secret.name)
     shown = [_version_shown(call, secret, each) for each in found]
     return {"versions": shown, "totalSize": len(shown)} if shown else {}
 
 
-def _get_version(call: Call) -> dict[str, Any]:
+def _get_version(call: ApiCall) -> dict[str, Any]:
     return _version_shown(call, _found(call), _found_version(call))
 
 
-def _access(call: Call) -> dict[str, Any]:
+def _access(call: ApiCall) -> dict[str, Any]:
     version = _found_version(call)
     payload = {
         "data": base64.b64encode(version.data).decode("ascii"),
@@ -72,7 +72,7 @@ def _access(call: Call) -> dict[str, Any]:
     return {"name": _version_name(call, call.names["secret"], version), "payload": payload}
 
 
-def _payload(call: Call) -> bytes:
+def _payload(call: ApiCall) -> bytes:
     given = call.body.get("payload")
     given = given if isinstance(given, dict) else {}
     try:
@@ -88,7 +88,7 @@ def _payload(call: Call) -> bytes:
     return data
 
 
-def _found(call: Call) -> Secret:
+def _found(call: ApiCall) -> StoredSecret:
     name = call.names["secret"]
     secret = call.project.secrets.get(name)
     if secret is None:
@@ -96,7 +96,7 @@ def _found(call: Call) -> Secret:
     return secret
 
 
-def _found_version(call: Call) -> Version:
+def _found_version(call: ApiCall) -> SecretVersion:
     secret, wanted = _found(call), call.names["version_id"]
     for version in call.project.secrets.versions(secret.name):
         if wanted in (LATEST, str(version.number)):
@@ -105,14 +105,14 @@ def _found_version(call: Call) -> Version:
     raise CloudError(Code.NOT_FOUND, f"Secret Version [{name}] not found.")
 
 
-def _shown(call: Call, secret: Secret) -> dict[str, Any]:
+def _shown(call: ApiCall, secret: StoredSecret) -> dict[str, Any]:
     kept = {
         key: secret.settings[key] for key in ("replication", "labels") if secret.settings.get(key)
     }
     return {"name": _named(call, secret.name), "createTime": timestamp(secret.created_s), **kept}
 
 
-def _version_shown(call: Call, secret: Secret, version: Version) -> dict[str, Any]:
+def _version_shown(call: ApiCall, secret: StoredSecret, version: SecretVersion) -> dict[str, Any]:
     return {
         "name": _version_name(call, secret.name, version),
         "createTime": timestamp(version.created_s),
@@ -121,17 +121,17 @@ def _version_shown(call: Call, secret: Secret, version: Version) -> dict[str, An
     }
 
 
-def _named(call: Call, name: str) -> str:
+def _named(call: ApiCall, name: str) -> str:
     """A secret's full name, which has the project's number."""
     return f"projects/{call.project.number}/secrets/{name}"
 
 
-def _version_name(call: Call, secret: str, version: Version) -> str:
+def _version_name(call: ApiCall, secret: str, version: SecretVersion) -> str:
     return f"{_named(call, secret)}/versions/{version.number}"
 
 
-def _row(name: str, http: str, permission: str, answer: Any) -> Row:
-    return Row(SECRET_MANAGER, name, http, f"secretmanager.{permission}", answer)
+def _row(name: str, http: str, permission: str, answer: Any) -> ApiMethod:
+    return ApiMethod(SECRET_MANAGER, name, http, f"secretmanager.{permission}", answer)
 
 
 ROWS = (

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
-from localsim.services.other_apis.neighbour_calls import SERVICE_USAGE, Call, Row
+from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.services.other_apis.other_api_calls import SERVICE_USAGE, ApiCall, ApiMethod
 
 TPU = "tpu.googleapis.com"
 TITLES: Mapping[str, str] = {
@@ -21,7 +21,7 @@ TITLES: Mapping[str, str] = {
 }
 """Every service there is; all of them are enabled but Cloud TPU where the scenario says so."""
 DONE = "noop.DONE_OPERATION"
-OF_TPU = "ForTPUAPI"
+TPU_QUOTA_SUFFIX = "ForTPUAPI"
 UNLIMITED = -1
 MOST_SERVICES = 20
 _PROJECT = "/{version}/projects/{project}"
@@ -30,23 +30,23 @@ _GET, _LIST, _ENABLE = (f"serviceusage.services.{verb}" for verb in ("get", "lis
 _QUOTA = "serviceusage.quotas.get"
 
 
-async def _get(call: Call) -> dict[str, Any]:
+async def _get(call: ApiCall) -> dict[str, Any]:
     return _service(call, _known([call.names["service"]])[0], await _closed(call))
 
 
-async def _list(call: Call) -> dict[str, Any]:
+async def _list(call: ApiCall) -> dict[str, Any]:
     closed, wanted = await _closed(call), call.query.get("filter", "")
     services = [_service(call, name, closed) for name in TITLES]
     return {"services": [one for one in services if wanted in ("", f"state:{one['state']}")]}
 
 
-async def _enable(call: Call) -> dict[str, Any]:
+async def _enable(call: ApiCall) -> dict[str, Any]:
     (name,) = _known([call.names["service"]])
     await _open(call, [name])
     return _done("EnableServiceResponse", {"service": _service(call, name)})
 
 
-async def _batch_enable(call: Call) -> dict[str, Any]:
+async def _batch_enable(call: ApiCall) -> dict[str, Any]:
     asked = call.body.get("serviceIds", [])
     if not isinstance(asked, list) or not 0 < len(asked) <= MOST_SERVICES:
         raise CloudError(Code.INVALID_ARGUMENT, "serviceIds must name 1 to 20 services.")
@@ -56,25 +56,25 @@ async def _batch_enable(call: Call) -> dict[str, Any]:
     return _done("BatchEnableServicesResponse", {"services": services})
 
 
-def _operation(call: Call) -> dict[str, Any]:
+def _operation(call: ApiCall) -> dict[str, Any]:
     name = call.names["operation"]
     if name != DONE:
         raise CloudError(Code.NOT_FOUND, f"Operation 'operations/{name}' was not found")
     return _done("EnableServiceResponse", {})
 
 
-async def _quotas(call: Call) -> dict[str, Any]:
+async def _quotas(call: ApiCall) -> dict[str, Any]:
     if _known([call.names["service"]]) != [TPU]:
         return {}
     found = await call.project.world.run(lambda cloud: cloud.quotas())
     metrics: dict[str, list[Any]] = {}
     for one in found:
-        if one.quota_id.endswith(OF_TPU):
+        if one.quota_id.endswith(TPU_QUOTA_SUFFIX):
             metrics.setdefault(one.quota_id, []).append(one)
     return {"metrics": [_metric(call, name, rows) for name, rows in metrics.items()]}
 
 
-def _metric(call: Call, quota_id: str, rows: Sequence[Any]) -> dict[str, Any]:
+def _metric(call: ApiCall, quota_id: str, rows: Sequence[Any]) -> dict[str, Any]:
     metric = f"{TPU}/{quota_id}"
     parent = f"projects/{call.project.number}/services/{TPU}/consumerQuotaMetrics"
     name = f"{parent}/{quote(metric, safe='')}"
@@ -104,18 +104,18 @@ def _bucket(row: Any) -> dict[str, Any]:
     }
 
 
-async def _closed(call: Call) -> frozenset[str]:
+async def _closed(call: ApiCall) -> frozenset[str]:
     """The services that are not enabled."""
     setting = await call.project.world.run(lambda cloud: cloud.scenario.tpu_api)
     return frozenset() if setting == "enabled" else frozenset({TPU})
 
 
-async def _open(call: Call, names: Sequence[str]) -> None:
+async def _open(call: ApiCall, names: Sequence[str]) -> None:
     if TPU in names:
         await call.project.world.run(lambda cloud: cloud.enable_api())
 
 
-def _service(call: Call, name: str, closed: frozenset[str] = frozenset()) -> dict[str, Any]:
+def _service(call: ApiCall, name: str, closed: frozenset[str] = frozenset()) -> dict[str, Any]:
     parent = f"projects/{call.project.number}"
     return {
         "name": f"{parent}/services/{name}",
@@ -149,18 +149,20 @@ def _done(kind: str, response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ROWS = (
-    Row(SERVICE_USAGE, "services.get", f"GET {_SERVICE}", _GET, _get),
-    Row(SERVICE_USAGE, "services.list", f"GET {_PROJECT}/services", _LIST, _list),
-    Row(SERVICE_USAGE, "services.enable", f"POST {_SERVICE}:enable", _ENABLE, _enable),
-    Row(
+    ApiMethod(SERVICE_USAGE, "services.get", f"GET {_SERVICE}", _GET, _get),
+    ApiMethod(SERVICE_USAGE, "services.list", f"GET {_PROJECT}/services", _LIST, _list),
+    ApiMethod(SERVICE_USAGE, "services.enable", f"POST {_SERVICE}:enable", _ENABLE, _enable),
+    ApiMethod(
         SERVICE_USAGE,
         "services.batchEnable",
         f"POST {_PROJECT}/services:batchEnable",
         _ENABLE,
         _batch_enable,
     ),
-    Row(SERVICE_USAGE, "operations.get", "GET /{version}/operations/{operation}", "", _operation),
-    Row(
+    ApiMethod(
+        SERVICE_USAGE, "operations.get", "GET /{version}/operations/{operation}", "", _operation
+    ),
+    ApiMethod(
         SERVICE_USAGE,
         "consumerQuotaMetrics.list",
         f"GET {_SERVICE.replace('{version}', 'v1beta1')}/consumerQuotaMetrics",

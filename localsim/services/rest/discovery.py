@@ -7,8 +7,8 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.services.tpu.rest_messages import REST
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_methods import Method, rest_methods
 
 PATH = "/$discovery/rest"
@@ -34,7 +34,7 @@ _VERBS = {"List": "list", "Get": "get", "Create": "create", "Delete": "delete", 
 
 def document(version: str, root: str) -> dict[str, Any]:
     """The description of one version as it is served under a URL; raises CloudError."""
-    if version not in REST:
+    if version not in REST_MESSAGES:
         raise CloudError(Code.NOT_FOUND, f"The API has no version '{version}'.")
     return {**_described(version), "rootUrl": root, "baseUrl": root}
 
@@ -47,7 +47,7 @@ def _described(version: str) -> dict[str, Any]:
         described = _method(version, method, schemas)
         *places, name = described["id"].split(".")[1:]
         _place(resources, places)["methods"][name] = described
-    _schema(REST[version]["OperationMetadata"].DESCRIPTOR, schemas)
+    _schema(REST_MESSAGES[version]["OperationMetadata"].DESCRIPTOR, schemas)
     return {
         "kind": "discovery#restDescription",
         "discoveryVersion": "v1",

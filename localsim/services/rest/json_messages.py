@@ -8,21 +8,21 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
-from localsim.services.net.wire_errors import MalformedRequestError, Violation
+from localsim.services.net.wire_errors import FieldViolation, MalformedRequestError
 
 _SAID = "Invalid JSON payload received."
 _MOST_SHOWN = 200
 
 
-def parsed_json(text: bytes) -> Any:
+def parse_json(text: bytes) -> Any:
     """A JSON document; nothing reads as an empty object. Raises MalformedRequestError."""
     try:
         return json.loads(text or b"{}", parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise MalformedRequestError([Violation(f"{_SAID} Unexpected token.")]) from None
+        raise MalformedRequestError([FieldViolation(f"{_SAID} Unexpected token.")]) from None
 
 
-def fill(message: Any, document: Any, path: str = "") -> Iterator[Violation]:
+def fill_message(message: Any, document: Any, path: str = "") -> Iterator[FieldViolation]:
     """Put a JSON object into a message that is at `path` of its request; what does not fit."""
     if not isinstance(document, Mapping):
         yield _not_a_message(document, path)
@@ -32,37 +32,41 @@ def fill(message: Any, document: Any, path: str = "") -> Iterator[Violation]:
         if field is None:
             where = f" at '{path}'" if path else ""
             sentence = f'{_SAID} Unknown name "{key}"{where}: Cannot find field.'
-            yield Violation(sentence, path)
+            yield FieldViolation(sentence, path)
         elif value is not None:
             yield from _fill_field(message, field, value, _below(path, field))
 
 
-def _fill_field(message: Any, field: FieldDescriptor, value: Any, path: str) -> Iterator[Violation]:
+def _fill_field(
+    message: Any, field: FieldDescriptor, value: Any, path: str
+) -> Iterator[FieldViolation]:
     holder = field.containing_oneof and message.WhichOneof(field.containing_oneof.name)
     if holder and holder != field.name:
         group = field.containing_oneof.name
         sentence = f"oneof field '{group}' is already set. Cannot set '{field.json_name}'"
-        yield Violation(f"Invalid value at '{path}' (oneof), {sentence}", path)
+        yield FieldViolation(f"Invalid value at '{path}' (oneof), {sentence}", path)
     elif not _is_plain_message(field):
         yield from _fill_leaf(message, field, value, path)
     elif not field.is_repeated:
         inner = getattr(message, field.name)
         inner.SetInParent()
-        yield from fill(inner, value, path)
+        yield from fill_message(inner, value, path)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from fill(getattr(message, field.name).add(), item, f"{path}[{index}]")
+            yield from fill_message(getattr(message, field.name).add(), item, f"{path}[{index}]")
     else:
         yield from _fill_leaf(message, field, value, path)
 
 
-def _fill_leaf(message: Any, field: FieldDescriptor, value: Any, path: str) -> Iterator[Violation]:
+def _fill_leaf(
+    message: Any, field: FieldDescriptor, value: Any, path: str
+) -> Iterator[FieldViolation]:
     """Scalars, enums, maps and the well-known types, which JSON spells in ways of their own."""
     try:
         json_format.ParseDict({field.json_name: value}, message)
     except (json_format.ParseError, ValueError, TypeError, OverflowError, AttributeError):
         shown = json.dumps(value)[:_MOST_SHOWN]
-        yield Violation(f"Invalid value at '{path}' ({_type_name(field)}), {shown}", path)
+        yield FieldViolation(f"Invalid value at '{path}' ({_type_name(field)}), {shown}", path)
 
 
 def _field(message: Any, key: str) -> FieldDescriptor | None:
@@ -92,14 +96,14 @@ def _type_name(field: FieldDescriptor) -> str:
     return str(FieldDescriptorProto.Type.Name(field.type))
 
 
-def _not_a_message(document: Any, path: str) -> Violation:
+def _not_a_message(document: Any, path: str) -> FieldViolation:
     if not path:
-        return Violation(f'{_SAID} Unknown name "": Root element must be a message.')
+        return FieldViolation(f'{_SAID} Unknown name "": Root element must be a message.')
     if isinstance(document, list):
         sentence = f'Unknown name "{path}": Proto field is not repeating, cannot start list.'
-        return Violation(f"{_SAID} {sentence}", path)
+        return FieldViolation(f"{_SAID} {sentence}", path)
     shown = json.dumps(document)[:_MOST_SHOWN]
-    return Violation(f"Invalid value at '{path}' (message), {shown}", path)
+    return FieldViolation(f"Invalid value at '{path}' (message), {shown}", path)
 
 
 def _no_constant(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 import re
 
-from localsim.cloud.model.errors import precondition
+from localsim.cloud.model.cloud_errors import precondition
 from localsim.services.tpu.tpu_methods import LOCATIONS, Method, rest_methods
 
 VERSION = "v1"

@@ -8,24 +8,35 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.services.net.guard import json_only
-from localsim.services.net.wire_errors import MalformedRequestError, Violation, http_error, refusal
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.services.cloud_port import CloudPort
+from localsim.services.net.request_guard import require_json
+from localsim.services.net.wire_errors import (
+    FieldViolation,
+    MalformedRequestError,
+    http_error,
+    refusal,
+)
 from localsim.services.rest import discovery, legacy
-from localsim.services.rest.json_messages import parsed_json
+from localsim.services.rest.json_messages import parse_json
 from localsim.services.rest.rest_binding import request_message
-from localsim.services.rest.rest_reply import Form, form_of, json_reply, mask_of, message_reply
-from localsim.services.tpu.calls import ConnectionDroppedError, answered
-from localsim.services.tpu.rest_messages import REST
+from localsim.services.rest.rest_reply import (
+    ReplyFormat,
+    json_reply,
+    message_reply,
+    reply_format,
+    reply_mask,
+)
+from localsim.services.tpu.calls import ConnectionDroppedError, answer_call
+from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_methods import Method, rest_methods
-from localsim.services.world import World
 
 MOST_BYTES = 4 * 1024 * 1024
 TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RestRoute:
     """One method as HTTP reaches it: `field` is filled by the path, `body` by the content."""
 
     verb: str
@@ -35,7 +46,7 @@ class Route:
     method: Method
 
 
-def application(world: World, middlewares: Sequence[Any] = ()) -> web.Application:
+def application(world: CloudPort, middlewares: Sequence[Any] = ()) -> web.Application:
     """The REST view of the method table, under `/v2/` and `/v2alpha1/`, and its description."""
     served = routes()
 
@@ -47,25 +58,29 @@ def application(world: World, middlewares: Sequence[Any] = ()) -> web.Applicatio
         except ConnectionError:  # the client has gone, nobody reads this
             return web.Response(status=499)
         except web.RequestPayloadError:
-            return _refused(http, MalformedRequestError([Violation("The body cannot be decoded.")]))
+            return _refused(
+                http, MalformedRequestError([FieldViolation("The body cannot be decoded.")])
+            )
         except web.HTTPRequestEntityTooLarge:
             sentence = f"Request payload size exceeds the limit: {MOST_BYTES} bytes."
             return _refused(http, MalformedRequestError([], sentence, http_status=413))
         except Exception as error:  # noqa: BLE001 (the last resort of a call, shown on stderr)
             return _refused(http, refusal(error))
 
-    app = web.Application(middlewares=[*middlewares, json_only], client_max_size=MOST_BYTES)
+    app = web.Application(middlewares=[*middlewares, require_json], client_max_size=MOST_BYTES)
     app.router.add_route("*", r"/{path:[\s\S]*}", answer)
     return app
 
 
-def routes() -> tuple[Route, ...]:
+def routes() -> tuple[RestRoute, ...]:
     """Every method of every version, as HTTP reaches it."""
-    known = [_route(version, method) for version in REST for method in rest_methods(version)]
+    known = [
+        _route(version, method) for version in REST_MESSAGES for method in rest_methods(version)
+    ]
     return (*known, *(_route(legacy.VERSION, method) for method in legacy.methods()))
 
 
-def find(served: Iterable[Route], verb: str, path: str) -> tuple[Route, str]:
+def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestRoute, str]:
     """The route of a raw path, and the resource named in it; raises CloudError."""
     for route in served:
         match = route.path.fullmatch(path)
@@ -74,16 +89,16 @@ def find(served: Iterable[Route], verb: str, path: str) -> tuple[Route, str]:
     raise CloudError(Code.NOT_FOUND, f"No method answers {verb} {path}")
 
 
-async def _called(world: World, served: Iterable[Route], http: web.Request) -> web.Response:
+async def _called(world: CloudPort, served: Iterable[RestRoute], http: web.Request) -> web.Response:
     path = http.raw_path.partition("?")[0]
-    form = form_of(http.query)
+    form = reply_format(http.query)
     if (http.method, path) == ("GET", discovery.PATH):
         return json_reply(
             discovery.document(http.query.get("version", ""), f"{http.scheme}://{http.host}/"), form
         )
     legacy.refuse_creation(http.method, path)
-    route, value = find(served, http.method, path)
-    mask = mask_of(form, route.method.response)
+    route, value = find_route(served, http.method, path)
+    mask = reply_mask(form, route.method.response)
     body = await http.read() if route.body else b""
 
     def request() -> Any:
@@ -91,11 +106,11 @@ async def _called(world: World, served: Iterable[Route], http: web.Request) -> w
             route.method.request,
             (route.field, value),
             http.query.items(),
-            (route.body, parsed_json(body)),
+            (route.body, parse_json(body)),
         )
 
-    reply = route.method.response.FromString(await answered(world, route.method, request))
-    return message_reply(reply, form, mask, REST[route.method.version].pool)
+    reply = route.method.response.FromString(await answer_call(world, route.method, request))
+    return message_reply(reply, form, mask, REST_MESSAGES[route.method.version].pool)
 
 
 def _decoded(text: str) -> str:
@@ -103,10 +118,10 @@ def _decoded(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
         sentence = "The path of the request is not UTF-8."
-        raise MalformedRequestError([Violation(sentence)]) from None
+        raise MalformedRequestError([FieldViolation(sentence)]) from None
 
 
-def _route(version: str, method: Method) -> Route:
+def _route(version: str, method: Method) -> RestRoute:
     verb, template, *body = method.http.split()
     match = TEMPLATE.fullmatch(template)
     if match is None:
@@ -114,12 +129,14 @@ def _route(version: str, method: Method) -> Route:
     before, field, name, after = match.groups()
     captured = re.escape(name).replace(r"\*", "[^/:]+")
     pattern = rf"/{version}/{re.escape(before)}({captured}){re.escape(after)}"
-    return Route(verb, re.compile(pattern), field, "".join(body), method)
+    return RestRoute(verb, re.compile(pattern), field, "".join(body), method)
 
 
 def _refused(http: web.Request, error: CloudError) -> web.Response:
     status, document = http_error(error)
-    return json_reply(document, Form(pretty=http.query.get("prettyPrint") != "false"), status)
+    return json_reply(
+        document, ReplyFormat(pretty=http.query.get("prettyPrint") != "false"), status
+    )
 
 
 def _dropped(http: web.Request) -> web.Response:

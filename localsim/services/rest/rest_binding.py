@@ -6,8 +6,8 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from localsim.services.net.wire_errors import MalformedRequestError, Violation
-from localsim.services.rest.json_messages import fill
+from localsim.services.net.wire_errors import FieldViolation, MalformedRequestError
+from localsim.services.rest.json_messages import fill_message
 
 SYSTEM_PARAMETERS = frozenset(
     {
@@ -37,14 +37,14 @@ def request_message(
     message = kind()
     field, content = body
     try:
-        violations = list(fill(message, _bound(kind.DESCRIPTOR, query)))
+        violations = list(fill_message(message, _bound(kind.DESCRIPTOR, query)))
         if field == "*":
-            violations += fill(message, content)
+            violations += fill_message(message, content)
         elif field:
             getattr(message, field).SetInParent()
-            violations += fill(getattr(message, field), content, field)
+            violations += fill_message(getattr(message, field), content, field)
     except RecursionError:
-        violations = [Violation("Invalid JSON payload received. Message too deep.")]
+        violations = [FieldViolation("Invalid JSON payload received. Message too deep.")]
     if violations:
         raise MalformedRequestError(violations)
     return _with_path(message, *path)
@@ -98,7 +98,7 @@ def _field(descriptor: Descriptor | None, key: str) -> FieldDescriptor:
         descriptor = found.message_type
     if found is None or not _is_bindable(found):
         sentence = f'Unknown name "{key}": Cannot bind query parameter.'
-        raise MalformedRequestError([Violation(f"Invalid JSON payload received. {sentence}")])
+        raise MalformedRequestError([FieldViolation(f"Invalid JSON payload received. {sentence}")])
     return found
 
 

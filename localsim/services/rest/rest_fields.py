@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from localsim.services.net.wire_errors import MalformedRequestError, Violation
+from localsim.services.net.wire_errors import FieldViolation, MalformedRequestError
 
 Mask = Mapping[str, Any]
 """Field -> mask of what is below it; an empty mask is everything."""
@@ -19,30 +19,30 @@ _ANY = "*"
 _MOST_DEEP = 50
 
 
-def parsed_mask(text: str, response: Descriptor) -> Mask:
+def parse_mask(text: str, response: Descriptor) -> Mask:
     """The mask that a `fields` parameter means for a response; raises MalformedRequestError."""
     tokens = ["/" if token == "." else token for token in _TOKEN.findall(text)]
-    mask = selection(tokens)
+    mask = parse_selection(tokens)
     if tokens or not mask:
         raise _refused(text)
     return _checked(mask, response, "")
 
 
-def masked(document: Any, mask: Mask) -> Any:
+def apply_mask(document: Any, mask: Mask) -> Any:
     """What a mask leaves of a JSON document."""
     if not mask:
         return document
     if isinstance(document, list):
-        return [masked(item, mask) for item in document if isinstance(item, Mapping)]
+        return [apply_mask(item, mask) for item in document if isinstance(item, Mapping)]
     chosen = {key: _merged(mask.get(key), mask.get(_ANY)) for key in document}
     return {
-        key: masked(document[key], below)
+        key: apply_mask(document[key], below)
         for key, below in chosen.items()
         if below is not None and (not below or isinstance(document[key], Mapping | list))
     }
 
 
-def selection(tokens: list[str], depth: int = 0) -> dict[str, Any]:
+def parse_selection(tokens: list[str], depth: int = 0) -> dict[str, Any]:
     """`a,b/c,d(e,f)`: eats what it understands of the tokens, and leaves the rest."""
     mask: dict[str, Any] = {}
     while tokens and tokens[0] not in ",/()" and depth < _MOST_DEEP:
@@ -64,7 +64,7 @@ def _put(mask: dict[str, Any], tokens: list[str], depth: int) -> None:
         _put(below, tokens, depth + 1)
     elif tokens[:1] == ["("]:
         opening = tokens.pop(0)
-        below = selection(tokens, depth + 1)
+        below = parse_selection(tokens, depth + 1)
         if not below or tokens[:1] != [")"]:
             tokens.insert(0, opening)  # left over too
         else:
@@ -104,4 +104,4 @@ def _checked(mask: Mask, message: Descriptor, above: str) -> Mask:
 def _refused(path: str) -> MalformedRequestError:
     sentence = f"Error expanding 'fields' parameter. Cannot find matching fields for path '{path}'."
     message = "Request contains an invalid argument."
-    return MalformedRequestError([Violation(sentence, path)], message)
+    return MalformedRequestError([FieldViolation(sentence, path)], message)

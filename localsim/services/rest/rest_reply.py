@@ -8,16 +8,16 @@ from typing import Any
 from aiohttp import web
 from google.protobuf import json_format
 
-from localsim.cloud.model.errors import absent
-from localsim.services.net.wire_errors import MalformedRequestError, Violation
-from localsim.services.rest.rest_fields import Mask, masked, parsed_mask
+from localsim.cloud.model.cloud_errors import unimplemented
+from localsim.services.net.wire_errors import FieldViolation, MalformedRequestError
+from localsim.services.rest.rest_fields import Mask, apply_mask, parse_mask
 
 _ABSENT_FORMS = frozenset({"media", "proto"})
 _SAFE = {"X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReplyFormat:
     """The form of a reply; indented by two and with enums by name unless asked otherwise."""
 
     pretty: bool = True
@@ -25,34 +25,36 @@ class Form:
     fields: str = ""
 
 
-def form_of(query: Mapping[str, str]) -> Form:
+def reply_format(query: Mapping[str, str]) -> ReplyFormat:
     """As the parameters of a query ask; raises CloudError."""
     alt, *options = query.get("$alt", query.get("alt", "json")).split(";")
     if alt in _ABSENT_FORMS:
-        raise absent(f"alt={alt}")
+        raise unimplemented(f"alt={alt}")
     if alt != "json":
-        raise MalformedRequestError([Violation(f"Invalid value at 'alt' (alt), \"{alt}\"", "alt")])
-    return Form(
+        raise MalformedRequestError(
+            [FieldViolation(f"Invalid value at 'alt' (alt), \"{alt}\"", "alt")]
+        )
+    return ReplyFormat(
         pretty=query.get("prettyPrint", query.get("$prettyPrint", "true")).lower() != "false",
         enums_as_numbers="enum-encoding=int" in options,
         fields=query.get("fields", query.get("$fields", "")),
     )
 
 
-def mask_of(form: Form, kind: Any) -> Mask:
+def reply_mask(form: ReplyFormat, kind: Any) -> Mask:
     """What `fields` leaves of a message; raises MalformedRequestError for what it cannot have."""
-    return parsed_mask(form.fields, kind.DESCRIPTOR) if form.fields else {}
+    return parse_mask(form.fields, kind.DESCRIPTOR) if form.fields else {}
 
 
-def message_reply(message: Any, form: Form, mask: Mask, pool: Any) -> web.Response:
+def message_reply(message: Any, form: ReplyFormat, mask: Mask, pool: Any) -> web.Response:
     """A message as JSON."""
     document = json_format.MessageToDict(
         message, use_integers_for_enums=form.enums_as_numbers, descriptor_pool=pool
     )
-    return json_reply(masked(document, mask), form)
+    return json_reply(apply_mask(document, mask), form)
 
 
-def json_reply(document: Any, form: Form, status: int = 200) -> web.Response:
+def json_reply(document: Any, form: ReplyFormat, status: int = 200) -> web.Response:
     """A document as Google's front end writes it."""
     separators = None if form.pretty else (",", ":")
     text = json.dumps(

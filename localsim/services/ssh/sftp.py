@@ -19,7 +19,7 @@ _START = (
 )
 
 
-def command(worker: Worker, user: str) -> str:
+def sftp_command(worker: Worker, user: str) -> str:
     """What the worker's shell is told to run for a user."""
     # The interpreter without `site`: it starts in a third of the time.
     start = [sys.executable, "-I", "-S", "-c", _START, str(_PACKAGES)]

@@ -12,12 +12,12 @@ from itertools import count, islice
 from localsim.services.ssh import sftp_packets as packets
 from localsim.services.ssh.sftp_packets import (
     DONE,
-    Packet,
+    PacketReader,
     Reply,
     ReplyType,
     StatusCode,
-    names,
-    status,
+    names_reply,
+    status_reply,
 )
 
 MAX_PACKET = 256 * 1024
@@ -41,7 +41,7 @@ class _Open:
     appends: bool
 
 
-class Files:
+class SftpFiles:
     """The files of a worker, as one client has them open."""
 
     def __init__(self, fence: Sequence[bytes]) -> None:
@@ -51,7 +51,7 @@ class Files:
         self._files: dict[bytes, _Open] = {}
         self._listings: dict[bytes, tuple[bytes, Iterator[bytes]]] = {}
 
-    def open(self, request: Packet) -> Reply:
+    def open(self, request: PacketReader) -> Reply:
         """Open a file."""
         path, asked, named = request.path(), request.number(), request.attributes()
         flags = _ACCESS.get(asked & (_READ | _WRITE), os.O_RDONLY) | os.O_CLOEXEC
@@ -61,9 +61,9 @@ class Files:
         mode = 0o666 if named.mode is None else named.mode & 0o7777
         handle = self._new_handle()
         self._files[handle] = _Open(os.open(path, flags, mode), path, bool(asked & _APPEND))
-        return ReplyType.HANDLE, packets.text(handle)
+        return ReplyType.HANDLE, packets.pack_text(handle)
 
-    def close(self, request: Packet) -> Reply:
+    def close(self, request: PacketReader) -> Reply:
         """Close a file or listing."""
         handle = request.text()
         if self._listings.pop(handle, None) is None:
@@ -71,13 +71,13 @@ class Files:
             del self._files[handle]
         return DONE
 
-    def read(self, request: Packet) -> Reply:
+    def read(self, request: PacketReader) -> Reply:
         """Read from a file."""
         file, offset, length = self._file(request.text()), request.long(), request.number()
         data = os.pread(file.descriptor, min(length, MAX_DATA), offset)
-        return (ReplyType.DATA, packets.text(data)) if data else status(StatusCode.EOF)
+        return (ReplyType.DATA, packets.pack_text(data)) if data else status_reply(StatusCode.EOF)
 
-    def write(self, request: Packet) -> Reply:
+    def write(self, request: PacketReader) -> Reply:
         """Write to a file."""
         file, offset = self._file(request.text()), request.long()
         rest = memoryview(request.text())
@@ -90,85 +90,85 @@ class Files:
             rest = rest[written:]
         return DONE
 
-    def stat(self, request: Packet) -> Reply:
+    def stat(self, request: PacketReader) -> Reply:
         """A file's attributes, links followed."""
-        return ReplyType.ATTRIBUTES, packets.attributes(os.stat(request.path()))
+        return ReplyType.ATTRIBUTES, packets.pack_attributes(os.stat(request.path()))
 
-    def lstat(self, request: Packet) -> Reply:
+    def lstat(self, request: PacketReader) -> Reply:
         """A file's attributes, a link's own."""
-        return ReplyType.ATTRIBUTES, packets.attributes(os.lstat(request.path()))
+        return ReplyType.ATTRIBUTES, packets.pack_attributes(os.lstat(request.path()))
 
-    def fstat(self, request: Packet) -> Reply:
+    def fstat(self, request: PacketReader) -> Reply:
         """An open file's attributes."""
-        return ReplyType.ATTRIBUTES, packets.attributes(
+        return ReplyType.ATTRIBUTES, packets.pack_attributes(
             os.fstat(self._file(request.text()).descriptor)
         )
 
-    def setstat(self, request: Packet) -> Reply:
+    def setstat(self, request: PacketReader) -> Reply:
         """Change a file's attributes."""
         path = self._target(request.path())
-        for change, arguments in packets.changes(request.attributes()).items():
+        for change, arguments in packets.attribute_changes(request.attributes()).items():
             change(path, *arguments)
         return DONE
 
-    def lsetstat(self, request: Packet) -> Reply:
+    def lsetstat(self, request: PacketReader) -> Reply:
         """Change a file's attributes, a link's own."""
         path = self._entry(request.path())
-        for change, arguments in packets.changes(request.attributes()).items():
+        for change, arguments in packets.attribute_changes(request.attributes()).items():
             if change not in os.supports_follow_symlinks:
                 raise _refusal(errno.EOPNOTSUPP)
             change(path, *arguments, follow_symlinks=False)
         return DONE
 
-    def fsetstat(self, request: Packet) -> Reply:
+    def fsetstat(self, request: PacketReader) -> Reply:
         """Change an open file's attributes."""
         file = self._file(request.text())
         self._target(file.path)  # the file system allows it a mere reader too
-        for change, arguments in packets.changes(request.attributes()).items():
+        for change, arguments in packets.attribute_changes(request.attributes()).items():
             change(file.descriptor, *arguments)
         return DONE
 
-    def opendir(self, request: Packet) -> Reply:
+    def opendir(self, request: PacketReader) -> Reply:
         """Begin to list a directory."""
         path = request.path()
         entries = [b".", b"..", *os.listdir(path)]
         handle = self._new_handle()
         self._listings[handle] = path, iter(entries)
-        return ReplyType.HANDLE, packets.text(handle)
+        return ReplyType.HANDLE, packets.pack_text(handle)
 
-    def readdir(self, request: Packet) -> Reply:
+    def readdir(self, request: PacketReader) -> Reply:
         """Go on listing."""
         if (found := self._listings.get(request.text())) is None:
             raise _refusal(errno.EBADF)
         path, entries = found
         rows = [row for name in islice(entries, _BATCH) for row in _row(path, name)]
-        return names(*rows) if rows else status(StatusCode.EOF)
+        return names_reply(*rows) if rows else status_reply(StatusCode.EOF)
 
-    def remove(self, request: Packet) -> Reply:
+    def remove(self, request: PacketReader) -> Reply:
         """Remove a file or link."""
         os.unlink(self._entry(request.path()))
         return DONE
 
-    def mkdir(self, request: Packet) -> Reply:
+    def mkdir(self, request: PacketReader) -> Reply:
         """Make a directory."""
         path, named = self._entry(request.path()), request.attributes()
         os.mkdir(path, 0o777 if named.mode is None else named.mode & 0o7777)
         return DONE
 
-    def rmdir(self, request: Packet) -> Reply:
+    def rmdir(self, request: PacketReader) -> Reply:
         """Remove an empty directory."""
         os.rmdir(self._entry(request.path()))
         return DONE
 
-    def realpath(self, request: Packet) -> Reply:
+    def realpath(self, request: PacketReader) -> Reply:
         """A path without links."""
-        return names(_plain(os.path.realpath(request.path())))
+        return names_reply(_plain(os.path.realpath(request.path())))
 
-    def expand(self, request: Packet) -> Reply:
+    def expand(self, request: PacketReader) -> Reply:
         """A path that may begin with a user's home."""
-        return names(_plain(os.path.realpath(os.path.expanduser(request.path()))))
+        return names_reply(_plain(os.path.realpath(os.path.expanduser(request.path()))))
 
-    def rename(self, request: Packet) -> Reply:
+    def rename(self, request: PacketReader) -> Reply:
         """Rename, unless the new name is taken."""
         old, new = self._entry(request.path()), self._entry(request.path())
         if os.path.lexists(new):
@@ -176,37 +176,37 @@ class Files:
         os.rename(old, new)
         return DONE
 
-    def replace(self, request: Packet) -> Reply:
+    def replace(self, request: PacketReader) -> Reply:
         """Rename over what has the new name."""
         os.replace(self._entry(request.path()), self._entry(request.path()))
         return DONE
 
-    def readlink(self, request: Packet) -> Reply:
+    def readlink(self, request: PacketReader) -> Reply:
         """Where a link points."""
-        return names(_plain(os.readlink(request.path())))
+        return names_reply(_plain(os.readlink(request.path())))
 
-    def symlink(self, request: Packet) -> Reply:
+    def symlink(self, request: PacketReader) -> Reply:
         """Make a link."""
         # OpenSSH's order. It may point anywhere, but nothing is written through it elsewhere.
         target, link = request.text(), request.path()
         os.symlink(target, self._entry(link))
         return DONE
 
-    def link(self, request: Packet) -> Reply:
+    def link(self, request: PacketReader) -> Reply:
         """Make a hard link."""
         os.link(self._target(request.path()), self._entry(request.path()))
         return DONE
 
-    def sync(self, request: Packet) -> Reply:
+    def sync(self, request: PacketReader) -> Reply:
         """Wait until a file is on its disk."""
         os.fsync(self._file(request.text()).descriptor)
         return DONE
 
-    def space(self, request: Packet) -> Reply:
+    def space(self, request: PacketReader) -> Reply:
         """How full a file system is."""
-        return ReplyType.EXTENDED, packets.space(os.statvfs(request.path()))
+        return ReplyType.EXTENDED, packets.pack_file_system(os.statvfs(request.path()))
 
-    def limits(self, _request: Packet) -> Reply:
+    def limits(self, _request: PacketReader) -> Reply:
         """What a client may ask at once."""
         return ReplyType.EXTENDED, struct.pack("!4Q", MAX_PACKET, MAX_DATA, MAX_DATA, MAX_HANDLES)
 
@@ -244,13 +244,13 @@ def _row(directory: bytes, name: bytes) -> Iterator[bytes]:
         found = os.lstat(os.path.join(directory, name))
     except OSError:
         return
-    shown = packets.row(name, found)
-    yield packets.text(name) + packets.text(shown) + packets.attributes(found)
+    shown = packets.pack_listing_entry(name, found)
+    yield packets.pack_text(name) + packets.pack_text(shown) + packets.pack_attributes(found)
 
 
 def _plain(path: bytes) -> bytes:
     """A name without attributes."""
-    return packets.text(path) * 2 + struct.pack("!I", 0)
+    return packets.pack_text(path) * 2 + struct.pack("!I", 0)
 
 
 def _refusal(number: int) -> OSError:

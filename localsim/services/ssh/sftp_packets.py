@@ -51,7 +51,7 @@ class Attributes:
     times: tuple[int, int] | None = None
 
 
-class Packet:
+class PacketReader:
     """The rest of a request."""
 
     def __init__(self, data: bytes) -> None:
@@ -98,25 +98,25 @@ class Packet:
         return taken
 
 
-def text(value: bytes) -> bytes:
+def pack_text(value: bytes) -> bytes:
     """A string."""
     return struct.pack("!I", len(value)) + value
 
 
-def status(code: StatusCode, message: str = "") -> Reply:
+def status_reply(code: StatusCode, message: str = "") -> Reply:
     """How a request went, for programs and for people."""
-    return ReplyType.STATUS, struct.pack("!I", code) + text(message.encode()) + text(b"")
+    return ReplyType.STATUS, struct.pack("!I", code) + pack_text(message.encode()) + pack_text(b"")
 
 
-DONE = status(StatusCode.OK)
+DONE = status_reply(StatusCode.OK)
 
 
-def names(*rows: bytes) -> Reply:
+def names_reply(*rows: bytes) -> Reply:
     """Names with their attributes."""
     return ReplyType.NAMES, struct.pack("!I", len(rows)) + b"".join(rows)
 
 
-def attributes(found: os.stat_result) -> bytes:
+def pack_attributes(found: os.stat_result) -> bytes:
     """What is known of a file."""
     flags = SIZE | OWNER | MODE | TIMES
     numbers = (found.st_uid, found.st_gid, found.st_mode, int(found.st_atime), int(found.st_mtime))
@@ -125,7 +125,7 @@ def attributes(found: os.stat_result) -> bytes:
     )
 
 
-def row(name: bytes, found: os.stat_result) -> bytes:
+def pack_listing_entry(name: bytes, found: os.stat_result) -> bytes:
     """A file as `ls -l` shows it, for people."""
     when = time.strftime("%b %d %H:%M %Y", time.localtime(found.st_mtime))
     line = (
@@ -135,14 +135,14 @@ def row(name: bytes, found: os.stat_result) -> bytes:
     return line.encode() + name
 
 
-def space(found: os.statvfs_result) -> bytes:
+def pack_file_system(found: os.statvfs_result) -> bytes:
     """A file system, as statvfs@openssh.com."""
     blocks = (found.f_bsize, found.f_frsize, found.f_blocks, found.f_bfree, found.f_bavail)
     files = (found.f_files, found.f_ffree, found.f_favail, found.f_fsid, found.f_flag)
     return struct.pack("!11Q", *blocks, *files, found.f_namemax)
 
 
-def changes(named: Attributes) -> Mapping[Callable[..., None], tuple[object, ...]]:
+def attribute_changes(named: Attributes) -> Mapping[Callable[..., None], tuple[object, ...]]:
     """The calls that give a file the named attributes, and their arguments after the file."""
     found: dict[Callable[..., None], tuple[object, ...]] = {}
     if named.size is not None:

@@ -11,15 +11,15 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 
-from localsim.services.ssh.sftp_files import MAX_PACKET, Files
+from localsim.services.ssh.sftp_files import MAX_PACKET, SftpFiles
 from localsim.services.ssh.sftp_packets import (
     BadPacketError,
-    Packet,
+    PacketReader,
     Reply,
     ReplyType,
     StatusCode,
-    status,
-    text,
+    pack_text,
+    status_reply,
 )
 
 VERSION = 3
@@ -38,51 +38,53 @@ _CODES = {  # OpenSSH's
     errno.ENOSYS: StatusCode.UNSUPPORTED,
     errno.EOPNOTSUPP: StatusCode.UNSUPPORTED,
 }
-_METHODS: dict[int, Callable[[Files, Packet], Reply]] = {
-    3: Files.open,
-    4: Files.close,
-    5: Files.read,
-    6: Files.write,
-    7: Files.lstat,
-    8: Files.fstat,
-    9: Files.setstat,
-    10: Files.fsetstat,
-    11: Files.opendir,
-    12: Files.readdir,
-    13: Files.remove,
-    14: Files.mkdir,
-    15: Files.rmdir,
-    16: Files.realpath,
-    17: Files.stat,
-    18: Files.rename,
-    19: Files.readlink,
-    20: Files.symlink,
+_METHODS: dict[int, Callable[[SftpFiles, PacketReader], Reply]] = {
+    3: SftpFiles.open,
+    4: SftpFiles.close,
+    5: SftpFiles.read,
+    6: SftpFiles.write,
+    7: SftpFiles.lstat,
+    8: SftpFiles.fstat,
+    9: SftpFiles.setstat,
+    10: SftpFiles.fsetstat,
+    11: SftpFiles.opendir,
+    12: SftpFiles.readdir,
+    13: SftpFiles.remove,
+    14: SftpFiles.mkdir,
+    15: SftpFiles.rmdir,
+    16: SftpFiles.realpath,
+    17: SftpFiles.stat,
+    18: SftpFiles.rename,
+    19: SftpFiles.readlink,
+    20: SftpFiles.symlink,
 }
-_EXTENSIONS: dict[bytes, tuple[bytes, Callable[[Files, Packet], Reply]]] = {
-    b"posix-rename@openssh.com": (b"1", Files.replace),
-    b"hardlink@openssh.com": (b"1", Files.link),
-    b"fsync@openssh.com": (b"1", Files.sync),
-    b"lsetstat@openssh.com": (b"1", Files.lsetstat),
-    b"statvfs@openssh.com": (b"2", Files.space),
-    b"limits@openssh.com": (b"1", Files.limits),
-    b"expand-path@openssh.com": (b"1", Files.expand),
+_EXTENSIONS: dict[bytes, tuple[bytes, Callable[[SftpFiles, PacketReader], Reply]]] = {
+    b"posix-rename@openssh.com": (b"1", SftpFiles.replace),
+    b"hardlink@openssh.com": (b"1", SftpFiles.link),
+    b"fsync@openssh.com": (b"1", SftpFiles.sync),
+    b"lsetstat@openssh.com": (b"1", SftpFiles.lsetstat),
+    b"statvfs@openssh.com": (b"2", SftpFiles.space),
+    b"limits@openssh.com": (b"1", SftpFiles.limits),
+    b"expand-path@openssh.com": (b"1", SftpFiles.expand),
 }
 
 
 def main(fence: Sequence[str]) -> None:
     """Serve one client until it ends; exits with 1 where it does not speak the protocol."""
-    files = Files([os.fsencode(each) for each in fence])
+    files = SftpFiles([os.fsencode(each) for each in fence])
     try:
         _serve(files)
     except (BadPacketError, BrokenPipeError):
         sys.exit(1)
 
 
-def _serve(files: Files) -> None:
+def _serve(files: SftpFiles) -> None:
     while (data := _receive()) is not None:
-        kind, request = data[0], Packet(data[1:])
+        kind, request = data[0], PacketReader(data[1:])
         if kind == _INIT:
-            names = (text(name) + text(version) for name, (version, _) in _EXTENSIONS.items())
+            names = (
+                pack_text(name) + pack_text(version) for name, (version, _) in _EXTENSIONS.items()
+            )
             _send(ReplyType.VERSION, struct.pack("!I", VERSION) + b"".join(names))
         else:
             identity = struct.pack("!I", request.number())
@@ -90,7 +92,7 @@ def _serve(files: Files) -> None:
             _send(answer, identity + content)
 
 
-def _answer(files: Files, kind: int, request: Packet) -> Reply:
+def _answer(files: SftpFiles, kind: int, request: PacketReader) -> Reply:
     try:
         if kind == _EXTENDED:
             _, method = _EXTENSIONS[request.text()]
@@ -98,12 +100,12 @@ def _answer(files: Files, kind: int, request: Packet) -> Reply:
             method = _METHODS[kind]
         return method(files, request)
     except KeyError:
-        return status(StatusCode.UNSUPPORTED, "not supported")
+        return status_reply(StatusCode.UNSUPPORTED, "not supported")
     except OSError as error:
         code = _CODES.get(error.errno or 0, StatusCode.FAILURE)
-        return status(code, error.strerror or str(error))
+        return status_reply(code, error.strerror or str(error))
     except (BadPacketError, ValueError, OverflowError):
-        return status(StatusCode.BAD_MESSAGE, "bad message")
+        return status_reply(StatusCode.BAD_MESSAGE, "bad message")
 
 
 def _receive() -> bytes | None:

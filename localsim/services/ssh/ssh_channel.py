@@ -19,12 +19,12 @@ _LARGEST_SIDE = 0xFFFF
 """Of a terminal; clients may name larger ones."""
 
 
-class Session(asyncssh.SSHServerSession[bytes]):
+class SshSession(asyncssh.SSHServerSession[bytes]):
     """The server's end of a channel; signals and window sizes reach the program at once."""
 
     channel: "asyncssh.SSHServerChannel[bytes]"
 
-    def __init__(self, begin: Callable[["Session"], None]) -> None:
+    def __init__(self, begin: Callable[["SshSession"], None]) -> None:
         """`begin` is called once the client has said what it wants."""
         self.program: Program | None = None
         self.terminal: int | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from asyncssh.constants import EXTENDED_DATA_STDERR
 
 from localsim.services.ssh import sftp
-from localsim.services.ssh.ssh_channel import Session, resize
+from localsim.services.ssh.ssh_channel import SshSession, resize
 from localsim.workers.descriptors import read_now, read_some, write_all
 from localsim.workers.isolation.interface import Program
 from localsim.workers.worker import Worker, WorkerStoppedError
@@ -45,7 +45,7 @@ class _Streams:
             os.close(descriptor)
 
 
-async def run(session: Session, worker: Worker) -> None:
+async def run_session(session: SshSession, worker: Worker) -> None:
     """Serve a session from its request to its program's end, or to the client's."""
     is_terminal = session.channel.get_terminal_type() is not None  # it may have no name
     try:
@@ -74,7 +74,7 @@ def _pipes() -> _Streams:
     return _Streams((stdin, stdout, stderr), ours_in, outputs)
 
 
-async def _terminal(session: Session, worker: Worker) -> _Streams:
+async def _terminal(session: SshSession, worker: Worker) -> _Streams:
     pair = await worker.host.open_terminal()
     os.set_blocking(pair.ours, False)
     resize(pair.ours, session.channel.get_terminal_size())
@@ -82,7 +82,7 @@ async def _terminal(session: Session, worker: Worker) -> _Streams:
     return _Streams(theirs, pair.ours, ((pair.ours, None),), pair.name)
 
 
-async def _start(session: Session, worker: Worker, streams: _Streams) -> Program:
+async def _start(session: SshSession, worker: Worker, streams: _Streams) -> Program:
     asked = session.channel.get_environment()
     environment = {
         key: value for key, value in asked.items() if key.startswith(_ACCEPTED_ENVIRONMENT)
@@ -92,7 +92,7 @@ async def _start(session: Session, worker: Worker, streams: _Streams) -> Program
     user = session.channel.get_extra_info("username")
     command = session.channel.get_command()
     if session.channel.get_subsystem():
-        command = sftp.command(worker, user)
+        command = sftp.sftp_command(worker, user)
     try:
         return await worker.start(
             command,
@@ -105,7 +105,7 @@ async def _start(session: Session, worker: Worker, streams: _Streams) -> Program
         streams.close_theirs()
 
 
-async def _attend(session: Session, program: Program, streams: _Streams) -> None:
+async def _attend(session: SshSession, program: Program, streams: _Streams) -> None:
     """Carry the streams until the program has ended or the client has gone.
 
     As with OpenSSH a terminal hangs up then, and pipes break; a program that does not care goes on.
@@ -119,7 +119,7 @@ async def _attend(session: Session, program: Program, streams: _Streams) -> None
         await _cancel(finishing, feeding, leaving)
 
 
-async def _finish(session: Session, program: Program, streams: _Streams) -> None:
+async def _finish(session: SshSession, program: Program, streams: _Streams) -> None:
     """Carry what the program writes, all of it, then tell how it ended."""
     pumps = [asyncio.create_task(_pump(session, *output)) for output in streams.outputs]
     try:
@@ -137,12 +137,12 @@ async def _finish(session: Session, program: Program, streams: _Streams) -> None
         session.channel.exit(status)
 
 
-async def _pump(session: Session, descriptor: int, kind: int | None) -> None:
+async def _pump(session: SshSession, descriptor: int, kind: int | None) -> None:
     while data := await read_some(descriptor):
         await session.write(data, kind)
 
 
-async def _feed(session: Session, streams: _Streams) -> None:
+async def _feed(session: SshSession, streams: _Streams) -> None:
     try:
         while data := await session.read():
             await write_all(streams.stdin, data)

@@ -5,32 +5,37 @@ from collections.abc import Sequence
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from localsim.cloud.objects.model import not_implemented
+from localsim.cloud.objects.storage_model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
-from localsim.services.storage.commits import Commits
-from localsim.services.storage.routes import find
-from localsim.services.storage.service import Service, answered
-from localsim.services.storage.turns import Turns
-from localsim.services.storage.wire.errors import error_response, missing, refusal
-from localsim.services.storage.wire.faults import Faults
+from localsim.services.storage.group_commit import GroupCommit
+from localsim.services.storage.routes import find_route
+from localsim.services.storage.service import StorageService, answer_call
+from localsim.services.storage.upload_locks import UploadLocks
 from localsim.services.storage.wire.fields import reply_fields
-from localsim.services.storage.wire.inner_requests import unfolded
-from localsim.services.storage.wire.requests import MAX_JSON_BYTES, Call, decoded, query_of
+from localsim.services.storage.wire.inner_requests import unfold_query
+from localsim.services.storage.wire.json_errors import error_response, missing_parameter, refusal
+from localsim.services.storage.wire.json_requests import (
+    MAX_JSON_BYTES,
+    StorageCall,
+    decode_segment,
+    parse_query,
+)
+from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.storage.wire.retry_tests import routes as retry_test_routes
 from localsim.services.storage.xml import dispatch as storage_xml
-from localsim.services.storage.xml.errors import error_response as xml_error_response
+from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 
 def application(
-    objects: ObjectStore, middlewares: Sequence[Middleware] = (), faults: Faults | None = None
+    objects: ObjectStore, middlewares: Sequence[Middleware] = (), faults: FaultSource | None = None
 ) -> web.Application:
     """The service as an aiohttp application; serve it on the thread that made the store.
 
     Serve it with `auto_decompress=False`: what a compressed body means depends on the method.
     Without `faults` only that goes wrong which clients ask for through `/retry_test`.
     """
-    faults = faults or Faults()
-    service = Service(objects, Commits(objects.database), Turns(), faults)
+    faults = faults or FaultSource()
+    service = StorageService(objects, GroupCommit(objects.database), UploadLocks(), faults)
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
         try:
@@ -38,30 +43,30 @@ def application(
         except ConnectionError:  # the client has gone, nobody reads this
             return web.Response(status=499)
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
-            is_xml = storage_xml.serves(request.raw_path.partition("?")[0])
+            is_xml = storage_xml.is_xml_path(request.raw_path.partition("?")[0])
             worded = xml_error_response if is_xml else error_response
             return worded(refusal(error))
 
     # Uploads are streamed and have no limit; this one is for JSON bodies.
-    app = web.Application(middlewares=(unfolded, *middlewares), client_max_size=MAX_JSON_BYTES)
+    app = web.Application(middlewares=(unfold_query, *middlewares), client_max_size=MAX_JSON_BYTES)
     app.add_routes(retry_test_routes(faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
     return app
 
 
-async def _answer(service: Service, request: web.Request) -> web.StreamResponse:
+async def _answer(service: StorageService, request: web.Request) -> web.StreamResponse:
     path, _, query_text = request.raw_path.partition("?")
-    if storage_xml.serves(path):
+    if storage_xml.is_xml_path(path):
         return await storage_xml.answer(service, request)
-    found = find(request.method, path)
+    found = find_route(request.method, path)
     if found is None:
         raise not_implemented(f"{request.method} {path}")
     route, segments = found
-    names = {name: decoded(text) for name, text in segments.items()}
+    names = {name: decode_segment(text) for name, text in segments.items()}
     for name, text in names.items():
         if not text:
-            raise missing(name)
-    query = query_of(query_text)
+            raise missing_parameter(name)
+    query = parse_query(query_text)
     fields = reply_fields(query.get("fields", ""), route.name)
-    call = Call(request, route.name, names, query, fields)
-    return await answered(service, call, route.handler)
+    call = StorageCall(request, route.name, names, query, fields)
+    return await answer_call(service, call, route.handler)

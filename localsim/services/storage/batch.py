@@ -17,12 +17,12 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from multidict import CIMultiDict
 
-from localsim.cloud.objects.model import StorageError, invalid, not_implemented
-from localsim.services.storage.service import Service
-from localsim.services.storage.wire.errors import error_response
+from localsim.cloud.objects.storage_model import StorageError, invalid, not_implemented
+from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.inner_requests import OVERRIDE, inner_request
+from localsim.services.storage.wire.json_errors import error_response
+from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.multipart import boundary_of
-from localsim.services.storage.wire.requests import Call
 from localsim.services.storage.xml import dispatch as storage_xml
 
 MOST_CALLS = 100
@@ -36,7 +36,7 @@ _Door = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """One call of a batch."""
 
     content_id: str | None
@@ -46,10 +46,10 @@ class Part:
     body: bytes
 
 
-async def batch(_service: Service, call: Call) -> web.StreamResponse:
+async def answer_batch(_service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Answer the calls in their order; raises StorageError when they cannot be told apart."""
     boundary = boundary_of(call.request.headers.get("Content-Type", ""))
-    parts = list(parts_of(await _body(call), boundary))
+    parts = list(parse_parts(await _body(call), boundary))
     door = _door(call.request)
     answers = []
     for part in parts:
@@ -61,7 +61,7 @@ async def batch(_service: Service, call: Call) -> web.StreamResponse:
     return web.Response(body=body, headers={"Content-Type": f"multipart/mixed; boundary={mark}"})
 
 
-def parts_of(body: bytes, boundary: bytes) -> Iterator[Part]:
+def parse_parts(body: bytes, boundary: bytes) -> Iterator[BatchPart]:
     """The calls in a multipart body with CRLF or LF line ends; raises StorageError 400."""
     delimiter = re.compile(rb"(?:^|\r?\n)--" + re.escape(boundary) + rb"(--)?[ \t]*(?=\r?\n|$)")
     marks = list(islice(delimiter.finditer(body), MOST_CALLS + 2))
@@ -75,7 +75,7 @@ def parts_of(body: bytes, boundary: bytes) -> Iterator[Part]:
             return
 
 
-def _part(text: bytes) -> Part:
+def _part(text: bytes) -> BatchPart:
     outer, blank, inner = _split(text.lstrip(b"\r\n"))
     head, _, body = _split(inner)
     line, _, rest = head.partition(b"\n")
@@ -87,7 +87,7 @@ def _part(text: bytes) -> Part:
     if length.isdecimal():
         body = body[: int(length[:20])]
     content_id = _headers(outer).get("Content-ID")
-    return Part(content_id, found[1].decode(), found[2].decode("latin-1"), headers, body)
+    return BatchPart(content_id, found[1].decode(), found[2].decode("latin-1"), headers, body)
 
 
 def _split(text: bytes) -> tuple[bytes, bytes, bytes]:
@@ -107,7 +107,7 @@ def _headers(text: bytes) -> CIMultiDict[str]:
     return headers
 
 
-async def _body(call: Call) -> bytes:
+async def _body(call: StorageCall) -> bytes:
     gathered = bytearray()
     async for data in call.chunks():
         gathered += data
@@ -124,7 +124,7 @@ def _door(request: web.Request) -> _Door:
     return door
 
 
-async def _answer(outer: web.Request, part: Part, door: _Door) -> web.Response:
+async def _answer(outer: web.Request, part: BatchPart, door: _Door) -> web.Response:
     if _is_of_media(part.path):
         return error_response(not_implemented("Sending or receiving media in a batch"))
     response = await door(_request(outer, part))
@@ -137,10 +137,10 @@ def _is_of_media(raw_path: str) -> bool:
     """Whether it would send or receive media: its answer would go past the batch's."""
     path, _, query = raw_path.partition("?")
     asked = dict(parse_qsl(query, keep_blank_values=True)).get("alt")
-    return asked == "media" or bool(_OF_MEDIA.match(path)) or storage_xml.serves(path)
+    return asked == "media" or bool(_OF_MEDIA.match(path)) or storage_xml.is_xml_path(path)
 
 
-def _request(outer: web.Request, part: Part) -> web.Request:
+def _request(outer: web.Request, part: BatchPart) -> web.Request:
     """The call as a request of its own: with the outer headers, where it has none itself."""
     headers = CIMultiDict(
         (name, value)
@@ -152,7 +152,7 @@ def _request(outer: web.Request, part: Part) -> web.Request:
     return inner_request(outer, part.method, part.path, headers, part.body)
 
 
-def _written(part: Part, response: web.Response) -> bytes:
+def _written(part: BatchPart, response: web.Response) -> bytes:
     """One part of the reply: the whole answer to one call."""
     body = response.body if isinstance(response.body, bytes) else b""
     lines = ["Content-Type: application/http"]

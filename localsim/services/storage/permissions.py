@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.cloud.objects.model import StorageError
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.objects.storage_model import StorageError
 from localsim.services.net.wire_errors import HTTP_STATUS
 from localsim.services.storage.batch import PATH as BATCH
-from localsim.services.storage.routes import find
-from localsim.services.storage.wire.errors import error_response
+from localsim.services.storage.routes import find_route
+from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.xml import dispatch as storage_xml
-from localsim.services.storage.xml.errors import error_response as xml_error_response
+from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
 
@@ -44,17 +44,17 @@ def is_batch(raw_path: str) -> bool:
 def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
     """`storage.objects.get` and the like; nothing for what no method is, which says so itself."""
     path, _, query = raw_path.partition("?")
-    if storage_xml.serves(path):
-        xml = storage_xml.find(verb, path, dict(parse_qsl(query, keep_blank_values=True)))
+    if storage_xml.is_xml_path(path):
+        xml = storage_xml.find_xml_route(verb, path, dict(parse_qsl(query, keep_blank_values=True)))
         return () if xml is None else (xml.permission,)
-    found = find(verb, path)
+    found = find_route(verb, path)
     if found is None:
         return ()
     name = found[0].name
     return _ASKED.get(name, (name,))
 
 
-def denied(email: str, permission: str) -> CloudError:
+def permission_denied(email: str, permission: str) -> CloudError:
     """PERMISSION_DENIED, as this API words it."""
     kind = "object" if permission.startswith("storage.objects.") else "bucket"
     return CloudError(
@@ -68,5 +68,5 @@ def refusal(request: web.Request, error: CloudError) -> web.Response:
     """The reply, in the envelope of the API that was called."""
     status = HTTP_STATUS[error.code]
     refused = StorageError(status, REASONS[status], error.message)
-    is_xml = storage_xml.serves(request.raw_path.partition("?")[0])
+    is_xml = storage_xml.is_xml_path(request.raw_path.partition("?")[0])
     return xml_error_response(refused) if is_xml else error_response(refused)

@@ -6,28 +6,30 @@ from dataclasses import dataclass, field, replace
 from aiohttp import web
 
 from localsim.cloud.objects.store import ObjectStore
-from localsim.services.storage.commits import Commits
-from localsim.services.storage.md5 import Md5s
-from localsim.services.storage.turns import Turns
-from localsim.services.storage.wire.faults import Faults
-from localsim.services.storage.wire.requests import Call
+from localsim.services.storage.group_commit import GroupCommit
+from localsim.services.storage.md5_cache import Md5Cache
+from localsim.services.storage.upload_locks import UploadLocks
+from localsim.services.storage.wire.json_requests import StorageCall
+from localsim.services.storage.wire.request_faults import FaultSource
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class StorageService:
     """The store, and what orders the requests that change it."""
 
     objects: ObjectStore
-    commits: Commits
-    turns: Turns
-    faults: Faults = field(default_factory=Faults)
-    md5s: Md5s = field(default_factory=Md5s)
+    commits: GroupCommit
+    turns: UploadLocks
+    faults: FaultSource = field(default_factory=FaultSource)
+    md5s: Md5Cache = field(default_factory=Md5Cache)
 
 
-Handler = Callable[[Service, Call], Awaitable[web.StreamResponse]]
+Handler = Callable[[StorageService, StorageCall], Awaitable[web.StreamResponse]]
 
 
-async def answered(service: Service, call: Call, handler: Handler) -> web.StreamResponse:
+async def answer_call(
+    service: StorageService, call: StorageCall, handler: Handler
+) -> web.StreamResponse:
     """What the method answers, or what goes wrong on purpose instead, before, meanwhile or after.
 
     Raises StorageError, and ConnectionError where the client has lost its connection.

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.errors import CloudError, Code, with_eid
+from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
+from localsim.services.cloud_port import CloudPort
 from localsim.services.tpu.tpu_methods import Method
-from localsim.services.world import World
 
 _TEXTS = {
     Code.CANCELLED: "The operation was cancelled.",
@@ -28,7 +28,7 @@ _TEXTS = {
 }
 """What Google's front end says of a code when the service says nothing."""
 
-_REFUSED_CREATION = with_eid("Cloud TPU was unable to complete the operation.")
+_REFUSED_CREATION = with_error_id("Cloud TPU was unable to complete the operation.")
 """What Cloud TPU itself says of a creation that it refuses without a reason."""
 
 
@@ -36,7 +36,7 @@ class ConnectionDroppedError(Exception):
     """The client shall lose its connection without a word."""
 
 
-async def answered(world: World, method: Method, request: Callable[[], Any]) -> bytes:
+async def answer_call(world: CloudPort, method: Method, request: Callable[[], Any]) -> bytes:
     """The encoded response; `request` reads the message, after the faults have had their turn.
 
     Raises CloudError, ConnectionDroppedError, and whatever is a fault of localsim's own.
@@ -49,7 +49,7 @@ async def answered(world: World, method: Method, request: Callable[[], Any]) -> 
     message = request()
 
     def answer(cloud: Cloud) -> bytes:
-        cloud.require_open()
+        cloud.require_enabled()
         return method.run(cloud, message)
 
     return await world.run(answer)

@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from localsim.services.tpu.messages import GRPC, Messages
+from localsim.services.tpu.proto_messages import GRPC_MESSAGES, Messages
 from tpuctl import catalog
 
 FIRST_NUMBER = 100_000
@@ -73,7 +73,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 
 
 def _messages(version: str) -> Messages:
-    original = GRPC[version]["Node"].DESCRIPTOR.file
+    original = GRPC_MESSAGES[version]["Node"].DESCRIPTOR.file
     file = _extended(original, original.package)
     pool: Any = descriptor_pool.DescriptorPool()
     added: set[str] = set()
@@ -123,7 +123,7 @@ def _new_messages(original: FileDescriptor) -> Iterator[DescriptorProto]:
 
 
 def _from_alpha(name: str, package: str) -> DescriptorProto:
-    alpha = GRPC["v2alpha1"]
+    alpha = GRPC_MESSAGES["v2alpha1"]
     message = DescriptorProto()
     alpha[name].DESCRIPTOR.CopyToProto(message)
     for field in message.field:
@@ -153,5 +153,5 @@ def _add_field(message: DescriptorProto, name: str, kind: str, package: str) -> 
         field.type_name = f".{package}{kind}" if kind.startswith(".") else f".{kind}"
 
 
-REST = {version: _messages(version) for version in GRPC}
+REST_MESSAGES = {version: _messages(version) for version in GRPC_MESSAGES}
 """What is spoken over REST, by version."""

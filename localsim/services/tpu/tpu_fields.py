@@ -6,7 +6,7 @@ Plain values under the names of the proto files. A message takes those that its 
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.cloud.model.errors import Failure
+from localsim.cloud.model.cloud_errors import Failure
 from localsim.cloud.model.nodes import (
     AcceleratorConfig,
     Maintenance,
@@ -19,13 +19,13 @@ from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import (
     QueuedResource,
     QueuedResourceSpec,
-    Queueing,
+    QueueingPolicy,
     RequestedNode,
     RequestState,
     Tier,
 )
 from localsim.cloud.supply.reservations import Reservation
-from localsim.services.tpu.messages import Fields
+from localsim.services.tpu.proto_messages import Fields
 
 ENDPOINT_PORT = 8470
 NANOS = 1_000_000_000
@@ -230,7 +230,7 @@ def _requested(wanted: RequestedNode) -> Fields:
     }
 
 
-def _queueing(queueing: Queueing) -> Fields:
+def _queueing(queueing: QueueingPolicy) -> Fields:
     after, until = _moment(queueing.after_s), _moment(queueing.until_s)
     if queueing.duration_s is not None:
         return {queueing.form: duration(queueing.duration_s)}

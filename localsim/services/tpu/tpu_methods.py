@@ -11,9 +11,15 @@ from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.model.operations import Operation
-from localsim.services.tpu.messages import GRPC
-from localsim.services.tpu.rest_messages import REST
-from localsim.services.tpu.tpu_rows import Answer, Row, location_rows, operation_rows, rows
+from localsim.services.tpu.proto_messages import GRPC_MESSAGES
+from localsim.services.tpu.rest_messages import REST_MESSAGES
+from localsim.services.tpu.tpu_rows import (
+    Answer,
+    MethodRow,
+    location_rows,
+    method_rows,
+    operation_rows,
+)
 from localsim.services.tpu.tpu_views import TpuViews
 
 OPERATIONS = "google.longrunning.Operations"
@@ -43,7 +49,7 @@ class Method:
     def run(self, cloud: Cloud, request: Any) -> bytes:
         """The encoded response."""
         if self.version:
-            cloud.speak(self.version)
+            cloud.set_api_version(self.version)
         reply = self.answer(cloud, request)
         return reply if isinstance(reply, bytes) else bytes(reply.SerializeToString())
 
@@ -55,7 +61,7 @@ def all_methods() -> tuple[Method, ...]:
     An operation is shown in the messages of the version that it was begun with, for the clients
     take no other, and the mixed-in service does not say which one is asking.
     """
-    views = {version: TpuViews(messages) for version, messages in GRPC.items()}
+    views = {version: TpuViews(messages) for version, messages in GRPC_MESSAGES.items()}
 
     def shown(operation: Operation) -> Any:
         return views[operation.api_version].operation(operation)
@@ -70,7 +76,7 @@ def all_methods() -> tuple[Method, ...]:
 @cache
 def rest_methods(version: str) -> tuple[Method, ...]:
     """One version, and what is mixed into it; operations too are shown in its messages."""
-    views = TpuViews(REST[version])
+    views = TpuViews(REST_MESSAGES[version])
     return (
         *_tpu_methods(views),
         *_mixed_in(version, OPERATIONS, operations_pb2, operation_rows(views.operation)),
@@ -80,7 +86,7 @@ def rest_methods(version: str) -> tuple[Method, ...]:
 
 def _tpu_methods(views: TpuViews) -> Iterator[Method]:
     messages = views.messages
-    for name, http, response, answer in rows(views):
+    for name, http, response, answer in method_rows(views):
         yield Method(
             service=f"{messages.package}.Tpu",
             name=name,
@@ -92,7 +98,9 @@ def _tpu_methods(views: TpuViews) -> Iterator[Method]:
         )
 
 
-def _mixed_in(version: str, service: str, types: Any, found: Sequence[Row]) -> Iterator[Method]:
+def _mixed_in(
+    version: str, service: str, types: Any, found: Sequence[MethodRow]
+) -> Iterator[Method]:
     for name, http, response, answer in found:
         request = getattr(types, f"{name}Request")
         reply = _SHARED.get(response) or getattr(types, response)

@@ -6,7 +6,7 @@ from typing import Any
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from localsim.cloud.model.errors import CloudError, invalid
+from localsim.cloud.model.cloud_errors import CloudError, invalid
 from localsim.cloud.model.nodes import (
     AcceleratorConfig,
     BootDisk,
@@ -17,9 +17,9 @@ from localsim.cloud.model.nodes import (
     ServiceAccount,
 )
 from localsim.cloud.model.queued_resources import (
-    Multislice,
+    MultisliceParams,
     QueuedResourceSpec,
-    Queueing,
+    QueueingPolicy,
     RequestedNode,
     Tier,
 )
@@ -81,24 +81,24 @@ def queued_resource_spec(message: Any) -> QueuedResourceSpec:
 
 def node_changes(message: Any, mask: Any) -> Mapping[str, Any]:
     """The fields of a Node message that an update mask names."""
-    return node_update.masked(node_spec(message), mask.paths)
+    return node_update.masked_fields(node_spec(message), mask.paths)
 
 
 def _requested(spec: Any) -> RequestedNode:
     return RequestedNode(spec.parent, spec.node_id, node_spec(spec.node), _multislice(spec))
 
 
-def _multislice(spec: Any) -> Multislice | None:
+def _multislice(spec: Any) -> MultisliceParams | None:
     """v2 has `multislice_params`, v2alpha1 `multi_node_params`."""
     for name in ("multislice_params", "multi_node_params"):
         if hasattr(spec, name) and spec.HasField(name):
             asked = getattr(spec, name)
             kind = _optional_name(asked, "workload_type")
-            return Multislice(asked.node_count, asked.node_id_prefix, kind)
+            return MultisliceParams(asked.node_count, asked.node_id_prefix, kind)
     return None
 
 
-def _queueing(message: Any) -> Queueing | None:
+def _queueing(message: Any) -> QueueingPolicy | None:
     """Moments as they are; the moment that a duration means is the cloud's to say."""
     policy = message.queueing_policy
     form = policy.WhichOneof("start_timing_constraints")
@@ -107,13 +107,13 @@ def _queueing(message: Any) -> Queueing | None:
     asked = getattr(policy, form)
     if form == "valid_interval":
         start_s = _optional_s(asked, "start_time")
-        return Queueing(form, after_s=start_s, until_s=_optional_s(asked, "end_time"))
+        return QueueingPolicy(form, after_s=start_s, until_s=_optional_s(asked, "end_time"))
     if form.endswith("_duration"):
-        return Queueing(form, duration_s=_seconds(asked))
+        return QueueingPolicy(form, duration_s=_seconds(asked))
     moment_s = _seconds(asked)
     if form == "valid_after_time":
-        return Queueing(form, after_s=moment_s)
-    return Queueing(form, until_s=moment_s)
+        return QueueingPolicy(form, after_s=moment_s)
+    return QueueingPolicy(form, until_s=moment_s)
 
 
 def _accelerator_config(message: Any) -> AcceleratorConfig | None:

@@ -23,7 +23,7 @@ Answer = Callable[[Cloud, Any], Any]
 """From the request message to the response message, or to its encoded form."""
 
 
-class Row(NamedTuple):
+class MethodRow(NamedTuple):
     """One method; `http` is its binding, `VERB path [body field]`."""
 
     name: str
@@ -32,16 +32,16 @@ class Row(NamedTuple):
     answer: Answer
 
 
-def rows(views: TpuViews) -> list[Row]:
+def method_rows(views: TpuViews) -> list[MethodRow]:
     """What a version of the API has."""
     found = [*_nodes(views), *_node_verbs(views), *_requests(views), *_offerings(views)]
     return [*found, *_alpha(views)] if views.messages.version == "v2alpha1" else found
 
 
-def operation_rows(shown: Callable[[Operation], Any]) -> list[Row]:
+def operation_rows(shown: Callable[[Operation], Any]) -> list[MethodRow]:
     """google.longrunning.Operations."""
     return [
-        Row(
+        MethodRow(
             "ListOperations",
             f"GET {{name={ZONE}}}/operations",
             "ListOperationsResponse",
@@ -49,19 +49,19 @@ def operation_rows(shown: Callable[[Operation], Any]) -> list[Row]:
                 c.list_operations(r.name, r.page_size, r.page_token, r.filter), shown
             ),
         ),
-        Row(
+        MethodRow(
             "GetOperation",
             f"GET {_OPERATION}",
             "Operation",
             lambda c, r: shown(c.get_operation(r.name)),
         ),
-        Row(
+        MethodRow(
             "DeleteOperation",
             f"DELETE {_OPERATION}",
             "Empty",
             lambda c, r: _empty(c.delete_operation, r.name),
         ),
-        Row(
+        MethodRow(
             "CancelOperation",
             f"POST {_OPERATION}:cancel *",
             "Empty",
@@ -70,10 +70,10 @@ def operation_rows(shown: Callable[[Operation], Any]) -> list[Row]:
     ]
 
 
-def location_rows() -> list[Row]:
+def location_rows() -> list[MethodRow]:
     """google.cloud.location.Locations."""
     return [
-        Row(
+        MethodRow(
             "ListLocations",
             "GET {name=projects/*}/locations",
             "ListLocationsResponse",
@@ -81,7 +81,7 @@ def location_rows() -> list[Row]:
                 c.list_locations(r.name, r.page_size, r.page_token, r.filter)
             ),
         ),
-        Row(
+        MethodRow(
             "GetLocation",
             f"GET {{name={ZONE}}}",
             "Location",
@@ -90,29 +90,31 @@ def location_rows() -> list[Row]:
     ]
 
 
-def _nodes(v: TpuViews) -> list[Row]:
+def _nodes(v: TpuViews) -> list[MethodRow]:
     op = v.operation
     return [
-        Row(
+        MethodRow(
             "ListNodes",
             f"GET {_NODES}",
             "ListNodesResponse",
             lambda c, r: v.nodes(_page(c.list_nodes, r.parent, r)),
         ),
-        Row("GetNode", f"GET {_NODE}", "Node", lambda c, r: v.encoded_node(c.get_node(r.name))),
-        Row(
+        MethodRow(
+            "GetNode", f"GET {_NODE}", "Node", lambda c, r: v.encoded_node(c.get_node(r.name))
+        ),
+        MethodRow(
             "CreateNode",
             f"POST {_NODES} node",
             "Operation",
             lambda c, r: op(c.create_node(r.parent, r.node_id, node_spec(r.node), _request_id(r))),
         ),
-        Row(
+        MethodRow(
             "DeleteNode",
             f"DELETE {_NODE}",
             "Operation",
             lambda c, r: op(c.delete_node(r.name, _request_id(r))),
         ),
-        Row(
+        MethodRow(
             "UpdateNode",
             f"PATCH {_NODE.replace('name=', 'node.name=')} node",
             "Operation",
@@ -121,14 +123,16 @@ def _nodes(v: TpuViews) -> list[Row]:
     ]
 
 
-def _node_verbs(v: TpuViews) -> list[Row]:
+def _node_verbs(v: TpuViews) -> list[MethodRow]:
     op = v.operation
     return [
-        Row("StopNode", f"POST {_NODE}:stop *", "Operation", lambda c, r: op(c.stop_node(r.name))),
-        Row(
+        MethodRow(
+            "StopNode", f"POST {_NODE}:stop *", "Operation", lambda c, r: op(c.stop_node(r.name))
+        ),
+        MethodRow(
             "StartNode", f"POST {_NODE}:start *", "Operation", lambda c, r: op(c.start_node(r.name))
         ),
-        Row(
+        MethodRow(
             "GetGuestAttributes",
             f"POST {_NODE}:getGuestAttributes *",
             "GetGuestAttributesResponse",
@@ -136,7 +140,7 @@ def _node_verbs(v: TpuViews) -> list[Row]:
                 r.query_path, c.guest_attributes(r.name, r.query_path, tuple(r.worker_ids))
             ),
         ),
-        Row(
+        MethodRow(
             "GenerateServiceIdentity",
             f"POST {{parent={ZONE}}}:generateServiceIdentity *",
             "GenerateServiceIdentityResponse",
@@ -145,22 +149,22 @@ def _node_verbs(v: TpuViews) -> list[Row]:
     ]
 
 
-def _requests(v: TpuViews) -> list[Row]:
+def _requests(v: TpuViews) -> list[MethodRow]:
     op = v.operation
     return [
-        Row(
+        MethodRow(
             "ListQueuedResources",
             f"GET {_REQUESTS}",
             "ListQueuedResourcesResponse",
             lambda c, r: v.queued_resources(_page(c.list_queued_resources, r.parent, r)),
         ),
-        Row(
+        MethodRow(
             "GetQueuedResource",
             f"GET {_REQUEST}",
             "QueuedResource",
             lambda c, r: v.queued_resource(c.get_queued_resource(r.name)),
         ),
-        Row(
+        MethodRow(
             "CreateQueuedResource",
             f"POST {_REQUESTS} queued_resource",
             "Operation",
@@ -173,13 +177,13 @@ def _requests(v: TpuViews) -> list[Row]:
                 )
             ),
         ),
-        Row(
+        MethodRow(
             "DeleteQueuedResource",
             f"DELETE {_REQUEST}",
             "Operation",
             lambda c, r: op(c.delete_queued_resource(r.name, r.request_id, force=r.force)),
         ),
-        Row(
+        MethodRow(
             "ResetQueuedResource",
             f"POST {_REQUEST}:reset *",
             "Operation",
@@ -188,9 +192,9 @@ def _requests(v: TpuViews) -> list[Row]:
     ]
 
 
-def _offerings(v: TpuViews) -> list[Row]:
+def _offerings(v: TpuViews) -> list[MethodRow]:
     return [
-        Row(
+        MethodRow(
             "ListAcceleratorTypes",
             f"GET {_TYPES}",
             "ListAcceleratorTypesResponse",
@@ -198,13 +202,13 @@ def _offerings(v: TpuViews) -> list[Row]:
                 c.list_accelerator_types(r.parent, r.page_size, r.page_token, r.filter, r.order_by)
             ),
         ),
-        Row(
+        MethodRow(
             "GetAcceleratorType",
             f"GET {_TYPE}",
             "AcceleratorType",
             lambda c, r: v.accelerator_type(c.get_accelerator_type(r.name)),
         ),
-        Row(
+        MethodRow(
             "ListRuntimeVersions",
             f"GET {_VERSIONS}",
             "ListRuntimeVersionsResponse",
@@ -212,7 +216,7 @@ def _offerings(v: TpuViews) -> list[Row]:
                 c.list_runtime_versions(r.parent, r.page_size, r.page_token, r.filter, r.order_by)
             ),
         ),
-        Row(
+        MethodRow(
             "GetRuntimeVersion",
             f"GET {_VERSION}",
             "RuntimeVersion",
@@ -221,28 +225,28 @@ def _offerings(v: TpuViews) -> list[Row]:
     ]
 
 
-def _alpha(v: TpuViews) -> list[Row]:
+def _alpha(v: TpuViews) -> list[MethodRow]:
     op = v.operation
     return [
-        Row(
+        MethodRow(
             "PerformMaintenance",
             f"POST {_NODE}:performMaintenance *",
             "Operation",
             lambda c, r: op(c.perform_maintenance(r.name)),
         ),
-        Row(
+        MethodRow(
             "PerformMaintenanceQueuedResource",
             f"POST {_REQUEST}:performMaintenanceQueuedResource *",
             "Operation",
             lambda c, r: op(c.perform_maintenance_queued_resource(r.name, tuple(r.node_names))),
         ),
-        Row(
+        MethodRow(
             "SimulateMaintenanceEvent",
             f"POST {_NODE}:simulateMaintenanceEvent *",
             "Operation",
             lambda c, r: op(c.simulate_maintenance_event(r.name, tuple(r.worker_ids))),
         ),
-        Row(
+        MethodRow(
             "ListReservations",
             f"GET {{parent={ZONE}}}/reservations",
             "ListReservationsResponse",

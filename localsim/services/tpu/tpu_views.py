@@ -10,12 +10,12 @@ from google.protobuf import json_format
 from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.db.collection import Page
-from localsim.cloud.model.nodes import GuestAttribute, Node
+from localsim.cloud.model.nodes import GuestAttributesEntry, Node
 from localsim.cloud.model.offerings import Location, OfferedType, OfferedVersion
 from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import QueuedResource
 from localsim.cloud.supply.reservations import Reservation
-from localsim.services.tpu.messages import Messages, filled
+from localsim.services.tpu.proto_messages import Messages, build_message
 from localsim.services.tpu.tpu_fields import (
     config_fields,
     failure_fields,
@@ -78,7 +78,9 @@ class TpuViews:
         told = {**operation_fields(operation), "api_version": self.messages.version}
         message.metadata.Pack(self._message("OperationMetadata", told))
         if operation.failure is not None:
-            message.error.CopyFrom(filled(type(message.error), failure_fields(operation.failure)))
+            message.error.CopyFrom(
+                build_message(type(message.error), failure_fields(operation.failure))
+            )
         elif operation.node is not None:
             message.response.Pack(self.node(operation.node))
         elif operation.queued_resource is not None:
@@ -124,7 +126,9 @@ class TpuViews:
         """A GenerateServiceIdentityResponse."""
         return self._message("GenerateServiceIdentityResponse", {"identity": {"email": email}})
 
-    def guest_attributes(self, query_path: str, workers: Sequence[Sequence[GuestAttribute]]) -> Any:
+    def guest_attributes(
+        self, query_path: str, workers: Sequence[Sequence[GuestAttributesEntry]]
+    ) -> Any:
         """A GetGuestAttributesResponse, one answer per worker."""
         answers = [
             {
@@ -159,7 +163,7 @@ class TpuViews:
         return kind(next_page_token=page.next_token, unreachable=page.unreachable, **items)
 
     def _message(self, name: str, fields: Mapping[str, Any]) -> Any:
-        return filled(self.messages[name], fields)
+        return build_message(self.messages[name], fields)
 
 
 def operations(page: Page[Any], shown: Any) -> Any:
@@ -187,5 +191,5 @@ def _with_rest_only(message: Any, rest_only: Mapping[str, Any]) -> Any:
     return message
 
 
-def _guest_attribute(attribute: GuestAttribute) -> Mapping[str, str]:
+def _guest_attribute(attribute: GuestAttributesEntry) -> Mapping[str, str]:
     return {"namespace": attribute.namespace, "key": attribute.key, "value": attribute.value}

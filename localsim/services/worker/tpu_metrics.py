@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import DecodeError
 
-from localsim.ports import GRPC_OPTIONS, LOOPBACK
+from localsim.service_ports import GRPC_OPTIONS, LOOPBACK
 from localsim.services.worker.tpu_metrics_messages import MESSAGES, PACKAGE, TENSOR_CORE
 from localsim.workers.chip_holders import ChipHolders
 
@@ -25,7 +25,7 @@ Point = tuple[int, dict[str, int | float]]
 """A device or chip, and its gauge."""
 
 
-class _RefusedError(Exception):
+class _MetricRefusedError(Exception):
     def __init__(self, status: grpc.StatusCode, message: str) -> None:
         super().__init__(message)
         self.status = status
@@ -105,7 +105,9 @@ class MetricServer:
     def _of(self, peer: str) -> tuple[str, ChipHolders]:
         found = self._workers.get(int(peer.rpartition(":")[2] or 0))
         if found is None:
-            raise _RefusedError(grpc.StatusCode.PERMISSION_DENIED, "Only for programs of a worker.")
+            raise _MetricRefusedError(
+                grpc.StatusCode.PERMISSION_DENIED, "Only for programs of a worker."
+            )
         return found
 
 
@@ -136,7 +138,7 @@ class _Handler(_GenericHandler):
                 told: bytes = answer(asked, *worker).SerializeToString()
             except DecodeError:
                 await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, f"This is no {request}.")
-            except _RefusedError as refused:
+            except _MetricRefusedError as refused:
                 await _abort(context, refused.status, str(refused))
             return told
 
@@ -151,7 +153,7 @@ async def _abort(context: Any, status: grpc.StatusCode, message: str) -> NoRetur
 def _metric(request: Any, _hostname: str, holders: ChipHolders) -> Any:
     found = METRICS.get(request.metric_name)
     if found is None:
-        raise _RefusedError(
+        raise _MetricRefusedError(
             grpc.StatusCode.NOT_FOUND, f"No values of metric '{request.metric_name[:100]}'."
         )
     description, points = found
@@ -178,12 +180,14 @@ def _pattern(text: str) -> re.Pattern[str]:
     """A regular expression that cannot take for ever: no groups, few repetitions."""
     wildcards = sum(map(text.count, "*+?{"))
     if len(text) > _MAX_FILTER or "(" in text or wildcards > _MAX_WILDCARDS:
-        raise _RefusedError(grpc.StatusCode.INVALID_ARGUMENT, "The filter is too complicated.")
+        raise _MetricRefusedError(
+            grpc.StatusCode.INVALID_ARGUMENT, "The filter is too complicated."
+        )
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError):
         message = "The filter is not a regular expression."
-        raise _RefusedError(grpc.StatusCode.INVALID_ARGUMENT, message) from None
+        raise _MetricRefusedError(grpc.StatusCode.INVALID_ARGUMENT, message) from None
 
 
 def _status(_request: Any, hostname: str, holders: ChipHolders) -> Any:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from typing import Protocol
 
-from localsim.workers.disk.disk import WorkerDisk
+from localsim.workers.disk.slice_disk import WorkerDisk
 
 LIMIT_BYTES = 20 << 30
 SHORTEST_S, LONGEST_S = 2.0, 60.0
@@ -30,7 +30,7 @@ class Fillable(Protocol):
         """Take deletions made since it is full to where they are measured."""
 
 
-async def keep(
+async def enforce_limit(
     disk: WorkerDisk,
     host: Fillable,
     *,

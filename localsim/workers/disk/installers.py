@@ -29,7 +29,7 @@ _ADDED = {
 """File below /etc -> what is added to it: before what is there where that may end in a section."""
 
 
-def configure(top: Path, proxy: str) -> None:
+def configure_proxy(top: Path, proxy: str) -> None:
     """Write these files below a root, some of which are copies of this machine's; raises OSError.
 
     They are for apt, curl, git, pip, uv from 0.9.16 on, and wget. `proxy` is an HTTP proxy's URL.

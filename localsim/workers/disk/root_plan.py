@@ -24,7 +24,7 @@ import localsim
 import tpuctl
 from localsim.workers import chips
 from localsim.workers.disk import system_layer
-from localsim.workers.disk.disk import WorkerDisk
+from localsim.workers.disk.slice_disk import WorkerDisk
 from tpuctl import catalog
 
 TMP_BYTES = 2 << 30
@@ -35,24 +35,24 @@ _SYSTEM = ("/bin", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt"
 _MOST_LINKS = 40
 
 
-def layer_of(shared: Path) -> Path:
+def layer_directory(shared: Path) -> Path:
     """The shared layer in a directory that all workers of a simulator share."""
     return shared / "layer"
 
 
-def prepare(shared: Path, files: Mapping[str, Path], *, proxy: str | None = None) -> None:
+def prepare_shared(shared: Path, files: Mapping[str, Path], *, proxy: str | None = None) -> None:
     """Make what the plans of all workers refer to; takes some 0.1 s. Raises OSError.
 
     `files` are put on every worker: path below /opt/localsim -> file or directory here. What
     installs packages there goes through the HTTP `proxy`.
     """
-    layer = layer_of(shared)
+    layer = layer_directory(shared)
     machine = _machine(layer)
     points = [*(each.path for each in machine.overlays), *machine.packages]
-    system_layer.prepare(layer, files, points=points, links=machine.links, proxy=proxy)
+    system_layer.build_layer(layer, files, points=points, links=machine.links, proxy=proxy)
 
 
-def plan(
+def plan_root(
     disk: WorkerDisk, *, accelerator_type: str, hosts_file: Path, shared: Path
 ) -> dict[str, Any]:
     """What `root.build` needs to know, for JSON; touches nothing. `prepare` must have been called.
@@ -60,9 +60,9 @@ def plan(
     `hosts_file` becomes /etc/hosts: rewrite it in place, a file of the same name is not seen.
     """
     kind = catalog.accelerator_type(accelerator_type)
-    layer = layer_of(shared)
+    layer = layer_directory(shared)
     machine = _machine(layer)
-    top = _Overlay("/", (str(system_layer.root(layer)),), "copy")
+    top = _Overlay("/", (str(system_layer.root_directory(layer)),), "copy")
     overlays = [_overlay(each, disk) for each in machine.overlays]
     return {
         "root": _overlay(top, disk) | {"path": str(disk.system)},
@@ -70,14 +70,14 @@ def plan(
         "mounts": sorted(
             [*_memory(), *overlays, *_binds(hosts_file, machine.packages)], key=_by_depth
         ),
-        "pci": str(system_layer.pci_devices(layer, kind)),
+        "pci": str(system_layer.pci_devices_directory(layer, kind)),
         "chips": chips.device_files(kind),
         "shm_bytes": SHM_BYTES,
         "guard_proc": os.geteuid() == 0,
     }
 
 
-def prefixes() -> list[Path]:
+def interpreter_prefixes() -> list[Path]:
     """Where the interpreter that runs localsim is installed, as far as that is no system's place.
 
     A virtual environment has two: its own, and that of the interpreter it was made from.
@@ -87,7 +87,7 @@ def prefixes() -> list[Path]:
     return [path for path in outside if not _is_below(path.parent, map(str, outside))]
 
 
-def packages() -> list[Path]:
+def package_directories() -> list[Path]:
     """The directories of localsim and tpuctl that lie outside of all overlays."""
     found = [Path(path).resolve() for each in (localsim, tpuctl) for path in each.__path__]
     return [path for path in found if not _is_below(path, _covered())]
@@ -114,18 +114,18 @@ class _Machine:
 
 @cache
 def _machine(layer: Path) -> _Machine:
-    return _Machine(tuple(_overlays(layer)), tuple(map(str, packages())), _links())
+    return _Machine(tuple(_overlays(layer)), tuple(map(str, package_directories())), _links())
 
 
 def _overlays(layer: Path) -> Iterator[_Overlay]:
     for path in _SYSTEM:
         if Path(path).is_dir() and not Path(path).is_symlink() and any(Path(path).iterdir()):
-            lower = (f"{system_layer.root(layer)}{path}", path)
+            lower = (f"{system_layer.root_directory(layer)}{path}", path)
             yield _Overlay(path, lower, "keep" if path == "/opt" else "bind")
     database = str(system_layer.DATABASE)
     if system_layer.DATABASE.is_dir():
-        yield _Overlay(database, (str(system_layer.database(layer)), database), "bind")
-    for prefix in map(str, prefixes()):
+        yield _Overlay(database, (str(system_layer.database_directory(layer)), database), "bind")
+    for prefix in map(str, interpreter_prefixes()):
         yield _Overlay(prefix, (prefix,), "bind")
 
 
@@ -179,7 +179,7 @@ def _links_on(path: Path, inside: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _covered() -> list[str]:
-    return [*_SYSTEM, *map(str, prefixes())]
+    return [*_SYSTEM, *map(str, interpreter_prefixes())]
 
 
 def _is_below(path: Path, directories: Iterable[str]) -> bool:

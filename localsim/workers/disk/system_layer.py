@@ -100,7 +100,7 @@ _USERS = ["root:x:0:0:root:/root:/bin/bash"]
 _NOBODY = ["nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"]
 
 
-def prepare(
+def build_layer(
     layer: Path,
     files: Mapping[str, Path],
     *,
@@ -115,37 +115,37 @@ def prepare(
     packages goes through the HTTP `proxy`.
     """
     shutil.rmtree(layer, ignore_errors=True)
-    top = root(layer)
+    top = root_directory(layer)
     top.mkdir(mode=0o755, parents=True)
     _write_tree(top, points, {**_LINKS, **links})
     _copy_readable(Path("/etc"), top / "etc", skipped=_OWN)
     _write_own(top / "etc")
     _write_programs(top)
     if proxy is not None:
-        installers.configure(top, proxy)
+        installers.configure_proxy(top, proxy)
     _hide_private(Path("/opt"), top / "opt")
     for target, source in files.items():
         _place(source, top / "opt" / "localsim" / target)
-    database(layer).mkdir()
+    database_directory(layer).mkdir()
     if os.geteuid() != 0:
         for path, levels in _LENT.items():
             _lend_owner(Path(path), top / path[1:], levels)
-        _lend_database(database(layer))
+        _lend_database(database_directory(layer))
     for kind in _kinds():
-        chips.write_pci_devices(pci_devices(layer, kind), kind)
+        chips.write_pci_devices(pci_devices_directory(layer, kind), kind)
 
 
-def root(layer: Path) -> Path:
+def root_directory(layer: Path) -> Path:
     """What / is on every worker, but for what is mounted there."""
     return layer / "root"
 
 
-def database(layer: Path) -> Path:
+def database_directory(layer: Path) -> Path:
     """What comes on top of the machine's DATABASE."""
     return layer / "database"
 
 
-def pci_devices(layer: Path, kind: AcceleratorType) -> Path:
+def pci_devices_directory(layer: Path, kind: AcceleratorType) -> Path:
     """What /sys/bus/pci/devices shows on workers of this type."""
     return layer / "pci" / f"{kind.generation}-{kind.chips_per_worker}"
 

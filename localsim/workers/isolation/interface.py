@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from localsim.workers.disk.disk import SliceDisk
+from localsim.workers.disk.slice_disk import SliceDisk
 from localsim.workers.spec import SliceSpec
 
 

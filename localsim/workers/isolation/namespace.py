@@ -14,10 +14,10 @@ from typing import Any, Self
 from localsim import guest
 from localsim.workers import chips
 from localsim.workers.disk import disk_limit, root_plan
-from localsim.workers.disk.disk import SliceDisk, WorkerDisk
-from localsim.workers.isolation import launchers, vpc
+from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk
+from localsim.workers.isolation import launcher_record, vpc
 from localsim.workers.isolation.hosts_file import HostsFile
-from localsim.workers.isolation.namespace_host import NamespaceHost, Place, connected
+from localsim.workers.isolation.namespace_host import HostNetwork, NamespaceHost, connect_socket
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.isolation.vpc import Channel
 from localsim.workers.spec import SUBNET_PREFIX, SliceSpec
@@ -25,7 +25,7 @@ from tpuctl.catalog import accelerator_type
 
 GUEST = "/opt/localsim/python"
 LIBTPU = "/lib/libtpu.so"
-FILES = {"python": Path(guest.__path__[0])}
+SHARED_FILES = {"python": Path(guest.__path__[0])}
 """What is put on every worker, below /opt/localsim."""
 
 
@@ -56,10 +56,14 @@ class NamespaceIsolation:
         What installs packages on workers goes through the HTTP `proxy`.
         """
         isolation = cls(state_dir)
-        await launchers.end_left_over(state_dir)
-        isolation._launcher, isolation._channel = await vpc.start(sys.executable, isolation._news)
-        launchers.record(state_dir, isolation._launcher.pid)
-        preparing = asyncio.to_thread(root_plan.prepare, isolation._shared, FILES, proxy=proxy)
+        await launcher_record.end_orphans(state_dir)
+        isolation._launcher, isolation._channel = await vpc.start_vpc(
+            sys.executable, isolation._news
+        )
+        launcher_record.record_launcher(state_dir, isolation._launcher.pid)
+        preparing = asyncio.to_thread(
+            root_plan.prepare_shared, isolation._shared, SHARED_FILES, proxy=proxy
+        )
         isolation._prepared = asyncio.ensure_future(preparing)
         try:
             await isolation._channel.ask("address", address=vpc.API_ADDRESS)
@@ -81,7 +85,7 @@ class NamespaceIsolation:
     async def dial(self, address: str, port: int) -> socket.socket:
         """A connection from the VPC to a worker's address; raises OSError."""
         _, (descriptor,) = await self._channel.ask("socket")
-        return await connected(descriptor, address, port)
+        return await connect_socket(descriptor, address, port)
 
     async def boot(self, disk: SliceDisk, spec: SliceSpec) -> tuple["NamespaceHost", ...]:
         """One host per worker of the slice; raises OSError."""
@@ -127,7 +131,7 @@ class NamespaceIsolation:
         self._channel.close()
         await self._launcher.wait()
         await asyncio.wait({self._prepared})
-        launchers.forget(self._state_dir)
+        launcher_record.forget_launcher(self._state_dir)
 
     def _news(self, message: dict[str, Any]) -> None:
         """A worker has ended; `{}`: all of them have."""
@@ -148,7 +152,7 @@ class NamespaceIsolation:
             hostname=disk.hostname(index),
             addresses=[f"{address}/{SUBNET_PREFIX}", *(f"{each}/32" for each in external)],
             gateway=spec.gateway,
-            plan=root_plan.plan(
+            plan=root_plan.plan_root(
                 disk.worker(index),
                 accelerator_type=spec.accelerator_type,
                 hosts_file=self._hosts_file.path,
@@ -156,13 +160,13 @@ class NamespaceIsolation:
             ),
         )
         ways = [{"target": each, "via": address, "bridge": bridge} for each in external]
-        place = Place(reply["worker"], address, self._hosts_file.addresses, ways)
+        place = HostNetwork(reply["worker"], address, self._hosts_file.addresses, ways)
         kind = accelerator_type(spec.accelerator_type)
         host = NamespaceHost(
             place,
             descriptor,
             vpc=self._channel,
-            environment=environment(chips.devices_per_worker(kind)),
+            environment=program_environment(chips.devices_per_worker(kind)),
         )
         self._hosts[place.worker] = host
         try:
@@ -216,10 +220,10 @@ def _names(disk: SliceDisk, spec: SliceSpec) -> Iterator[tuple[str, str]]:
 
 async def _watch(disk: WorkerDisk, host: NamespaceHost) -> None:
     with contextlib.suppress(OSError):  # it has been switched off
-        await disk_limit.keep(disk, host, busy=host.busy)
+        await disk_limit.enforce_limit(disk, host, busy=host.busy)
 
 
-def environment(devices: int) -> dict[str, str]:
+def program_environment(devices: int) -> dict[str, str]:
     """What a program is told by variables: as on a TPU VM no TPU_* but the library's path.
 
     JAX computes on as many devices of this machine's processor as a TPU VM has.

@@ -25,7 +25,7 @@ _ADDRESSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostNetwork:
     """Where a worker is in the VPC."""
 
     worker: int
@@ -42,7 +42,7 @@ class NamespaceHost:
 
     def __init__(
         self,
-        place: Place,
+        place: HostNetwork,
         descriptor: int,
         *,
         vpc: Channel,
@@ -90,7 +90,7 @@ class NamespaceHost:
         """A non-blocking socket connected from the worker; raises OSError."""
         address = self.place.names.get(host, "127.0.0.1" if host == "localhost" else host)
         _, (descriptor,) = await self._channel.ask("socket")
-        return await connected(descriptor, address, port)
+        return await connect_socket(descriptor, address, port)
 
     async def open_terminal(self) -> TerminalPair:
         """A new terminal; raises OSError."""
@@ -212,7 +212,7 @@ class NamespaceProgram:
             self._channel.tell("signal", program=self.number, number=number)
 
 
-async def connected(descriptor: int, address: str, port: int) -> socket.socket:
+async def connect_socket(descriptor: int, address: str, port: int) -> socket.socket:
     """The socket, connected; raises OSError, and closes it then."""
     connection = socket.socket(fileno=descriptor)
     connection.setblocking(False)  # noqa: FBT003

@@ -11,14 +11,18 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from localsim.workers import chips, ports, processes
-from localsim.workers.attributes import MEGASCALE_PORT, megascale
-from localsim.workers.disk.disk import SliceDisk, WorkerDisk
+from localsim.workers import chips, free_ports, processes
+from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import process_programs
-from localsim.workers.isolation.belonging import Belongs, on_slices, on_worker
 from localsim.workers.isolation.interface import Command, NotPossibleError, TerminalPair
+from localsim.workers.isolation.process_filter import (
+    ProcessFilter,
+    slice_processes,
+    worker_processes,
+)
+from localsim.workers.isolation.process_freezer import ProcessFreezer
 from localsim.workers.isolation.process_programs import ProcessProgram
-from localsim.workers.isolation.standstill import Standstill
+from localsim.workers.metadata_tree import MEGASCALE_PORT, megascale_attributes
 from localsim.workers.processes import MARKER
 from localsim.workers.spec import SliceSpec
 from tpuctl.catalog import accelerator_type
@@ -26,7 +30,7 @@ from tpuctl.catalog import accelerator_type
 METADATA_PORT = 80
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 GUEST = Path(__file__).parents[2] / "guest"
-NO_DISK = (
+CANNOT_FILL_DISK = (
     "workers in process isolation share this machine's disk, which is not filled; "
     "in namespace isolation each has a disk of its own"
 )
@@ -66,19 +70,19 @@ class ProcessIsolation:
 
     def signal(self, directory: Path, number: int) -> None:
         """Signal every program group on the slice."""
-        belongs = on_slices([directory])
-        processes.send_groups(filter(belongs, processes.running()), number)
+        belongs = slice_processes([directory])
+        processes.signal_groups(filter(belongs, processes.list_processes()), number)
 
     def is_busy(self, directory: Path) -> bool:
         """Whether any program runs on the slice."""
-        return any(map(on_slices([directory]), processes.running()))
+        return any(map(slice_processes([directory]), processes.list_processes()))
 
     async def kill(self, directories: Collection[Path]) -> None:
         """End every process on these slices; raises processes.UnkillableError."""
         for directory in directories:
             for host in self._hosts.pop(directory, ()):
                 host.release()
-        await _end(on_slices(directories), self._programs)
+        await _end(slice_processes(directories), self._programs)
 
     def _coordinator_port(self, disk: SliceDisk, spec: SliceSpec) -> Callable[[], int]:
         """Where worker 0 of slice 0 listens for the others, asked when a program starts."""
@@ -105,7 +109,7 @@ class ProcessHost:
         self._coordinator_port = coordinator_port
         self._environment = dict(environment)
         self._programs = programs
-        self._standstill = Standstill(lambda: on_worker(disk))
+        self._standstill = ProcessFreezer(lambda: worker_processes(disk))
         self._has_crashed = False
 
     @property
@@ -130,7 +134,7 @@ class ProcessHost:
         connection = socket.socket()
         connection.setblocking(False)  # noqa: FBT003
         try:
-            await asyncio.get_running_loop().sock_connect(connection, (ports.HOST, port))
+            await asyncio.get_running_loop().sock_connect(connection, (free_ports.HOST, port))
         except BaseException:
             connection.close()
             raise
@@ -143,9 +147,9 @@ class ProcessHost:
 
     async def listen(self, port: int) -> socket.socket:
         """A loopback socket; where it cannot be the worker's own port, programs are told of it."""
-        listening = ports.listen()
+        listening = free_ports.listen()
         if port == METADATA_PORT:
-            address = f"{ports.HOST}:{listening.getsockname()[1]}"
+            address = f"{free_ports.HOST}:{listening.getsockname()[1]}"
             for variable in ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT"):
                 self._environment[variable] = address
         return listening
@@ -154,7 +158,7 @@ class ProcessHost:
         """Run a command, recorded as <pid>-<start time> before it is released."""
         if self._has_crashed:
             raise OSError(errno.EHOSTDOWN, "the worker is down")
-        return process_programs.start(
+        return process_programs.start_program(
             command,
             self.environment,
             self._disk.processes,
@@ -176,7 +180,7 @@ class ProcessHost:
     async def fill_disk(self, *, full: bool) -> None:
         """Raise NotPossibleError: workers share this machine's disk."""
         if full:
-            raise NotPossibleError(NO_DISK)
+            raise NotPossibleError(CANNOT_FILL_DISK)
 
     async def failure(self) -> None:
         """This machine does not fail."""
@@ -186,17 +190,17 @@ class ProcessHost:
         """End every process of the worker; raises processes.UnkillableError."""
         self._has_crashed = True
         self.release()
-        await _end(on_worker(self._disk), self._programs)
+        await _end(worker_processes(self._disk), self._programs)
 
     def release(self) -> None:
         """Leave its processes alone."""
         self._standstill.end()
 
 
-async def _end(belongs: Belongs, programs: Collection[ProcessProgram]) -> None:
+async def _end(belongs: ProcessFilter, programs: Collection[ProcessProgram]) -> None:
     """End every process that belongs, and forget the records of their programs."""
     recorded = set(belongs.records)
-    await processes.kill(belongs)
+    await processes.kill_processes(belongs)
     await asyncio.gather(*(each.wait() for each in list(programs) if each.record in recorded))
     for record in recorded:
         record.unlink(missing_ok=True)
@@ -206,16 +210,18 @@ def jax_environment(disk: SliceDisk, spec: SliceSpec, index: int) -> dict[str, s
     """What JAX's own cluster detection and the simulated mesh need to find their peers."""
     kind = accelerator_type(spec.accelerator_type)
     alone = {"MEGASCALE_NUM_SLICES": "1", "MEGASCALE_SLICE_ID": "0"}
-    coordinator = f"{ports.HOST}:{MEGASCALE_PORT}" if spec.multislice else ""
+    coordinator = f"{free_ports.HOST}:{MEGASCALE_PORT}" if spec.multislice else ""
     return {
         "JAX_FORCE_TPU_INIT": "1",
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(chips.devices_per_worker(kind)),
         "TPU_WORKER_ID": str(index),
-        "TPU_WORKER_HOSTNAMES": ",".join(ports.HOST for _ in disk.worker_ports),
-        "TPU_PROCESS_ADDRESSES": ",".join(f"{ports.HOST}:{port}" for port in disk.worker_ports),
+        "TPU_WORKER_HOSTNAMES": ",".join(free_ports.HOST for _ in disk.worker_ports),
+        "TPU_PROCESS_ADDRESSES": ",".join(
+            f"{free_ports.HOST}:{port}" for port in disk.worker_ports
+        ),
         "TPU_ACCELERATOR_TYPE": kind.name,
         "TPU_TOPOLOGY": kind.topology,
-        **(megascale(spec) or alone),
+        **(megascale_attributes(spec) or alone),
         "MEGASCALE_COORDINATOR_ADDRESS": coordinator,
     }

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from localsim.workers import processes
-from localsim.workers.descriptors import readable
+from localsim.workers.descriptors import wait_readable
 from localsim.workers.isolation.interface import Command
 
 SHELL = "/bin/sh"
@@ -30,7 +30,7 @@ _LAUNCH = (
 )
 
 
-def start(
+def start_program(
     command: Command,
     environment: Mapping[str, str],
     records: Path,
@@ -49,7 +49,7 @@ def start(
         raise
     finally:
         os.close(behind)
-    record = records / f"{pid}-{processes.started(pid)}"
+    record = records / f"{pid}-{processes.start_time(pid)}"
     program = ProcessProgram(pid, record, programs)
     try:
         record.touch(mode=0o600)
@@ -113,7 +113,7 @@ async def _exited(pid: int) -> None:
     handle = _handle(pid)
     if handle is not None:
         try:
-            await readable(handle)
+            await wait_readable(handle)
         finally:
             os.close(handle)
         return

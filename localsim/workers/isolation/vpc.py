@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from localsim.workers.isolation.inside.messages import GarbledError, Inbox, pack
+from localsim.workers.isolation.inside.socket_messages import GarbledError, Inbox, pack
 
 Reply = tuple[dict[str, Any], list[int]]
 _FOUND = {"boot": 1, "listen": 1, "socket": 1, "terminal": 2}
@@ -28,7 +28,7 @@ _START = (
 )
 
 
-class EndedError(OSError):
+class VpcEndedError(OSError):
     """Whoever should answer has ended."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Channel:
     async def ask(self, op: str, *descriptors: int, **arguments: Any) -> Reply:
         """Send a request, with descriptors that stay ours; raises OSError, EndedError."""
         if not self._is_open:
-            raise EndedError
+            raise VpcEndedError
         number = next(self._numbers)
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self._waiting[number] = answer
@@ -94,7 +94,7 @@ class Channel:
             self._unsent.clear()
             for answer in self._waiting.values():
                 if not answer.done():
-                    answer.set_exception(EndedError())
+                    answer.set_exception(VpcEndedError())
                     answer.add_done_callback(lambda each: each.exception())
             self._waiting.clear()
             self._news({})
@@ -163,7 +163,7 @@ def _close(descriptors: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-async def start(
+async def start_vpc(
     executable: str, news: Callable[[dict[str, Any]], None]
 ) -> "tuple[asyncio.subprocess.Process, Channel]":
     """Start a VPC; raises OSError with the kernel's reason where it allows none."""

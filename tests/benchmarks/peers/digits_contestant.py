@@ -52,7 +52,7 @@ def main(name):
     dealt = list(batches())
     with ExitStack() as stack:
         if name == "plain-kept":
-            heap.keep_freed()
+            heap.keep_freed_memory()
         step = on_a_chip(stack, *state) if name == "chip" else in_numpy(*state)
         for _ in sys.stdin:
             began = time.perf_counter()

@@ -20,7 +20,7 @@ import pytest
 from benchmarks.measure import keep
 from benchmarks.peers.checkpoint_contestant import ARRAYS, SHAPE
 from benchmarks.peers.storage_servers import BUCKET, NO_WORKERS
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 from tpuctl.store import open_store
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
@@ -186,11 +186,11 @@ def serving(tmp_path):
     """A simulator; what programs that talk to it read."""
     home, scenario = tmp_path / "home", tmp_path / "scenario.yaml"
     scenario.write_text(NO_WORKERS)
-    line = local.up(home, "local", local.Options(scenario=scenario))
+    line = local_cloud.up(home, "local", local_cloud.SimulatorOptions(scenario=scenario))
     try:
-        yield {**os.environ, "TPUCTL_HOME": str(home), **local.environment(line)}
+        yield {**os.environ, "TPUCTL_HOME": str(home), **local_cloud.client_environment(line)}
     finally:
-        local.down(home, "local")
+        local_cloud.down(home, "local")
 
 
 def push(environ, source, target):

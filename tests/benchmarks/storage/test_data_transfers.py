@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.measure import keep, peak_resident
 from benchmarks.peers.storage_servers import BUCKET, NO_WORKERS, found
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 
@@ -67,8 +67,8 @@ def peak_until_the_end(process):
 def line(tmp_path):
     home, scenario = tmp_path / "home" / "t", tmp_path / "scenario.yaml"
     scenario.write_text(NO_WORKERS)
-    yield local.up(home, "local", local.Options(scenario=scenario))
-    local.down(home, "local")
+    yield local_cloud.up(home, "local", local_cloud.SimulatorOptions(scenario=scenario))
+    local_cloud.down(home, "local")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def environ(tmp_path, line):
         "HOME": str(home),
         "ERRORS": str(tmp_path / "errors"),
         "TPUCTL_HOME": str(home / "t"),
-        **local.environment(line),
+        **local_cloud.client_environment(line),
         "CLOUDSDK_CONFIG": str(home / "gcloud"),
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "RCLONE_CONFIG": str(home / "rclone.conf"),

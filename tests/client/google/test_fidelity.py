@@ -14,7 +14,7 @@ from client.tpu.tpu_service import START_S, serving
 from client.tpu.wire.method_names import METHODS
 from localsim.clock import Clock
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.services.other_apis import neighbours
+from localsim.services.other_apis import other_api_server
 from localsim.services.storage import routes
 
 TESTS = Path(__file__).parents[2]
@@ -184,5 +184,5 @@ def test_what_is_absent_of_cloud_storage_says_so(tmp_path):
 
 
 def test_every_method_of_the_neighbours_has_a_row():
-    served = {f"{row.service.partition('.')[0]}.{row.name}" for row in neighbours.ROWS}
+    served = {f"{row.service.partition('.')[0]}.{row.name}" for row in other_api_server.ROWS}
     assert {row.method for row in ROWS if row.method.startswith(NEIGHBOURS)} == served

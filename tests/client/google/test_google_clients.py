@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 SCRIPT = Path(__file__).with_name("google_clients.py")
 
@@ -21,5 +21,5 @@ def test_create_list_delete_a_node_and_round_trip_an_object(offline):
             timeout=60,
         )
     finally:
-        local.down(offline.home, "local")
+        local_cloud.down(offline.home, "local")
     assert done.returncode == 0, done.stderr

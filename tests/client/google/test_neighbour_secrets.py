@@ -10,7 +10,7 @@ import google_crc32c
 import pytest
 import requests
 
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 GCLOUD = shutil.which("gcloud")
 PROJECT, NUMBER = "local-project", "424242424242"
@@ -177,7 +177,7 @@ def test_a_token_without_the_scope_is_insufficient(send, worker):
 
 @pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
 def test_gcloud_keeps_a_secret_and_reads_it(cloud, tmp_path):
-    exports = {**local.environment(cloud.line), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+    exports = {**local_cloud.client_environment(cloud.line), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
     own = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path / "gcloud")}
 
     def gcloud(*argv, stdin=""):

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 GCLOUD = shutil.which("gcloud")
 PROJECT = "local-project"
@@ -234,7 +234,7 @@ def test_a_malformed_or_oversize_body_is_the_clients_fault(cloud, body):
 @pytest.fixture
 def gcloud(cloud, tmp_path):
     """Runs gcloud with a home of its own, as `tpuctl local env` would point it; its stdout."""
-    exports = {**local.environment(cloud.line), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+    exports = {**local_cloud.client_environment(cloud.line), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
     own = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path / "gcloud")}
 
     def run(*argv):

@@ -7,25 +7,25 @@ import socket
 
 import pytest
 
-from localsim import ports
-from localsim.ports import RefusedToServe
+from localsim import service_ports
 from localsim.server import Settings, serve
+from localsim.service_ports import ServeError
 
 
 @pytest.fixture
 def chosen(monkeypatch):
     """What was chosen each time; the first choice is served by somebody else already."""
     with socket.socket() as busy:
-        busy.bind((ports.LOOPBACK, 0))
+        busy.bind((service_ports.LOOPBACK, 0))
         busy.listen()
-        choices, choose = [], ports.choose
+        choices, choose = [], service_ports.choose_ports
 
         def choose_late(first, remembered, wanted):
             taken = {} if choices else {"storage": busy.getsockname()[1]}
             choices.append({**choose(None, remembered, wanted), **taken})
             return choices[-1]
 
-        monkeypatch.setattr(ports, "choose", choose_late)
+        monkeypatch.setattr(service_ports, "choose", choose_late)
         yield choices
 
 
@@ -48,7 +48,7 @@ def test_another_port_is_chosen(tmp_path, chosen):
 
 
 def test_a_port_that_was_asked_for_is_refused(tmp_path, chosen):
-    with pytest.raises(RefusedToServe, match="port .* is in use") as refused:
+    with pytest.raises(ServeError, match="port .* is in use") as refused:
         served(Settings(tmp_path / "state", port=20_000))
     assert refused.value.exit_code == 60
     assert len(chosen) == 1

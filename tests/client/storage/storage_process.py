@@ -9,7 +9,7 @@ from aiohttp import web
 
 from localsim.clock import Clock
 from localsim.cloud.objects.store import ObjectStore
-from localsim.services.net.guard import guard
+from localsim.services.net.request_guard import guard
 from localsim.services.storage.application import application
 
 

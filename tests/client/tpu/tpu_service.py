@@ -22,10 +22,10 @@ from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
 from localsim.cloud.model.events import BootSlice, StopSlice
-from localsim.cloud.model.nodes import WorkerIdentity
+from localsim.cloud.model.nodes import HostIdentity
 from localsim.cloud.scenario.scenario import Scenario
 from localsim.services.rest import rest
-from localsim.services.tpu import tpu
+from localsim.services.tpu import tpu_grpc
 
 ZONE = "projects/demo/locations/us-west4-a"
 START_S = 1_800_000_000.0
@@ -51,14 +51,14 @@ class PromptWorld:
         while events := self.cloud.tick():
             for event in events:
                 if isinstance(event, BootSlice) and not event.never_boots:
-                    self.cloud.slice_booted(event.node.name, identities(event.node))
+                    self.cloud.mark_slice_booted(event.node.name, identities(event.node))
                 if isinstance(event, StopSlice):
-                    self.cloud.slice_stopped(event.node.name)
+                    self.cloud.mark_slice_stopped(event.node.name)
 
 
 def identities(node):
     return [
-        WorkerIdentity(f"t1v-n-{node.node_id}-w-{index}", f"ssh-ed25519 KEY{index}")
+        HostIdentity(f"t1v-n-{node.node_id}-w-{index}", f"ssh-ed25519 KEY{index}")
         for index, _ in enumerate(node.addresses)
     ]
 
@@ -151,7 +151,7 @@ async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Ser
     connection = open_database(path)
     world = PromptWorld(new_cloud(connection, clock, scenario))
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers(tpu.handlers(world))
+    server.add_generic_rpc_handlers(tpu_grpc.handlers(world))
     grpc_port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     runner = web.AppRunner(rest.application(world), access_log=None)

@@ -19,10 +19,10 @@ from client.workers.worker_fixtures import (
     until,
     vpc,
 )
-from localsim.workers.spec import Affliction
+from localsim.workers.spec import HostFault
 
 BROKEN = "10.128.0.4"
-HANGS, KILLED, CUT_OFF = Affliction(hangs=True), Affliction(killed=True), Affliction(cut_off=True)
+HANGS, KILLED, CUT_OFF = HostFault(hangs=True), HostFault(killed=True), HostFault(cut_off=True)
 
 
 @pytest.fixture(params=["process", "namespace"])
@@ -32,9 +32,9 @@ def mode(request):
     return request.param
 
 
-def suffering(affliction: Affliction):
+def suffering(affliction: HostFault):
     """The slice whose worker 2 suffers so."""
-    return replace(SPEC, afflictions={2: affliction})
+    return replace(SPEC, worker_faults={2: affliction})
 
 
 @asynccontextmanager
@@ -65,14 +65,14 @@ TICKING = "i=0; while sleep 0.02; do i=$((i+1)); echo $i; done"
 def test_one_that_does_not_answer_goes_on_where_it_was(tmp_path: Path, mode, affliction):
     async def test() -> None:
         async with vpc(tmp_path, SPEC, mode=mode) as here, at_work(here, TICKING) as process:
-            await here.slices.afflict(suffering(affliction))
+            await here.slices.apply_faults(suffering(affliction))
             assert await hears_nothing(process)
             with pytest.raises((TimeoutError, ConnectionRefusedError)):
                 async with asyncio.timeout(0.3):
                     await here.ssh(BROKEN).__aenter__()
             async with here.ssh("10.128.0.2") as other:
                 assert (await other.run("echo here")).stdout == "here\n"
-            await here.slices.afflict(SPEC)
+            await here.slices.apply_faults(SPEC)
             assert int(await asyncio.wait_for(process.stdout.readline(), 10)) > 0
             async with here.ssh(BROKEN) as worker:
                 assert (await worker.run("echo back")).stdout == "back\n"
@@ -91,11 +91,11 @@ def test_the_metadata_server_of_one_that_is_cut_off_answers_when_it_is_back(tmp_
             await worker.run(f"touch answers; (setsid sh -c '{asking}' >/dev/null 2>&1 &)")
             (answers,) = tmp_path.glob("slices/*/2/**/answers")
             await until(lambda: len(answers.read_text()) > 1)
-            await here.slices.afflict(suffering(CUT_OFF))
+            await here.slices.apply_faults(suffering(CUT_OFF))
             before = len(answers.read_text())
             with pytest.raises(TimeoutError):  # one answer may have been on its way
                 await until(lambda: len(answers.read_text()) > before + 1, 0.5)
-            await here.slices.afflict(SPEC)
+            await here.slices.apply_faults(SPEC)
             await until(lambda: len(answers.read_text()) > before + 2)
             assert set(answers.read_text()) == {"2"}
 
@@ -111,13 +111,13 @@ def test_a_killed_one_is_gone_with_its_processes_and_comes_back_with_the_slice(
                 await worker.run("echo kept >file; (setsid sleep 1000 >/dev/null 2>&1 &)")
                 running = await worker.create_process("echo; exec sleep 1000")
                 await running.stdout.readline()
-                await here.slices.afflict(suffering(KILLED))
+                await here.slices.apply_faults(suffering(KILLED))
                 await worker.wait_closed()
             assert leftovers(tmp_path) == []
             with pytest.raises(ConnectionRefusedError) as refused:
                 await dial(here.proxy.port, BROKEN)
             assert refused.value.args == (4,)
-            await here.slices.afflict(SPEC)  # the fault has ended, and it is dead all the same
+            await here.slices.apply_faults(SPEC)  # the fault has ended, and it is dead all the same
             with pytest.raises(ConnectionRefusedError):
                 await dial(here.proxy.port, BROKEN)
             async with here.ssh("10.128.0.5") as other:
@@ -133,7 +133,7 @@ def test_a_killed_one_is_gone_with_its_processes_and_comes_back_with_the_slice(
 def test_one_that_is_dead_or_frozen_at_its_boot_runs_no_startup_script(tmp_path: Path):
     afflictions = {1: KILLED, 2: HANGS}
     script = {**SPEC.metadata, "startup-script": "echo ran"}
-    spec = replace(SPEC, afflictions=afflictions, metadata=script)
+    spec = replace(SPEC, worker_faults=afflictions, metadata=script)
 
     def logs() -> list[str]:
         return [path.read_text() for path in sorted(tmp_path.glob("slices/*/*/var/log/*.log"))]
@@ -141,7 +141,7 @@ def test_one_that_is_dead_or_frozen_at_its_boot_runs_no_startup_script(tmp_path:
     async def test() -> None:
         async with vpc(tmp_path, spec) as here:
             await until(lambda: [log.count("exit status 0") for log in logs()] == [1, 1])
-            await here.slices.afflict(replace(spec, afflictions={}))
+            await here.slices.apply_faults(replace(spec, worker_faults={}))
             await until(lambda: [log.count("exit status 0") for log in logs()] == [1, 1, 1])
 
     run(test)
@@ -156,12 +156,12 @@ def test_programs_of_one_that_hangs_stand_still_those_that_fork_too(tmp_path: Pa
             pid = await pid_of(process)
             (at,) = [path / "at" for path in tmp_path.glob("slices/*/2/home")]
             await until(at.exists)
-            await here.slices.afflict(suffering(HANGS))
+            await here.slices.apply_faults(suffering(HANGS))
             # One that a busy machine does not let run stops as soon as it does.
             await until(lambda: {state_of(each) for each in leftovers(tmp_path)} == {"T"})
             assert is_running(pid)
             before = at.read_bytes()
-            await here.slices.afflict(SPEC)
+            await here.slices.apply_faults(SPEC)
             await until(lambda: at.read_bytes() not in (before, b""))
             process.kill()
 
@@ -171,7 +171,7 @@ def test_programs_of_one_that_hangs_stand_still_those_that_fork_too(tmp_path: Pa
 def test_one_that_hangs_is_stopped_like_any_other(tmp_path: Path, mode):
     async def test() -> None:
         async with vpc(tmp_path, SPEC, mode=mode) as here, at_work(here, TICKING):
-            await here.slices.afflict(suffering(HANGS))
+            await here.slices.apply_faults(suffering(HANGS))
             await here.slices.destroy(NAME)
             assert leftovers(tmp_path) == []
 
@@ -183,11 +183,11 @@ def test_a_slow_one_stands_still_most_of_the_time_and_runs_again(tmp_path: Path)
         async with vpc(tmp_path, SPEC) as here, here.ssh(BROKEN) as worker:
             process = await worker.create_process("echo $$; while :; do :; done")
             pid = await pid_of(process)
-            await here.slices.afflict(suffering(Affliction(slow=3.0)))
+            await here.slices.apply_faults(suffering(HostFault(slow=3.0)))
             await until(lambda: state_of(pid) == "T")
             await until(lambda: state_of(pid) != "T")
             assert (await worker.run("echo done")).stdout == "done\n"
-            await here.slices.afflict(SPEC)
+            await here.slices.apply_faults(SPEC)
             assert state_of(pid) == "R"
             process.kill()
 
@@ -197,12 +197,12 @@ def test_a_slow_one_stands_still_most_of_the_time_and_runs_again(tmp_path: Path)
 def test_one_that_refuses_ssh_keeps_the_sessions_it_has(tmp_path: Path, mode):
     async def test() -> None:
         async with vpc(tmp_path, SPEC, mode=mode) as here, at_work(here, "echo; cat") as process:
-            await here.slices.afflict(suffering(Affliction(refuses_ssh=True)))
+            await here.slices.apply_faults(suffering(HostFault(refuses_ssh=True)))
             with pytest.raises((OSError, asyncssh.Error)):
                 await here.ssh(BROKEN).__aenter__()
             process.stdin.write("still here\n")
             assert await process.stdout.readline() == "still here\n"
-            await here.slices.afflict(SPEC)
+            await here.slices.apply_faults(SPEC)
             async with here.ssh(BROKEN) as worker:
                 assert (await worker.run("echo in")).stdout == "in\n"
 
@@ -211,7 +211,7 @@ def test_one_that_refuses_ssh_keeps_the_sessions_it_has(tmp_path: Path, mode):
 
 def test_a_disk_that_cannot_be_filled_is_not_and_says_so(tmp_path: Path, capsys):
     async def test() -> None:
-        full = suffering(Affliction(disk_full=True))
+        full = suffering(HostFault(disk_full=True))
         async with vpc(tmp_path, full) as here, here.ssh(BROKEN) as worker:
             assert (await worker.run("echo x >file && echo written")).stdout == "written\n"
 
@@ -224,14 +224,14 @@ def test_a_full_disk_takes_nothing_more_until_there_is_room_again(tmp_path: Path
 
     async def test() -> None:
         async with vpc(tmp_path, SPEC, mode="namespace") as here, here.ssh(BROKEN) as worker:
-            await here.slices.afflict(suffering(Affliction(disk_full=True)))
+            await here.slices.apply_faults(suffering(HostFault(disk_full=True)))
             first = await worker.run("df / >&2 && touch empty && rm empty && pwd")
             assert (first.exit_status, first.stdout) == (0, "/home/ada\n")
             sftp = await worker.start_sftp_client()
             assert "etc" in await sftp.listdir("/")
             failed = await worker.run(write)
             assert "No space left on device" in failed.stderr
-            await here.slices.afflict(SPEC)
+            await here.slices.apply_faults(SPEC)
             assert (await worker.run(write)).exit_status == 0
 
     run(test)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from client.workers.worker_fixtures import ONE, dial, run, vpc
-from localsim.workers.doors import Manner
+from localsim.workers.ssh_endpoint import SshBehaviour
 
-DEAD = [Manner.HANGS, Manner.UNREACHABLE]
+DEAD = [SshBehaviour.HANGS, SshBehaviour.UNREACHABLE]
 SILENCE_S = 0.1
 
 
@@ -27,12 +27,12 @@ async def banner(client) -> bytes:
 def test_one_that_refuses_closes_new_connections_and_keeps_the_old(tmp_path: Path):
     async def test() -> None:
         async with door_of(tmp_path) as (here, door, worker):
-            door.behave(Manner.REFUSES)
+            door.behave(SshBehaviour.REFUSES)
             client = await dial(here.proxy.port, "10.128.0.2")
             assert await banner(client) == b""
             client.close()
             assert (await worker.run("echo up")).stdout == "up\n"
-            door.behave(Manner.SERVES)
+            door.behave(SshBehaviour.SERVES)
             async with here.ssh() as again:
                 assert (await again.run("echo up")).stdout == "up\n"
 
@@ -42,11 +42,11 @@ def test_one_that_refuses_closes_new_connections_and_keeps_the_old(tmp_path: Pat
 def test_one_that_hangs_takes_connections_and_answers_them_when_it_is_back(tmp_path: Path):
     async def test() -> None:
         async with door_of(tmp_path) as (here, door, _):
-            door.behave(Manner.HANGS)
+            door.behave(SshBehaviour.HANGS)
             client = await dial(here.proxy.port, "10.128.0.2")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(banner(client), SILENCE_S)
-            door.behave(Manner.SERVES)
+            door.behave(SshBehaviour.SERVES)
             assert await banner(client) == b"SSH-2.0-"
             client.close()
 
@@ -56,7 +56,7 @@ def test_one_that_hangs_takes_connections_and_answers_them_when_it_is_back(tmp_p
 def test_one_that_is_cut_off_cannot_be_reached(tmp_path: Path):
     async def test() -> None:
         async with door_of(tmp_path) as (here, door, _):
-            door.behave(Manner.UNREACHABLE)
+            door.behave(SshBehaviour.UNREACHABLE)
             for port in (22, 8470):
                 with pytest.raises(ConnectionRefusedError) as refused:
                     await dial(here.proxy.port, "10.128.0.2", port)
@@ -66,7 +66,9 @@ def test_one_that_is_cut_off_cannot_be_reached(tmp_path: Path):
 
 
 @pytest.mark.parametrize("manner", DEAD)
-def test_those_who_are_connected_hear_nothing_and_everything_later(tmp_path: Path, manner: Manner):
+def test_those_who_are_connected_hear_nothing_and_everything_later(
+    tmp_path: Path, manner: SshBehaviour
+):
     async def test() -> None:
         async with door_of(tmp_path) as (_, door, worker):
             process = await worker.create_process("read line; echo got $line; exit 3")
@@ -74,7 +76,7 @@ def test_those_who_are_connected_hear_nothing_and_everything_later(tmp_path: Pat
             process.stdin.write("this\n")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(process.stdout.readline(), SILENCE_S)
-            door.behave(Manner.SERVES)
+            door.behave(SshBehaviour.SERVES)
             assert await process.stdout.readline() == "got this\n"
             assert (await process.wait()).exit_status == 3
 
@@ -83,7 +85,7 @@ def test_those_who_are_connected_hear_nothing_and_everything_later(tmp_path: Pat
 
 @pytest.mark.parametrize("manner", DEAD)
 def test_a_client_that_has_gone_meanwhile_is_noticed_when_it_is_back(
-    tmp_path: Path, manner: Manner
+    tmp_path: Path, manner: SshBehaviour
 ):
     async def test() -> None:
         async with door_of(tmp_path) as (here, door, worker):
@@ -91,7 +93,7 @@ def test_a_client_that_has_gone_meanwhile_is_noticed_when_it_is_back(
             pid = await process.stdout.readline()
             door.behave(manner)
             worker.abort()
-            door.behave(Manner.SERVES)
+            door.behave(SshBehaviour.SERVES)
             async with asyncio.timeout(5), here.ssh() as again:
                 while (await again.run(f"kill -0 {pid}")).exit_status == 0:
                     pass
@@ -100,7 +102,7 @@ def test_a_client_that_has_gone_meanwhile_is_noticed_when_it_is_back(
 
 
 @pytest.mark.parametrize("manner", DEAD)
-def test_power_ends_even_a_dead_connection(tmp_path: Path, manner: Manner):
+def test_power_ends_even_a_dead_connection(tmp_path: Path, manner: SshBehaviour):
     async def test() -> None:
         async with door_of(tmp_path) as (here, door, worker):
             process = await worker.create_process("sleep 1000")

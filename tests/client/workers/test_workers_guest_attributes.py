@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from client.workers.worker_fixtures import GOOGLE, NAME, ONE, ask, run, server_of, vpc
-from localsim.workers.spec import GuestAttribute, NotToldError
+from localsim.workers.spec import AttributeNotPublishedError, WorkerAttribute
 
 PATH = "/computeMetadata/v1/instance/guest-attributes"
 
@@ -136,7 +136,7 @@ def test_metadata_can_switch_them_off(tmp_path: Path, method: str):
 
 def test_what_the_control_plane_does_not_take_does_not_show(tmp_path: Path):
     async def refuse(*_: object) -> None:
-        raise NotToldError("the disk is full")
+        raise AttributeNotPublishedError("the disk is full")
 
     async def test() -> None:
         async with vpc(tmp_path, ONE, tell=refuse) as here:
@@ -149,7 +149,7 @@ def test_what_the_control_plane_does_not_take_does_not_show(tmp_path: Path):
 
 
 def test_a_worker_boots_with_what_it_told_before(tmp_path: Path):
-    known = replace(ONE, guest_attributes=((GuestAttribute("a", "b", "kept"),),))
+    known = replace(ONE, guest_attributes=((WorkerAttribute("a", "b", "kept"),),))
 
     async def test() -> None:
         async with vpc(tmp_path, known) as here:

@@ -18,7 +18,7 @@ from client.workers.worker_fixtures import (
     vpc,
 )
 from localsim.clock import Clock
-from localsim.workers.checkpoints import Checkpoints
+from localsim.workers.autocheckpoint import Autocheckpoints
 from localsim.workers.spec import UpcomingMaintenance
 
 INSTANCE = "/computeMetadata/v1/instance"
@@ -39,7 +39,7 @@ async def checkpoints(tmp_path: Path):
     """A slice of one worker, and the checkpoints that are taken on it by a clock that stands."""
     clock = Clock(manual_start_s=START_S)
     async with vpc(tmp_path, ONE, now=clock.now) as here:
-        yield here, Checkpoints(here.slices, clock), clock
+        yield here, Autocheckpoints(here.slices, clock), clock
 
 
 def test_announced_maintenance_is_readable_as_google_writes_it(tmp_path: Path):

@@ -16,15 +16,15 @@ from urllib.parse import quote
 import asyncssh
 
 from localsim.services.net.socks import SocksServer, serve_socks
-from localsim.services.ssh.ssh import open_door
-from localsim.services.worker.metadata import open_metadata
-from localsim.services.worker.tpu_metrics_door import ChipDoors
-from localsim.workers.chip_holders import FILES
+from localsim.services.ssh.ssh_server import open_ssh_server
+from localsim.services.worker.chip_lock_server import ChipLockServers
+from localsim.services.worker.metadata_server import open_metadata
+from localsim.workers.chip_holders import CHIP_FILES
 from localsim.workers.isolation.interface import Isolation
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
-from localsim.workers.spec import SliceSpec, Tell, WorkerIdentity
-from localsim.workers.worker import Surroundings
+from localsim.workers.spec import BootedWorker, PublishAttribute, SliceSpec
+from localsim.workers.worker import WorkerContext
 
 KEY = asyncssh.generate_private_key("ssh-ed25519", comment="ada@laptop")
 OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519", comment="eve@laptop")
@@ -60,7 +60,7 @@ async def tell_nobody(*_: object) -> None:
 def new_slices(
     state_dir: Path,
     *,
-    tell: Tell = tell_nobody,
+    tell: PublishAttribute = tell_nobody,
     now: Callable[[], float] = time.time,
     isolation: Isolation | None = None,
 ) -> Slices:
@@ -68,10 +68,10 @@ def new_slices(
     return Slices(
         state_dir,
         isolation=isolation,
-        open_door=open_door,
+        open_door=open_ssh_server,
         open_metadata=open_metadata,
-        open_chips=ChipDoors(FILES[isolation.mode]).open,
-        surroundings=Surroundings(
+        open_chips=ChipLockServers(CHIP_FILES[isolation.mode]).open,
+        surroundings=WorkerContext(
             now=now,
             tell=tell,
             lost=tell,
@@ -103,9 +103,9 @@ class Vpc:
     def __init__(self, slices: Slices, proxy: SocksServer) -> None:
         self.slices = slices
         self.proxy = proxy
-        self.identities: dict[str, WorkerIdentity] = {}
+        self.identities: dict[str, BootedWorker] = {}
 
-    async def boot(self, spec: SliceSpec) -> tuple[WorkerIdentity, ...]:
+    async def boot(self, spec: SliceSpec) -> tuple[BootedWorker, ...]:
         identities = await self.slices.boot(spec)
         self.identities.update(zip(spec.addresses, identities, strict=True))
         return identities
@@ -119,7 +119,7 @@ async def vpc(
     state_dir: Path,
     *specs: SliceSpec,
     handshake_s: float = 10.0,
-    tell: Tell = tell_nobody,
+    tell: PublishAttribute = tell_nobody,
     now: Callable[[], float] = time.time,
     mode: str = "process",
 ) -> AsyncIterator[Vpc]:

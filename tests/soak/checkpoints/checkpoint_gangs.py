@@ -15,10 +15,10 @@ from typing import Any
 from client.storage.storage_fixtures import Killable
 
 from soak.checkpoints.checkpoint_program import storage_client, tree
-from tpuctl.checkpoint.format.commit import Commit
-from tpuctl.checkpoint.format.layout import commit_key, done_key, parse
+from tpuctl.checkpoint.format.commit_schema import Commit
+from tpuctl.checkpoint.format.layout import commit_key, done_key, parse_key
 from tpuctl.checkpoint.format.manifest import decode_commit
-from tpuctl.checkpoint.read.restoring import Restored, newest_good
+from tpuctl.checkpoint.read.step_reader import Restored, restore_newest
 from tpuctl.errors import NoCheckpointError
 from tpuctl.store import Store, open_store
 
@@ -148,7 +148,7 @@ class Checkpoints:
 
     def committed(self) -> list[int]:
         """The steps that have a COMMIT."""
-        names = [parse(key) for key in self.keys() if key.endswith("/COMMIT")]
+        names = [parse_key(key) for key in self.keys() if key.endswith("/COMMIT")]
         return [name.step for name in names if name is not None]
 
     def leaked(self) -> set[str]:
@@ -166,7 +166,7 @@ class Checkpoints:
     def read(self) -> Restored | None:
         """What somebody who is no run finds."""
         try:
-            return newest_good(self.store, None, None)
+            return restore_newest(self.store, None, None)
         except NoCheckpointError:
             return None
 

@@ -20,8 +20,8 @@ import requests
 from soak.checkpoints.checkpoint_gangs import Checkpoints, is_right, place
 from soak.checkpoints.checkpoint_program import tree
 from tpuctl.checkpoint import Checkpointer
-from tpuctl.checkpoint.read.history import read_history
-from tpuctl.checkpoint.read.verifying import verify_step
+from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.read.verification import verify_step
 from tpuctl.checkpoint.write import snapshot
 from tpuctl.errors import IntegrityError
 

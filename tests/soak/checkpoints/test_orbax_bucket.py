@@ -10,9 +10,9 @@ import sys
 import pytest
 from client.storage.storage_fixtures import running
 
-from tpuctl.operations.checkpoints.foreign import recognise
-from tpuctl.operations.checkpoints.foreign.seal import seal
-from tpuctl.operations.checkpoints.foreign.verify_sealed import verify
+from tpuctl.operations.checkpoints.foreign import foreign_steps
+from tpuctl.operations.checkpoints.foreign.seal import seal_step
+from tpuctl.operations.checkpoints.foreign.verify_sealed import find_differences
 from tpuctl.store import open_store
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
@@ -52,8 +52,10 @@ def test_what_orbax_saved_to_a_bucket_is_sealed_and_its_damage_found(tmp_path):
         saved = subprocess.run([sys.executable, "-c", SAVES], env=environment, check=False)
         assert saved.returncode == 7
 
-        def look() -> dict[str, recognise.ForeignStep]:
-            found = recognise.find("gs://box/run", lambda url: open_store(url, client=client))
+        def look() -> dict[str, foreign_steps.ForeignStep]:
+            found = foreign_steps.find_foreign_steps(
+                "gs://box/run", lambda url: open_store(url, client=client)
+            )
             return {each.view.name: each for each in found}
 
         assert {name: each.view.state for name, each in look().items()} == {
@@ -63,11 +65,13 @@ def test_what_orbax_saved_to_a_bucket_is_sealed_and_its_damage_found(tmp_path):
         }
         for name in ("100", "200"):
             assert look()[name].is_settled
-            seal(look()[name], now_s=0.0)
-            assert verify(look()[name]) == []
+            seal_step(look()[name], now_s=0.0)
+            assert find_differences(look()[name]) == []
         for blob in bucket.list_blobs(prefix="run/200/default/"):
             whole = blob.download_as_bytes()
             blob.upload_from_string(bytes([whole[0] ^ 1]) + whole[1:])
-            assert verify(look()["200"])[0].startswith(f"{blob.name.removeprefix('run/')}: ")
+            assert find_differences(look()["200"])[0].startswith(
+                f"{blob.name.removeprefix('run/')}: "
+            )
             blob.upload_from_string(whole)
-            assert verify(look()["200"]) == []
+            assert find_differences(look()["200"]) == []

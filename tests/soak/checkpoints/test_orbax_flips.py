@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from unit.operations.checkpoints.stored_checkpoints import flipped
 
-from tpuctl.operations.checkpoints.foreign import recognise
-from tpuctl.operations.checkpoints.foreign.seal import seal
-from tpuctl.operations.checkpoints.foreign.verify_sealed import verify
+from tpuctl.operations.checkpoints.foreign import foreign_steps
+from tpuctl.operations.checkpoints.foreign.seal import seal_step
+from tpuctl.operations.checkpoints.foreign.verify_sealed import find_differences
 from tpuctl.store import open_store
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]
@@ -37,8 +37,8 @@ def test_every_flipped_bit_is_found_that_orbax_restores(layout, tmp_path, capsys
     step = tmp_path / "run" / "100"
     checkpointer.save(step, tree)
 
-    def look() -> recognise.ForeignStep:
-        (found,) = recognise.find(str(tmp_path / "run"), open_store)
+    def look() -> foreign_steps.ForeignStep:
+        (found,) = foreign_steps.find_foreign_steps(str(tmp_path / "run"), open_store)
         return found
 
     def restored() -> str:
@@ -49,8 +49,8 @@ def test_every_flipped_bit_is_found_that_orbax_restores(layout, tmp_path, capsys
             return type(error).__name__
         return "same" if all(np.array_equal(back[key], tree[key]) for key in tree) else "wrong"
 
-    seal(look(), now_s=time.time())
-    assert (verify(look()), restored()) == ([], "same")
+    seal_step(look(), now_s=time.time())
+    assert (find_differences(look()), restored()) == ([], "same")
     fates, missed = [], 0
     choose = random.Random(layout)  # noqa: S311 (no secret)
     files = data_files(step)
@@ -58,10 +58,10 @@ def test_every_flipped_bit_is_found_that_orbax_restores(layout, tmp_path, capsys
         (file,) = choose.choices(files, [each.stat().st_size for each in files])
         flip = flipped(file, choose.randrange(8 * file.stat().st_size))
         next(flip)
-        missed += not verify(look())
+        missed += not find_differences(look())
         fates.append(restored())
         next(flip)
-    assert (verify(look()), restored()) == ([], "same")
+    assert (find_differences(look()), restored()) == ([], "same")
     with capsys.disabled():
         print(f"\n{layout}: {FLIPS - missed} of {FLIPS} found by verify;", end=" ")
         print(f"Orbax: { ({each: fates.count(each) for each in sorted(set(fates))}) }")
@@ -97,9 +97,12 @@ def test_orbax_goes_on_in_a_directory_with_seals(tmp_path):
             return list(open_manager.all_steps())
 
     def sealed() -> dict[str, str]:
-        for step in recognise.find(str(root), open_store):
-            seal(step, now_s=time.time())
-        return {each.view.name: each.view.state for each in recognise.find(str(root), open_store)}
+        for step in foreign_steps.find_foreign_steps(str(root), open_store):
+            seal_step(step, now_s=time.time())
+        return {
+            each.view.name: each.view.state
+            for each in foreign_steps.find_foreign_steps(str(root), open_store)
+        }
 
     assert save(100, 200) == [100, 200]
     assert sealed() == {"100": "COMPLETE", "200": "COMPLETE"}
@@ -109,6 +112,9 @@ def test_orbax_goes_on_in_a_directory_with_seals(tmp_path):
         assert open_manager.restore(300)["w"].tolist() == [300] * 8
         open_manager.delete(300)
     assert save(300) == [200, 300]
-    states = {each.view.name: each.view for each in recognise.find(str(root), open_store)}
+    states = {
+        each.view.name: each.view
+        for each in foreign_steps.find_foreign_steps(str(root), open_store)
+    }
     assert states["300"].reason == "it was saved anew after it was sealed"
     assert sealed() == {"200": "COMPLETE", "300": "COMPLETE"}

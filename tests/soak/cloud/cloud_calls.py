@@ -2,9 +2,9 @@
 
 from localsim.cloud.model.nodes import NodeSpec, Scheduling
 from localsim.cloud.model.queued_resources import (
-    Multislice,
+    MultisliceParams,
     QueuedResourceSpec,
-    Queueing,
+    QueueingPolicy,
     RequestedNode,
     Tier,
 )
@@ -32,13 +32,13 @@ def real_request(cloud, request_id, node_ids, tier, window, sent):
     (kind, spot), (after_s, until_s) = tier, window
     queueing = None
     if after_s:
-        queueing = Queueing("valid_after_duration", duration_s=after_s)
+        queueing = QueueingPolicy("valid_after_duration", duration_s=after_s)
     if until_s != NEVER_S:
-        queueing = Queueing("valid_until_duration", duration_s=until_s)
+        queueing = QueueingPolicy("valid_until_duration", duration_s=until_s)
     spec = NodeSpec(kind, "v2-alpha-tpuv5-lite")
     wanted = RequestedNode(PARENT, node_ids[0], spec)
     if len(node_ids) > 1:
-        wanted = RequestedNode(PARENT, "", spec, Multislice(len(node_ids)))
+        wanted = RequestedNode(PARENT, "", spec, MultisliceParams(len(node_ids)))
     spec = QueuedResourceSpec((wanted,), Tier.SPOT if spot else Tier.ON_DEMAND, queueing=queueing)
     return cloud.create_queued_resource(PARENT, request_id, spec, sent)
 

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 SCENARIO = """
 provisioning_delay_s: 0
@@ -130,7 +130,7 @@ def use(line: Mapping[str, Any], draws: random.Random, number: int) -> None:
 
 
 def preempt(line: Mapping[str, Any], name: str) -> None:
-    local.control(line).preempt(name, line["zone"], 0.0)
+    local_cloud.control_api(line).preempt(name, line["zone"], 0.0)
 
 
 def delete(line: Mapping[str, Any], name: str) -> None:

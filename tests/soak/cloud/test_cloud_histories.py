@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.events import BootSlice, StopSlice
 from localsim.cloud.scenario.scenario import Scenario
 from localsim.cloud.state import absent_workers
@@ -253,9 +253,9 @@ class History(RuleBasedStateMachine):
             for event in events:
                 if isinstance(event, BootSlice):
                     known = absent_workers.identities(event.node)
-                    self.cloud.slice_booted(event.node.name, known)
+                    self.cloud.mark_slice_booted(event.node.name, known)
                 if isinstance(event, StopSlice):
-                    self.cloud.slice_stopped(event.node.name)
+                    self.cloud.mark_slice_stopped(event.node.name)
 
     def new_request_id(self):
         return str(uuid.UUID(int=next(self.ids)))

@@ -17,7 +17,7 @@ from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
 from soak.cloud.kill_load import Client, create_request, operations_of, run_until_death
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 SCENARIO = """
 workers: none
@@ -75,7 +75,7 @@ class Server:
 
     def is_back_in_time(self):
         """Whether its clock shows less than it did; moves it past what operations outlive."""
-        control = local.control(self.line)
+        control = local_cloud.control_api(self.line)
         before_s, self.latest_s = self.latest_s, control.advance(FORGOTTEN_S)
         return self.latest_s - FORGOTTEN_S < before_s
 

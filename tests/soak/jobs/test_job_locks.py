@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from soak.jobs.world.job_clients import CONTEXTS, bench
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 CONTEXT = CONTEXTS[0]
@@ -35,7 +35,7 @@ def contended(request, tmp_path):
         other.mkdir(mode=0o700)
         shutil.copy(found.home / "config.yaml", other / "config.yaml")
         yield found, (found.home, other)
-        seat.end(other, CONTEXT)
+        supervisor_lock.stop_supervisor(other, CONTEXT)
 
 
 def tpuctl(home, *argv):
@@ -78,11 +78,11 @@ def made(done):
 def struck(home, number):
     """Kill or stop the holder of the seat; seconds until the seat of a dead one is free."""
     pid = None
-    while (pid := seat.holder(home, CONTEXT)) is None:
+    while (pid := supervisor_lock.holder_pid(home, CONTEXT)) is None:
         time.sleep(0.05)
     began = time.monotonic()
     os.kill(pid, number)
-    while number == signal.SIGKILL and seat.holder(home, CONTEXT) == pid:
+    while number == signal.SIGKILL and supervisor_lock.holder_pid(home, CONTEXT) == pid:
         time.sleep(0.001)
     return pid, time.monotonic() - began
 

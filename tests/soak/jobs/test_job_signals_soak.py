@@ -12,9 +12,9 @@ import pytest
 
 from soak.jobs.world.job_clients import CONTEXTS, ENDINGS, HUP, Client, bench
 from soak.jobs.world.job_phases import PHASES, held
-from tpuctl.cli.job.submit import PERHAPS
-from tpuctl.cli.job.watch import UNATTENDED
-from tpuctl.jobs.local import seat
+from tpuctl.cli.job.submit import UNCERTAIN_NOTE
+from tpuctl.cli.job.watch_job import UNSUPERVISED_NOTE
+from tpuctl.jobs.local import supervisor_lock
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 NUMBERS = count(1)
@@ -128,7 +128,7 @@ def test_who_supervises_in_the_foreground_says_that_nobody_does_now(signalled, a
         jobs = {job.spec.name: job for job in place.reach(*clients)}
         for (name, client), ending in zip(clients.items(), endings, strict=True):
             client.until_said("QUEUED: waiting" if is_waiting else "supervised here")
-            told = [end_of(jobs[name])] + [UNATTENDED] * (not is_waiting)
+            told = [end_of(jobs[name])] + [UNSUPERVISED_NOTE] * (not is_waiting)
             ended(signalled, client, ending, *told)
     signalled.settle(*clients, context=CONTEXTS[-1])
 
@@ -138,7 +138,7 @@ def test_supervisors_come_and_go_and_the_job_goes_on(signalled, at, phase):
     with at(phase) as place:
         name = submitted(signalled, place.gate)
         (job,) = place.reach(name)
-        seat.end(signalled.home, CONTEXTS[0])
+        supervisor_lock.stop_supervisor(signalled.home, CONTEXTS[0])
         for ending in SUPERVISING:
             client = signalled.client(ending.name, "-c", CONTEXTS[0], "supervisor", "run")
             client.until_said(f"{job.job_id}: supervised here")
@@ -158,7 +158,7 @@ def test_a_submission_is_one_job_or_none(signalled, at, verb, moment):
             ((name, client),) = started(signalled, verb, CONTEXTS, place.gate, [ending]).items()
             if moment == "in its first write":
                 until(lambda: control.faults()[-1]["met"])
-                ended(signalled, client, ending, PERHAPS)
+                ended(signalled, client, ending, UNCERTAIN_NOTE)
                 control.clear_faults()
             else:
                 client.until_said("is submitted")

@@ -16,9 +16,9 @@ from tpuctl import config
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import Config
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import record
-from tpuctl.operations.local import local
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import record_store
+from tpuctl.operations.local import local_cloud
 
 JOB = "name: cut\nresources: {accelerators: v5litepod-4}\nworkdir: work\nrun: cat hello.txt\n"
 AT_ONCE = (
@@ -32,7 +32,7 @@ class Place:
 
     def __init__(self, cloud, proxy, directory):
         self.cloud, self.proxy, self.home = cloud, proxy, cloud.home
-        direct = replace(local.context(cloud.line), name="direct")
+        direct = replace(local_cloud.context_of(cloud.line), name="direct")
         cut = replace(direct, name="cut", storage_endpoint=f"http://{proxy.address}")
         config.save(self.home, Config(None, {"direct": direct, "cut": cut}))
         environ = {"TPUCTL_HOME": str(self.home), "TPUCTL_CONTEXT": "direct"}
@@ -48,7 +48,7 @@ class Place:
         argv = [sys.executable, "-m", "tpuctl", "-c", "cut", "job", "submit", str(self.file)]
         environ = {**os.environ, "TPUCTL_HOME": str(self.home)}
         # With the seat taken the submission is all that is asked for: no supervisor is started.
-        with seat.taken(self.home, "cut"):
+        with supervisor_lock.hold(self.home, "cut"):
             self.proxy.arm(0, late=late, on_cut=lambda: None)
             process = subprocess.Popen(
                 argv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -63,12 +63,14 @@ class Place:
         assert result.code == 0, result.err
 
     def jobs(self):
-        return record.load_all(self.store, on_unreadable=lambda error: pytest.fail(str(error)))
+        return record_store.load_all(
+            self.store, on_unreadable=lambda error: pytest.fail(str(error))
+        )
 
     def forget(self):
         """What is left of a submission that was cut before its record was there."""
         known = {job.job_id for job in self.jobs()}
-        left = [each for each in lease.leases(self.store, {}) if each.job_id not in known]
+        left = [each for each in lease.list_leases(self.store, {}) if each.job_id not in known]
         for each in left:
             assert lease.withdraw(self.store, each)
         return len(left)

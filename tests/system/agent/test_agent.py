@@ -209,8 +209,8 @@ def test_a_later_attempt_ends_what_an_earlier_one_still_gives_time(worker):
     worker.agent("stop", "--grace", "1000")
     later = second_attempt(worker)
     later.configure("echo second")
-    impatient = "from tpuctl.agent.job import beginning as b; b.EVICTION_S = 0.1\n"
-    impatient += f"import sys; b.begin({str(later.directory)!r})"
+    impatient = "from tpuctl.agent.job import launch as b; b.EVICTION_S = 0.1\n"
+    impatient += f"import sys; b.start_run({str(later.directory)!r})"
     subprocess.run(
         [sys.executable, "-c", impatient], cwd=later.directory, env=worker.environ,
         stdin=subprocess.DEVNULL, check=True,

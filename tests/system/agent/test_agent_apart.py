@@ -32,39 +32,43 @@ def answering(monkeypatch):
 
 
 def alone(work: str) -> str:
-    """What `apart(work)` is in a process that has no thread but one, as text."""
-    program = f"import os, signal, sys, time; from tpuctl.agent.job.logs.apart import apart; {work}"
+    """What `call_in_fork(work)` is in a process that has no thread but one, as text."""
+    names = "import os, signal, sys, time; from tpuctl.agent.job.logs.fork_call import call_in_fork"
+    program = f"{names}; {work}"
     argv = [sys.executable, "-c", program]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
 def test_work_in_another_process_has_a_result():
-    assert alone("print(apart(lambda: 12))") == "12"
-    assert alone("print(apart(os.getpid) != os.getpid())") == "True"
+    assert alone("print(call_in_fork(lambda: 12))") == "12"
+    assert alone("print(call_in_fork(os.getpid) != os.getpid())") == "True"
 
 
 def test_its_trouble_is_told():
-    assert alone("apart(lambda: os.stat('/no/such'))") == (
+    assert alone("call_in_fork(lambda: os.stat('/no/such'))") == (
         "OSError: [Errno 2] No such file or directory: '/no/such'"
     )
 
 
 def test_a_killed_one_is_an_error():
-    killed = "apart(lambda: os.kill(os.getpid(), signal.SIGKILL))"
+    killed = "call_in_fork(lambda: os.kill(os.getpid(), signal.SIGKILL))"
     assert alone(killed) == "OSError: it was killed"
 
 
 def test_one_that_does_not_get_on_is_killed():
     never = (
-        "sys.modules['tpuctl.agent.job.logs.apart'].LONGEST_S = 0.1; apart(lambda: time.sleep(600))"
+        "sys.modules['tpuctl.agent.job.logs.fork_call'].LONGEST_S = 0.1;"
+        " call_in_fork(lambda: time.sleep(600))"
     )
     assert alone(never) == "OSError: it was killed"
 
 
 def test_it_holds_nothing_that_was_open(tmp_path):
     lock = tmp_path / "lock"
-    opened = f"lock = open({str(lock)!r}, 'w'); apart(lambda: os.fstat(lock.fileno()).st_ino)"
+    opened = (
+        f"lock = open({str(lock)!r}, 'w'); call_in_fork(lambda: os.fstat(lock.fileno()).st_ino)"
+    )
     assert alone(opened) == "OSError: [Errno 9] Bad file descriptor"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tpuctl
-from tpuctl.agent.job import endings
+from tpuctl.agent.job import log_end
 
 JOB = Path(tpuctl.__file__).parent / "agent" / "job"
 FAILED = """\
@@ -29,7 +29,7 @@ the end
 
 
 def test_the_last_traceback_is_the_same_for_the_same_failure():
-    assert endings.traceback(FAILED.encode()) == (
+    assert log_end.traceback(FAILED.encode()) == (
         "Traceback (most recent call last):\n"
         '  File "/home/me/train.py", line 7, in main\n'
         "    step(state)\n"
@@ -40,28 +40,28 @@ def test_the_last_traceback_is_the_same_for_the_same_failure():
 
 def test_a_traceback_behind_the_rank_that_torch_puts_there_is_one_too():
     ranked = "".join(f"[rank3]: {line}\n" for line in FAILED.split("\n"))
-    assert endings.traceback(ranked.encode()) == endings.traceback(FAILED.encode())
+    assert log_end.traceback(ranked.encode()) == log_end.traceback(FAILED.encode())
 
 
 def test_a_crash_of_the_interpreter_is_a_traceback_too():
     log = b"Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f11 (most recent call first):\n  File \"a.py\", line 3 in f\n"  # fmt: skip  # noqa: E501
-    assert "Current thread 0x? (most recent call first)" in endings.traceback(log)
+    assert "Current thread 0x? (most recent call first)" in log_end.traceback(log)
 
 
 def test_a_long_traceback_keeps_its_end():
     frames = '  File "a.py", line 1, in f\n' * 1000
-    found = endings.traceback(f"Traceback (most recent call last):\n{frames}E: x\n".encode())
-    assert len(found) == endings.TRACEBACK_BYTES
+    found = log_end.traceback(f"Traceback (most recent call last):\n{frames}E: x\n".encode())
+    assert len(found) == log_end.TRACEBACK_BYTES
     assert found.endswith("E: x")
 
 
 def test_no_traceback_is_none():
-    assert endings.traceback(b"step=1\nFailed: nothing\n") == ""
+    assert log_end.traceback(b"step=1\nFailed: nothing\n") == ""
 
 
 def test_the_last_lines_are_twenty_of_five_hundred():
     log = "\n".join(["", *map(str, range(30)), "y" * 600, ""])
-    lines = endings.last_lines(log.encode())
+    lines = log_end.last_lines(log.encode())
     assert (len(lines), lines[0], len(lines[-1])) == (20, "11", 500)
 
 

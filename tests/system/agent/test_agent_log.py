@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tpuctl.agent.job import watching
-from tpuctl.agent.job.cloud.objects import Objects
+from tpuctl.agent.job import status_stream
+from tpuctl.agent.job.cloud.objects import ObjectClient
 from tpuctl.agent.job.logs import log_files, uploader
-from tpuctl.agent.job.logs.joblog import Log
+from tpuctl.agent.job.logs.job_log import JobLog
 from tpuctl.agent.job.logs.log_files import LogFiles
 from tpuctl.agent.job.logs.redaction import Redaction
 
@@ -28,8 +28,8 @@ MAY_MOUNT = (
 def files(tmp_path, monkeypatch):
     """A log of files of 1000 bytes, of which 2000 are kept, and 10,000 when the bucket is away."""
     monkeypatch.setattr(log_files, "FILE_BYTES", 1000)
-    monkeypatch.setattr(log_files, "KEPT_BYTES", 2000)
-    monkeypatch.setattr(log_files, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(log_files, "RETAINED_BYTES", 2000)
+    monkeypatch.setattr(log_files, "MAX_BYTES", 10_000)
     return LogFiles(str(tmp_path / "log"))
 
 
@@ -37,7 +37,7 @@ def files(tmp_path, monkeypatch):
 def sending(files, worker, monkeypatch):
     """What puts that log into the worker's bucket."""
     monkeypatch.setenv("GCE_METADATA_HOST", worker.server.address)
-    return uploader.Uploader(lambda: Objects(worker.server.endpoint, "b"), "logs", files)
+    return uploader.Uploader(lambda: ObjectClient(worker.server.endpoint, "b"), "logs", files)
 
 
 def write(files, lines: int) -> None:
@@ -131,7 +131,7 @@ class Waits:
 
 def test_one_segment_is_uploaded_each_fifteen_seconds(files, sending, worker, monkeypatch):
     # A fork of this process, with all the threads it has, is not one of the agent.
-    monkeypatch.setattr(uploader, "apart", lambda work: work())
+    monkeypatch.setattr(uploader, "call_in_fork", lambda work: work())
     sending.ending = Waits(files, 3)
     sending.run()
     assert sending.ending.waited_s == [15.0] * 4
@@ -142,7 +142,7 @@ def test_a_bucket_that_stays_away_keeps_nobody_and_has_everything_when_it_is_bac
     code = worker.directory / "tpuctl" / "agent" / "job" / "logs" / "uploader.py"
     code.write_text(code.read_text().replace("PATIENCE_S = 20.0", "PATIENCE_S = 0.1"))
     worker.server.is_away = True
-    quick = worker.directory / "tpuctl" / "agent" / "job" / "closing.py"
+    quick = worker.directory / "tpuctl" / "agent" / "job" / "finish.py"
     quick.write_text(quick.read_text().replace("PAUSE_S = 1.0", "PAUSE_S = 0.05"))
     status = worker.finish("echo hello")
     assert (status["exit_status"], status["uploaded_bytes"]) == (0, 0)
@@ -157,14 +157,14 @@ def test_a_bucket_that_stays_away_keeps_nobody_and_has_everything_when_it_is_bac
 def test_a_watcher_starts_where_the_disk_does(files, sending, tmp_path):
     write(files, 55)
     sending.segment()
-    watch = watching.Watch(str(tmp_path), 0)
+    watch = status_stream.StatusStream(str(tmp_path), 0)
     assert watch.next_block(0)[:10] == b"000000040 "
     assert watch.offset == 4000
 
 
 def test_a_watcher_reads_from_file_to_file(files, tmp_path, capsys):
     write(files, 25)
-    watching.Watch(str(tmp_path), 950).send_log()
+    status_stream.StatusStream(str(tmp_path), 950).send_log()
     messages = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(each["offset"], len(each["log"])) for each in messages] == [
         (950, 50), (1000, 1000), (2000, 500),
@@ -172,7 +172,7 @@ def test_a_watcher_reads_from_file_to_file(files, tmp_path, capsys):
 
 
 def test_a_disk_that_is_full_for_a_while_loses_whole_lines_and_says_so(files, monkeypatch):
-    log = Log(files, Redaction())
+    log = JobLog(files, Redaction())
     log.feed(b"first\n")
     monkeypatch.setattr(log_files.os, "write", full)
     log.feed(b"lost\n")
@@ -211,7 +211,7 @@ def test_a_secret_in_pieces_is_still_one(tmp_path):
     files = LogFiles(str(tmp_path / "log"))
     redaction = Redaction()
     redaction.add(["hunter22"])
-    log = Log(files, redaction)
+    log = JobLog(files, redaction)
     for block in (b"a hun", b"ter22 b\nhunter", b"22"):
         log.feed(block)
     log.feed(b"y" * (64 * 1024 - 4) + b"hunt")
@@ -268,7 +268,7 @@ def test_a_file_that_is_shorter_than_it_was_ends_no_upload_in_a_loop(files):
 
 
 def test_what_the_agent_says_is_no_sign_of_life_of_the_program(files):
-    log = Log(files, Redaction())
+    log = JobLog(files, Redaction())
     log.say("maintenance")
     assert (log.active_s, log.tail) == (None, b"tpuctl: maintenance\n")
     log.append(b"step\n")
@@ -285,5 +285,5 @@ def test_a_watcher_of_a_run_of_protocol_1_ends_as_it_should(tmp_path, capsys):
     (tmp_path / "log").write_text("1.000 hello\n")
     (tmp_path / "lock").touch()
     (tmp_path / "status.json").write_text('{"protocol": 1, "phase": "ended", "closed": true}')
-    assert watching.watch(str(tmp_path), 0) == 0
+    assert status_stream.watch(str(tmp_path), 0) == 0
     assert '"gone": false' in capsys.readouterr().out

@@ -201,7 +201,7 @@ def test_a_command_in_a_dump_is_cut_when_it_has_no_secret_any_more():
     )
     try:
         process.stdout.readline()  # until then Linux may have no command line of it
-        text = stack_dump.of_process(process.pid, redaction)
+        text = stack_dump.process_stacks(process.pid, redaction)
     finally:
         process.kill()
         process.communicate()

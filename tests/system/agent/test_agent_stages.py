@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from tpuctl.agent.data.bucket import Passing
-from tpuctl.agent.job.logs import progress
-from tpuctl.agent.job.prepare import mounts, secret_values, workdir
+from tpuctl.agent.data.range_reader import TransientFailure
+from tpuctl.agent.job.logs import step_progress
+from tpuctl.agent.job.prepare import mount_stage as mounts
+from tpuctl.agent.job.prepare import secret_stage, workdir_stage
 
 SWITCH = """\
 import json, sys
@@ -148,29 +149,30 @@ def no_right(tmp_path, monkeypatch):
 
 
 def test_a_directory_of_root_is_made_by_sudo_and_given_to_the_user(no_right):
-    mounts.make(str(no_right / "data"))
+    mounts.make_directory(str(no_right / "data"))
     me = f"{os.getuid()}:{os.getgid()}"
     asked = [f"sudo -n mkdir -p -- {no_right}/data", f"sudo -n chown {me} -- {no_right}/data"]
     assert (no_right / "asked").read_text().splitlines() == asked
 
 
 def test_a_directory_with_files_of_others_is_not_taken(no_right):
-    with pytest.raises(mounts.Refused, match="files of others"):
-        mounts.make(str(no_right))
+    with pytest.raises(mounts.MountError, match="files of others"):
+        mounts.make_directory(str(no_right))
 
 
 def test_no_sudo_is_said(no_right):
     (no_right / "bin" / "sudo").write_text(
         "#!/bin/sh\necho sudo: a password is required >&2; exit 1"
     )
-    with pytest.raises(mounts.Refused, match="it cannot be made: sudo: a password is required"):
-        mounts.make(str(no_right / "data"))
+    with pytest.raises(mounts.MountError, match="it cannot be made: sudo: a password is required"):
+        mounts.make_directory(str(no_right / "data"))
 
 
 @pytest.mark.parametrize(
     ("trouble", "status"),
-    [(TimeoutError("timed out"), 75), (Passing("503 try again"), 75), (ValueError("html"), 75),
-     (secret_values.Refused("403 no"), 1)],
+    [(TimeoutError("timed out"), 75), (TransientFailure("503 try again"), 75),
+     (ValueError("html"), 75),
+     (secret_stage.SecretError("403 no"), 1)],
 )  # fmt: skip
 def test_a_secret_that_was_not_reached_is_not_one_that_was_refused(
     tmp_path, monkeypatch, trouble, status
@@ -178,15 +180,15 @@ def test_a_secret_that_was_not_reached_is_not_one_that_was_refused(
     def asked(_name, _token):
         raise trouble
 
-    monkeypatch.setattr(secret_values, "asked", asked)
-    monkeypatch.setattr(secret_values.time, "sleep", lambda _s: None)
+    monkeypatch.setattr(secret_stage, "request_secret", asked)
+    monkeypatch.setattr(secret_stage.time, "sleep", lambda _s: None)
     (tmp_path / "config.json").write_text('{"secrets": {"HF": "sm://projects/p/secrets/s"}}')
-    assert secret_values.tell(str(tmp_path)) == status
+    assert secret_stage.print_secrets(str(tmp_path)) == status
 
 
 def test_an_empty_secret_is_one(monkeypatch):
-    monkeypatch.setattr(secret_values, "accessed", lambda *_: {"payload": {}})
-    assert secret_values.value("sm://projects/p/secrets/s", None) == ""
+    monkeypatch.setattr(secret_stage, "access_secret", lambda *_: {"payload": {}})
+    assert secret_stage.secret_value("sm://projects/p/secrets/s", None) == ""
 
 
 @pytest.mark.parametrize(("is_away", "status"), [(True, 75), (False, 1)])
@@ -199,13 +201,13 @@ def test_a_bucket_that_was_not_reached_is_not_one_that_refused(
     given = {"endpoint": worker.server.endpoint, "bucket": "b", "workdir": "no/such", "mounts": []}
     given["mounts"].append({"url": "gs://b/none", "path": str(tmp_path / "data")})
     (tmp_path / "config.json").write_text(json.dumps(given))
-    assert workdir.fetch(str(tmp_path)) == status
+    assert workdir_stage.fetch(str(tmp_path)) == status
     assert mounts.copy_all(str(tmp_path)) == status
 
 
 @pytest.mark.parametrize("word", ["loss=nan", "loss=-inf", "loss=1e999"])
 def test_a_number_that_json_has_not_is_told_as_text(word):
-    assert progress.step(f"step=3 {word}")["metrics"] == {"loss": word[5:]}
+    assert step_progress.parse_step(f"step=3 {word}")["metrics"] == {"loss": word[5:]}
 
 
 @pytest.mark.parametrize(

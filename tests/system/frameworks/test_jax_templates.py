@@ -6,7 +6,7 @@ from system.frameworks.jax_slices import ZONE, open_lab
 from system.frameworks.template_jobs import end, job, last, run, steps, submit, told
 from system.stories.taken_slices import checkpoints, take_in_a_save, until, until_logged
 from tpuctl.checkpoint import list_steps, restore
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 from tpuctl.operations.local import templates
 
 pytest.importorskip("jax", reason="the extra [jax] is not installed")
@@ -26,7 +26,7 @@ def hosts(namespaces, tmp_path_factory):
     """Workers that are hosts of their own."""
     home = tmp_path_factory.mktemp("hosts")
     yield from open_lab(home, "namespace")
-    seat.end(home, "local")
+    supervisor_lock.stop_supervisor(home, "local")
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,13 @@ def processes(tmp_path_factory):
     """Workers that are processes of this machine."""
     home = tmp_path_factory.mktemp("processes")
     yield from open_lab(home, "process")
-    seat.end(home, "local")
+    supervisor_lock.stop_supervisor(home, "local")
 
 
 @pytest.fixture(scope="module")
 def learned(processes, tmp_path_factory):
     """What the digits log on two workers when nothing happens to them."""
-    data = templates.folder("digits") / "data" / "digits.csv.gz"
+    data = templates.template_folder("digits") / "data" / "digits.csv.gz"
     assert processes.tpuctl("data", "push", str(data), "gs://local-bucket/data/").code == 0
     processes.node("two", 2)
     directory = tmp_path_factory.mktemp("learned")

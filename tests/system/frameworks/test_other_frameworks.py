@@ -6,7 +6,7 @@ import pytest
 
 from system.frameworks.jax_slices import open_lab
 from system.frameworks.template_jobs import job, last, run, steps
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 from tpuctl.operations.local import templates
 
 SMALL = {"STEPS": "90", "BATCH": "512", "HIDDEN": "128", "SAVE_EVERY": "45"}
@@ -28,11 +28,11 @@ def lab(request, tmp_path_factory):
         request.getfixturevalue("namespaces")
     home = tmp_path_factory.mktemp(request.param)
     for opened in open_lab(home, request.param):
-        data = templates.folder("digits") / "data" / "digits.csv.gz"
+        data = templates.template_folder("digits") / "data" / "digits.csv.gz"
         assert opened.tpuctl("data", "push", str(data), "gs://local-bucket/data/").code == 0
         opened.node("two", 2)
         yield opened
-    seat.end(home, "local")
+    supervisor_lock.stop_supervisor(home, "local")
 
 
 @pytest.mark.parametrize(

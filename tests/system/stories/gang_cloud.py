@@ -11,8 +11,8 @@ import yaml
 from clouds import Cloud, Runner, serve
 
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import record as records
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import record_store as records
 from tpuctl.models.job import Attempt, AttemptState, JobRecord
 
 ZONE = "us-central2-b"
@@ -108,4 +108,4 @@ def gangs(home: Path, mode: str, scenario: str = QUICK) -> Iterator[Gangs]:
         try:
             yield Gangs(cloud, Runner(home))
         finally:
-            seat.end(home, "local")
+            supervisor_lock.stop_supervisor(home, "local")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.jobs.clocks import SYSTEM
-from tpuctl.jobs.logs.follow import follow
+from tpuctl.jobs.clocks import SYSTEM_CLOCKS
+from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.models.job import LogLine
 from tpuctl.store import Store
 
@@ -28,7 +28,7 @@ def until_logged(home: Path, job: str, beginning: str) -> str:
     runtime = Runtime(environ={"TPUCTL_HOME": str(home)})
 
     async def watch() -> str:
-        async for item in follow(runtime.outside, job, clocks=SYSTEM):
+        async for item in follow(runtime.outside, job, clocks=SYSTEM_CLOCKS):
             if isinstance(item, LogLine) and item.text.startswith(beginning):
                 return item.text
         raise AssertionError(f"no line of {job} begins with {beginning!r}")

@@ -16,8 +16,8 @@ DEADLINE_S = 60.0
 IMPATIENT = """
 import sys
 from tpuctl.cli.app import main
-from tpuctl.jobs.slices import switch
-switch.PATIENCE_S, switch.INTERVAL_S = 1.5, 0.2
+from tpuctl.jobs.slices import switch_setup
+switch_setup.PATIENCE_S, switch_setup.INTERVAL_S = 1.5, 0.2
 sys.exit(main(sys.argv[1:]))
 """
 """tpuctl, whose slices wait for seconds where they should wait for minutes."""

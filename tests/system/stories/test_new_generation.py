@@ -11,7 +11,7 @@ import pytest
 
 import localsim
 import tpuctl
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 
 NAME = "v8e"
 ZONE = "us-east5-b"
@@ -53,7 +53,7 @@ def run(tmp_path):
         return done.stdout
 
     yield execute
-    seat.end(tmp_path / "home", "local")
+    supervisor_lock.stop_supervisor(tmp_path / "home", "local")
     execute("local", "down")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 SUMMARY_KEYS = {
     "accuracy",
@@ -103,7 +103,7 @@ def test_the_search_for_what_is_left_finds_a_process(tmp_path):
     with tpuctl(tmp_path, "local", "up") as process:
         process.communicate(timeout=20)
     assert len(processes_of(tmp_path)) == 1
-    local.down(tmp_path, "local")
+    local_cloud.down(tmp_path, "local")
     assert processes_of(tmp_path) == []
 
 
@@ -134,11 +134,11 @@ def kept(tmp_path_factory):
     for line in process.stderr:
         if "resumed step=" in line:
             break
-    before = local.running(home, "quickstart")
+    before = local_cloud.endpoint_line(home, "quickstart")
     acknowledged = listing(before)
     os.kill(before["pid"], signal.SIGKILL)
-    until(lambda: local.running(home, "quickstart") is None)
-    after = local.up(home, "quickstart", local.Options())
+    until(lambda: local_cloud.endpoint_line(home, "quickstart") is None)
+    after = local_cloud.up(home, "quickstart", local_cloud.SimulatorOptions())
     assert {**after, "pid": 0} == {**before, "pid": 0}
     assert acknowledged <= listing(after)
     out, story = process.communicate(timeout=100)

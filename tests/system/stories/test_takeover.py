@@ -13,11 +13,11 @@ import pytest
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.leases.heartbeat import HEARTBEATS
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import record
-from tpuctl.jobs.submit.submit import Submitter, submit
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.submit.job_submission import Submitter, submit
 from tpuctl.models.job import JobSpec, Resources
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 QUICK = "provisioning_delay_s: 0.3\nacceptance_delay_s: 0.1\ndeletion_delay_s: 0.1\n"
 PROGRAM = 'echo "step=1"; exec sleep 1000'
@@ -27,13 +27,13 @@ import asyncio, sys
 from pathlib import Path
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.supervisor import supervisor
-from tpuctl.jobs.leases.duty import Duty
-from tpuctl.jobs.leases.heartbeat import Terms
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
+from tpuctl.jobs.leases.heartbeat import LeaseTerms
 
 home = Path(sys.argv[1])
 runtime = Runtime(environ={"TPUCTL_HOME": str(home)})
 runtime.shared.context = sys.argv[2]
-duty = Duty(("me",), None, terms=Terms(renew_s=0.5, hold_s=4.0, dead_after_s=6.0))
+duty = SupervisorScope(("me",), None, terms=LeaseTerms(renew_s=0.5, hold_s=4.0, dead_after_s=6.0))
 say = lambda line: print(line, flush=True)
 asyncio.run(supervisor.run(runtime.outside, duty, home=home, say=say))
 """
@@ -48,7 +48,7 @@ class Machine:
         argv = [sys.executable, "-c", SUPERVISING, str(home), context]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(argv, stdout=out, stderr=out)
-        until(lambda: seat.holder(home, context) == self.process.pid)
+        until(lambda: supervisor_lock.holder_pid(home, context) == self.process.pid)
 
     def says(self, text: str) -> bool:
         return text in self.log.read_text()
@@ -67,7 +67,7 @@ def lab(at_home, tmp_path_factory):
     here = at_home(tmp_path_factory.mktemp("here"))
     scenario = here.home / "quick.yaml"
     scenario.write_text(QUICK)
-    line = local.up(here.home, "local", local.Options(scenario=scenario))
+    line = local_cloud.up(here.home, "local", local_cloud.SimulatorOptions(scenario=scenario))
     there = at_home(tmp_path_factory.mktemp("there"))
     made = there(
         "context", "create", "lab", "--project", line["project"], "--zone", line["zone"],
@@ -76,7 +76,7 @@ def lab(at_home, tmp_path_factory):
     )  # fmt: skip
     assert made.code == 0, made.err
     yield here, there
-    local.down(here.home, "local")
+    local_cloud.down(here.home, "local")
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def submitted(outside):
 
 
 def found(outside, job_id):
-    return record.load(outside.store, job_id).record
+    return record_store.load(outside.store, job_id).record
 
 
 def is_running(outside, job_id):
@@ -125,9 +125,9 @@ def running(outside) -> str:
 
 def cancelled(outside, job_id):
     """The job after its end; every slice that it ever had is gone."""
-    record.request_cancel(outside.store, job_id, time.time())
-    lease.ring(outside.store, job_id)
-    until(lambda: lease.held(outside.store, job_id) is None)
+    record_store.request_cancel(outside.store, job_id, time.time())
+    lease.notify_holder(outside.store, job_id)
+    until(lambda: lease.load_lease(outside.store, job_id) is None)
     assert outside.tpu.list_queued_resources() == ([], [])
     assert outside.tpu.list_nodes() == ([], [])
     return found(outside, job_id)
@@ -149,10 +149,10 @@ def test_a_supervisor_that_was_stopped_past_its_lease_gives_up_when_it_goes_on(o
     job_id = running(outside)
     second = start_second()
     stopped = first()
-    holder = lease.held(outside.store, job_id).holder
+    holder = lease.load_lease(outside.store, job_id).holder
     stopped.send(signal.SIGSTOP)
     until(lambda: found(outside, job_id).fence == 2)
-    written = record.generation(outside.store, job_id)
+    written = record_store.generation(outside.store, job_id)
     stopped.send(signal.SIGCONT)
     until(lambda: stopped.says(f"{job_id}: another supervisor took over"))
     assert outside.store.head(HEARTBEATS + holder) is None
@@ -160,6 +160,6 @@ def test_a_supervisor_that_was_stopped_past_its_lease_gives_up_when_it_goes_on(o
     assert stopped.process.poll() is None  # it goes on, for other jobs
     ended = cancelled(outside, job_id)
     assert (ended.state, len(ended.attempts), ended.fence) == ("CANCELLED", 1, 2)
-    assert record.generation(outside.store, job_id) > written
+    assert record_store.generation(outside.store, job_id) > written
     assert json.loads(outside.store.get_range(f"tpuctl/records/{job_id}"))["fence"] == 2
     assert not second.says("another supervisor took over")

@@ -9,8 +9,8 @@ import yaml
 
 from system.stories.taken_slices import checkpoints, take_in_a_save, until_logged
 from tpuctl import checkpoint
-from tpuctl.jobs.local import seat
-from tpuctl.operations.local import local, templates
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.operations.local import local_cloud, templates
 
 STEPS, SAVE_EVERY, WORKERS, BATCH = 80, 20, 4, 256
 JOB_KEYS = [
@@ -35,12 +35,12 @@ def lab(at_home, tmp_path_factory):
     run = at_home(tmp_path_factory.mktemp("lab"))
     scenario = run.home / "quick.yaml"
     scenario.write_text(QUICK)
-    local.up(run.home, "local", local.Options(scenario=scenario))
-    data = templates.folder("digits") / "data" / "digits.csv.gz"
+    local_cloud.up(run.home, "local", local_cloud.SimulatorOptions(scenario=scenario))
+    data = templates.template_folder("digits") / "data" / "digits.csv.gz"
     assert run("data", "push", str(data), "gs://local-bucket/data/").code == 0
     yield run
-    seat.end(run.home, "local")
-    local.down(run.home, "local")
+    supervisor_lock.stop_supervisor(run.home, "local")
+    local_cloud.down(run.home, "local")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def uninterrupted(lab, tmp_path_factory):
 def shortened(directory, name, **envs) -> str:
     """The template's job with fewer and smaller steps."""
     folder = directory / name
-    shutil.copytree(templates.folder("digits"), folder)
+    shutil.copytree(templates.template_folder("digits"), folder)
     path = folder / "job.yaml"
     job = yaml.safe_load(path.read_text())
     job["name"] = name
@@ -137,7 +137,7 @@ def test_kill_9_of_one_worker_s_process_fails_the_attempt_and_is_recovered(
 
 
 def test_a_context_without_simulated_chips_is_told_so(lab, job_file, at_home, tmp_path):
-    line = local.running(lab.home, "local")
+    line = local_cloud.endpoint_line(lab.home, "local")
     elsewhere = at_home(tmp_path / "elsewhere")
     made = elsewhere(
         "context", "create", "lab", "--project", line["project"], "--zone", line["zone"],
@@ -187,7 +187,7 @@ def weights(lab, name) -> dict:
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage
 
-    line = local.running(lab.home, "local")
+    line = local_cloud.endpoint_line(lab.home, "local")
     client = storage.Client(
         project=line["project"],
         credentials=AnonymousCredentials(),
@@ -222,7 +222,7 @@ def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
         assert found.code == 0
         shown = yaml.safe_load(found.out)
         assert list(shown[0] if verb == "list" else shown)[: len(keys)] == keys
-    seat.end(lab.home, "local")
+    supervisor_lock.stop_supervisor(lab.home, "local")
     assert lab("job", "list").err == (
         f"warning: no supervisor looks after {job}; run: tpuctl supervisor run\n"
     )

@@ -11,8 +11,8 @@ from tpuctl.cli.job.foreground import supervise_here
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import Context
 from tpuctl.errors import JobFailedError
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.secrets import handover, secrets
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.secrets import job_secrets, secret_handover
 
 VALUE = "hf_abcdefgh"
 TELL = 'echo "it is $TOKEN of ${#TOKEN}"; ! grep -rqF "$TOKEN" "$HOME"'
@@ -47,7 +47,7 @@ def test_a_secret_reaches_the_program_and_nothing_else(world, terminal, tmp_path
     assert b"it is *** of 11" in kept
     assert VALUE.encode() not in kept
     assert VALUE not in terminal.out.getvalue() + terminal.err.getvalue()
-    assert not seat.is_taken(world.home, "here")
+    assert not supervisor_lock.is_locked(world.home, "here")
 
 
 def test_a_job_that_failed_is_an_error_here(world, terminal):
@@ -63,8 +63,8 @@ def test_a_job_waits_for_a_value_that_is_not_known(world):
         waiting = await world.until(job, lambda found: "TOKEN" in found.why)
         assert waiting.why.endswith(f"set TOKEN, then run: tpuctl job retry {job.job_id}")
         assert world.tpu.calls == []
-        values = secrets.resolved(job.spec.secrets, {"TOKEN": VALUE})
-        await asyncio.to_thread(handover.give, world.home, "here", job.job_id, values)
+        values = job_secrets.resolve_values(job.spec.secrets, {"TOKEN": VALUE})
+        await asyncio.to_thread(secret_handover.hand_over, world.home, "here", job.job_id, values)
         await asyncio.wait_for(supervising, 30.0)
 
     asyncio.run(story())
@@ -86,7 +86,8 @@ def test_an_interrupt_leaves_the_job_going_and_says_how_to_go_on(world, terminal
     with pytest.raises(KeyboardInterrupt):
         supervise_here(terminal, job)
     assert not world.record(job).is_ended
-    assert terminal.goes_on[-2].startswith(f"job {job.job_id} goes on at ")
+    assert terminal.on_interrupt[-2].startswith(f"job {job.job_id} goes on at ")
     assert (
-        terminal.goes_on[-1] == "nobody looks after it until somebody runs: tpuctl supervisor run"
+        terminal.on_interrupt[-1]
+        == "nobody looks after it until somebody runs: tpuctl supervisor run"
     )

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.errors import LockedError, PreconditionError
-from tpuctl.jobs.clocks import SYSTEM
+from tpuctl.jobs.clocks import SYSTEM_CLOCKS
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.logs import follow
-from tpuctl.jobs.record import record as records
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.logs import log_stream
+from tpuctl.jobs.record import record_store as records
 from tpuctl.models.job import LogLine, Restart, Teardown
 
 STEPS = 'for i in 1 2 3; do echo "step=$i loss=0.5"; done'
@@ -21,7 +21,9 @@ ENDLESS = 'echo "step=$TPUCTL_ATTEMPT"; echo up; exec sleep 1000'
 
 
 def texts(world, job):
-    return sorted((line.worker_id, line.text) for line in follow.read(world.outside, job.job_id))
+    return sorted(
+        (line.worker_id, line.text) for line in log_stream.read(world.outside, job.job_id)
+    )
 
 
 def is_running(record):
@@ -40,7 +42,7 @@ def test_a_job_runs_on_every_worker_of_a_slice_of_its_own_and_gives_it_back(worl
     assert world.tpu.calls == [f"create {slice_name}", f"delete {slice_name}"]
     assert texts(world, job)[:1] == [(0, "0 of 2")]
     assert len(texts(world, job)) == 8
-    assert lease.leases(world.store, {}) == []
+    assert lease.list_leases(world.store, {}) == []
 
 
 def test_the_workdir_and_setup_are_there_before_the_program(world, tmp_path):
@@ -239,7 +241,7 @@ def test_follow_shows_every_line_of_every_attempt_and_the_story_between(world):
 
     async def story():
         supervising = asyncio.create_task(world.supervise())
-        async for item in follow.follow(world.outside, job.job_id, clocks=SYSTEM):
+        async for item in log_stream.follow(world.outside, job.job_id, clocks=SYSTEM_CLOCKS):
             items.append(item)
             ups = [each for each in items if isinstance(each, LogLine) and each.text == "up"]
             if len(ups) == 2 and isinstance(item, LogLine) and item.text == "up":
@@ -265,5 +267,5 @@ def test_a_stale_supervisor_has_its_writes_refused(world):
 
 
 def test_two_supervisors_of_one_context_on_one_machine_are_one_too_many(world):
-    with seat.taken(world.home, "here"), pytest.raises(LockedError):
+    with supervisor_lock.hold(world.home, "here"), pytest.raises(LockedError):
         asyncio.run(world.supervise())

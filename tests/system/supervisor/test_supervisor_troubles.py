@@ -15,11 +15,11 @@ from unit.jobs.jobs_world import ZONE
 from tpuctl import config
 from tpuctl.config import Config, Context
 from tpuctl.errors import PermissionDeniedError, TpuctlError, TransientError
+from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.leases.duty import Duty
-from tpuctl.jobs.leases.heartbeat import HEARTBEATS, Terms, silent
-from tpuctl.jobs.ports import Clocks
-from tpuctl.jobs.record import record
+from tpuctl.jobs.leases.heartbeat import HEARTBEATS, LeaseTerms, unsupervised_job_ids
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
+from tpuctl.jobs.record import record_store
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.store import Store
 
@@ -28,7 +28,7 @@ FAST = Clocks(
     time.time, lambda: time.monotonic() * HASTE, lambda wanted_s: asyncio.sleep(wanted_s / HASTE)
 )
 """A clock on which ten minutes are a second and a half."""
-PATIENT = Terms(renew_s=5.0, hold_s=1000.0)
+PATIENT = LeaseTerms(renew_s=5.0, hold_s=1000.0)
 """A turn of this machine's scheduler is a minute on that clock."""
 AWAY = TransientError("gs://b: no answer")
 
@@ -57,7 +57,7 @@ async def supervise(
     world, bucket, said=lambda _line: None, clocks=FAST, idle_exit_s: float = 40.0
 ) -> None:
     await supervisor.run(
-        replace(world.outside, store=bucket), Duty(("me",), idle_exit_s, terms=PATIENT),
+        replace(world.outside, store=bucket), SupervisorScope(("me",), idle_exit_s, terms=PATIENT),
         home=world.home, say=said, clocks=clocks,
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ def test_a_job_in_care_is_held_on_to_for_ten_minutes(world):
 
 def test_a_refusal_is_written_down_and_tried_again(world):
     job = world.submit("true")
-    record.request_cancel(world.store, job.job_id, 1.0)
+    record_store.request_cancel(world.store, job.job_id, 1.0)
     refusal = PermissionDeniedError("403: not now")
     asyncio.run(supervise(world, Bucket(world.store, "tpuctl/records/", [refusal])))
     found = world.record(job)
@@ -94,7 +94,7 @@ def test_a_refusal_is_written_down_and_tried_again(world):
 
 def test_a_bug_stops_no_job_for_ever_and_is_told_at_the_end(world):
     job = world.submit("true")
-    record.request_cancel(world.store, job.job_id, 1.0)
+    record_store.request_cancel(world.store, job.job_id, 1.0)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(supervise(world, Bucket(world.store, "tpuctl/records/", [ZeroDivisionError()])))
     assert world.record(job).is_settled
@@ -105,7 +105,7 @@ def test_a_refused_heartbeat_ends_nothing(world):
     refusal = PermissionDeniedError("403: not now")
     bucket = Bucket(world.store, "tpuctl/supervisors/", [refusal])
     job = world.submit("true")
-    record.request_cancel(world.store, job.job_id, 1.0)
+    record_store.request_cancel(world.store, job.job_id, 1.0)
     asyncio.run(supervise(world, bucket, said.append))
     assert said[0] == "heartbeat: 403: not now"
     assert world.record(job).is_settled
@@ -115,7 +115,7 @@ def test_a_lease_whose_job_was_never_written_is_withdrawn(world):
     lease.offer(world.store, "ghost-000000", "me")
     said = []
     asyncio.run(supervise(world, world.store, said.append))
-    assert lease.leases(world.store, {}) == []
+    assert lease.list_leases(world.store, {}) == []
     assert said == ["ghost-000000: was never submitted to the end"]
 
 
@@ -125,7 +125,7 @@ def test_a_slow_submitter_offers_its_lease_again(world):
     assert lease.withdraw(world.store, offered)
     assert not lease.withdraw(world.store, offered)
     lease.renew_offer(world.store, "slow-000000", "me")
-    assert [each.job_id for each in lease.leases(world.store, {})] == ["slow-000000"]
+    assert [each.job_id for each in lease.list_leases(world.store, {})] == ["slow-000000"]
 
 
 def test_a_record_of_a_newer_tpuctl_is_left_to_it(world):
@@ -134,13 +134,13 @@ def test_a_record_of_a_newer_tpuctl_is_left_to_it(world):
     said = []
     asyncio.run(supervise(world, world.store, said.append))
     assert said == ["later-000000: given up: job 'later-000000' was written by a newer tpuctl"]
-    assert [each.holder for each in lease.leases(world.store, {})] == [""]
+    assert [each.holder for each in lease.list_leases(world.store, {})] == [""]
 
 
 def test_a_job_of_a_silent_supervisor_elsewhere_is_waited_for_and_taken_over(world):
     job = world.submit("true")
-    record.request_cancel(world.store, job.job_id, 1.0)
-    (offered,) = lease.leases(world.store, {})
+    record_store.request_cancel(world.store, job.job_id, 1.0)
+    (offered,) = lease.list_leases(world.store, {})
     lease.take(world.store, offered, "elsewhere-1")
     world.store.put_if_absent(f"{HEARTBEATS}elsewhere-1", b"{}")  # its last one
     began_s = FAST.monotonic()
@@ -175,19 +175,19 @@ def test_a_supervisor_that_was_stopped_for_a_while_keeps_its_jobs(world):
 def test_a_lease_that_cannot_be_read_stops_nobody_else(world, body, why):
     world.store.put_if_absent("tpuctl/leases/bad-000000", body)
     job = world.submit("true")
-    record.request_cancel(world.store, job.job_id, 1.0)
+    record_store.request_cancel(world.store, job.job_id, 1.0)
     said = []
     asyncio.run(supervise(world, world.store, said.append))
     assert world.record(job).is_settled
     (passed,) = [line for line in said if line.startswith("passed over")]
     assert passed.startswith(f"passed over: the lease of 'bad-000000' {why}")
-    assert silent(world.store, None) == []
+    assert unsupervised_job_ids(world.store, None) == []
 
 
 def test_a_lease_that_may_not_be_taken_stops_nobody_else(world):
     jobs = [world.submit("true"), world.submit("true")]
     for job in jobs:
-        record.request_cancel(world.store, job.job_id, 1.0)
+        record_store.request_cancel(world.store, job.job_id, 1.0)
     refusal = PermissionDeniedError("403: not now")
     asyncio.run(supervise(world, Bucket(world.store, "tpuctl/leases/", [refusal])))
     assert [world.record(job).state for job in jobs] == ["CANCELLED", "CANCELLED"]

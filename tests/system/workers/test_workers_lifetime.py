@@ -22,7 +22,7 @@ from client.workers.worker_fixtures import (
     vpc,
 )
 
-from localsim.workers.disk import disk as disks
+from localsim.workers.disk import slice_disk as disks
 
 # A program that leaves its session, its parent and everything else behind.
 DAEMON = "setsid sh -c 'echo $$; exec sleep 1000 </dev/null >/dev/null 2>&1' & sleep 1000"
@@ -227,17 +227,17 @@ def test_a_directory_that_cannot_be_removed_is_told_and_the_sweep_goes_on(
     stuck, other = (tmp_path / "slices" / name for name in ("0", "1"))
     for directory in (stuck, other):
         directory.mkdir(parents=True)
-    remove = disks.remove
+    remove = disks.remove_disk
 
     def refuse(directory: Path) -> None:
         if directory == stuck:
-            raise disks.LeftOverError("0.gone cannot be removed: rm: busy")
+            raise disks.IncompleteRemovalError("0.gone cannot be removed: rm: busy")
         remove(directory)
 
     async def test() -> None:
         await new_slices(tmp_path).sweep(known=())
 
-    monkeypatch.setattr(disks, "remove", refuse)
+    monkeypatch.setattr(disks, "remove_disk", refuse)
     run(test)
     assert (stuck.exists(), other.exists()) == (True, False)
     assert capsys.readouterr().err == "localsim: 0.gone cannot be removed: rm: busy\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from clouds import Cloud, Runner, serve
 
-from localsim.services.ssh.loopback_doors import loopback
+from localsim.services.ssh.loopback_ssh import loopback_address
 
 
 @pytest.fixture(scope="module")
@@ -58,4 +58,4 @@ def test_a_second_simulator_is_refused_with_the_reason(loopback_cloud: Cloud, tm
 
 
 def test_the_address_is_the_worker_s_own_but_for_its_first_number():
-    assert loopback("10.128.77.2") == "127.128.77.2"
+    assert loopback_address("10.128.77.2") == "127.128.77.2"

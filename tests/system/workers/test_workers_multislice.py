@@ -10,10 +10,14 @@ from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
 from localsim.cloud.model.nodes import NodeSpec, NodeState
-from localsim.cloud.model.queued_resources import Multislice, QueuedResourceSpec, RequestedNode
+from localsim.cloud.model.queued_resources import (
+    MultisliceParams,
+    QueuedResourceSpec,
+    RequestedNode,
+)
 from localsim.cloud.scenario.scenario import Scenario
+from localsim.orchestrator import Orchestrator
 from localsim.services.net.socks import serve_socks
-from localsim.world import World
 
 ZONE = "projects/demo/locations/us-west4-a"
 FIRST, SECOND = f"{ZONE}/nodes/q-0", f"{ZONE}/nodes/q-1"
@@ -37,8 +41,8 @@ async def two_slices(state_dir: Path, mode: str = "process"):
     slices = new_slices(
         state_dir, tell=lambda *news: world.tell(*news), now=clock.now, isolation=isolation
     )
-    world = World(cloud, slices, clock)
-    wanted = QueuedResourceSpec((RequestedNode(ZONE, "", SPEC, Multislice(2)),))
+    world = Orchestrator(cloud, slices, clock)
+    wanted = QueuedResourceSpec((RequestedNode(ZONE, "", SPEC, MultisliceParams(2)),))
     try:
         await world.run(lambda cloud: cloud.create_queued_resource(ZONE, "q", wanted))
         await pass_time(world, 0.5, 2)
@@ -50,13 +54,13 @@ async def two_slices(state_dir: Path, mode: str = "process"):
         assert leftovers(state_dir) == []
 
 
-async def pass_time(world: World, *seconds: float) -> None:
+async def pass_time(world: Orchestrator, *seconds: float) -> None:
     for each in seconds:
         world.clock.advance(each)
         await asyncio.wait_for(world.settle(), 30)
 
 
-async def shell(world: World, name: str, command: str) -> str:
+async def shell(world: Orchestrator, name: str, command: str) -> str:
     """What a command prints on the only worker of a node."""
     node = world.cloud.get_node(name)
     proxy = await serve_socks(world.slices)
@@ -69,7 +73,7 @@ async def shell(world: World, name: str, command: str) -> str:
         await proxy.close()
 
 
-async def environment(world: World, name: str) -> dict[str, str]:
+async def environment(world: Orchestrator, name: str) -> dict[str, str]:
     """What a program on the node's worker is told by variables."""
     lines = (await shell(world, name, "env")).splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)

@@ -14,7 +14,7 @@ from client.workers.worker_fixtures import GOOGLE, ONE, SPEC, run, until, vpc
 
 import localsim
 from localsim.workers import processes
-from localsim.workers.spec import Affliction
+from localsim.workers.spec import HostFault
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
@@ -182,7 +182,7 @@ def test_nothing_is_left_when_the_simulator_is_killed(tmp_path):
         space = Path(f"/proc/{children(launcher)[0]}/ns/net").readlink()
         holder.kill()
     asyncio.run(until(lambda: not living(space), 10))
-    assert processes.started(launcher) is None
+    assert processes.start_time(launcher) is None
 
 
 def test_a_slice_that_cannot_boot_leaves_no_worker(tmp_path):
@@ -236,7 +236,7 @@ with socket.socket() as knocking:
 
     async def story() -> None:
         async with vpc(tmp_path, SPEC, mode="namespace") as here:
-            await here.slices.afflict(replace(SPEC, afflictions={0: Affliction(killed=True)}))
+            await here.slices.apply_faults(replace(SPEC, worker_faults={0: HostFault(killed=True)}))
             assert await python(here, SPEC.addresses[1], knock) == "silence\n"
 
     run(story)

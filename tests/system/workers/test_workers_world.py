@@ -23,7 +23,7 @@ from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
 from localsim.cloud.model.nodes import NodeSpec, NodeState
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.world import World
+from localsim.orchestrator import Orchestrator
 
 ZONE = "projects/demo/locations/us-west4-a"
 NODE = f"{ZONE}/nodes/a"
@@ -39,7 +39,7 @@ async def world_of(state_dir: Path, scenario: Scenario | None = None, project_me
     scenario = scenario or Scenario()
     cloud = Cloud(connection, clock, project="demo", project_number=7, scenario=scenario)
     slices = new_slices(state_dir, tell=lambda *news: world.tell(*news), now=clock.now)
-    world = World(cloud, slices, clock, project_metadata=project_metadata)
+    world = Orchestrator(cloud, slices, clock, project_metadata=project_metadata)
     try:
         await world.reboot()
         yield world
@@ -49,7 +49,7 @@ async def world_of(state_dir: Path, scenario: Scenario | None = None, project_me
         assert leftovers(state_dir) == []
 
 
-async def create(world: World, **fields: object) -> None:
+async def create(world: Orchestrator, **fields: object) -> None:
     """A READY node of one worker."""
     spec = NodeSpec(
         "v5litepod-4",
@@ -60,13 +60,13 @@ async def create(world: World, **fields: object) -> None:
     await advance(world, 2)
 
 
-async def advance(world: World, seconds: float) -> None:
+async def advance(world: Orchestrator, seconds: float) -> None:
     world.clock.advance(seconds)
     await asyncio.wait_for(world.settle(), 20)
 
 
 @asynccontextmanager
-async def ssh(world: World):
+async def ssh(world: Orchestrator):
     """A login on the node's worker, as gcloud makes it: with the host key that the API tells."""
     node = world.cloud.get_node(NODE)
     host, port = world.slices.door(node.addresses[0], 22).address
@@ -83,13 +83,13 @@ async def ssh(world: World):
         yield connection
 
 
-async def shell(world: World, command: str) -> str:
+async def shell(world: Orchestrator, command: str) -> str:
     """What a command prints on the node's worker."""
     async with ssh(world) as worker:
         return (await worker.run(command, check=True)).stdout
 
 
-def told(world: World) -> list[tuple[str, str]]:
+def told(world: Orchestrator) -> list[tuple[str, str]]:
     """What the control plane knows of worker 0 in the namespace `startup`."""
     (entries,) = world.cloud.guest_attributes(NODE, "startup/")
     return [(each.key, each.value) for each in entries]

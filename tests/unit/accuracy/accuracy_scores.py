@@ -109,7 +109,7 @@ def _at_peak_s(table: Table) -> np.ndarray:
     everything = constant_fit.constants(table.generation, all_constants())
     work = published_rows.work_of(table)
     return np.asarray(
-        gemm.at_peak(everything, gemm.terms(everything, table.chip, work)), dtype=float
+        gemm.peak_seconds(everything, gemm.terms(everything, table.chip, work)), dtype=float
     )
 
 

@@ -60,7 +60,7 @@ class Table:
     def is_regular(self) -> np.ndarray:
         """Which products have whole vectors for sides."""
         shape = (self.columns[side] for side in "mkn")
-        return np.asarray(gemm.is_regular(gemm.Work(*shape)))
+        return np.asarray(gemm.is_regular(gemm.MatmulWork(*shape)))
 
     def labels(self) -> list[str]:
         """How each row is called on the page."""
@@ -119,11 +119,11 @@ def _cores(chip: catalog.Chip, cores: int | None) -> catalog.Chip:
     )
 
 
-def work_of(table: Table) -> gemm.Work:
+def work_of(table: Table) -> gemm.MatmulWork:
     """The products of a table; what came on chip before the kernel is no HBM traffic of it."""
     m, k, n = (table.columns[side] for side in "mkn")
     crossing = 2 * (m * k + k * n + m * n - table.is_prefetched * np.maximum(m * k, k * n))
-    return gemm.Work(m, k, n, table.dtype, hbm_bytes=crossing)
+    return gemm.MatmulWork(m, k, n, table.dtype, hbm_bytes=crossing)
 
 
 def _gemm(table: Table, constants: Constants) -> np.ndarray:
@@ -140,7 +140,7 @@ def _memory(table: Table, constants: Constants) -> np.ndarray:
 
 def _elementwise(table: Table, constants: Constants) -> np.ndarray:
     read, written = table.columns["read_bytes"], table.columns["written_bytes"]
-    work = memory.Pass(read, written, dtype=table.dtype)
+    work = memory.VectorPass(read, written, dtype=table.dtype)
     return np.asarray(memory.total(memory.elementwise_terms(constants, table.chip, work)))
 
 

@@ -16,7 +16,7 @@ from tpuctl.agent.job.state import processes
 from unit.agent.bucket_server import BucketServer, serving
 
 AGENT = Path(tpuctl.__file__).parent / "agent"
-SHARED = ("bucket", "crc32c", "fetcher", "report", "tree")
+SHARED = ("crc32c", "fetcher", "range_reader", "report", "target_tree")
 DEADLINE_S = 20.0
 JOB = "digits-a1b2c3"
 
@@ -131,7 +131,7 @@ class Worker:
         if pid and not self.status().get("closed"):
             self.agent("stop", "--grace", "0")
             self.until(closed=True)
-        if pid and processes.started(pid) == self.status().get("agent_started", 0):
+        if pid and processes.start_ticks(pid) == self.status().get("agent_started", 0):
             with contextlib.suppress(ProcessLookupError):  # the bucket is away: it goes on trying
                 os.kill(pid, signal.SIGTERM)
         assert self.errors() == ""

@@ -19,7 +19,7 @@ NODE = {
 
 
 def test_a_node_keeps_its_shape_and_loses_what_is_private():
-    assert cassette.redacted(NODE) == {
+    assert cassette.redact(NODE) == {
         "name": "projects/recorded-project/locations/us-west4-a/nodes/n1",
         "description": "redacted",
         "labels": {"team": "redacted"},
@@ -34,11 +34,11 @@ def test_a_node_keeps_its_shape_and_loses_what_is_private():
 
 def test_the_metadata_of_an_operation_is_no_map_of_secrets():
     operation = {"metadata": {"@type": "type.googleapis.com/X", "verb": "create"}}
-    assert cassette.redacted(operation) == operation
+    assert cassette.redact(operation) == operation
 
 
 def test_names_of_fields_are_hidden_too():
-    assert cassette.redacted({"ann@secret-lab.com": 1}) == {"redacted@example.com": 1}
+    assert cassette.redact({"ann@secret-lab.com": 1}) == {"redacted@example.com": 1}
 
 
 def test_guest_attributes_keep_host_keys_and_hide_the_rest():
@@ -47,7 +47,7 @@ def test_guest_attributes_keep_host_keys_and_hide_the_rest():
         {"namespace": "mine", "key": "token", "value": "hunter2"},
     ]
     hidden = [items[0], {**items[1], "value": "redacted"}]
-    assert cassette.redacted({"items": items}) == {"items": hidden}
+    assert cassette.redact({"items": items}) == {"items": hidden}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_guest_attributes_keep_host_keys_and_hide_the_rest():
     ],
 )
 def test_texts(text, kept):
-    assert cassette.redacted(text).replace("123456789012", "987") == kept
+    assert cassette.redact(text).replace("123456789012", "987") == kept
 
 
 def test_the_project_is_hidden_in_sentences_too(tmp_path):

@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from tpuctl.api import cassette
-from tpuctl.api.recorder import recorded
+from tpuctl.api.recorder import recording_api
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.errors import TransientError
 
@@ -19,8 +19,8 @@ class NoToken(grpc.UnaryUnaryClientInterceptor):
 def test_a_call_that_is_never_made_fails_as_ever_and_is_not_recorded(tmp_path):
     tape = cassette.create(tmp_path / "c.jsonl", 0.0, "demo")
     channel = grpc.intercept_channel(grpc.insecure_channel("127.0.0.1:1"), NoToken())
-    api = recorded(TpuApi(channel, "demo"), tape, lambda: 0.0)
+    api = recording_api(TpuApi(channel, "demo"), tape, lambda: 0.0)
     with pytest.raises(TransientError, match="cannot get an access token"):
         api.list_nodes()
-    assert cassette.calls(tape.path) == 0
+    assert cassette.count_calls(tape.path) == 0
     api.close()

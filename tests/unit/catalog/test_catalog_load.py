@@ -32,7 +32,7 @@ def test_importing_the_catalog_imports_the_standard_library_only():
         "tpuctl.catalog.load",
         "tpuctl.catalog.lookup",
         "tpuctl.catalog.records",
-        "tpuctl.catalog.unknown",
+        "tpuctl.catalog.unknown_error",
         "tpuctl.catalog.validation",
     }
 

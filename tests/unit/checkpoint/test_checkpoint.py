@@ -8,8 +8,8 @@ import pytest
 
 from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore
 from tpuctl.checkpoint.format.manifest import encode
-from tpuctl.checkpoint.read.restoring import newest_good
-from tpuctl.checkpoint.write.writer import Outcome, _report
+from tpuctl.checkpoint.read.step_reader import restore_newest
+from tpuctl.checkpoint.write.step_writer import SaveOutcome, _report
 from tpuctl.errors import (
     ConflictError,
     DeadlineError,
@@ -107,14 +107,14 @@ def test_the_copy_is_taken_when_save_returns(place):
         weights = np.ones(1000)
         checkpointer.save(1, {"weights": weights})
         weights[:] = 2
-    assert newest_good(place).tree["weights"].tolist() == [1.0] * 1000
+    assert restore_newest(place).tree["weights"].tolist() == [1.0] * 1000
 
 
 def test_a_save_that_waits_is_there_when_it_returns(place):
     run = Run(place, 1, worker_count=3)
     steps = run.call(lambda worker: (worker.save(1, tree(1), wait=True), worker.latest())[1])
     assert steps == [1, 1, 1]
-    assert same(newest_good(place).tree, tree(1))
+    assert same(restore_newest(place).tree, tree(1))
 
 
 def test_only_every_nth_step_is_saved_and_the_last_by_force(place):
@@ -261,7 +261,7 @@ def test_a_step_that_is_there_is_not_written_again(place):
     run = Run(place, 1)
     run.call(lambda worker: worker.save(1, tree(1)))
     assert run.call(lambda worker: worker.save(1, tree(2), force=True)) == [True, True]
-    assert same(newest_good(place).tree, tree(1))
+    assert same(restore_newest(place).tree, tree(1))
     assert len(place.bucket.keys("step_000000000001/a_")) == 4
 
 
@@ -307,7 +307,7 @@ def test_numbers_may_be_those_of_numpy(place):
     one = np.int64(1)
     with Checkpointer(place, np.int32(0), one, fence=one, keep=one, every=one) as checkpointer:
         checkpointer.save(one, tree(1))
-    assert newest_good(place).step == 1
+    assert restore_newest(place).step == 1
 
 
 def test_a_step_that_is_asked_for_must_be_there(place):
@@ -315,7 +315,7 @@ def test_a_step_that_is_asked_for_must_be_there(place):
     with pytest.raises(NoCheckpointError):
         Run(place, 2).workers[0].restore(2)
     with pytest.raises(NoCheckpointError, match="no step 2"):
-        newest_good(place, 2)
+        restore_newest(place, 2)
 
 
 def test_workers_that_hold_other_trees_are_told(place):
@@ -342,7 +342,7 @@ def test_workers_save_what_each_holds(place):
         worker.save(1, {"w": Shards((4, 3), rows.dtype, {(2 * worker_id, 0): rows})})
     for worker in run.workers:
         worker.close()
-    assert newest_good(place).tree["w"].tolist() == [[0] * 3] * 2 + [[1] * 3] * 2
+    assert restore_newest(place).tree["w"].tolist() == [[0] * 3] * 2 + [[1] * 3] * 2
 
 
 def test_what_cannot_be_saved_is_refused_and_nothing_is_written(place):
@@ -379,7 +379,7 @@ def test_every_dtype_and_shape_comes_back(tmp_path):
 def test_a_tree_of_hardly_anything_comes_back(place, found):
     run = Run(place, 1, worker_count=3)
     run.call(lambda worker: worker.save(1, found, wait=True))
-    assert same(newest_good(place).tree, found)
+    assert same(restore_newest(place).tree, found)
 
 
 ENDS = {
@@ -422,10 +422,10 @@ checkpointer.save(1, {})
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (Outcome(), ""),
-        (Outcome(DeadlineError("late")), "tpuctl: the last save failed: late\n"),
+        (SaveOutcome(), ""),
+        (SaveOutcome(DeadlineError("late")), "tpuctl: the last save failed: late\n"),
         (
-            Outcome(DeadlineError("broke off"), under_way=30),
+            SaveOutcome(DeadlineError("broke off"), step_in_progress=30),
             "tpuctl: step 30 was being saved when the program ended: it may be missing\n",
         ),
     ],

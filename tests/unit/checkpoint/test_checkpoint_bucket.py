@@ -7,9 +7,9 @@ import pytest
 import requests
 
 from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore
-from tpuctl.checkpoint.format.commit import BLOCK_BYTES
-from tpuctl.checkpoint.read.history import read_history
-from tpuctl.checkpoint.read.restoring import read_step
+from tpuctl.checkpoint.format.commit_schema import BLOCK_BYTES
+from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.read.step_reader import read_step
 from tpuctl.errors import IntegrityError
 from tpuctl.store import open_store
 from unit.checkpoint.runs import Run, same, tree

@@ -7,7 +7,7 @@ import pytest
 
 from tpuctl.checkpoint import Checkpointer
 from tpuctl.checkpoint.format.manifest import decode_commit
-from tpuctl.checkpoint.read.restoring import newest_good
+from tpuctl.checkpoint.read.step_reader import restore_newest
 from tpuctl.checkpoint.write import snapshot
 from tpuctl.errors import NoCheckpointError
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
@@ -41,7 +41,7 @@ class Gang:
 def found(bucket):
     """Which step a reader finds in it, and whether all of it is there; None for none."""
     try:
-        restored = newest_good(MemoryStore(bucket), None, None)
+        restored = restore_newest(MemoryStore(bucket), None, None)
     except NoCheckpointError:
         return None
     assert same(restored.tree, tree(restored.step))
@@ -141,4 +141,4 @@ class Behind(MemoryStore):
 def test_who_lists_while_one_step_takes_the_place_of_another_looks_again():
     changes, _ = saved(1, 10, 20)
     store = Behind(MemoryBucket.after(changes), {"step_000000000020/COMMIT"})
-    assert newest_good(store, None, None).step == 20
+    assert restore_newest(store, None, None).step == 20

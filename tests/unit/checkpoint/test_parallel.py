@@ -5,19 +5,19 @@ import threading
 
 import pytest
 
-from tpuctl.checkpoint.parallel import BACKGROUND, in_parallel, lower_priority
+from tpuctl.checkpoint.parallel import BACKGROUND, lower_priority, parallel_map
 
 
 @pytest.mark.parametrize("threads", [1, 3, 20])
 def test_results_come_in_order(threads):
-    assert in_parallel(lambda item: item * item, range(10), threads=threads) == [
+    assert parallel_map(lambda item: item * item, range(10), threads=threads) == [
         item * item for item in range(10)
     ]
 
 
 def test_as_many_are_at_work_as_there_are_threads():
     together = threading.Barrier(3, timeout=10)
-    assert in_parallel(lambda _: together.wait() >= 0, range(3), threads=3) == [True] * 3
+    assert parallel_map(lambda _: together.wait() >= 0, range(3), threads=3) == [True] * 3
 
 
 def test_after_a_failure_nothing_is_begun_and_what_was_begun_ends():
@@ -32,7 +32,7 @@ def test_after_a_failure_nothing_is_begun_and_what_was_begun_ends():
         return item
 
     with pytest.raises(ValueError, match="no 0"):
-        in_parallel(work, range(100), threads=2)
+        parallel_map(work, range(100), threads=2)
     assert len(begun) < 100
 
 
@@ -43,7 +43,7 @@ def test_where_no_thread_can_be_begun_one_does_it_all(monkeypatch):
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    assert in_parallel(lambda item: -item, range(3), threads=2) == [0, -1, -2]
+    assert parallel_map(lambda item: -item, range(3), threads=2) == [0, -1, -2]
 
 
 def test_threads_that_are_begun_in_the_background_stay_there():
@@ -54,7 +54,7 @@ def test_threads_that_are_begun_in_the_background_stay_there():
 
     def background():
         lower_priority(BACKGROUND)
-        found.extend(in_parallel(work, range(2), threads=2))
+        found.extend(parallel_map(work, range(2), threads=2))
 
     thread = threading.Thread(target=background)
     before = work(None)

@@ -9,9 +9,9 @@ import types
 import pytest
 
 from tpuctl.checkpoint import Checkpointer
-from tpuctl.checkpoint.read.restoring import newest_good
-from tpuctl.checkpoint.run import Run as Worker
-from tpuctl.checkpoint.stopping import Stopping
+from tpuctl.checkpoint.preemption_save import PreemptionHandler
+from tpuctl.checkpoint.read.step_reader import restore_newest
+from tpuctl.checkpoint.worker_run import WorkerRun as Worker
 from tpuctl.errors import TransientError, UsageError
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 from unit.checkpoint.runs import Run, same, together, tree
@@ -37,7 +37,7 @@ def clock():
 
 def workers(store, count, clock):
     """Of each worker the run and its Stopping, all of them at step 0."""
-    found = [(Worker(store, i, count, 1, 5.0), Stopping(30, clock)) for i in range(count)]
+    found = [(Worker(store, i, count, 1, 5.0), PreemptionHandler(30, clock)) for i in range(count)]
     for run, stopping in found:
         assert not stopping.is_last(run, 0)
     return found
@@ -50,7 +50,7 @@ def test_a_worker_on_its_own_saves_at_once_says_so_and_ends(store, capsys):
         checkpointer.save(2, tree(2))
     assert ended.value.code == 143
     assert capsys.readouterr().err == "tpuctl: told to end: step 2 is saved\n"
-    restored = newest_good(store)
+    restored = restore_newest(store)
     assert (restored.step, same(restored.tree, tree(2))) == (2, True)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
@@ -128,7 +128,7 @@ def test_workers_that_were_told_make_one_whole_step(store):
         return ended.value.code, worker.latest()
 
     assert together(end, run.workers) == [(143, 3), (143, 3)]
-    assert same(newest_good(store).tree, tree(3))
+    assert same(restore_newest(store).tree, tree(3))
 
 
 def test_a_worker_that_nobody_told_saves_nothing_of_its_own_accord(store, clock):
@@ -160,7 +160,7 @@ def test_a_save_that_is_too_late_returns_false(store, monkeypatch):
         assert checkpointer.save(1, tree(1), wait=True)
         os.kill(os.getpid(), signal.SIGTERM)
         assert checkpointer.save(2, tree(2)) is False
-    assert newest_good(store).step == 1
+    assert restore_newest(store).step == 1
 
 
 def test_a_run_that_was_told_before_its_first_save_leaves_what_there_was(store):
@@ -171,7 +171,7 @@ def test_a_run_that_was_told_before_its_first_save_leaves_what_there_was(store):
         worker._stopping.tell()
     run.call(lambda worker: worker.save(2, tree(2)))
     assert store.bucket.keys("STOP_0000000000000002/")
-    assert newest_good(store).step == 1
+    assert restore_newest(store).step == 1
 
 
 def test_the_last_step_is_saved_even_when_the_one_before_failed(store):
@@ -183,7 +183,7 @@ def test_the_last_step_is_saved_even_when_the_one_before_failed(store):
     worker._stopping.tell()
     with pytest.raises(TransientError):
         worker.save(3, tree(3))
-    assert newest_good(store).step == 3
+    assert restore_newest(store).step == 3
 
 
 def test_a_handler_of_the_program_stays(store):
@@ -226,7 +226,7 @@ def test_the_sync_point_of_jax_decides_where_it_is_up(store, clock, monkeypatch)
     experimental = types.ModuleType("jax.experimental")
     monkeypatch.setitem(sys.modules, "jax.experimental", experimental)
     monkeypatch.setattr(experimental, "multihost_utils", utils, raising=False)
-    stopping = Stopping(30, clock)
+    stopping = PreemptionHandler(30, clock)
     stopping.listen()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "JAX has caught it already"
     run = Worker(store, 0, 2, 1, 5.0)

@@ -51,9 +51,10 @@ HEAVY = (
 AT_ONCE = {
     "tpuctl.checkpoint", "tpuctl.checkpoint.checkpointer",
     "tpuctl.checkpoint.format", "tpuctl.checkpoint.format.layout",
-    "tpuctl.checkpoint.opening", "tpuctl.checkpoint.run", "tpuctl.checkpoint.stopping",
+    "tpuctl.checkpoint.checkpoint_directory", "tpuctl.checkpoint.worker_run",
+    "tpuctl.checkpoint.preemption_save",
     "tpuctl.errors", "tpuctl.store",
-    "tpuctl.store.buffers", "tpuctl.store.checksums", "tpuctl.store.crc32c_combine",
+    "tpuctl.store.buffers", "tpuctl.store.crc32c_base64", "tpuctl.store.crc32c_combine",
     "tpuctl.store.entry",
 }  # fmt: skip
 """All the others are imported by the first restore and the first save. From the zip on a worker

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tpuctl.jobs.policy.observed import Observed
-from tpuctl.jobs.policy.reconcile import Step, reconcile
+from tpuctl.jobs.policy.observation import JobObservation
+from tpuctl.jobs.policy.reconcile import ReconcileStep, reconcile
 from tpuctl.models.job import JobRecord, JobSpec, Phase, Resources, WorkerReport
 
 SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
@@ -22,21 +22,21 @@ def gang(*reports: dict) -> tuple[WorkerReport, ...]:
     return tuple(WorkerReport(worker_id, **report) for worker_id, report in enumerate(reports))
 
 
-def seen(now_s: float, *reports: dict, node: str | None = "READY", **extra) -> Observed:
-    extra = {"requests": {A1: "ACTIVE"}, "weather": {}, "looked_s": now_s, **extra}
-    return Observed(
+def seen(now_s: float, *reports: dict, node: str | None = "READY", **extra) -> JobObservation:
+    extra = {"requests": {A1: "ACTIVE"}, "zone_health": {}, "looked_s": now_s, **extra}
+    return JobObservation(
         now_s, node=node, node_checked_s=now_s, worker_count=2, workers=gang(*reports), **extra
     )
 
 
-def asked(now_s: float, **requests: str) -> Observed:
+def asked(now_s: float, **requests: str) -> JobObservation:
     """A look at the API alone; keys are `a1`, `a2`."""
     names = {f"digits-a1b2c3-{key}": state for key, state in requests.items()}
-    return Observed(now_s, requests=names, weather={}, looked_s=now_s)
+    return JobObservation(now_s, requests=names, zone_health={}, looked_s=now_s)
 
 
-def lived(record: JobRecord, *story: Observed) -> Step:
-    step = Step(record, ())
+def lived(record: JobRecord, *story: JobObservation) -> ReconcileStep:
+    step = ReconcileStep(record, ())
     for each in story:
         step = reconcile(step.record, each)
     return step

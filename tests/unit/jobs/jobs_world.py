@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tpuctl.errors import ConflictError, NotFoundError, TransientError
-from tpuctl.jobs.leases.duty import Duty
-from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.record import record as records
-from tpuctl.jobs.submit.submit import Submitter, submit
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.submit.job_submission import Submitter, submit
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import JobRecord, JobSpec, Resources
 from tpuctl.models.node import Node, Worker
-from tpuctl.models.operation import CommandFailedError, Completed, Operation
+from tpuctl.models.operation import CommandFailedError, CommandResult, Operation
 from tpuctl.models.queued_resource import QueuedResource
 from unit.agent.bucket_server import BucketServer
 
@@ -136,7 +136,7 @@ class LocalShell:
             out, err = await process.communicate(stdin)
         finally:
             cleared(process)
-        return Completed(self.worker_id, process.returncode or 0, out, err)
+        return CommandResult(self.worker_id, process.returncode or 0, out, err)
 
     async def stream(self, argv, *, stdin=b""):
         process = await self._spawn(argv, asyncio.subprocess.PIPE)
@@ -155,7 +155,7 @@ class LocalShell:
         if not self.disk.exists():
             raise TransientError("the worker is gone")
         if process.returncode:
-            raise CommandFailedError(Completed(self.worker_id, process.returncode, stderr=err))
+            raise CommandFailedError(CommandResult(self.worker_id, process.returncode, stderr=err))
 
     async def _spawn(self, argv, stdin):
         if not self.disk.exists():
@@ -189,7 +189,7 @@ class World:
         self.server = server
         self.store = server.store
         self.tpu = Tpu(directory / "disks")
-        self.outside = Outside(
+        self.outside = Backends(
             context="here", zone=ZONE, bucket="b", storage_endpoint=server.endpoint,
             store=self.store, tpu=self.tpu, open_shell=self.open_shell,
             key_line="tpuctl:ssh-ed25519 K",
@@ -208,7 +208,7 @@ class World:
         return submit(given, self.outside, Submitter("me"), now_s=time.time(), node=node)
 
     async def supervise(self, idle_exit_s: float = 0.2) -> None:
-        await supervisor.run(self.outside, Duty(("me",), idle_exit_s), home=self.home)
+        await supervisor.run(self.outside, SupervisorScope(("me",), idle_exit_s), home=self.home)
 
     def finish(self, job: JobRecord) -> JobRecord:
         """Supervise until the job is settled; the record as it is then."""

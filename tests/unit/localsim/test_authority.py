@@ -45,7 +45,9 @@ def test_a_key_moves_with_the_port_and_stays_the_same_key(tmp_path):
 
 def test_certificates_are_made_anew_before_they_expire(tmp_path, monkeypatch):
     before = establish(tmp_path).ca.read_bytes()
-    monkeypatch.setattr(authority, "RENEWED_BEFORE", authority.LIFE + datetime.timedelta(days=1))
+    monkeypatch.setattr(
+        authority, "RENEW_BEFORE", authority.CERTIFICATE_LIFETIME + datetime.timedelta(days=1)
+    )
     assert establish(tmp_path).ca.read_bytes() != before
 
 

@@ -1,6 +1,6 @@
 """Two answers are the same when only names, numbers and times differ."""
 
-from localsim.check.differences import differences
+from localsim.check.answer_differences import differences
 
 
 def found(recorded, answer):

@@ -8,14 +8,14 @@ import pytest
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
-from localsim.cloud.model.errors import Code
+from localsim.cloud.model.cloud_errors import Code
 from localsim.cloud.model.nodes import NodeSpec, NodeState
 from localsim.cloud.model.queued_resources import QueuedResourceSpec, RequestedNode, RequestState
 from localsim.cloud.scenario.scenario import Scenario
+from localsim.orchestrator import Orchestrator
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
-from localsim.workers.worker import Surroundings
-from localsim.world import World
+from localsim.workers.worker import WorkerContext
 
 ZONE = "projects/demo/locations/us-west4-a"
 NODE = f"{ZONE}/nodes/a"
@@ -61,7 +61,7 @@ async def world_of(state_dir, scenario=None):
         open_door=doors.open,
         open_metadata=doors.open,
         open_chips=doors.open,
-        surroundings=Surroundings(
+        surroundings=WorkerContext(
             now=clock.now,
             tell=lambda *news: world.tell(*news),
             lost=lambda *worker: world.lose(*worker),
@@ -69,7 +69,7 @@ async def world_of(state_dir, scenario=None):
         ),
     )
     try:
-        world = World(cloud, slices, clock)
+        world = Orchestrator(cloud, slices, clock)
         yield world, doors
     finally:
         await slices.close()

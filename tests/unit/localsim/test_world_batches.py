@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import asyncssh
 
-from localsim.cloud.model.errors import Code
+from localsim.cloud.model.cloud_errors import Code
 from localsim.cloud.model.nodes import NodeState
 from localsim.cloud.model.queued_resources import RequestState
 from localsim.cloud.scenario.scenario import Scenario
@@ -110,7 +110,7 @@ def test_what_the_disk_does_not_take_has_not_happened(tmp_path):
 
 def test_what_is_due_is_done_when_the_disk_takes_it_again(tmp_path, capsys, monkeypatch):
     async def test():
-        monkeypatch.setattr("localsim.world.RETRY_S", 0.001)
+        monkeypatch.setattr("localsim.orchestrator.RETRY_S", 0.001)
         async with world_of(tmp_path, NO_WORKERS) as (world, _):
             await world.run(creation("a"))
             monkeypatch.setattr(world.cloud._state.agenda, "write", refuse)

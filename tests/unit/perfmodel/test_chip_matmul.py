@@ -167,7 +167,7 @@ def test_operands_and_result_cross_memory_in_their_own_formats(dtype, operand_by
 def test_at_its_peaks_a_chip_loses_nothing(generation):
     figures, fitted = catalog.generation(generation).chip, calibration.constants(generation)
     large, thin = (
-        gemm.at_peak(fitted, gemm.terms(fitted, figures, gemm.Work(m, 8192, 8192)))
+        gemm.peak_seconds(fitted, gemm.terms(fitted, figures, gemm.MatmulWork(m, 8192, 8192)))
         for m in (8192, 8)
     )
     assert large == pytest.approx(2 * 8192**3 / figures.bf16_flops)

@@ -49,7 +49,7 @@ def test_what_an_elementwise_pass_reads_and_writes_crosses_memory():
 
 
 def test_float16_is_converted_where_that_takes_its_time():
-    work = memory.Pass(read_bytes=2**20, written_bytes=2**19, dtype="f16")
+    work = memory.VectorPass(read_bytes=2**20, written_bytes=2**19, dtype="f16")
     figures, fitted = catalog.generation("v4").chip, calibration.constants("v4")
     terms = memory.elementwise_terms(fitted, figures, work)
     assert terms["conversion"] == (2**20 + 2**19) / fitted.conversion_bytes_per_s

@@ -32,16 +32,16 @@ def test_each_band_is_read_once_for_every_block_across(generation, vmem_mib, ope
     side = block_side(vmem_mib * MIB, operand_bytes)
     left, right, result = operand_bytes * m * k, operand_bytes * k * n, 4 * m * n
     again = left * (math.ceil(n / side) - 1) + right * (math.ceil(m / side) - 1)
-    found = tiling.reread(of(generation), operand_bytes, (float(m), float(k), float(n)), 4)
+    found = tiling.reread_share(of(generation), operand_bytes, (float(m), float(k), float(n)), 4)
     assert found == pytest.approx(again / (left + right + result))
 
 
 def test_a_matrix_stays_that_fills_half_of_a_kernel_s_vmem():
     k = 4096.0
     fits = 16 * MIB / (2 * k)
-    assert tiling.reread(of("v6e"), 2, (fits, k, 9000.0), 2) == 0
-    assert tiling.reread(of("v6e"), 2, (9000.0, k, fits), 2) == 0
-    assert tiling.reread(of("v6e"), 2, (fits + 1, k, 9000.0), 2) > 0
+    assert tiling.reread_share(of("v6e"), 2, (fits, k, 9000.0), 2) == 0
+    assert tiling.reread_share(of("v6e"), 2, (9000.0, k, fits), 2) == 0
+    assert tiling.reread_share(of("v6e"), 2, (fits + 1, k, 9000.0), 2) > 0
 
 
 def test_half_of_a_kernel_s_vmem_is_filled_while_nothing_is_computed():

@@ -13,7 +13,7 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.store.gcs import bulk
-from tpuctl.store.gcs.retrying import Policy
+from tpuctl.store.gcs.backoff import TimeoutPolicy
 
 pytest_plugins = ("unit.store.served_bucket",)
 
@@ -40,11 +40,11 @@ def lossy():
 def box(served, new_bucket, lossy, monkeypatch):
     """A new bucket, its deadlines short."""
     for name in ("READ", "WRITE", "METADATA"):
-        monkeypatch.setattr(bulk, name, Policy(silence_s=5.0, deadline_s=0.6))
+        monkeypatch.setattr(bulk, name, TimeoutPolicy(silence_s=5.0, deadline_s=0.6))
     name, client = new_bucket()
     session = requests.Session()
     session.mount("http://", lossy)
-    yield bulk.Bulk(name, session=session, endpoint=served.url, client=lambda: client)
+    yield bulk.BulkBucket(name, session=session, endpoint=served.url, client=lambda: client)
     session.close()
 
 
@@ -199,7 +199,7 @@ def test_only_what_may_pass_is_tried_again(box, lossy, status, kind, attempts):
 
 def test_a_bucket_that_is_not_there_is_not_an_object_that_is_not_there(served, lossy):
     session = requests.Session()
-    nowhere = bulk.Bulk("nowhere", session=session, endpoint=served.url, client=lambda: None)
+    nowhere = bulk.BulkBucket("nowhere", session=session, endpoint=served.url, client=lambda: None)
     with pytest.raises(NotFoundError) as raised:
         nowhere.head("a")
     assert raised.value.hint.endswith("gcloud storage buckets create gs://BUCKET")

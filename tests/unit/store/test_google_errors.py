@@ -5,7 +5,7 @@ import requests
 from google.api_core import exceptions as api
 
 from tpuctl.errors import TransientError
-from tpuctl.store.gcs.google_errors import translated
+from tpuctl.store.gcs.google_errors import translate_errors
 
 LOST = (
     "HTTPSConnectionPool(host='storage.googleapis.com', port=443): Max retries exceeded with url: "
@@ -22,7 +22,7 @@ LOST = (
     ],
 )
 def test_the_address_of_an_upload_that_goes_on_is_never_told(error):
-    with pytest.raises(TransientError) as raised, translated("gs://box/a"):
+    with pytest.raises(TransientError) as raised, translate_errors("gs://box/a"):
         raise error
     assert "secret" not in str(raised.value)
     assert str(raised.value).startswith("gs://box/a: ")

@@ -8,7 +8,7 @@ import requests
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 
-from tpuctl.store.gcs.retrying import Attempts, Policy, is_transient
+from tpuctl.store.gcs.backoff import Backoff, TimeoutPolicy, is_transient
 
 
 class Clock:
@@ -28,8 +28,8 @@ def clock():
 
 @pytest.fixture
 def attempts(clock):
-    policy = Policy(silence_s=1.0, deadline_s=60.0)
-    return Attempts(policy, sleep=clock.sleep, now=lambda: clock.now_s)
+    policy = TimeoutPolicy(silence_s=1.0, deadline_s=60.0)
+    return Backoff(policy, sleep=clock.sleep, now=lambda: clock.now_s)
 
 
 def answer(status, **headers):
@@ -105,7 +105,7 @@ def test_nobody_waits_beyond_the_deadline(attempts, clock):
 
 def test_patience_begins_anew_with_what_arrives(attempts, clock):
     clock.now_s = 59.9
-    attempts.advanced()
+    attempts.note_progress()
     attempts.wait(answer(503))
     assert len(clock.pauses) == 1
 
@@ -119,4 +119,4 @@ def test_a_call_is_made_until_it_succeeds():
             raise error
         return "done"
 
-    assert Policy(silence_s=1.0, deadline_s=60.0).run(call) == "done"
+    assert TimeoutPolicy(silence_s=1.0, deadline_s=60.0).run(call) == "done"

@@ -20,7 +20,7 @@ from tpuctl.errors import (
 )
 from tpuctl.store import Buffers, open_store
 from tpuctl.store.gcs import bucket, bulk
-from tpuctl.store.gcs.retrying import Policy
+from tpuctl.store.gcs.backoff import TimeoutPolicy
 
 pytest_plugins = ("unit.store.served_bucket",)
 
@@ -61,7 +61,7 @@ def wired(served, new_bucket):
 def impatient(monkeypatch):
     """The same of what is sent from memory and read into it."""
     for name in ("READ", "WRITE", "METADATA"):
-        monkeypatch.setattr(bulk, name, Policy(silence_s=5.0, deadline_s=0.6))
+        monkeypatch.setattr(bulk, name, TimeoutPolicy(silence_s=5.0, deadline_s=0.6))
 
 
 def is_write(request):
@@ -72,7 +72,7 @@ def is_write(request):
 def short_patience(monkeypatch):
     """Deadlines a test can wait for."""
     for name in ("WRITE", "METADATA"):
-        monkeypatch.setattr(bucket, name, Policy(silence_s=5.0, deadline_s=0.3))
+        monkeypatch.setattr(bucket, name, TimeoutPolicy(silence_s=5.0, deadline_s=0.3))
 
 
 def test_a_write_whose_reply_was_lost_is_known_to_have_succeeded(wired):

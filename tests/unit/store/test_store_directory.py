@@ -20,7 +20,7 @@ from tpuctl.errors import (
     PreconditionError,
     RefusedError,
 )
-from tpuctl.store import crc32c, directory, files, open_store
+from tpuctl.store import crc32c, directory, durable_files, open_store
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_of_two_who_write_one_key_at_once_one_is_refused(store):
 
 
 def test_nobody_waits_for_ever_for_who_stands_still(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(durable_files, "_PATIENCE_S", 0.01)
     store.put_if_absent("a", b"1")
     lock = tmp_path / "objects" / ".tpuctl-store" / "lock"
     with lock.open("rb") as held:
@@ -204,8 +204,8 @@ def test_nobody_waits_for_ever_for_who_stands_still(store, tmp_path, monkeypatch
 
 
 def test_a_child_that_was_forked_meanwhile_does_not_hold_the_lock(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_PATIENCE_S", 0.01)
-    lock = files.Lock(tmp_path / "lock")
+    monkeypatch.setattr(durable_files, "_PATIENCE_S", 0.01)
+    lock = durable_files.StoreLock(tmp_path / "lock")
     with lock.held() as generations:
         of_child = os.dup(vars(generations)["_descriptor"])
     with lock.held():

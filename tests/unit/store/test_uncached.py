@@ -18,7 +18,7 @@ EDGES = [0, 1, 4095, 4096, 4097, ASIDE_BYTES - 1, ASIDE_BYTES, ASIDE_BYTES + 1, 
 @pytest.fixture(autouse=True, scope="module")
 def little_memory_aside():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uncached, "_ASIDE_BYTES", ASIDE_BYTES)
+        patch.setattr(uncached, "_BUFFER_BYTES", ASIDE_BYTES)
         yield
 
 

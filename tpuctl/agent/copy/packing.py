@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 256 * 1024
 HEAD = struct.Struct(">cI")
 HOLE = struct.Struct(">Q")
-COMING, DIRECTORY, LINK, FILE, BYTES, SKIP, END_OF_FILE, FAILED, HERE, END = (
+TOTALS, DIRECTORY, LINK, FILE, BYTES, SKIP, END_OF_FILE, FAILED, KEEPALIVE, END = (
     b"T", b"D", b"L", b"F", b"B", b"H", b"E", b"X", b".", b"Z",
 )  # fmt: skip
-UNFINISHED = ".tpuctl-part-"
+PARTIAL_PREFIX = ".tpuctl-part-"
 """How a file is called that is not whole yet; none is sent."""
-WORDS = {
+ERRNO_TEXTS = {
     errno.ENOENT: "no such file or directory",
     errno.EISDIR: "it is a directory: copy it with -r",
     errno.EINVAL: "it is neither a file, a directory nor a link",
 }
-ALIVE_EVERY = 2000
+KEEPALIVE_NAMES = 2000
 """Names that are looked at between two signs of life."""
 
 
-class Entry(NamedTuple):
+class PackEntry(NamedTuple):
     """Something to send: `source` is where it is here, `path` what it is called there."""
 
     kind: bytes
@@ -63,7 +63,7 @@ class Entry(NamedTuple):
     errno: int = 0
 
 
-class Piece(NamedTuple):
+class StreamPiece(NamedTuple):
     """A part of the stream, and how much of the files is in it."""
 
     data: bytes
@@ -84,27 +84,27 @@ def name_of(path: str) -> str:
     return "" if name in (".", "..") else name
 
 
-def entries(source: str, *, recursive: bool) -> Iterator[Entry]:
+def entries(source: str, *, recursive: bool) -> Iterator[PackEntry]:
     """What is sent of a source: what it leads to, and all below that when it is a directory."""
     name = name_of(source)
     try:
         found = os.stat(source)
     except OSError as error:
-        yield Entry(FAILED, source, name or source, errno=error.errno or 0)
+        yield PackEntry(FAILED, source, name or source, errno=error.errno or 0)
         return
-    entry = described(os.path.realpath(source), name, found)
+    entry = entry_of(os.path.realpath(source), name, found)
     if entry.kind != DIRECTORY:
         yield entry
         return
     if not recursive:
-        yield Entry(FAILED, source, name or source, errno=errno.EISDIR)
+        yield PackEntry(FAILED, source, name or source, errno=errno.EISDIR)
         return
     if name:
         yield entry
-    yield from below(entry.source, name)
+    yield from entries_below(entry.source, name)
 
 
-def below(source: str, name: str) -> Iterator[Entry]:
+def entries_below(source: str, name: str) -> Iterator[PackEntry]:
     """All that is in a directory; links are sent as links."""
     waiting = [(source, name)]
     while waiting:
@@ -113,38 +113,38 @@ def below(source: str, name: str) -> Iterator[Entry]:
             with os.scandir(directory) as scanned:
                 found = sorted(scanned, key=lambda each: each.name)
         except OSError as error:
-            yield Entry(FAILED, directory, path or directory, errno=error.errno or 0)
+            yield PackEntry(FAILED, directory, path or directory, errno=error.errno or 0)
             continue
         for each in found:
-            if each.name.startswith(UNFINISHED):
+            if each.name.startswith(PARTIAL_PREFIX):
                 continue
-            entry = looked_at(each, f"{path}/{each.name}" if path else each.name)
+            entry = directory_entry(each, f"{path}/{each.name}" if path else each.name)
             yield entry
             if entry.kind == DIRECTORY:
                 waiting.append((entry.source, entry.path))
 
 
-def looked_at(found: os.DirEntry[str], path: str) -> Entry:
+def directory_entry(found: os.DirEntry[str], path: str) -> PackEntry:
     """An entry of a directory."""
     try:
-        return described(found.path, path, found.stat(follow_symlinks=False))
+        return entry_of(found.path, path, found.stat(follow_symlinks=False))
     except OSError as error:
-        return Entry(FAILED, found.path, path, errno=error.errno or 0)
+        return PackEntry(FAILED, found.path, path, errno=error.errno or 0)
 
 
-def described(source: str, path: str, found: os.stat_result) -> Entry:
+def entry_of(source: str, path: str, found: os.stat_result) -> PackEntry:
     """What a file, directory or link is sent as; other things cannot be."""
     kinds = {stat.S_IFREG: FILE, stat.S_IFDIR: DIRECTORY, stat.S_IFLNK: LINK}
     kind = kinds.get(stat.S_IFMT(found.st_mode), FAILED)
     size_bytes = found.st_size if kind == FILE else 0
     mode = stat.S_IMODE(found.st_mode) & 0o777
     code = errno.EINVAL if kind == FAILED else 0
-    return Entry(kind, source, path, mode, found.st_mtime_ns, size_bytes, code)
+    return PackEntry(kind, source, path, mode, found.st_mtime_ns, size_bytes, code)
 
 
 def frames(
-    found: Iterable[Entry], is_refused: Callable[[str], bool] = lambda _path: False
-) -> Iterator[Piece]:
+    found: Iterable[PackEntry], is_refused: Callable[[str], bool] = lambda _path: False
+) -> Iterator[StreamPiece]:
     """The stream of these entries, to its end; of what is refused meanwhile no more is read."""
     for each in found:
         if each.kind == FILE:
@@ -152,27 +152,33 @@ def frames(
         elif each.kind == LINK:
             yield link_frame(each)
         elif each.kind == DIRECTORY:
-            yield Piece(frame(DIRECTORY, path=each.path, mode=each.mode, mtime_ns=each.mtime_ns))
+            yield StreamPiece(
+                frame(DIRECTORY, path=each.path, mode=each.mode, mtime_ns=each.mtime_ns)
+            )
         else:
             yield failure(each, each.errno)
-    yield Piece(frame(END))
+    yield StreamPiece(frame(END))
 
 
-def link_frame(entry: Entry) -> Piece:
+def link_frame(entry: PackEntry) -> StreamPiece:
     """A symbolic link."""
     try:
         target = os.readlink(entry.source)
     except OSError as error:
         return failure(entry, error.errno)
-    return Piece(frame(LINK, path=entry.path, target=target, mtime_ns=entry.mtime_ns), files=1)
+    return StreamPiece(
+        frame(LINK, path=entry.path, target=target, mtime_ns=entry.mtime_ns), files=1
+    )
 
 
-def file_frames(entry: Entry, is_refused: Callable[[str], bool]) -> Iterator[Piece]:
+def file_frames(entry: PackEntry, is_refused: Callable[[str], bool]) -> Iterator[StreamPiece]:
     """A file: as long as it was when it was opened, or shorter when it was cut meanwhile."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(entry.source, flags), "rb", buffering=0) as file:
-            yield Piece(frame(FILE, path=entry.path, mode=entry.mode, mtime_ns=entry.mtime_ns))
+            yield StreamPiece(
+                frame(FILE, path=entry.path, mode=entry.mode, mtime_ns=entry.mtime_ns)
+            )
             for piece in contents(file.fileno()):
                 if is_refused(entry.path):
                     break
@@ -180,10 +186,10 @@ def file_frames(entry: Entry, is_refused: Callable[[str], bool]) -> Iterator[Pie
     except OSError as error:
         yield failure(entry, error.errno)
     else:
-        yield Piece(frame(END_OF_FILE), files=1)
+        yield StreamPiece(frame(END_OF_FILE), files=1)
 
 
-def contents(descriptor: int) -> Iterator[Piece]:
+def contents(descriptor: int) -> Iterator[StreamPiece]:
     """The bytes of a file, and its holes."""
     found = os.fstat(descriptor)
     is_sparse = found.st_blocks * 512 < found.st_size
@@ -198,15 +204,15 @@ def contents(descriptor: int) -> Iterator[Piece]:
             block = os.pread(descriptor, min(BLOCK_BYTES, end - reached), reached)
             if not block:
                 return
-            yield Piece(frame(BYTES, block), size_bytes=len(block))
+            yield StreamPiece(frame(BYTES, block), size_bytes=len(block))
             reached += len(block)
     if reached < size_bytes:
         yield hole(size_bytes - reached)
 
 
-def hole(size_bytes: int) -> Piece:
+def hole(size_bytes: int) -> StreamPiece:
     """Bytes that are not on any disk."""
-    return Piece(frame(SKIP, HOLE.pack(size_bytes)), size_bytes=size_bytes)
+    return StreamPiece(frame(SKIP, HOLE.pack(size_bytes)), size_bytes=size_bytes)
 
 
 def extents(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
@@ -223,14 +229,14 @@ def extents(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
         yield start, reached
 
 
-def failure(entry: Entry, number: int | None) -> Piece:
+def failure(entry: PackEntry, number: int | None) -> StreamPiece:
     """It cannot be sent, or not to its end."""
     number = number or 0
-    why = WORDS.get(number) or f"cannot read: {os.strerror(number).lower()}"
-    return Piece(frame(FAILED, path=entry.path, why=why, errno=number))
+    why = ERRNO_TEXTS.get(number) or f"cannot read: {os.strerror(number).lower()}"
+    return StreamPiece(frame(FAILED, path=entry.path, why=why, errno=number))
 
 
-def chunks(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def chunks(pieces: Iterable[StreamPiece]) -> Iterator[StreamPiece]:
     """The same stream in larger parts."""
     data, size_bytes, files = bytearray(), 0, 0
     for each in pieces:
@@ -238,12 +244,12 @@ def chunks(pieces: Iterable[Piece]) -> Iterator[Piece]:
         size_bytes += each.size_bytes
         files += each.files
         if len(data) >= BLOCK_BYTES:
-            yield Piece(bytes(data), size_bytes, files)
+            yield StreamPiece(bytes(data), size_bytes, files)
             data, size_bytes, files = bytearray(), 0, 0
-    yield Piece(bytes(data), size_bytes, files)
+    yield StreamPiece(bytes(data), size_bytes, files)
 
 
-def found_at(source: str) -> list[str]:
+def matching_paths(source: str) -> list[str]:
     """A path of the command line on this worker, from HOME; or what matches it as a pattern."""
     path = os.path.join(os.path.expanduser("~"), os.path.expanduser(source))
     if os.path.lexists(path) or not glob.has_magic(path):
@@ -255,14 +261,14 @@ def send(orders: dict[str, Any], write: Any) -> None:
     """Write the stream of some sources."""
     found = []
     for source in orders["sources"]:
-        for path in found_at(source):
+        for path in matching_paths(source):
             for entry in entries(path, recursive=orders["recursive"]):
                 is_itself = entry.kind == FAILED and entry.source == path
                 found.append(entry._replace(path=source) if is_itself else entry)
-                if len(found) % ALIVE_EVERY == 0:
-                    write(frame(HERE))
+                if len(found) % KEEPALIVE_NAMES == 0:
+                    write(frame(KEEPALIVE))
     files = [each for each in found if each.kind in (FILE, LINK)]
-    write(frame(COMING, files=len(files), size_bytes=sum(each.size_bytes for each in files)))
+    write(frame(TOTALS, files=len(files), size_bytes=sum(each.size_bytes for each in files)))
     for piece in chunks(frames(found)):
         write(piece.data)
 

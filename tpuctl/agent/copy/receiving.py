@@ -12,7 +12,7 @@ import select
 import signal
 import sys
 
-from tpuctl.agent.copy.unpacking import Unpacking, reason
+from tpuctl.agent.copy.unpacking import Unpacker, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ SILENCE_S = 25.0
 """After that nobody is at the other end any more."""
 
 
-def say(**event: Any) -> None:
+def print_event(**event: Any) -> None:
     """One JSON line."""
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
 
-def arriving() -> Iterator[bytes]:
+def read_stdin() -> Iterator[bytes]:
     """What comes on standard input, until nobody is there any more."""
     while select.select([0], [], [], SILENCE_S)[0]:
         block = os.read(0, BLOCK_BYTES)
@@ -45,17 +45,17 @@ def main() -> int:
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     orders = json.loads(sys.argv[1])
     try:
-        unpacking = Unpacking(orders, say)
+        unpacking = Unpacker(orders, print_event)
     except OSError as error:
-        say(failed=orders["target"] or "HOME", why=reason(error), errno=error.errno or 0)
+        print_event(failed=orders["target"] or "HOME", why=reason(error), errno=error.errno or 0)
         return 1
     try:
-        for block in arriving():
+        for block in read_stdin():
             unpacking.feed(block)
             if unpacking.is_over:
                 return 1 if unpacking.failed else 0
     except OSError:  # which was told: the disk is full
-        unpacking.sum_up()
+        unpacking.report_totals()
         return 1
     finally:
         unpacking.close()

@@ -14,7 +14,7 @@ import os
 import struct
 from typing import NamedTuple
 
-from tpuctl.agent.copy.growing import Growing, unfinished, write_all
+from tpuctl.agent.copy.partial_file import PartialFile, new_partial_name, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ HEAD = struct.Struct(">cI")
 HOLE = struct.Struct(">Q")
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FULL = (errno.ENOSPC, errno.EDQUOT)
-IN_THE_WAY = {
+OBSTACLE_TEXTS = {
     errno.ELOOP: "a symbolic link stands in the way",
     errno.ENOTDIR: "a file or a link stands in the way",
     errno.EISDIR: "a directory stands in the way",
@@ -35,7 +35,7 @@ IN_THE_WAY = {
 }
 
 
-class Made(NamedTuple):
+class NewDirectory(NamedTuple):
     """A directory that was not there; its mode and time are set once all is in it."""
 
     path: str
@@ -43,7 +43,7 @@ class Made(NamedTuple):
     mtime_ns: int
 
 
-class Unpacking:
+class Unpacker:
     """Writes a stream below a directory; `say` hears of every failure and of the end."""
 
     def __init__(self, orders: dict[str, Any], say: Callable[..., None]) -> None:
@@ -52,13 +52,13 @@ class Unpacking:
         self.coming: dict[str, int] = {}
         self.is_over = False
         self.received_bytes = 0
-        self.place, self.top = placed(orders)
+        self.place, self.top = target_of(orders)
         self.names = orders["names"]
         self.root = os.open(self.place, FOLDER)
-        self.made: list[Made] = []
+        self.made: list[NewDirectory] = []
         self.buffer = bytearray()
         self.parent_path, self.parent = "", os.dup(self.root)
-        self.file: Growing | None = None
+        self.file: PartialFile | None = None
         self.takers: dict[bytes, Callable[[Any], None]] = {
             b"T": self.coming.update,
             b"D": self.take_directory,
@@ -96,7 +96,7 @@ class Unpacking:
             raise ValueError(f"a frame {kind!r}")
         if "path" in found and kind != b"X":
             found["name"] = self.called(found["path"])
-        with self.telling(found.get("path", "")):
+        with self.report_failures(found.get("path", "")):
             self.takers[kind](found)
 
     def called(self, path: str) -> str:
@@ -116,18 +116,18 @@ class Unpacking:
         self.received_bytes += size_bytes
         if self.file is None:
             return
-        with self.telling(self.file.path):
+        with self.report_failures(self.file.path):
             if kind == b"B":
                 write_all(self.file.descriptor, payload, self.file.reached)
             self.file.reached += size_bytes
 
     @contextlib.contextmanager
-    def telling(self, path: str) -> Iterator[None]:
+    def report_failures(self, path: str) -> Iterator[None]:
         """Tell what cannot be written; a full disk ends it all."""
         try:
             yield
         except OSError as error:
-            self.refuse(path, unwritable(self.place, error), error.errno or 0)
+            self.refuse(path, write_failure(self.place, error), error.errno or 0)
             if error.errno in FULL:
                 raise
 
@@ -146,13 +146,13 @@ class Unpacking:
         except FileExistsError:
             os.close(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent))
         else:
-            self.made.append(Made(found["name"], found["mode"], found["mtime_ns"]))
+            self.made.append(NewDirectory(found["name"], found["mode"], found["mtime_ns"]))
 
     def take_link(self, found: dict[str, Any]) -> None:
         """A link, in place of whatever file was there."""
         self.drop()
         parent, name = self.parent_of(found["name"])
-        temporary = unfinished()
+        temporary = new_partial_name()
         os.symlink(found["target"], temporary, dir_fd=parent)
         try:
             times = (found["mtime_ns"], found["mtime_ns"])
@@ -166,14 +166,14 @@ class Unpacking:
     def take_file(self, found: dict[str, Any]) -> None:
         """A file begins."""
         self.drop()
-        self.file = Growing(*self.parent_of(found["name"]), found)
+        self.file = PartialFile(*self.parent_of(found["name"]), found)
 
     def take_end_of_file(self, _found: dict[str, Any]) -> None:
         """The file is whole: it gets its mode, its time and its name."""
         file = self.file
         if file is None:
             return
-        with self.telling(file.path):
+        with self.report_failures(file.path):
             file.publish()
             self.file = None
             self.files += 1
@@ -182,7 +182,7 @@ class Unpacking:
     def take_end(self, _found: dict[str, Any]) -> None:
         """Directories get their modes and times now that nothing more is written into them."""
         for made in reversed(self.made):
-            with self.telling(made.path):
+            with self.report_failures(made.path):
                 parent, name = self.parent_of(made.path)
                 descriptor = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent)
                 try:
@@ -191,9 +191,9 @@ class Unpacking:
                 finally:
                     os.close(descriptor)
         self.is_over = True
-        self.sum_up()
+        self.report_totals()
 
-    def sum_up(self) -> None:
+    def report_totals(self) -> None:
         """Tell how much is here."""
         self.say(copied=self.files, size_bytes=self.size_bytes, failures=self.failed)
 
@@ -230,7 +230,7 @@ class Unpacking:
         os.close(self.root)
 
 
-def placed(orders: dict[str, Any]) -> tuple[str, str | None]:
+def target_of(orders: dict[str, Any]) -> tuple[str, str | None]:
     """The directory that is written below, and what a single copy is called instead of its name.
 
     As cp has it: into a directory that is there, else as that name. What is missing above it, or
@@ -251,11 +251,11 @@ def matches(name: str, asked: str) -> bool:
     return name == asked or fnmatch.fnmatchcase(name, asked)
 
 
-def unwritable(place: str, error: OSError) -> str:
+def write_failure(place: str, error: OSError) -> str:
     """Why a name is not here, which is nothing that is wrong where it comes from."""
-    return IN_THE_WAY.get(error.errno or 0) or f"cannot write to {place}: {reason(error)}"
+    return OBSTACLE_TEXTS.get(error.errno or 0) or f"cannot write to {place}: {reason(error)}"
 
 
 def reason(error: OSError) -> str:
     """Why a name is not here."""
-    return IN_THE_WAY.get(error.errno or 0) or (error.strerror or str(error)).lower()
+    return OBSTACLE_TEXTS.get(error.errno or 0) or (error.strerror or str(error)).lower()

@@ -45,9 +45,9 @@ def extend_folded(checksum: int, data: bytes) -> int:
     """The checksum of what had `checksum`, followed by data."""
     for start in range(0, len(data), FOLD_BYTES):
         block = data[start : start + FOLD_BYTES]
-        state = mirrored(checksum ^ 0xFFFFFFFF) << 8 * len(block)
+        state = mirror(checksum ^ 0xFFFFFFFF) << 8 * len(block)
         message = int.from_bytes(block.translate(REVERSED), "big") << 32
-        checksum = mirrored(remainder(message ^ state)) ^ 0xFFFFFFFF
+        checksum = mirror(remainder(message ^ state)) ^ 0xFFFFFFFF
     return checksum
 
 
@@ -64,21 +64,21 @@ def remainder(value: int) -> int:
     return value
 
 
-def mirrored(value: int) -> int:
+def mirror(value: int) -> int:
     """32 bits in the opposite order: CRC-32C sends the lowest bit of a byte first."""
     return int.from_bytes(value.to_bytes(4, "little").translate(REVERSED), "big")
 
 
-def combined(first: int, second: int, second_bytes: int) -> int:
+def combine(first: int, second: int, second_bytes: int) -> int:
     """The checksum of two pieces one after the other, from the checksum of each."""
-    moved = mirrored(first)
+    moved = mirror(first)
     factor, count = 1 << 8, second_bytes
     while count:  # x^(8 * count) by repeated squaring
         if count & 1:
             moved = remainder(product(moved, factor))
         factor = remainder(product(factor, factor))
         count >>= 1
-    return mirrored(moved) ^ second
+    return mirror(moved) ^ second
 
 
 def product(left: int, right: int) -> int:
@@ -90,12 +90,12 @@ def product(left: int, right: int) -> int:
     return total
 
 
-def encoded(checksum: int) -> str:
+def encode(checksum: int) -> str:
     """As Cloud Storage spells it."""
     return base64.b64encode(checksum.to_bytes(4, "big")).decode("ascii")
 
 
-def fastest() -> Callable[[int, bytes], int]:
+def fastest_extend() -> Callable[[int, bytes], int]:
     """What `extend` is on this machine."""
     try:
         import google_crc32c
@@ -106,4 +106,4 @@ def fastest() -> Callable[[int, bytes], int]:
     return google_crc32c.extend if is_native else extend_folded
 
 
-extend = fastest()
+extend = fastest_extend()

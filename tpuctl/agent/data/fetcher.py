@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from hashlib import sha256
 from typing import NamedTuple
 
-from tpuctl.agent.data import bucket as cloud
-from tpuctl.agent.data import crc32c, tree
-from tpuctl.agent.data.report import Report
+from tpuctl.agent.data import crc32c, target_tree
+from tpuctl.agent.data import range_reader as cloud
+from tpuctl.agent.data.report import ProgressReport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ DAMAGED_TRIES = 3
 """How often bytes that are not the ones stored are fetched."""
 
 
-class Wanted(NamedTuple):
+class ManifestObject(NamedTuple):
     """A row of the manifest: an object, and its path below the target."""
 
     name: str
@@ -44,7 +44,9 @@ class Wanted(NamedTuple):
 class Fetcher:
     """Objects of one bucket into one directory."""
 
-    def __init__(self, bucket: cloud.Bucket, target: tree.Tree, report: Report) -> None:
+    def __init__(
+        self, bucket: cloud.RangeReader, target: target_tree.TargetTree, report: ProgressReport
+    ) -> None:
         self.bucket = bucket
         self.target = target
         self.report = report
@@ -54,7 +56,7 @@ class Fetcher:
         self.is_forbidden = False
         self.is_unreached = False
 
-    def fetch_all(self, objects: Iterator[Wanted]) -> None:
+    def fetch_all(self, objects: Iterator[ManifestObject]) -> None:
         """Every object, a few at once: no list of futures as long as the manifest."""
         taking = threading.Lock()
 
@@ -70,7 +72,7 @@ class Fetcher:
             for each in [pool.submit(work) for _ in range(OBJECTS_AT_ONCE)]:
                 each.result()
 
-    def fetch(self, wanted: Wanted) -> None:
+    def fetch(self, wanted: ManifestObject) -> None:
         """See that one object is there; what fails is reported."""
         try:
             with self.target.parent(wanted.path) as (directory, name):
@@ -79,50 +81,50 @@ class Fetcher:
                     self.write(wanted, directory, name)
                     self.remember(directory, name)
                 self.report.done(wanted.size_bytes, is_current=is_current)
-        except (tree.Refused, cloud.FetchError) as error:
+        except (target_tree.RefusedNameError, cloud.FetchError) as error:
             self.is_forbidden = self.is_forbidden or isinstance(error, cloud.ForbiddenError)
             self.is_unreached = self.is_unreached or isinstance(error, cloud.UnreachedError)
             self.report.refuse(wanted.path, str(error))
         except OSError as error:
             self.report.refuse(wanted.path, f"cannot write: {error.strerror or error}")
 
-    def is_there(self, wanted: Wanted, directory: int, name: str) -> bool:
+    def is_there(self, wanted: ManifestObject, directory: int, name: str) -> bool:
         """The same bytes are on the disk already."""
-        descriptor = tree.present(directory, name)
+        descriptor = target_tree.open_existing(directory, name)
         if descriptor is None:
             return False
         try:
             if os.fstat(descriptor).st_size != wanted.size_bytes:
                 return False
-            return crc32c.encoded(checksum(descriptor, 0, wanted.size_bytes)) == wanted.crc32c
+            return crc32c.encode(checksum(descriptor, 0, wanted.size_bytes)) == wanted.crc32c
         finally:
             os.close(descriptor)
 
-    def write(self, wanted: Wanted, directory: int, name: str) -> None:
+    def write(self, wanted: ManifestObject, directory: int, name: str) -> None:
         """Fetch it under a temporary name, verify, sync, rename."""
-        temporary = tree.unfinished_name(name, version(self.bucket.path, wanted))
-        with tree.unfinished(directory, temporary) as descriptor:
+        temporary = target_tree.unfinished_name(name, version_name(self.bucket.path, wanted))
+        with target_tree.open_unfinished(directory, temporary) as descriptor:
             os.truncate(descriptor, wanted.size_bytes)
             journal = Journal(directory, temporary, descriptor, wanted.size_bytes)
             try:
-                self.fill_right(wanted, descriptor, journal)
+                self.fill_verified(wanted, descriptor, journal)
                 os.fsync(descriptor)
                 os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
                 journal.ranges.clear()
             finally:
                 journal.close()
 
-    def fill_right(self, wanted: Wanted, descriptor: int, journal: Journal) -> None:
+    def fill_verified(self, wanted: ManifestObject, descriptor: int, journal: Journal) -> None:
         """Fill it, again when bytes were damaged on the way."""
         for _ in range(DAMAGED_TRIES):
             self.fill(wanted, descriptor, journal)
-            if crc32c.encoded(journal.whole()) == wanted.crc32c:
+            if crc32c.encode(journal.whole()) == wanted.crc32c:
                 return
             journal.ranges.clear()
             self.report.received(-wanted.size_bytes)
         raise cloud.FetchError("the bytes received are not the bytes stored")
 
-    def fill(self, wanted: Wanted, descriptor: int, journal: Journal) -> None:
+    def fill(self, wanted: ManifestObject, descriptor: int, journal: Journal) -> None:
         """Fetch the ranges that are missing, several at once when there are several."""
 
         def one(start: int) -> None:
@@ -137,7 +139,7 @@ class Fetcher:
         for each in wait([self.ranges.submit(one, start) for start in missing]).done:
             each.result()
 
-    def piece(self, wanted: Wanted, descriptor: int, start: int, end: int) -> int:
+    def piece(self, wanted: ManifestObject, descriptor: int, start: int, end: int) -> int:
         """Write one range; its checksum."""
         value = 0
 
@@ -160,7 +162,7 @@ class Fetcher:
         with self.lock:
             if key not in self.directories:
                 self.directories[key] = os.dup(directory), set()
-            self.directories[key][1].add(tree.family(name))
+            self.directories[key][1].add(target_tree.unfinished_prefix(name))
 
     def close(self) -> None:
         """Make the names durable."""
@@ -168,7 +170,7 @@ class Fetcher:
         self.bucket.close()
         for descriptor, families in self.directories.values():
             os.fsync(descriptor)
-            tree.sweep(descriptor, families)
+            target_tree.sweep(descriptor, families)
             os.close(descriptor)
         os.fsync(self.target.root)
         os.close(self.target.root)
@@ -187,7 +189,7 @@ class Journal:
         if size_bytes <= RANGE_BYTES:
             return  # nothing can be resumed of a single range
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.file = os.open(temporary + JOURNAL, flags, tree.FILE_MODE, dir_fd=directory)
+        self.file = os.open(temporary + JOURNAL, flags, target_tree.FILE_MODE, dir_fd=directory)
         for line in os.pread(self.file, os.fstat(self.file).st_size, 0).split(b"\n")[:-1]:
             self.recall(line, descriptor)
 
@@ -216,7 +218,7 @@ class Journal:
         value = 0
         for start in range(0, self.size_bytes, RANGE_BYTES):
             size_bytes = min(RANGE_BYTES, self.size_bytes - start)
-            value = crc32c.combined(value, self.ranges[start], size_bytes)
+            value = crc32c.combine(value, self.ranges[start], size_bytes)
         return value
 
     def close(self) -> None:
@@ -230,7 +232,7 @@ class Journal:
                 os.unlink(name, dir_fd=self.directory)
 
 
-def version(bucket: str, wanted: Wanted) -> str:
+def version_name(bucket: str, wanted: ManifestObject) -> str:
     """A short name for one generation of one object."""
     text = f"{bucket}{wanted.name}#{wanted.generation}"
     return sha256(text.encode()).hexdigest()[:24]
@@ -257,12 +259,14 @@ def write_all(descriptor: int, block: bytes, offset: int) -> None:
 
 def fetch(manifest: Mapping[str, Any]) -> int:
     """Fetch every object of a manifest; 1 when some are not there at the end."""
-    objects = [Wanted(*row) for row in manifest["objects"]]
-    bucket = cloud.Bucket(manifest["endpoint"], manifest["bucket"])
-    report = Report()
-    refused = tree.refusals(each.path for each in objects)
+    objects = [ManifestObject(*row) for row in manifest["objects"]]
+    bucket = cloud.RangeReader(manifest["endpoint"], manifest["bucket"])
+    report = ProgressReport()
+    refused = target_tree.refusals(each.path for each in objects)
     with report.running():
-        fetcher = Fetcher(bucket, tree.Tree(tree.at_home(manifest["target"])), report)
+        fetcher = Fetcher(
+            bucket, target_tree.TargetTree(target_tree.home_path(manifest["target"])), report
+        )
         for path, why in sorted(refused.items()):
             report.refuse(path, why)
         fetcher.fetch_all(each for each in objects if each.path not in refused)

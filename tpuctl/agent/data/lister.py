@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 
-from tpuctl.agent.data import crc32c, tree
-from tpuctl.agent.data.report import say
+from tpuctl.agent.data import crc32c, target_tree
+from tpuctl.agent.data.report import print_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1024 * 1024
 
 
-def listed(manifest: Mapping[str, Any]) -> int:
+def list_files(manifest: Mapping[str, Any]) -> int:
     """One line for every regular file; 1 when there is nothing at the path."""
-    root = tree.at_home(manifest["root"])
+    root = target_tree.home_path(manifest["root"])
     if not root.exists():
-        say(absent=True)
+        print_event(absent=True)
         return 1
     hashed = {"crc32c": crc32c_of, "sha256": sha256_of}[manifest["checksum"]]
     try:
-        for name, path in tree.walk(root):
+        for name, path in target_tree.walk(root):
             found = path.stat()
-            say(file=[name, found.st_size, hashed(path), found.st_mode & 0o777])
+            print_event(file=[name, found.st_size, hashed(path), found.st_mode & 0o777])
     except OSError as error:
-        say(unreadable=str(error.filename), why=str(error.strerror))
+        print_event(unreadable=str(error.filename), why=str(error.strerror))
         return 1
-    say(listed=True)
+    print_event(listed=True)
     return 0
 
 
@@ -43,7 +43,7 @@ def crc32c_of(path: Path) -> str:
     with path.open("rb") as file:
         for block in iter(lambda: file.read(BLOCK_BYTES), b""):
             value = crc32c.extend(value, block)
-    return crc32c.encoded(value)
+    return crc32c.encode(value)
 
 
 def sha256_of(path: Path) -> str:

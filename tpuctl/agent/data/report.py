@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 REPORT_S = 0.25
-SAYING = threading.Lock()
+OUTPUT_LOCK = threading.Lock()
 
 
-def say(**event: Any) -> None:
+def print_event(**event: Any) -> None:
     """One line."""
-    with SAYING:
+    with OUTPUT_LOCK:
         sys.stdout.write(json.dumps(event) + "\n")
         sys.stdout.flush()
 
 
-class Report:
+class ProgressReport:
     """JSON lines on standard output: failures as they come, bytes now and then."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Report:
         while not self.over.wait(REPORT_S):
             if self.far() != told:
                 told = self.far()
-                say(received_bytes=told[0], objects=told[1])
+                print_event(received_bytes=told[0], objects=told[1])
 
     def far(self) -> tuple[int, int]:
         """How far it is."""
@@ -74,12 +74,12 @@ class Report:
         """Name an object that is not there."""
         with self.lock:
             self.failed += 1
-        say(failed=path, why=why)
+        print_event(failed=path, why=why)
 
     def end(self) -> None:
         """The last line."""
         received_bytes, objects = self.far()
-        say(
+        print_event(
             received_bytes=received_bytes,
             objects=objects,
             fetched=self.fetched,

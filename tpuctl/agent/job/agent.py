@@ -26,25 +26,25 @@ REFUSED = 3
 
 def run(directory: str, options: Mapping[str, str]) -> int:
     """Start the run in the background, once."""
-    from tpuctl.agent.job import beginning
+    from tpuctl.agent.job import launch
 
-    done = beginning.begin(directory)
+    done = launch.start_run(directory)
     return watch(directory, options) if done == 0 and "--watch" in options else done
 
 
 def start(directory: str, options: Mapping[str, str]) -> int:
     """Let a prepared run begin."""
-    from tpuctl.agent.job.state import orders
+    from tpuctl.agent.job.state import commands
 
-    return orders.leave(directory, "go", "go", fence(options))
+    return commands.write_command(directory, "go", "go", fence(options))
 
 
 def stop(directory: str, options: Mapping[str, str]) -> int:
     """End the program, or what prepares it."""
-    from tpuctl.agent.job.state import orders
+    from tpuctl.agent.job.state import commands
 
     text = f"{float(options.get('--grace', GRACE_S))}{' dump' if '--dump' in options else ''}"
-    return orders.leave(directory, "stop", text, fence(options))
+    return commands.write_command(directory, "stop", text, fence(options))
 
 
 def fence(options: Mapping[str, str]) -> int | None:
@@ -54,37 +54,39 @@ def fence(options: Mapping[str, str]) -> int | None:
 
 def status(directory: str, _options: Mapping[str, str]) -> int:
     """Print the status."""
-    from tpuctl.agent.job import watching
+    from tpuctl.agent.job import status_stream
 
-    return watching.show(directory)
+    return status_stream.show(directory)
 
 
 def watch(directory: str, options: Mapping[str, str]) -> int:
     """Stream until the run is over."""
-    from tpuctl.agent.job import watching
+    from tpuctl.agent.job import status_stream
 
-    return watching.watch(directory, int(options["--offset"]) if "--offset" in options else None)
+    return status_stream.watch(
+        directory, int(options["--offset"]) if "--offset" in options else None
+    )
 
 
 def fetch(directory: str, _options: Mapping[str, str]) -> int:
     """The stage of that name: a process of its own gives its memory back."""
-    from tpuctl.agent.job.prepare import workdir
+    from tpuctl.agent.job.prepare import workdir_stage
 
-    return workdir.fetch(directory)
+    return workdir_stage.fetch(directory)
 
 
 def mounts(directory: str, _options: Mapping[str, str]) -> int:
     """The stage of that name."""
-    from tpuctl.agent.job.prepare import mounts
+    from tpuctl.agent.job.prepare import mount_stage as mounts
 
     return mounts.copy_all(directory)
 
 
 def secrets(directory: str, _options: Mapping[str, str]) -> int:
     """The stage of that name."""
-    from tpuctl.agent.job.prepare import secret_values
+    from tpuctl.agent.job.prepare import secret_stage
 
-    return secret_values.tell(directory)
+    return secret_stage.print_secrets(directory)
 
 
 VERBS = {
@@ -93,7 +95,7 @@ VERBS = {
 }  # fmt: skip
 
 
-def parsed(words: list[str]) -> dict[str, str]:
+def parse_options(words: list[str]) -> dict[str, str]:
     """Options and their values."""
     rest = iter(words)
     return {word: "" if word in FLAGS else next(rest) for word in rest}
@@ -104,7 +106,7 @@ def main(argv: list[str]) -> int:
     if len(argv) < 2 or argv[0] not in VERBS:
         sys.stderr.write(__doc__ or "")
         return 2
-    return VERBS[argv[0]](os.path.abspath(argv[1]), parsed(argv[2:]))
+    return VERBS[argv[0]](os.path.abspath(argv[1]), parse_options(argv[2:]))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tpuctl.agent.job.alarm import Alarm
-    from tpuctl.agent.job.logs.joblog import Log
-    from tpuctl.agent.job.state.orders import Orders
+    from tpuctl.agent.job.logs.job_log import JobLog
+    from tpuctl.agent.job.selector import Selector
+    from tpuctl.agent.job.state.commands import RunCommands
 
 BLOCK_BYTES = 256 * 1024
 POLL_S = 0.05
@@ -26,7 +26,7 @@ DYING_S = 10.0
 DUMP_S = 5.0
 
 
-def shell(line: str) -> list[str]:
+def shell_argv(line: str) -> list[str]:
     """The argv that gives the user's own line to a shell."""
     program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     return [program, "-c", line]
@@ -51,7 +51,9 @@ def spawn(
 class Child:
     """A running stage, and what is asked of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], alarm: Alarm, orders: Orders) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], alarm: Selector, orders: RunCommands
+    ) -> None:
         self.process = process
         self.alarm = alarm
         self.orders = orders
@@ -63,7 +65,7 @@ class Child:
         self.kill_at: float | None = None
         self.is_warned = False
 
-    def pump(self, log: Log, took: Callable[[bytes], None], tick: Callable[[], float]) -> None:
+    def pump(self, log: JobLog, took: Callable[[bytes], None], tick: Callable[[], float]) -> None:
         """Give away what it prints until it has ended, its children with it.
 
         `tick` is called after each time something may have happened, and says for how long
@@ -73,7 +75,7 @@ class Child:
             self.take(tick())
             self.enforce(log)
         # A shell ends at once when it is told to stop; what it started has the grace.
-        while self.is_ending() and processes.group_lives(self.process.pid):
+        while self.is_ending() and processes.is_group_alive(self.process.pid):
             self.take(min(POLL_S, tick()))
             self.enforce(log)
         processes.signal_group(self.process.pid, signal.SIGKILL)
@@ -84,7 +86,7 @@ class Child:
         took(log.end_line())
         # Until the last of them is gone it holds the chips, and the next attempt cannot have them.
         deadline = time.monotonic() + DYING_S
-        while processes.group_lives(self.process.pid) and time.monotonic() < deadline:
+        while processes.is_group_alive(self.process.pid) and time.monotonic() < deadline:
             time.sleep(POLL_S)
 
     def take(self, timeout_s: float) -> None:
@@ -92,13 +94,13 @@ class Child:
         for due in (self.kill_at, self.dump_until, self.limit):
             if due is not None:
                 timeout_s = min(timeout_s, max(0.0, due - time.monotonic()))
-        self.alarm.doze(timeout_s, BLOCK_BYTES)
+        self.alarm.wait(timeout_s, BLOCK_BYTES)
 
     def is_ending(self) -> bool:
         """It was asked to stop, and has its grace."""
         return self.kill_at is not None or self.dump_until is not None or self.is_warned
 
-    def enforce(self, log: Log) -> None:
+    def enforce(self, log: JobLog) -> None:
         """Do what is due: warn, dump, SIGTERM, and SIGKILL when the grace is over."""
         now = time.monotonic()
         asked = self.orders.stop()
@@ -119,7 +121,7 @@ class Child:
         processes.signal_group(self.process.pid, signal.SIGKILL)
         self.kill_at = now + AGAIN_S
 
-    def is_dumped(self, log: Log, now: float, *, wants_dump: bool) -> bool:
+    def is_dumped(self, log: JobLog, now: float, *, wants_dump: bool) -> bool:
         """Nothing needs to be dumped any more; begins to, where it has not."""
         if not wants_dump:
             return True

@@ -13,40 +13,42 @@ if TYPE_CHECKING:
     from tpuctl.agent.job.logs.redaction import Redaction
 
 COMMAND_CHARACTERS = 300
-PRINTED = "\n==== printed after SIGABRT\n"
+SIGABRT_HEADING = "\n==== printed after SIGABRT\n"
 
 
 def kernel_view(group: int, redaction: Redaction) -> str:
     """Every process of a group, and where each of its threads waits in the kernel."""
-    rows = [of_process(pid, redaction) for pid in processes.members(group)]
+    rows = [process_stacks(pid, redaction) for pid in processes.members(group)]
     return "".join(rows) or "no /proc here\n"
 
 
-def of_process(pid: int, redaction: Redaction) -> str:
+def process_stacks(pid: int, redaction: Redaction) -> str:
     """Its command and its threads; empty when it has ended."""
-    line: str = redaction.of_json(read(f"/proc/{pid}/cmdline").replace("\0", " "))
+    line: str = redaction.of_json(read_proc_file(f"/proc/{pid}/cmdline").replace("\0", " "))
     command = line[:COMMAND_CHARACTERS]  # cut last: half of a secret would not be known as one
     try:
         threads = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
     except OSError:
         return ""
-    rows = "".join(of_thread(f"/proc/{pid}/task/{thread}") for thread in threads)
+    rows = "".join(thread_stack(f"/proc/{pid}/task/{thread}") for thread in threads)
     return f"==== process {pid}: {command}\n{rows}"
 
 
-def of_thread(path: str) -> str:
+def thread_stack(path: str) -> str:
     """Its name, its state, the kernel's function that it waits in, and its stack for root."""
     fields = dict(
-        line.split(":\t", 1) for line in read(f"{path}/status").split("\n") if ":\t" in line
+        line.split(":\t", 1)
+        for line in read_proc_file(f"{path}/status").split("\n")
+        if ":\t" in line
     )
-    wchan = read(f"{path}/wchan")
-    stack = "".join(f"    {line}\n" for line in read(f"{path}/stack").split("\n") if line)
+    wchan = read_proc_file(f"{path}/wchan")
+    stack = "".join(f"    {line}\n" for line in read_proc_file(f"{path}/stack").split("\n") if line)
     number = os.path.basename(path)
     name, state = fields.get("Name", "?"), fields.get("State", "?")
     return f"thread {number} {name}: {state}, waits in {wchan or '?'}\n{stack}"
 
 
-def read(path: str) -> str:
+def read_proc_file(path: str) -> str:
     """A file of /proc; empty when it may not be read or is gone."""
     with contextlib.suppress(OSError), open(path, errors="replace") as file:
         return file.read()

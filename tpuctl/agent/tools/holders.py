@@ -41,7 +41,7 @@ def lock_files() -> list[str]:
     return [path for path in paths if os.path.lexists(path)]
 
 
-def identity(path: str) -> tuple[int, int] | None:
+def file_identity(path: str) -> tuple[int, int] | None:
     """What makes a file that file: of a device its number, which a container shares.
 
     A name alone proves nothing: a process in a container has files of its own by the same names.
@@ -56,11 +56,11 @@ def identity(path: str) -> tuple[int, int] | None:
 def chip_files() -> dict[tuple[int, int], str]:
     """The device files of the chips, and libtpu's locks, by what they are."""
     devices = [path for pattern in DEVICES for path in glob.glob(pattern)]
-    found = {identity(path): path for path in devices + lock_files()}
+    found = {file_identity(path): path for path in devices + lock_files()}
     return {key: path for key, path in found.items() if key is not None}
 
 
-def started(pid: int) -> int | None:
+def start_ticks(pid: int) -> int | None:
     """When a running process began, in the kernel's ticks."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -69,7 +69,7 @@ def started(pid: int) -> int | None:
     return None
 
 
-def held_by(pid: int, files: dict[tuple[int, int], str]) -> list[str]:
+def chip_files_of(pid: int, files: dict[tuple[int, int], str]) -> list[str]:
     """The files of the chips that a process has open. Raises PermissionError."""
     found = set()
     try:
@@ -79,7 +79,7 @@ def held_by(pid: int, files: dict[tuple[int, int], str]) -> list[str]:
     for each in descriptors:
         path = f"/proc/{pid}/fd/{each}"
         with contextlib.suppress(OSError):
-            key = identity(path) if NAME.search(os.readlink(path)) else None
+            key = file_identity(path) if NAME.search(os.readlink(path)) else None
             if key in files:
                 found.add(files[key])
     return sorted(found)
@@ -92,17 +92,19 @@ def holders() -> tuple[list[dict[str, Any]], bool]:
     names = [] if is_blind else os.listdir("/proc")
     for pid in sorted(int(name) for name in names if name.isdigit()):
         try:
-            held = held_by(pid, files)
+            held = chip_files_of(pid, files)
         except PermissionError:
             is_blind = True
             continue
-        began = started(pid)
+        began = start_ticks(pid)
         if held and began is not None and pid != os.getpid():
-            found.append({"pid": pid, "started": began, "holds": held, **described(pid, began)})
+            found.append(
+                {"pid": pid, "started": began, "holds": held, **describe_process(pid, began)}
+            )
     return found, is_blind
 
 
-def described(pid: int, began: int) -> dict[str, Any]:
+def describe_process(pid: int, began: int) -> dict[str, Any]:
     """Whose process it is, what it runs and since when, and for which job of tpuctl."""
     user, command, job = "", "", ""
     with contextlib.suppress(OSError):
@@ -148,7 +150,7 @@ def is_locked(path: str) -> bool:
     return False
 
 
-def look() -> dict[str, Any]:
+def holder_report() -> dict[str, Any]:
     """Who holds the chips; `unseen`: somebody does whom this account may not see."""
     found, is_blind = holders()
     locks = lock_files()
@@ -168,7 +170,7 @@ def needs_more(found: dict[str, Any]) -> bool:
     return bool(found["unseen"] or others or (found["blind"] and has_devices))
 
 
-def as_root() -> None:
+def rerun_as_root() -> None:
     """Run this again as root, where sudo asks no questions; else come back."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         asked = subprocess.run(["sudo", "-n", "true"], capture_output=True, timeout=10, check=False)
@@ -182,7 +184,7 @@ def free(wanted: list[list[int]], grace_s: float) -> dict[str, Any]:
     """End these processes, (pid, when it began) each, and remove what locks nobody holds."""
     gone: dict[int, list[int]] = {signal.SIGTERM: [], signal.SIGKILL: []}
     refused = set()
-    alive = [(pid, began) for pid, began in wanted if started(pid) == began]
+    alive = [(pid, began) for pid, began in wanted if start_ticks(pid) == began]
     for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILL_S)):
         for pid, _ in alive:
             try:
@@ -191,31 +193,31 @@ def free(wanted: list[list[int]], grace_s: float) -> dict[str, Any]:
                 pass
             except PermissionError:
                 refused.add(pid)
-        left = outlive(alive, patience_s)
+        left = wait_for_exit(alive, patience_s)
         gone[number] = [pid for pid, began in alive if (pid, began) not in left]
         alive = left
     ended, killed = gone.values()
-    return {"ended": ended, "killed": killed, "refused": sorted(refused), **swept(gone)}
+    return {"ended": ended, "killed": killed, "refused": sorted(refused), **remove_locks(gone)}
 
 
-def outlive(alive: list[tuple[int, int]], patience_s: float) -> list[tuple[int, int]]:
+def wait_for_exit(alive: list[tuple[int, int]], patience_s: float) -> list[tuple[int, int]]:
     """Those that are still there when the patience is over."""
     deadline = time.monotonic() + patience_s
     while alive and time.monotonic() < deadline:
-        alive = [(pid, began) for pid, began in alive if started(pid) == began]
+        alive = [(pid, began) for pid, began in alive if start_ticks(pid) == began]
         time.sleep(POLL_S if alive else 0)
     return alive
 
 
-def swept(gone: dict[int, list[int]]) -> dict[str, Any]:
+def remove_locks(gone: dict[int, list[int]]) -> dict[str, Any]:
     """Remove lock files that nobody holds; what is left.
 
     What a process held that has just ended is let go of when the last of its threads is gone.
     """
-    found, deadline = look(), time.monotonic() + KILL_S
+    found, deadline = holder_report(), time.monotonic() + KILL_S
     while found["unseen"] and any(gone.values()) and time.monotonic() < deadline:
         time.sleep(POLL_S)
-        found = look()
+        found = holder_report()
     removed = []
     for path in found["stale"]:
         with contextlib.suppress(OSError), open(path, "r+b") as file:
@@ -228,9 +230,9 @@ def swept(gone: dict[int, list[int]]) -> dict[str, Any]:
 def main() -> None:
     """Look, or free what the orders, the last argument, name."""
     orders = json.loads(sys.argv[1])
-    found = look()
+    found = holder_report()
     if needs_more(found):
-        as_root()
+        rerun_as_root()
     if "free" in orders:
         found = free(orders["free"], orders["grace_s"])
     sys.stdout.write(json.dumps(found) + "\n")

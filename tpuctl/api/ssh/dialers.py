@@ -35,7 +35,7 @@ class Dialer:
     user: str | None = None
 
 
-def parsed(text: str) -> Dialer:
+def parse_dialer(text: str) -> Dialer:
     """What a context's `dialer` says; raises UsageError."""
     if text in (DIRECT, INTERNAL, IAP):
         return Dialer(text)
@@ -50,9 +50,9 @@ def parsed(text: str) -> Dialer:
     raise UsageError(f"unknown dialer {text!r}", hint=f"use {FORMS}")
 
 
-def by_address(text: str) -> Dialer:
+def parse_address_dialer(text: str) -> Dialer:
     """The same, where there is nobody to share a way with; raises UsageError."""
-    found = parsed(text)
+    found = parse_dialer(text)
     if found.kind in (JUMP, IAP):
         raise UsageError(
             f"jobs cannot go through {text!r}", hint="use direct, internal or socks5://HOST:PORT"
@@ -77,10 +77,10 @@ async def dial(dialer: Dialer, worker: Worker, port: int = SSH_PORT) -> socket.s
                 return await _through_socks5(dialer.host, dialer.port, address, port)
             return await _connect(address, port)
     except (OSError, TimeoutError) as error:
-        raise unreachable(worker, f"{address}:{port}", error) from error
+        raise unreachable_error(worker, f"{address}:{port}", error) from error
 
 
-def unreachable(worker: Worker, place: str, error: Exception) -> TransientError:
+def unreachable_error(worker: Worker, place: str, error: Exception) -> TransientError:
     """A worker that cannot be reached, and why."""
     reason = str(error) or f"no answer within {CONNECT_S:.0f} s"
     return TransientError(f"worker {worker.worker_id}: cannot reach {place}: {reason}")

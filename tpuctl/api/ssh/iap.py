@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 import aiohttp
 
 from tpuctl.api.credentials import tokens
-from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, unreachable
-from tpuctl.api.ssh.known_hosts import Identity
-from tpuctl.api.ssh.splice import spliced
+from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, unreachable_error
+from tpuctl.api.ssh.known_hosts import WorkerIdentity
+from tpuctl.api.ssh.stream_socket import socket_of
 from tpuctl.config import GOOGLE_TPU, Context
 from tpuctl.errors import PermissionDeniedError, TpuctlError, UsageError
 from tpuctl.models.node import Node, Worker
@@ -39,7 +39,7 @@ class IapRelay:
     def __init__(
         self,
         node: Node,
-        known: Mapping[int, Identity],
+        known: Mapping[int, WorkerIdentity],
         *,
         project: str,
         headers: Callable[[], Mapping[str, str]],
@@ -68,9 +68,9 @@ class IapRelay:
         except BaseException as error:
             await tunnel.close()
             if isinstance(error, (OSError, TimeoutError, aiohttp.ClientError)):
-                raise _explained(worker, identity.instance, error) from error
+                raise _tunnel_error(worker, identity.instance, error) from error
             raise
-        return spliced(tunnel)
+        return socket_of(tunnel)
 
     async def close(self) -> None:
         """Every tunnel ends with its own connection."""
@@ -87,7 +87,9 @@ class IapRelay:
         return f"{self._relay}/connect?{urlencode(query)}"
 
 
-def google_relay(context: Context | None, node: Node, known: Mapping[int, Identity]) -> IapRelay:
+def google_relay(
+    context: Context | None, node: Node, known: Mapping[int, WorkerIdentity]
+) -> IapRelay:
     """The relay, with the credentials of a context that is Google's; raises UsageError."""
     found = tokens(context) if context and context.tpu_endpoint == GOOGLE_TPU else None
     if context is None or found is None:
@@ -173,7 +175,7 @@ class _Tunnel:
         await self._socket.send_bytes(frame)
 
 
-def _explained(worker: Worker, instance: str, error: Exception) -> TpuctlError:
+def _tunnel_error(worker: Worker, instance: str, error: Exception) -> TpuctlError:
     place = f"{instance} through IAP"
     code = error.status if isinstance(error, aiohttp.WSServerHandshakeError) else None
     if isinstance(error, RelayClosedError):
@@ -182,4 +184,4 @@ def _explained(worker: Worker, instance: str, error: Exception) -> TpuctlError:
     if code in NOT_AUTHORIZED:
         text = f"worker {worker.worker_id}: you may not reach {place}"
         return PermissionDeniedError(text, hint=GRANT_HINT)
-    return unreachable(worker, place, error)
+    return unreachable_error(worker, place, error)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import asyncssh
 
-from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, Dialer, unreachable
+from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, Dialer, unreachable_error
+from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.known_hosts import fingerprint
-from tpuctl.api.ssh.splice import CHUNK_BYTES, spliced
-from tpuctl.api.ssh.witness import Witness
+from tpuctl.api.ssh.stream_socket import CHUNK_BYTES, socket_of
 from tpuctl.errors import RefusedError, TransientError
 from tpuctl.models.node import Worker
 
@@ -38,8 +38,8 @@ class JumpHost:
                 )
         except (OSError, asyncssh.Error, TimeoutError) as error:
             place = f"{worker.ip_address}:{port} from {self._dialer.host}"
-            raise unreachable(worker, place, error) from error
-        return spliced(_Channel(*stream))
+            raise unreachable_error(worker, place, error) from error
+        return socket_of(_Channel(*stream))
 
     async def close(self) -> None:
         """Leave the jump host."""
@@ -48,7 +48,7 @@ class JumpHost:
 
     async def _open(self) -> asyncssh.SSHClientConnection:
         place = f"jump host {self._dialer.host}:{self._dialer.port}"
-        client = Witness()
+        client = HostKeyRecorder()
         user = {"username": self._dialer.user} if self._dialer.user else {}
         known = str(self._known_hosts) if self._known_hosts.is_file() else ([], [], [])
         try:

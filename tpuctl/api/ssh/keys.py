@@ -36,7 +36,7 @@ class Access:
         return f"{self.user}:{self.public_key}"
 
 
-def access(home: Path, dialer: str, context: Context | None = None) -> Access:
+def load_access(home: Path, dialer: str, context: Context | None = None) -> Access:
     """The key pair under `home`, made when it is not there. Raises LocalIOError."""
     private, public = home / "ssh" / "id_ed25519", home / "ssh" / "id_ed25519.pub"
     if not public.is_file():

@@ -34,28 +34,28 @@ DISABLED_HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class WorkerIdentity:
     """Who a worker is: its public SSH host key, and the name of its VM ('' where not told)."""
 
     host_key: str
     instance: str = ""
 
 
-def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, Identity]:
+def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, WorkerIdentity]:
     """Every worker's identity: as first seen, else as the API tells it now, which is kept.
 
     A worker whose key nobody tells is left out. Raises DamagedStateError, LocalIOError.
     """
-    kept = pinned(directory, node)
+    kept = pinned_identities(directory, node)
     if all(worker.worker_id in kept for worker in node.workers):
         return kept
-    found = {**_told(api, node), **kept}
+    found = {**_identities_from_api(api, node), **kept}
     if found != kept:
         _keep(directory, node, found)
     return found
 
 
-def pinned(directory: Path, node: Node) -> dict[int, Identity]:
+def pinned_identities(directory: Path, node: Node) -> dict[int, WorkerIdentity]:
     """What is kept of that very node; a node made anew is another one, whatever its name."""
     path = _path(directory, node)
     if not path.is_file():
@@ -70,7 +70,7 @@ def pinned(directory: Path, node: Node) -> dict[int, Identity]:
         raise DamagedStateError(f"cannot read {path}", hint=hint) from error
 
 
-def host_key(found: Mapping[int, Identity], worker: Worker) -> str:
+def host_key(found: Mapping[int, WorkerIdentity], worker: Worker) -> str:
     """The key a worker has to show; raises RefusedError where there is none."""
     identity = found.get(worker.worker_id)
     if identity is None:
@@ -81,7 +81,9 @@ def host_key(found: Mapping[int, Identity], worker: Worker) -> str:
     return identity.host_key
 
 
-def changed(directory: Path, node: Node, worker: Worker, known: str, shown: str) -> RefusedError:
+def changed_key_error(
+    directory: Path, node: Node, worker: Worker, known: str, shown: str
+) -> RefusedError:
     """The refusal of a worker that shows another key than before."""
     path = _path(directory, node)
     return RefusedError(
@@ -101,7 +103,7 @@ def fingerprint(key: str) -> str:
     return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
-def _told(api: TpuApi, node: Node) -> dict[int, Identity]:
+def _identities_from_api(api: TpuApi, node: Node) -> dict[int, WorkerIdentity]:
     try:
         told = api.guest_attributes(node.zone, node.name, "")
     except (PermissionDeniedError, PreconditionError):
@@ -110,15 +112,15 @@ def _told(api: TpuApi, node: Node) -> dict[int, Identity]:
     return {number: each for number, each in enumerate(found) if each.host_key}
 
 
-def _identity(attributes: Mapping[str, str]) -> Identity:
+def _identity(attributes: Mapping[str, str]) -> WorkerIdentity:
     def value(end: str) -> str:
         return next((text for key, text in attributes.items() if key.endswith(end)), "")
 
     key = value(_KEY).split()
-    return Identity(f"{_KEY[1:]} {key[-1]}" if key else "", value(_HOSTNAME))
+    return WorkerIdentity(f"{_KEY[1:]} {key[-1]}" if key else "", value(_HOSTNAME))
 
 
-def _keep(directory: Path, node: Node, found: Mapping[int, Identity]) -> None:
+def _keep(directory: Path, node: Node, found: Mapping[int, WorkerIdentity]) -> None:
     lines = [_line(node, number, each) for number, each in sorted(found.items())]
     write_private(_path(directory, node), _text([_heading(node), *lines]))
 
@@ -132,14 +134,14 @@ def _heading(node: Node) -> str:
     return f"# node {node.name} in {node.zone}, created {node.created_s:.6f}"
 
 
-def _line(node: Node, number: int, identity: Identity) -> str:
+def _line(node: Node, number: int, identity: WorkerIdentity) -> str:
     return f"tpu.{node.node_id}-{number} {identity.host_key} {identity.instance}".rstrip()
 
 
-def _read(line: str) -> tuple[int, Identity]:
+def _read(line: str) -> tuple[int, WorkerIdentity]:
     alias, kind, key, *instance = line.split()
     number = int(alias.rpartition("-")[2])
-    return number, Identity(f"{kind} {key}", "".join(instance))
+    return number, WorkerIdentity(f"{kind} {key}", "".join(instance))
 
 
 def _path(directory: Path, node: Node) -> Path:

@@ -11,9 +11,9 @@ from typing import Any
 import asyncssh
 
 from tpuctl.api.ssh import dialers
+from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.keys import Access
-from tpuctl.api.ssh.shell import KEEPALIVE_COUNT, KEEPALIVE_S, Shell
-from tpuctl.api.ssh.witness import Witness
+from tpuctl.api.ssh.worker_shell import KEEPALIVE_COUNT, KEEPALIVE_S, Shell
 from tpuctl.errors import RefusedError, TransientError
 from tpuctl.models.node import Worker
 
@@ -24,12 +24,12 @@ KEYS_PAUSE_S = 1.0
 STARTUPS_TRIES = 6
 STARTUPS_PAUSE_S = 0.1
 """While many are not logged in, sshd drops connections at random (MaxStartups 10:30:100)."""
-CHEAP: dict[str, Any] = {
+FAST_ALGORITHMS: dict[str, Any] = {
     "kex_algs": "^curve25519-sha256",
     "encryption_algs": "^aes128-gcm@openssh.com",
 }
 """The least work for both ends, first where both know it."""
-HURRIED = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)
+DROP_ERRORS = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)
 Dial = Callable[[Worker], Awaitable[socket.socket]]
 
 
@@ -65,7 +65,7 @@ async def open_shell(
     return await _log_in(worker, access, host_key, way)
 
 
-async def patient_shell(
+async def open_shell_with_retry(
     worker: Worker, access: Access, *, host_key: str | None, way: Dial | None = None
 ) -> Shell:
     """`open_shell`, again and again for `KEYS_S` while the worker does not take our key."""
@@ -84,8 +84,8 @@ async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dia
     if way:
         connection = await way(worker)
     else:
-        connection = await dialers.dial(dialers.by_address(access.dialer), worker)
-    client = Witness()
+        connection = await dialers.dial(dialers.parse_address_dialer(access.dialer), worker)
+    client = HostKeyRecorder()
     try:
         async with asyncio.timeout(LOGIN_S):
             made = await asyncssh.connect(
@@ -99,17 +99,17 @@ async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dia
                 config=None,
                 keepalive_interval=KEEPALIVE_S,
                 keepalive_count_max=KEEPALIVE_COUNT,
-                **CHEAP,
+                **FAST_ALGORITHMS,
             )
     except BaseException as error:
         connection.close()
         if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
-            raise _explained(worker, client.shown, error) from error
+            raise _login_error(worker, client.shown, error) from error
         raise
     return Shell(worker.worker_id, made)
 
 
-def _explained(worker: Worker, shown: str, error: Exception) -> Exception:
+def _login_error(worker: Worker, shown: str, error: Exception) -> Exception:
     who = f"worker {worker.worker_id}"
     if shown or isinstance(error, asyncssh.HostKeyNotVerifiable):
         message = (
@@ -118,7 +118,7 @@ def _explained(worker: Worker, shown: str, error: Exception) -> Exception:
         return UnknownHostKeyError(message, shown)
     if isinstance(error, asyncssh.PermissionDenied):
         return NotAdmittedError(f"{who}: {error}", hint="run it again in a minute")
-    if isinstance(error, HURRIED):
+    if isinstance(error, DROP_ERRORS):
         return DroppedError(f"{who}: it ends the connection before the login")
     return TransientError(f"{who}: {str(error) or f'no login within {LOGIN_S:.0f} s'}")
 

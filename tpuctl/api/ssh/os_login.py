@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from tpuctl.api.credentials import tokens
 from tpuctl.api.ssh.keys import Access
-from tpuctl.api.storage import session_of
+from tpuctl.api.storage import authorized_session
 from tpuctl.api.tpu.rest import Reply, RestApi
 from tpuctl.config import APPLICATION_DEFAULT, GOOGLE_TPU, Context
 from tpuctl.errors import PermissionDeniedError, PreconditionError, TransientError
@@ -30,7 +30,7 @@ def is_on(metadata: Mapping[str, str]) -> bool:
     return metadata.get(ENABLE, "").strip().upper() in ("TRUE", "Y", "YES", "1")
 
 
-def admitted(access: Access) -> Access:
+def with_os_login(access: Access) -> Access:
     """Us under our OS Login name, once its profile has our key.
 
     Raises PreconditionError, PermissionDeniedError, TransientError.
@@ -43,19 +43,19 @@ def admitted(access: Access) -> Access:
             f"endpoints and credentials, and context {name!r} has others",
             hint=f"run: tpuctl node update NAME --metadata {ENABLE}=FALSE",
         )
-    session = session_of(tokens(context))
+    session = authorized_session(tokens(context))
     try:
         email = _email(context, RestApi(USER_INFO, session))
-        user = imported(RestApi(OS_LOGIN, session), email, access.public_key, context.project)
+        user = import_key(RestApi(OS_LOGIN, session), email, access.public_key, context.project)
     finally:
         session.close()
     return replace(access, user=user)
 
 
-def imported(api: Any, email: str, public_key: str, project: str) -> str:
+def import_key(api: Any, email: str, public_key: str, project: str) -> str:
     """The user name of that account's profile, which has the key from now on."""
     path = f"/v1/users/{quote(email, safe='@')}:importSshPublicKey?projectId={quote(project)}"
-    reply = _asked(lambda: api.request("POST", path, {"key": public_key}))
+    reply = _send_request(lambda: api.request("POST", path, {"key": public_key}))
     accounts = reply.document.get("loginProfile", {}).get("posixAccounts", [])
     linux = [each for each in accounts if each.get("operatingSystemType", "LINUX") == "LINUX"]
     linux.sort(key=lambda each: not each.get("primary", False))
@@ -67,7 +67,7 @@ def imported(api: Any, email: str, public_key: str, project: str) -> str:
 def _email(context: Context, api: RestApi) -> str:
     if context.credentials != APPLICATION_DEFAULT:
         return str(json.loads(Path(context.credentials).read_text("utf-8"))["client_email"])
-    reply = _asked(lambda: api.request("GET", "/v1/userinfo"))
+    reply = _send_request(lambda: api.request("GET", "/v1/userinfo"))
     if not reply.document.get("email"):
         raise PreconditionError(
             "the credentials do not tell whose they are, which OS Login needs",
@@ -76,7 +76,7 @@ def _email(context: Context, api: RestApi) -> str:
     return str(reply.document["email"])
 
 
-def _asked(request: Callable[[], Reply]) -> Reply:
+def _send_request(request: Callable[[], Reply]) -> Reply:
     try:
         reply = request()
     except OSError as error:

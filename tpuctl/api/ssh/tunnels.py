@@ -12,7 +12,7 @@ from tpuctl.errors import PreconditionError, TransientError
 
 if TYPE_CHECKING:
     from tpuctl.api.ssh.keys import Access
-    from tpuctl.api.ssh.shell import Shell
+    from tpuctl.api.ssh.worker_shell import Shell
     from tpuctl.api.tpu.tpu import TpuApi
     from tpuctl.models.node import Node, Worker
 
@@ -22,7 +22,7 @@ HOST = "localhost"
 _PROHIBITED = "its SSH server forwards nothing"
 
 
-class Stream:
+class TunnelStream:
     """Bytes to and from a port of a worker; every method raises OSError when it breaks."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Stream:
         self._writer.close()
 
 
-class Link:
+class WorkerTunnels:
     """A worker's SSH connection, as a way to its ports."""
 
     def __init__(self, shell: Shell) -> None:
@@ -67,7 +67,7 @@ class Link:
         """Whose ports."""
         return self._shell.worker_id
 
-    async def dial(self, port: int) -> Stream:
+    async def dial(self, port: int) -> TunnelStream:
         """A connection to a port of the worker.
 
         Raises PreconditionError when it refuses, TransientError when the worker is lost.
@@ -82,7 +82,7 @@ class Link:
             raise PreconditionError(f"worker {self.worker_id} port {port}: {why}") from error
         except (asyncssh.Error, OSError) as error:
             raise TransientError(f"worker {self.worker_id}: {error}") from error
-        return Stream(reader, writer)
+        return TunnelStream(reader, writer)
 
     async def broken(self) -> None:
         """Returns when the connection has ended."""
@@ -90,9 +90,11 @@ class Link:
 
 
 @asynccontextmanager
-async def link(api: TpuApi, node: Node, worker: Worker, access: Access) -> AsyncIterator[Link]:
+async def open_tunnels(
+    api: TpuApi, node: Node, worker: Worker, access: Access
+) -> AsyncIterator[WorkerTunnels]:
     """Log in to a worker. Raises TransientError, RefusedError."""
-    from tpuctl.api.ssh.doors import Doors
+    from tpuctl.api.ssh.worker_connections import WorkerConnections
 
-    async with Doors(api, node, access) as doors, await doors.open(worker) as shell:
-        yield Link(shell)
+    async with WorkerConnections(api, node, access) as doors, await doors.open(worker) as shell:
+        yield WorkerTunnels(shell)

@@ -9,15 +9,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tpuctl.api.tpu.next_step import (
+from tpuctl.api.tpu.hints import (
     QR,
-    About,
-    by_state,
-    elsewhere,
-    grant,
-    nearest_zones,
-    permission,
-    reservations,
+    CallSubject,
+    grant_command,
+    nearest_zones_hint,
+    other_zones_hint,
+    permission_hint,
+    reservations_hint,
+    state_hint,
 )
 from tpuctl.errors import (
     CapacityError,
@@ -49,7 +49,7 @@ BY_CODE: dict[int, type[TpuctlError]] = {
     UNAUTHENTICATED: CredentialsError,
 }
 """The meaning of google.rpc.Code, where no row of the table knows better."""
-AGAIN = "run it again in a minute"
+RETRY_HINT = "run it again in a minute"
 OTHER_NODE_ID = "choose another --node-id; run: tpuctl node list"
 _EID = re.compile(r"\s*\[EID: 0x[0-9a-fA-F]+\]")
 _OWN_NAME = re.compile(r"\b((?:projects|nodes|queuedResources)/)[^/\s'\"]+")
@@ -63,11 +63,11 @@ class StockoutError(CapacityError):
     """There are no chips of that type in the zone at present."""
 
 
-Hint = Callable[[About, re.Match[str]], str | None]
+Hint = Callable[[CallSubject, re.Match[str]], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KnownAnswer:
     """An answer that is known: by its reason or its text, and what it means."""
 
     cause: str
@@ -81,14 +81,14 @@ class Row:
 
 def _row(
     cause: str, kind: type[TpuctlError], text: str, hint: Hint | str, *conditions: str | int
-) -> Row:
+) -> KnownAnswer:
     always: Hint = hint if callable(hint) else lambda _about, _match: hint
     reasons = frozenset(each for each in conditions if isinstance(each, str))
     codes = frozenset(each for each in conditions if isinstance(each, int))
-    return Row(cause, kind, text, always, reasons, codes)
+    return KnownAnswer(cause, kind, text, always, reasons, codes)
 
 
-TABLE: tuple[Row, ...] = (
+TABLE: tuple[KnownAnswer, ...] = (
     _row(
         "the Cloud TPU API is not enabled",
         PermissionDeniedError,
@@ -109,14 +109,14 @@ TABLE: tuple[Row, ...] = (
         PermissionDeniedError,
         r"denied on 'locations/|LOCATION_POLICY_VIOLATED|"
         r"[Ll]ocation.*not found or access.*unauthori",
-        lambda about, _: elsewhere(about) or "run: tpuctl catalog zones",
+        lambda about, _: other_zones_hint(about) or "run: tpuctl catalog zones",
         "LOCATION_POLICY_VIOLATED",
     ),
     _row(
         "you may not act as the service account of the workers",
         PermissionDeniedError,
         r"iam\.serviceAccounts?\.?(actAs|User)|serviceAccountUser|access to (the )?service account",
-        lambda about, _: grant(about, "roles/iam.serviceAccountUser"),
+        lambda about, _: grant_command(about, "roles/iam.serviceAccountUser"),
     ),
     _row(
         "the credentials lack the scope",
@@ -145,7 +145,7 @@ TABLE: tuple[Row, ...] = (
         r"insufficient reserved capacity|reserv\w+ .*(insufficient|not enough|exhausted)",
         lambda about, _: (
             "ask for a smaller type, or leave out --reserved and --reservation; "
-            + reservations(about)
+            + reservations_hint(about)
         ),
         EXHAUSTED,
         WRONG_STATE,
@@ -154,7 +154,7 @@ TABLE: tuple[Row, ...] = (
         "there is no such reservation",
         NotFoundError,
         r"/reservations/",
-        lambda about, _: reservations(about),
+        lambda about, _: reservations_hint(about),
         NOT_FOUND,
     ),
     _row(
@@ -162,7 +162,7 @@ TABLE: tuple[Row, ...] = (
         StockoutError,
         r"no more capacity|GCE_STOCKOUT|ZONE_RESOURCE_POOL_EXHAUSTED|[Ss]tock-?out|"
         r"enough resources|no capacity",
-        lambda about, _: elsewhere(about),
+        lambda about, _: other_zones_hint(about),
         "GCE_STOCKOUT",
         "ZONE_RESOURCE_POOL_EXHAUSTED",
     ),
@@ -185,7 +185,7 @@ TABLE: tuple[Row, ...] = (
         UsageError,
         r"(?:zone|location) ['\"]?([\w-]+)['\"]? "
         r"(?:is )?(?:not supported|unknown|invalid|not valid)",
-        lambda _, match: nearest_zones(match.group(1)),
+        lambda _, match: nearest_zones_hint(match.group(1)),
         INVALID,
         NOT_FOUND,
     ),
@@ -193,7 +193,7 @@ TABLE: tuple[Row, ...] = (
         "the zone does not have this type",
         UsageError,
         r"configuration.*could not be found|[Aa]ccelerator.*not (found|available)",
-        lambda about, _: elsewhere(about) or "run: tpuctl catalog types",
+        lambda about, _: other_zones_hint(about) or "run: tpuctl catalog types",
         INVALID,
     ),
     _row(
@@ -218,7 +218,7 @@ TABLE: tuple[Row, ...] = (
         "its state does not allow it",
         PreconditionError,
         r"not (?:supported|allowed|possible) (?:while )?in (?:the )?state '?([A-Z_]+)",
-        lambda about, match: by_state(about, match.group(1)),
+        lambda about, match: state_hint(about, match.group(1)),
         INVALID,
         WRONG_STATE,
     ),
@@ -247,14 +247,14 @@ TABLE: tuple[Row, ...] = (
         EXISTS,
     ),
     _row("somebody was faster", PreconditionError, r"", "run it again", ABORTED),
-    _row("", PermissionDeniedError, r"", lambda about, m: permission(about, m.string), DENIED),
+    _row("", PermissionDeniedError, r"", lambda about, m: permission_hint(about, m.string), DENIED),
     _row("", CredentialsError, r"", "run: gcloud auth application-default login", UNAUTHENTICATED),
 )
 
 
-def explained(status: Status, about: About) -> TpuctlError:
+def error_for(status: Status, about: CallSubject) -> TpuctlError:
     """The error for what the API answered: the cause, its words, and the command to run next."""
-    text = sentence(status.message) or f"code {status.code}"
+    text = first_sentence(status.message) or f"code {status.code}"
     said = _without_names(status.message, about)
     for row in sorted(TABLE, key=lambda row: status.reason not in row.reasons):
         match = _match(row, status, said)
@@ -263,26 +263,26 @@ def explained(status: Status, about: About) -> TpuctlError:
             if row.kind is StockoutError:  # the hint has the other zones
                 text = text.partition("; ")[0]
             hint = row.hint(about, match) or about.hint
-            return _noted(row.kind(f"{about.subject}: {why}{text}", hint=hint), status)
+            return _with_debug_note(row.kind(f"{about.subject}: {why}{text}", hint=hint), status)
     kind = BY_CODE.get(status.code, TransientError)
-    hints = {UsageError: about.usage or about.hint, TransientError: AGAIN}
+    hints = {UsageError: about.usage or about.hint, TransientError: RETRY_HINT}
     hint = hints.get(kind, about.hint)
-    return _noted(kind(f"{about.subject}: {text}", hint=hint), status)
+    return _with_debug_note(kind(f"{about.subject}: {text}", hint=hint), status)
 
 
-def sentence(message: str) -> str:
+def first_sentence(message: str) -> str:
     """The first line, without the id that is meant for Google's support."""
     first = message.strip().split("\n")[0]
     return _EID.sub("", first).strip()
 
 
-def _without_names(message: str, about: About) -> str:
+def _without_names(message: str, about: CallSubject) -> str:
     """What people call their things explains nothing: a node may be called `stockout`."""
     bare = _OWN_NAME.sub(r"\1", message)
     return re.sub(rf"(['\"]){re.escape(about.name)}\1", "''", bare) if about.name else bare
 
 
-def _match(row: Row, status: Status, said: str) -> re.Match[str] | None:
+def _match(row: KnownAnswer, status: Status, said: str) -> re.Match[str] | None:
     if status.reason in row.reasons:
         return re.match(r"", said)
     if row.codes and status.code not in row.codes:
@@ -290,7 +290,7 @@ def _match(row: Row, status: Status, said: str) -> re.Match[str] | None:
     return re.search(row.text, said)
 
 
-def _noted(error: TpuctlError, status: Status) -> TpuctlError:
+def _with_debug_note(error: TpuctlError, status: Status) -> TpuctlError:
     """`--debug` shows it as it came."""
     told = f" {status.reason} {dict(status.metadata)}" if status.reason else ""
     error.add_note(f"the API said: code {status.code}{told}: {status.message}")

@@ -20,7 +20,7 @@ CAP_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetryPolicy:
     """At most `attempts` of at most `attempt_s` each."""
 
     attempt_s: float
@@ -29,10 +29,10 @@ class Policy:
     """Not found, after a reply that was lost, is what was wanted."""
 
 
-READ = Policy(attempt_s=20.0, attempts=5)
-REPEATABLE_CHANGE = Policy(attempt_s=30.0, attempts=5)
-DELETION = Policy(attempt_s=30.0, attempts=5, gone_is_done=True)
-CHANGE_ONCE = Policy(attempt_s=30.0, attempts=1)
+READ = RetryPolicy(attempt_s=20.0, attempts=5)
+REPEATABLE_CHANGE = RetryPolicy(attempt_s=30.0, attempts=5)
+DELETION = RetryPolicy(attempt_s=30.0, attempts=5, gone_is_done=True)
+CHANGE_ONCE = RetryPolicy(attempt_s=30.0, attempts=1)
 
 POLICIES = {
     "ListNodes": READ,
@@ -53,13 +53,17 @@ POLICIES = {
 }
 
 
-def policy(method: str, request: object) -> Policy:
+def policy(method: str, request: object) -> RetryPolicy:
     """Of a call by its message: what says its `request_id` is done once, however often it comes."""
     return REPEATABLE_CHANGE if getattr(request, "request_id", "") else POLICIES[method]
 
 
-def retrying(
-    call: Callable[[float], T], policy: Policy, *, sleep: Callable[[float], None], random: Random
+def call_with_retries(
+    call: Callable[[float], T],
+    policy: RetryPolicy,
+    *,
+    sleep: Callable[[float], None],
+    random: Random,
 ) -> T | None:
     """Call with the attempt's deadline; wait with full jitter between attempts.
 

@@ -12,12 +12,12 @@ import grpc
 from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 
-from tpuctl.api.tpu import asked, views
-from tpuctl.api.tpu.errors import translated
-from tpuctl.api.tpu.next_step import NODE, QR, About
+from tpuctl.api.tpu import decode, encode
+from tpuctl.api.tpu.grpc_client import GrpcClient
+from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.api.tpu.rest import RestApi
+from tpuctl.api.tpu.rpc_errors import translate_errors
 from tpuctl.api.tpu.versions import V2, V2ALPHA1, node_needs_rest, request_needs_rest, version_for
-from tpuctl.api.tpu.wire import Wire
 from tpuctl.errors import UsageError
 from tpuctl.models.node import ListedNode, Node, NodeSpec, Provisioning
 from tpuctl.models.operation import Operation
@@ -45,29 +45,31 @@ class TpuApi:
 
     def list_nodes(self, zone: str = ALL_ZONES) -> tuple[list[ListedNode], list[str]]:
         """Nodes of a zone, or of all, and the zones that could not be asked."""
-        with translated(self._about("list nodes", NODE, zone=zone)):
-            return self._wire.pages(
-                "ListNodes", self._parent(zone), lambda page: views.listed_nodes(page.nodes)
+        with translate_errors(self._about("list nodes", NODE, zone=zone)):
+            return self._grpc_client.pages(
+                "ListNodes", self._parent(zone), lambda page: decode.listed_nodes(page.nodes)
             )
 
     def read_nodes(self, zone: str = ALL_ZONES) -> tuple[list[Node], list[str]]:
         """The same with everything that is known of each node; most lists need less."""
-        with translated(self._about("list nodes", NODE, zone=zone)):
-            return self._wire.pages(
-                "ListNodes", self._parent(zone), lambda page: map(views.node, page.nodes)
+        with translate_errors(self._about("list nodes", NODE, zone=zone)):
+            return self._grpc_client.pages(
+                "ListNodes", self._parent(zone), lambda page: map(decode.node, page.nodes)
             )
 
     def get_node(self, zone: str, name: str) -> Node:
         """One node; raises NotFoundError."""
         path = self._path(zone, "nodes", name)
         with self._about_node(zone, name):
-            return views.node(self._wire.call("GetNode", {"name": path}, {"name": path}))
+            return decode.node(self._grpc_client.call("GetNode", {"name": path}, {"name": path}))
 
     def describe_node(self, zone: str, name: str) -> Node:
         """One node with what only v2alpha1 tells: announced maintenance, autocheckpoint."""
         path = self._path(zone, "nodes", name)
         with self._about_node(zone, name):
-            return views.node(self._wire.call("GetNode", {"name": path}, {"name": path}, V2ALPHA1))
+            return decode.node(
+                self._grpc_client.call("GetNode", {"name": path}, {"name": path}, V2ALPHA1)
+            )
 
     def create_node(self, spec: NodeSpec, *, request_id: str) -> Operation:
         """Ask for a node; the operation ends when it is READY, or with the reason why not.
@@ -75,15 +77,15 @@ class TpuApi:
         The `request_id`, which v2 has no field for, lets v2alpha1's call be repeated.
         """
         parent = self._parent(spec.zone)
-        request = {"parent": parent, "node_id": spec.name, "node": asked.node_fields(spec)}
+        request = {"parent": parent, "node_id": spec.name, "node": encode.node_fields(spec)}
         identified = {**request, "request_id": request_id}
-        with translated(self.about_creation(NODE, spec.name, spec), changes=True):
+        with translate_errors(self.about_creation(NODE, spec.name, spec), changes=True):
             if node_needs_rest(spec):
                 with self._json() as rest:
                     return rest.create_node(V2ALPHA1.message("CreateNodeRequest", identified), spec)
             version = version_for(spec)
             fields = identified if version is V2ALPHA1 else request
-            return self._wire.change("CreateNode", fields, {"parent": parent}, version)
+            return self._grpc_client.change("CreateNode", fields, {"parent": parent}, version)
 
     def delete_node(self, zone: str, name: str) -> Operation:
         """Delete a node in whatever state it is; raises NotFoundError."""
@@ -105,25 +107,25 @@ class TpuApi:
             "update_mask": {"paths": sorted(changes)},
         }
         with self._about_node(zone, name):
-            return self._wire.change("UpdateNode", request, {"node.name": path})
+            return self._grpc_client.change("UpdateNode", request, {"node.name": path})
 
     def host_keys(self, zone: str, name: str) -> list[str]:
         """The public SSH host key of every worker, in order, as the control plane knows it."""
-        return [views.host_key(each) for each in self._told(zone, name, "").guest_attributes]
+        return [decode.host_key(each) for each in self._told(zone, name, "").guest_attributes]
 
     def guest_attributes(self, zone: str, name: str, query_path: str) -> list[Mapping[str, str]]:
         """What every worker, in order, has told under that path: `namespace/key` to value."""
-        return views.guest_attributes(self._told(zone, name, query_path))
+        return decode.guest_attributes(self._told(zone, name, query_path))
 
     def list_queued_resources(
         self, zone: str = ALL_ZONES
     ) -> tuple[list[QueuedResource], list[str]]:
         """Requests of a zone, or of all, and the zones that could not be asked."""
-        with translated(self._about("list queued resources", QR, zone=zone)):
-            return self._wire.pages(
+        with translate_errors(self._about("list queued resources", QR, zone=zone)):
+            return self._grpc_client.pages(
                 "ListQueuedResources",
                 self._parent(zone),
-                lambda page: map(views.queued_resource, page.queued_resources),
+                lambda page: map(decode.queued_resource, page.queued_resources),
                 V2ALPHA1,  # v2 does not tell best effort from on demand
             )
 
@@ -131,8 +133,8 @@ class TpuApi:
         """One request; raises NotFoundError."""
         path = self._path(zone, "queuedResources", name)
         with self._about_request(zone, name):
-            reply = self._wire.call("GetQueuedResource", {"name": path}, {"name": path})
-        return views.queued_resource(reply)
+            reply = self._grpc_client.call("GetQueuedResource", {"name": path}, {"name": path})
+        return decode.queued_resource(reply)
 
     def describe_queued_resource(self, zone: str, name: str) -> QueuedResource:
         """One request with what v2 does not tell: best effort, and, told by JSON, flex-start.
@@ -142,8 +144,8 @@ class TpuApi:
         path = self._path(zone, "queuedResources", name)
         request = {"name": path}
         with self._about_request(zone, name):
-            reply = self._wire.call("GetQueuedResource", request, request, V2ALPHA1)
-            found = views.queued_resource(reply)
+            reply = self._grpc_client.call("GetQueuedResource", request, request, V2ALPHA1)
+            found = decode.queued_resource(reply)
             if found.provisioning != Provisioning.ON_DEMAND:
                 return found
         with suppress(UsageError, grpc.RpcError), self._json() as rest:
@@ -155,7 +157,7 @@ class TpuApi:
         if self.rest is None:
             return None
         with (
-            translated(self._about("list queued resources", QR, zone=zone)),
+            translate_errors(self._about("list queued resources", QR, zone=zone)),
             self._json() as rest,
         ):
             return rest.flex_starts(self._parent(zone))
@@ -166,12 +168,12 @@ class TpuApi:
         request = {
             "parent": parent,
             "queued_resource_id": spec.name,
-            "queued_resource": asked.request_fields(spec, parent, version, self.now()),
+            "queued_resource": encode.request_fields(spec, parent, version, self.now()),
             "request_id": request_id,
         }
-        with translated(self.about_creation(QR, spec.name, spec.node), changes=True):
+        with translate_errors(self.about_creation(QR, spec.name, spec.node), changes=True):
             if not request_needs_rest(spec):
-                return self._wire.change(
+                return self._grpc_client.change(
                     "CreateQueuedResource", request, {"parent": parent}, version
                 )
             message = version.message("CreateQueuedResourceRequest", request)
@@ -183,31 +185,31 @@ class TpuApi:
         path = self._path(zone, "queuedResources", name)
         with self._about_request(zone, name):
             request = {"name": path, "force": force}
-            return self._wire.change("DeleteQueuedResource", request, {"name": path})
+            return self._grpc_client.change("DeleteQueuedResource", request, {"name": path})
 
     def reset_queued_resource(self, zone: str, name: str) -> Operation:
         """Ask for the nodes of a request to be made anew."""
         path = self._path(zone, "queuedResources", name)
         with self._about_request(zone, name, changes=True):
-            return self._wire.change("ResetQueuedResource", {"name": path}, {"name": path})
+            return self._grpc_client.change("ResetQueuedResource", {"name": path}, {"name": path})
 
     def get_operation(self, name: str) -> Operation:
         """Where a long-running operation stands."""
         request = operations_pb2.GetOperationRequest(name=name)
-        with translated("operation"):
-            reply = self._wire.send(
+        with translate_errors("operation"):
+            reply = self._grpc_client.send(
                 "google.longrunning.Operations/GetOperation",
                 request,
                 operations_pb2.Operation,
                 {"name": name},
             )
-        return views.operation(reply)
+        return decode.operation(reply)
 
     def list_zones(self) -> list[str]:
         """The zones this project may ask for."""
         request = locations_pb2.ListLocationsRequest(name=f"projects/{self.project}")
-        with translated(self._about(f"project {self.project!r}", NODE)):
-            reply = self._wire.send(
+        with translate_errors(self._about(f"project {self.project!r}", NODE)):
+            reply = self._grpc_client.send(
                 "google.cloud.location.Locations/ListLocations",
                 request,
                 locations_pb2.ListLocationsResponse,
@@ -219,10 +221,10 @@ class TpuApi:
         """Give the connection back."""
         self.channel.close()
 
-    def about_creation(self, noun: str, name: str, node: NodeSpec) -> About:
+    def about_creation(self, noun: str, name: str, node: NodeSpec) -> CallSubject:
         """What a refusal of that creation is about, whenever it comes."""
         words = {NODE: "node", QR: "queued resource"}
-        return About(
+        return CallSubject(
             f"create {words[noun]} {name!r}",
             noun,
             name,
@@ -235,8 +237,8 @@ class TpuApi:
         )
 
     @property
-    def _wire(self) -> Wire:
-        return Wire(self.channel, self.sleep, self.random)
+    def _grpc_client(self) -> GrpcClient:
+        return GrpcClient(self.channel, self.sleep, self.random)
 
     @contextmanager
     def _json(self) -> Iterator["TpuRest"]:
@@ -253,8 +255,8 @@ class TpuApi:
         finally:
             api.close()
 
-    def _about(self, subject: str, noun: str, **extra: str) -> About:
-        return About(subject, noun, project=self.project, **extra)
+    def _about(self, subject: str, noun: str, **extra: str) -> CallSubject:
+        return CallSubject(subject, noun, project=self.project, **extra)
 
     def _about_node(
         self, zone: str, name: str, *, changes: bool = False
@@ -262,27 +264,27 @@ class TpuApi:
         about = self._about(
             f"node {name!r} in {zone}", NODE, name=name, zone=zone, hint="run: tpuctl node list"
         )
-        return translated(about, changes=changes)
+        return translate_errors(about, changes=changes)
 
     def _about_request(
         self, zone: str, name: str, *, changes: bool = False
     ) -> AbstractContextManager[None]:
         subject = f"queued resource {name!r} in {zone}"
         about = self._about(subject, QR, name=name, zone=zone, hint="run: tpuctl qr list")
-        return translated(about, changes=changes)
+        return translate_errors(about, changes=changes)
 
     def _node_change(
         self, method: str, zone: str, name: str, *, changes: bool = False
     ) -> Operation:
         path = self._path(zone, "nodes", name)
         with self._about_node(zone, name, changes=changes):
-            return self._wire.change(method, {"name": path}, {"name": path}, V2)
+            return self._grpc_client.change(method, {"name": path}, {"name": path}, V2)
 
     def _told(self, zone: str, name: str, query_path: str) -> Any:
         path = self._path(zone, "nodes", name)
         with self._about_node(zone, name):
             request = {"name": path, "query_path": query_path}
-            return self._wire.call("GetGuestAttributes", request, {"name": path})
+            return self._grpc_client.call("GetGuestAttributes", request, {"name": path})
 
     def _parent(self, zone: str) -> str:
         return f"projects/{self.project}/locations/{zone}"

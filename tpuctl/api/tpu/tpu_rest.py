@@ -15,18 +15,18 @@ from google.longrunning import operations_pb2
 from google.protobuf import json_format
 from grpc import StatusCode
 
-from tpuctl.api.tpu import retry, views
-from tpuctl.api.tpu.asked import reservation_name
-from tpuctl.api.tpu.errors import HttpError
+from tpuctl.api.tpu import decode, retry
+from tpuctl.api.tpu.encode import reservation_name
+from tpuctl.api.tpu.grpc_client import PAGE_SIZE
 from tpuctl.api.tpu.rest import RestApi
+from tpuctl.api.tpu.rpc_errors import HttpError
 from tpuctl.api.tpu.versions import V2ALPHA1
-from tpuctl.api.tpu.wire import PAGE_SIZE
 from tpuctl.models.node import NodeSpec, Provisioning
 from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 
 FLEX_START = "FLEX_START"
-LEAST_ERROR = 400
+FIRST_ERROR_STATUS = 400
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 BY_HTTP_STATUS = {
     400: StatusCode.INVALID_ARGUMENT,
@@ -79,7 +79,7 @@ class TpuRest:
         document = self._call(retry.READ, "GET", f"/{V2ALPHA1.name}/{name}")
         message = V2ALPHA1.reply_class("QueuedResource")()
         json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)
-        found = views.queued_resource(message)
+        found = decode.queued_resource(message)
         if document.get("provisioningModel") != FLEX_START:
             return found
         limit = str(document.get("runDuration", {}).get("maxRunDuration", ""))
@@ -97,15 +97,15 @@ class TpuRest:
             document = self._call(retry.READ, "GET", path)
             for each in document.get("queuedResources", ()):
                 if each.get("provisioningModel") == FLEX_START:
-                    found.add(views.zone_and_id(each["name"]))
+                    found.add(decode.zone_and_id(each["name"]))
             token = document.get("nextPageToken", "")
             if not token:
                 return frozenset(found)
 
     def _call(
-        self, policy: retry.Policy, verb: str, path: str, body: Mapping[str, Any] | None = None
+        self, policy: retry.RetryPolicy, verb: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
-        reply = retry.retrying(
+        reply = retry.call_with_retries(
             lambda _: self._attempt(verb, path, body),
             policy,
             sleep=self.sleep,
@@ -120,7 +120,7 @@ class TpuRest:
             lost = StatusCode.UNAVAILABLE
             message = str(error) or type(error).__name__
             raise HttpError(lost, Status(lost.value[0], message)) from error
-        if reply.status >= LEAST_ERROR:
+        if reply.status >= FIRST_ERROR_STATUS:
             raise refusal(reply.status, reply.document)
         return reply.document
 
@@ -130,7 +130,7 @@ def _operation(document: Mapping[str, Any]) -> Operation:
     bare = {key: value for key, value in document.items() if key in ("name", "done", "error")}
     found = operations_pb2.Operation()
     json_format.ParseDict(bare, found, ignore_unknown_fields=True)
-    return views.operation(found)
+    return decode.operation(found)
 
 
 def refusal(http_status: int, document: Mapping[str, Any]) -> HttpError:

@@ -22,7 +22,7 @@ class Box:
     @property
     def slices(self) -> tuple[slice, ...]:
         """Its index in the global array."""
-        return self.within(whole(self.shape))
+        return self.within(whole_box(self.shape))
 
     def within(self, outer: Box) -> tuple[slice, ...]:
         """Its index in an array that holds the outer box."""
@@ -75,6 +75,6 @@ class Box:
         return next((axis for axis, length in enumerate(self.shape) if length > 1), 0)
 
 
-def whole(shape: tuple[int, ...]) -> Box:
+def whole_box(shape: tuple[int, ...]) -> Box:
     """All of an array."""
     return Box((0,) * len(shape), shape)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
 
 
 def covers(shape: tuple[int, ...], boxes: Sequence[Box]) -> bool:
     """Whether they cover an array of that shape exactly; an empty one has a single box."""
-    array = whole(shape)
+    array = whole_box(shape)
     if len(boxes) == 1 or array.size == 0:
         return list(boxes) == [array]
     inside = all(_is_inside(box, shape) for box in boxes)

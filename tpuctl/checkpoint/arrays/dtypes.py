@@ -94,7 +94,7 @@ def raw_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(f"<u{max(1, dtype.bits // 8)}" if dtype.is_foreign else name).newbyteorder("<")
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def allocate_aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array without content that begins where JAX can take it over without a copy."""
     length = math.prod(shape) * dtype.itemsize
     room = np.empty(length + _ALIGNMENT_BYTES, np.uint8)
@@ -102,7 +102,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return room[start : start + length].view(dtype).reshape(shape)
 
 
-def raw(array: Array) -> Array:
+def raw_view(array: Array) -> Array:
     """The same elements, not copied, as `raw_dtype` has them; strides and byte order stay."""
     name = name_of(array.dtype)
     return array.view(raw_dtype(name)) if DTYPES[name].is_foreign else array
@@ -124,7 +124,7 @@ def write_into(buffer: NDArray[np.uint8], name: str, array: Array) -> None:
 
 def pack(array: Array) -> NDArray[np.uint8]:
     """Elements of four bits, one a byte, as two a byte; an odd last one fills its byte with 0."""
-    flat = raw(array).reshape(-1)
+    flat = raw_view(array).reshape(-1)
     packed = np.zeros((flat.size + 1) // 2, np.uint8)
     np.bitwise_and(flat[0::2], 15, out=packed)
     packed[: flat.size // 2] |= flat[1::2] << 4

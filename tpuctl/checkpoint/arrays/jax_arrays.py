@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
-from tpuctl.checkpoint.arrays.dtypes import Array, name_of, numpy_dtype, raw
-from tpuctl.checkpoint.arrays.leaves import Expected, LeafValue, Placed, cut, share
-from tpuctl.checkpoint.arrays.numpy_arrays import replicated
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
+from tpuctl.checkpoint.arrays.dtypes import Array, name_of, numpy_dtype, raw_view
+from tpuctl.checkpoint.arrays.leaves import BoxView, ExpectedLeaf, LeafValue, cut, share
+from tpuctl.checkpoint.arrays.numpy_arrays import replicated_leaf
 from tpuctl.errors import UsageError
 
 Index = tuple[slice, ...]
@@ -33,10 +33,10 @@ def describe(value: object, index: int) -> LeafValue | None:
     name, shape = _name(array.dtype), tuple(array.shape)
     sharding = _describe_sharding(jax, array.sharding)
     if 0 in shape:
-        empty = replicated(np.empty(shape, numpy_dtype(name)), index)
+        empty = replicated_leaf(np.empty(shape, numpy_dtype(name)), index)
         return LeafValue(name, shape, empty.own, sharding)
 
-    def own(worker_id: int, worker_count: int) -> list[Placed]:
+    def own(worker_id: int, worker_count: int) -> list[BoxView]:
         holders = _holders(array.sharding, shape)
         if array.is_fully_addressable:
             holders = dict.fromkeys(holders, tuple(range(worker_count)))
@@ -48,7 +48,7 @@ def describe(value: object, index: int) -> LeafValue | None:
     return LeafValue(name, shape, own, sharding)
 
 
-def expect(like: object, _dtype: str) -> Expected | None:
+def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
     """An array with the sharding of `like`, which may be a ShapeDtypeStruct, or else anywhere."""
     jax: Any = sys.modules["jax"]
     if not isinstance(like, jax.Array | jax.ShapeDtypeStruct):
@@ -57,20 +57,22 @@ def expect(like: object, _dtype: str) -> Expected | None:
     _check_width(jax, like.dtype)
     sharding = _wanted_sharding(like)
     if sharding is None:
-        return Expected(name, shape, (whole(shape),), lambda arrays: _put(jax, arrays[0], name))
-    boxes = _needed(sharding, shape)
+        return ExpectedLeaf(
+            name, shape, (whole_box(shape),), lambda arrays: _put(jax, arrays[0], name)
+        )
+    boxes = _needed_boxes(sharding, shape)
 
     def finish(arrays: Sequence[Array]) -> object:
         dtype = numpy_dtype(name)
         found = {box: array.view(dtype) for box, array in zip(boxes, arrays, strict=True)}
         return _assemble(jax, shape, sharding, found, dtype)
 
-    return Expected(name, shape, boxes, finish)
+    return ExpectedLeaf(name, shape, boxes, finish)
 
 
 def _own(
     array: Any, holders: Mapping[Box, Sequence[int]], worker_id: int, index: int
-) -> list[Placed]:
+) -> list[BoxView]:
     shape = tuple(array.shape)
     here = {_box(shard.index, shape): shard.data for shard in array.addressable_shards}
     mine = {box: share(box, holders[box], worker_id, index) for box in here}
@@ -79,7 +81,7 @@ def _own(
             # All chips of this host at once.
             here[box].copy_to_host_async()
     return [
-        (part, cut(raw(np.asarray(here[box])), box, part))
+        (part, cut(raw_view(np.asarray(here[box])), box, part))
         for box, parts in mine.items()
         for part in parts
     ]
@@ -94,7 +96,7 @@ def _holders(sharding: Any, shape: tuple[int, ...]) -> Mapping[Box, tuple[int, .
     return {box: tuple(sorted(processes)) for box, processes in found.items()}
 
 
-def _needed(sharding: Any, shape: tuple[int, ...]) -> tuple[Box, ...]:
+def _needed_boxes(sharding: Any, shape: tuple[int, ...]) -> tuple[Box, ...]:
     """Each distinct box on this process's devices: what several hold is read once."""
     try:
         indices = sharding.addressable_devices_indices_map(shape).values()

@@ -9,7 +9,7 @@ from typing import Any
 from tpuctl.checkpoint.arrays.boxes import Box
 from tpuctl.checkpoint.arrays.dtypes import Array
 
-Placed = tuple[Box, Array]
+BoxView = tuple[Box, Array]
 """A box of a leaf and a view of its elements, as `dtypes.raw` has them."""
 LEAST_SHARE = 16 * 1024
 """Elements: what would give each holder fewer is not cut. Every part is an entry of COMMIT."""
@@ -21,7 +21,7 @@ class LeafValue:
 
     dtype: str
     shape: tuple[int, ...]
-    own: Callable[[int, int], list[Placed]] = field(repr=False)
+    own: Callable[[int, int], list[BoxView]] = field(repr=False)
     """What worker i of N stores of it; over all workers every element once."""
     sharding: Mapping[str, Any] | None = None
     is_scalar: bool = False
@@ -29,7 +29,7 @@ class LeafValue:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedLeaf:
     """A leaf as a program wants it back, and which boxes of it this worker needs."""
 
     dtype: str

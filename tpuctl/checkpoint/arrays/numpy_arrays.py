@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tpuctl.checkpoint.arrays.boxes import whole
-from tpuctl.checkpoint.arrays.dtypes import Array, name_of, numpy_dtype, raw
-from tpuctl.checkpoint.arrays.leaves import Expected, LeafValue, Placed, cut, share
+from tpuctl.checkpoint.arrays.boxes import whole_box
+from tpuctl.checkpoint.arrays.dtypes import Array, name_of, numpy_dtype, raw_view
+from tpuctl.checkpoint.arrays.leaves import BoxView, ExpectedLeaf, LeafValue, cut, share
 
 _PYTHON: Mapping[type, tuple[str, ...]] = {
     bool: ("bool",),
@@ -21,25 +21,27 @@ _PYTHON: Mapping[type, tuple[str, ...]] = {
 def describe(value: object, index: int) -> LeafValue | None:
     """A leaf, or None when it is no array of numpy or, with a mask or a unit, more than that."""
     if isinstance(value, np.generic):
-        return replicated(np.asarray(value), index, is_scalar=True)
+        return replicated_leaf(np.asarray(value), index, is_scalar=True)
     if type(value) in (np.ndarray, np.memmap):
-        return replicated(np.asarray(value), index)
+        return replicated_leaf(np.asarray(value), index)
     return None
 
 
-def replicated(array: Array, index: int, dtype: str = "", *, is_scalar: bool = False) -> LeafValue:
+def replicated_leaf(
+    array: Array, index: int, dtype: str = "", *, is_scalar: bool = False
+) -> LeafValue:
     """An array that every worker has; `dtype` is its name where the array is raw already."""
     name = dtype or name_of(array.dtype)
-    elements, box = raw(array), whole(array.shape)
+    elements, box = raw_view(array), whole_box(array.shape)
 
-    def own(worker_id: int, worker_count: int) -> list[Placed]:
+    def own(worker_id: int, worker_count: int) -> list[BoxView]:
         mine = share(box, range(worker_count), worker_id, index)
         return [(part, cut(elements, box, part)) for part in mine]
 
     return LeafValue(name, array.shape, own, is_scalar=is_scalar)
 
 
-def expect(like: object, dtype: str) -> Expected | None:
+def expect(like: object, dtype: str) -> ExpectedLeaf | None:
     """As an array, or as a scalar of numpy or Python, whichever `like` is."""
     if type(like) in _PYTHON:
         name = dtype if dtype.startswith(_PYTHON[type(like)]) else type(like).__name__
@@ -53,7 +55,7 @@ def expect(like: object, dtype: str) -> Expected | None:
 
 def whole_array(
     name: str, shape: tuple[int, ...], *, is_scalar: bool = False, kind: type | None = None
-) -> Expected:
+) -> ExpectedLeaf:
     """All of it, as an array of numpy or a scalar, which may become a number of Python."""
 
     def finish(arrays: Sequence[Array]) -> object:
@@ -61,4 +63,4 @@ def whole_array(
         scalar = array[()] if is_scalar else array
         return scalar if kind is None else kind(scalar)
 
-    return Expected(name, shape, (whole(shape),), finish)
+    return ExpectedLeaf(name, shape, (whole_box(shape),), finish)

@@ -16,7 +16,7 @@ _SAFE = 1e150
 """Squares of what lies between it and its inverse neither overflow nor vanish."""
 
 
-class Statistics:
+class ArrayStatistics:
     """Of the elements added so far."""
 
     def __init__(self, dtype: str) -> None:
@@ -48,7 +48,7 @@ class Statistics:
             wide = np.complex128 if values.dtype.kind == "c" else np.float64
             self._norm = math.hypot(self._norm, _norm(np.abs(values.astype(wide))))
 
-    def join(self, other: Statistics) -> None:
+    def join(self, other: ArrayStatistics) -> None:
         """Those of another piece of the same array."""
         self.nan += other.nan
         self.inf += other.inf
@@ -76,9 +76,9 @@ class Statistics:
         self._rest = bytes(data[end:])
 
 
-def measured(dtype: str, blocks: Iterable[bytes | memoryview]) -> Statistics:
+def measure(dtype: str, blocks: Iterable[bytes | memoryview]) -> ArrayStatistics:
     """Of an array whose bytes come in blocks, which may end inside an element."""
-    found = Statistics(dtype)
+    found = ArrayStatistics(dtype)
     for block in blocks:
         found.add(block)
     return found

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tpuctl.checkpoint.arrays.boxes import whole
+from tpuctl.checkpoint.arrays.boxes import whole_box
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, Array
-from tpuctl.checkpoint.arrays.leaves import Expected, LeafValue
-from tpuctl.checkpoint.arrays.numpy_arrays import replicated
+from tpuctl.checkpoint.arrays.leaves import ExpectedLeaf, LeafValue
+from tpuctl.checkpoint.arrays.numpy_arrays import replicated_leaf
 from tpuctl.errors import UsageError
 
 
@@ -27,13 +27,13 @@ def describe(value: object, index: int) -> LeafValue | None:
     name = _name(tensor)
     _check_place(tensor, {"cpu"})
     try:
-        return replicated(_elements(torch, tensor, name), index, name)
+        return replicated_leaf(_elements(torch, tensor, name), index, name)
     except (RuntimeError, TypeError, ValueError) as error:
         # A distributed, quantised or nested tensor is one of another class.
         raise UsageError(f"a {type(value).__name__} cannot be saved: {error}") from error
 
 
-def expect(like: object, _dtype: str) -> Expected | None:
+def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
     """A new tensor on the host; `like` may be one without memory (device `meta`)."""
     torch: Any = sys.modules["torch"]
     if not isinstance(like, torch.Tensor):
@@ -47,7 +47,7 @@ def expect(like: object, _dtype: str) -> Expected | None:
         array = arrays[0].view(_signed(name)) if DTYPES[name].is_foreign else arrays[0]
         return torch.from_numpy(array).view(dtype).requires_grad_(needs_gradient)
 
-    return Expected(name, shape, (whole(shape),), finish)
+    return ExpectedLeaf(name, shape, (whole_box(shape),), finish)
 
 
 def _elements(torch: Any, tensor: Any, name: str) -> Array:

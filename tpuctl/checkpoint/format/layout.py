@@ -104,7 +104,7 @@ def stop_key(fence: int, worker_id: int) -> str:
 
 
 @dataclass(frozen=True)
-class Name:
+class ObjectName:
     """What a key says; -1 where its kind has no such number."""
 
     kind: str
@@ -117,11 +117,13 @@ class Name:
     generation: int = -1
 
 
-def parse(key: str) -> Name | None:
+def parse_key(key: str) -> ObjectName | None:
     """What the name of an object says, or None when it is not ours."""
     for kind, pattern in _kinds().items():
         if match := pattern.fullmatch(key):
-            return Name(kind, **{field: int(text) for field, text in match.groupdict().items()})
+            return ObjectName(
+                kind, **{field: int(text) for field, text in match.groupdict().items()}
+            )
     return None
 
 

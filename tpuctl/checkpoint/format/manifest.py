@@ -11,28 +11,35 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from tpuctl.checkpoint.arrays.tree import Structure
-from tpuctl.checkpoint.format import sense
-from tpuctl.checkpoint.format.commit import Commit, Done, Leaf, commit_of, document, done_of
+from tpuctl.checkpoint.arrays.array_tree import Structure
+from tpuctl.checkpoint.format import record_validation
+from tpuctl.checkpoint.format.commit_schema import (
+    Commit,
+    DoneRecord,
+    Leaf,
+    commit_of,
+    document,
+    done_of,
+)
 from tpuctl.checkpoint.format.layout import SCHEMA
 from tpuctl.errors import IntegrityError, PreconditionError
 from tpuctl.store import crc32c
 
-R = TypeVar("R", Commit, Done)
+R = TypeVar("R", Commit, DoneRecord)
 
 _SENSELESS = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
     """Canonical bytes of a record, with the schema and the checksum added."""
-    return _signed(_canonical({**record, "schema": SCHEMA}))
+    return _with_checksum(_canonical({**record, "schema": SCHEMA}))
 
 
 def decode(data: bytes) -> dict[str, Any]:
     """The record; IntegrityError when a byte differs, PreconditionError when it is newer."""
     try:
         record = json.loads(data)["record"]
-        is_whole = isinstance(record, dict) and _signed(_canonical(record)) == data
+        is_whole = isinstance(record, dict) and _with_checksum(_canonical(record)) == data
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise IntegrityError("the record is not what was written: it cannot be read") from error
     if not is_whole:
@@ -52,26 +59,28 @@ def encode_commit(commit: Commit) -> bytes:
 
 def decode_commit(data: bytes) -> Commit:
     """Read COMMIT; IntegrityError unless it is exactly what was written, and makes sense."""
-    return _decoded(data, commit_of, sense.check_commit)
+    return _decode_checked(data, commit_of, record_validation.check_commit)
 
 
-def encode_done(done: Done) -> bytes:
+def encode_done(done: DoneRecord) -> bytes:
     """The bytes of a done record."""
     return encode(document(done))
 
 
-def decode_done(data: bytes) -> Done:
+def decode_done(data: bytes) -> DoneRecord:
     """Read a done record; IntegrityError unless it is exactly what was written."""
-    return _decoded(data, done_of, sense.check_done)
+    return _decode_checked(data, done_of, record_validation.check_done)
 
 
-def digest(structure: Structure, leaves: Iterable[Leaf]) -> str:
+def tree_digest(structure: Structure, leaves: Iterable[Leaf]) -> str:
     """What all workers that save the same tree have in common: its names, dtypes and shapes."""
     described = [[leaf.dtype, list(leaf.shape)] for leaf in leaves]
     return crc32c(_canonical({"leaves": described, "tree": structure}))
 
 
-def _decoded(data: bytes, read: Callable[[Mapping[str, Any]], R], check: Callable[[R], None]) -> R:
+def _decode_checked(
+    data: bytes, read: Callable[[Mapping[str, Any]], R], check: Callable[[R], None]
+) -> R:
     record = decode(data)
     try:
         found = read(record)
@@ -81,7 +90,7 @@ def _decoded(data: bytes, read: Callable[[Mapping[str, Any]], R], check: Callabl
     return found
 
 
-def _signed(body: bytes) -> bytes:
+def _with_checksum(body: bytes) -> bytes:
     return b'{"crc32c":"%s","record":%s}' % (crc32c(body).encode("ascii"), body)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
 from tpuctl.errors import IntegrityError
 
@@ -21,7 +21,7 @@ METADATA = "__metadata__"
 
 
 @dataclass(frozen=True)
-class Tensor:
+class ShardTensor:
     """A box of a leaf, as a file has it."""
 
     name: str
@@ -37,13 +37,13 @@ class Tensor:
 def tensor_name(path: str, shape: tuple[int, ...], box: Box) -> str:
     """The path of the leaf, and where the box is not all of it, the box: `w[0:128,64:128]`."""
     name = path.replace("[", "~2")
-    if box == whole(shape):
+    if box == whole_box(shape):
         return f"~{name}" if name == METADATA else name
     ranges = (f"{start}:{start + n}" for start, n in zip(box.offset, box.shape, strict=True))
     return f"{name}[{','.join(ranges)}]"
 
 
-def description(tensors: Sequence[Tensor]) -> dict[str, Any]:
+def description(tensors: Sequence[ShardTensor]) -> dict[str, Any]:
     """What the header says of tensors that follow one another."""
     described, start = {}, 0
     for tensor in tensors:
@@ -59,7 +59,7 @@ def description(tensors: Sequence[Tensor]) -> dict[str, Any]:
     return described
 
 
-def header(tensors: Sequence[Tensor]) -> bytes:
+def header(tensors: Sequence[ShardTensor]) -> bytes:
     """What a file begins with: the size of the JSON, and the JSON, padded as safetensors pads."""
     text = json.dumps(description(tensors), separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)

@@ -18,30 +18,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpuctl.checkpoint.arrays.boxes import Box
-from tpuctl.checkpoint.arrays.dtypes import DTYPES, Array, aligned_empty, unpack
-from tpuctl.checkpoint.format.commit import Commit, Leaf
-from tpuctl.checkpoint.read.targets import Target
+from tpuctl.checkpoint.arrays.dtypes import DTYPES, Array, allocate_aligned, unpack
+from tpuctl.checkpoint.format.commit_schema import Commit, Leaf
+from tpuctl.checkpoint.read.targets import ReadTarget
 from tpuctl.errors import IntegrityError
 
 Bytes = NDArray[np.uint8]
 
 
-class Span(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes from start up to, not including, end."""
 
     start: int
     end: int
 
 
-class Direct(NamedTuple):
+class DirectRead(NamedTuple):
     """Bytes of an object, and the memory they belong in as they are."""
 
-    span: Span
+    span: ByteRange
     memory: Bytes
 
 
 @dataclass(frozen=True)
-class Want:
+class PartOverlap:
     """What a part and an array that is read have in common; their last axis: an element's bytes.
 
     The elements of four bits have a byte each, in the part too: it is unpacked as it comes.
@@ -61,7 +61,7 @@ class Want:
         """Of the part where it is stored."""
         return (self.part.size + 1) // 2 if self.is_packed else self.part.size
 
-    def spans(self, gap_bytes: int) -> Iterator[Span]:
+    def spans(self, gap_bytes: int) -> Iterator[ByteRange]:
         """Which bytes of the object it takes, in order; shorter gaps between them are included."""
         within = self.common.within(self.part)
         strides = [math.prod(self.part.shape[axis + 1 :]) for axis in range(len(within))]
@@ -78,7 +78,7 @@ class Want:
             base = sum(map(operator.mul, index, strides))
             yield self._stored(base + first, base + last + 1)
 
-    def direct(self) -> Direct | None:
+    def direct(self) -> DirectRead | None:
         """The bytes that need no second look, when those in common are one run in both."""
         if self.is_packed or not (
             _is_run(self.common, self.part) and _is_run(self.common, self.array)
@@ -87,7 +87,7 @@ class Want:
         start = self.start + _first(self.common, self.part)
         to = _first(self.common, self.array)
         size = self.common.size
-        return Direct(Span(start, start + size), self.memory.reshape(-1)[to : to + size])
+        return DirectRead(ByteRange(start, start + size), self.memory.reshape(-1)[to : to + size])
 
     def put(self, start: int, data: Bytes) -> None:
         """Put in place what it takes of the bytes of the object from `start` on."""
@@ -97,49 +97,49 @@ class Want:
         if self.is_packed:
             first *= 2
             data = unpack(data, min(2 * data.size, self.part.size - first))
-        for box in runs(self.part, first, data.size):
+        for box in contiguous_boxes(self.part, first, data.size):
             piece, data = data[: box.size].reshape(box.shape), data[box.size :]
             if (common := box.overlap(self.common)) is not None:
                 self.memory[common.within(self.array)] = piece[common.within(box)]
 
-    def _stored(self, first: int, end: int) -> Span:
+    def _stored(self, first: int, end: int) -> ByteRange:
         if self.is_packed:
             first, end = first // 2, (end + 1) // 2
-        return Span(self.start + first, self.start + end)
+        return ByteRange(self.start + first, self.start + end)
 
 
-class Block(NamedTuple):
+class NeededBlock(NamedTuple):
     """A block of an object, and who takes something of it."""
 
     object: int
     number: int
-    wants: Sequence[Want]
+    overlaps: Sequence[PartOverlap]
 
 
-def allocate(targets: Sequence[Target]) -> list[list[Array]]:
+def allocate(targets: Sequence[ReadTarget]) -> list[list[Array]]:
     """An array for each box of each target, its elements not yet set.
 
     Raises IntegrityError when there can be no such array: nobody can have saved it.
     """
     try:
-        return [[aligned_empty(box.shape, each.dtype) for box in each.boxes] for each in targets]
+        return [[allocate_aligned(box.shape, each.dtype) for box in each.boxes] for each in targets]
     except (ValueError, OverflowError) as error:
         raise IntegrityError(f"COMMIT: there can be no array as it says: {error}") from error
 
 
-def blocks(
-    commit: Commit, targets: Sequence[Target], arrays: Sequence[Sequence[Array]]
-) -> list[Block]:
+def needed_blocks(
+    commit: Commit, targets: Sequence[ReadTarget], arrays: Sequence[Sequence[Array]]
+) -> list[NeededBlock]:
     """Every block that holds something that is needed, in the order of the objects."""
-    found: Mapping[tuple[int, int], list[Want]] = defaultdict(list)
+    found: Mapping[tuple[int, int], list[PartOverlap]] = defaultdict(list)
     for leaf, target, memory in zip(commit.leaves, targets, arrays, strict=True):
-        for number, want in _wants(leaf, target, memory):
+        for number, want in _overlaps(leaf, target, memory):
             for block in _numbers(want, commit.block_bytes):
                 found[number, block].append(want)
-    return [Block(*place, found[place]) for place in sorted(found)]
+    return [NeededBlock(*place, found[place]) for place in sorted(found)]
 
 
-def runs(box: Box, first: int, count: int) -> Iterator[Box]:
+def contiguous_boxes(box: Box, first: int, count: int) -> Iterator[Box]:
     """The boxes that `count` elements of a box are together, from `first` on in C order."""
     if not box.shape:
         yield from [box] * bool(count)
@@ -153,12 +153,14 @@ def runs(box: Box, first: int, count: int) -> Iterator[Box]:
             yield Box((start, *box.offset[1:]), (count // inner, *box.shape[1:]))
         else:
             taken = min(count, inner - skipped)
-            for each in runs(Box(box.offset[1:], box.shape[1:]), skipped, taken):
+            for each in contiguous_boxes(Box(box.offset[1:], box.shape[1:]), skipped, taken):
                 yield Box((start, *each.offset), (1, *each.shape))
         first, count = first + taken, count - taken
 
 
-def _wants(leaf: Leaf, target: Target, arrays: Sequence[Array]) -> Iterator[tuple[int, Want]]:
+def _overlaps(
+    leaf: Leaf, target: ReadTarget, arrays: Sequence[Array]
+) -> Iterator[tuple[int, PartOverlap]]:
     is_packed = DTYPES[leaf.dtype].bits < 8
     width = target.dtype.itemsize
     # Axes of length 1 say nothing, and numpy has no axis to spare for the bytes of an element.
@@ -173,7 +175,7 @@ def _wants(leaf: Leaf, target: Target, arrays: Sequence[Array]) -> Iterator[tupl
         stored = _in_bytes(part.box, axes, width)
         for box, memory in views:
             if (common := stored.overlap(box)) is not None:
-                yield part.object, Want(part.start, stored, box, memory, common, is_packed)
+                yield part.object, PartOverlap(part.start, stored, box, memory, common, is_packed)
 
 
 def _in_bytes(box: Box, axes: Sequence[int], width: int) -> Box:
@@ -181,7 +183,7 @@ def _in_bytes(box: Box, axes: Sequence[int], width: int) -> Box:
     return Box((*offset, 0), (*shape, width))
 
 
-def _numbers(want: Want, block_bytes: int) -> Iterator[int]:
+def _numbers(want: PartOverlap, block_bytes: int) -> Iterator[int]:
     done = -1
     for span in want.spans(block_bytes):
         yield from range(

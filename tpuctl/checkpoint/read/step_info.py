@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tpuctl.checkpoint.checkpoint_directory import Directory, open_directory
 from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.opening import Directory, opened
-from tpuctl.checkpoint.read.history import Step, read_history
+from tpuctl.checkpoint.read.step_history import CheckpointStep, read_history
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class StepInfo:
 
 def list_steps(directory: Directory, *, client: object | None = None) -> list[StepInfo]:
     """Every step under a checkpoint directory, oldest first; reads manifests, no arrays."""
-    return [describe(step) for step in read_history(opened(directory, client)).steps]
+    return [describe(step) for step in read_history(open_directory(directory, client)).steps]
 
 
-def describe(step: Step) -> StepInfo:
+def describe(step: CheckpointStep) -> StepInfo:
     """A step of a history."""
     commit = step.commit
     if commit is None:
-        return _unread(step)
+        return _info_without_commit(step)
     return StepInfo(
         step=step.step,
         state=step.state,
@@ -62,9 +62,9 @@ def describe(step: Step) -> StepInfo:
     )
 
 
-def _unread(step: Step) -> StepInfo:
+def _info_without_commit(step: CheckpointStep) -> StepInfo:
     """Without a COMMIT that can be read there are the names and sizes of what it would name."""
-    named = [(entry, layout.parse(entry.key)) for entry in step.entries]
+    named = [(entry, layout.parse_key(entry.key)) for entry in step.entries]
     shards = [
         (entry.size_bytes, name.fence, name.worker_count)
         for entry, name in named
@@ -83,5 +83,5 @@ def _unread(step: Step) -> StepInfo:
     )
 
 
-def _committed_s(step: Step) -> float | None:
+def _committed_s(step: CheckpointStep) -> float | None:
     return None if step.committed is None else step.committed.updated_s

@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from tpuctl.checkpoint.arrays.boxes import Box
-from tpuctl.checkpoint.arrays.dtypes import Array, raw_dtype
-from tpuctl.checkpoint.arrays.kinds import expected
-from tpuctl.checkpoint.arrays.leaves import Expected
-from tpuctl.checkpoint.arrays.numpy_arrays import whole_array
-from tpuctl.checkpoint.arrays.tree import (
+from tpuctl.checkpoint.arrays.array_tree import (
     LEAVES,
     VALUES,
     LeafNode,
     Structure,
     Tree,
-    below,
+    child_nodes,
     children,
     is_value,
     path_of,
     walk,
 )
-from tpuctl.checkpoint.format.commit import Leaf
+from tpuctl.checkpoint.arrays.boxes import Box
+from tpuctl.checkpoint.arrays.dtypes import Array, raw_dtype
+from tpuctl.checkpoint.arrays.leaf_types import expect_leaf
+from tpuctl.checkpoint.arrays.leaves import ExpectedLeaf
+from tpuctl.checkpoint.arrays.numpy_arrays import whole_array
+from tpuctl.checkpoint.format.commit_schema import Leaf
 from tpuctl.errors import UsageError
 
 _HINT = "tpuctl checkpoint describe shows what the checkpoint holds"
@@ -33,7 +33,7 @@ _SEQUENCES: Mapping[str, type] = {"list": list, "tuple": tuple}
 
 
 @dataclass(frozen=True)
-class Target:
+class ReadTarget:
     """What this worker needs of a leaf, and what becomes of it."""
 
     boxes: tuple[Box, ...]
@@ -43,7 +43,9 @@ class Target:
     """The leaf out of an array for each box, in their order, which become its own."""
 
 
-def targets(structure: Structure, leaves: Sequence[Leaf], like: Tree = None) -> list[Target]:
+def read_targets(
+    structure: Structure, leaves: Sequence[Leaf], like: Tree = None
+) -> list[ReadTarget]:
     """One for each leaf. Without `like`: all of it, as numpy has it.
 
     Raises UsageError where `like` is another tree than the checkpoint's, naming the path.
@@ -52,24 +54,24 @@ def targets(structure: Structure, leaves: Sequence[Leaf], like: Tree = None) -> 
         found = [(leaf.index, _as_saved(leaves[leaf.index], leaf)) for leaf in walk(structure)]
     else:
         matched = _match(structure, like, ())
-        found = [(index, _as_liked(leaves[index], each, path)) for index, each, path in matched]
+        found = [(index, _as_in_like(leaves[index], each, path)) for index, each, path in matched]
     return [
-        Target(each.boxes, raw_dtype(each.dtype), each.finish)
+        ReadTarget(each.boxes, raw_dtype(each.dtype), each.finish)
         for _, each in sorted(found, key=_index)
     ]
 
 
-def _as_saved(leaf: Leaf, node: LeafNode) -> Expected:
+def _as_saved(leaf: Leaf, node: LeafNode) -> ExpectedLeaf:
     return whole_array(leaf.dtype, leaf.shape, is_scalar=node.is_scalar)
 
 
-def _as_liked(leaf: Leaf, like: Tree, path: str) -> Expected:
+def _as_in_like(leaf: Leaf, like: Tree, path: str) -> ExpectedLeaf:
     try:
-        found = expected(like, leaf.dtype)
+        found = expect_leaf(like, leaf.dtype)
     except UsageError as error:
         raise UsageError(f"{path}: {error}", hint=error.hint) from error
     if (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
-        raise _differs(
+        raise _mismatch_error(
             path, f"{leaf.dtype} of shape {leaf.shape}", f"{found.dtype} of shape {found.shape}"
         )
     return found
@@ -85,12 +87,12 @@ def _match(
         yield value, like, path
     elif kind in VALUES:
         if not is_value(like):
-            raise _differs(path, f"the value {VALUES[kind][1](value)!r}", _what(like))
+            raise _mismatch_error(path, f"the value {VALUES[kind][1](value)!r}", _type_text(like))
     else:
         entries = _entries(kind, like)
         if entries is None:
-            raise _differs(path, f"a {kind}", _what(like))
-        nodes: dict[str, Structure] = dict(below(kind, value))
+            raise _mismatch_error(path, f"a {kind}", _type_text(like))
+        nodes: dict[str, Structure] = dict(child_nodes(kind, value))
         _check_names(path, nodes, entries)
         for name, node in nodes.items():
             yield from _match(node, entries[name], (*names, name))
@@ -115,13 +117,13 @@ def _check_names(path: str, stored: Mapping[str, object], like: Mapping[str, obj
             raise UsageError(f"{path}: {where} has {first!r}{more}, {lacking} has not", hint=_HINT)
 
 
-def _differs(path: str, stored: str, like: str) -> UsageError:
+def _mismatch_error(path: str, stored: str, like: str) -> UsageError:
     return UsageError(f"{path}: the checkpoint has {stored}, like has {like}", hint=_HINT)
 
 
-def _what(like: Tree) -> str:
+def _type_text(like: Tree) -> str:
     return f"a {type(like).__name__}"
 
 
-def _index(found: tuple[int, Expected]) -> int:
+def _index(found: tuple[int, ExpectedLeaf]) -> int:
     return found[0]

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tpuctl.checkpoint.arrays.array_tree import Structure
 from tpuctl.checkpoint.arrays.boxes import Box
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, Array, raw_dtype, size_bytes, write_into
 from tpuctl.checkpoint.arrays.leaves import LeafValue, cut
-from tpuctl.checkpoint.arrays.tree import Structure
 from tpuctl.checkpoint.format import shard_file
-from tpuctl.checkpoint.format.commit import FILE_BYTES, Leaf
-from tpuctl.checkpoint.format.shard_file import Tensor, tensor_name
-from tpuctl.checkpoint.parallel import in_parallel
+from tpuctl.checkpoint.format.commit_schema import FILE_BYTES, Leaf
+from tpuctl.checkpoint.format.shard_file import ShardTensor, tensor_name
+from tpuctl.checkpoint.parallel import parallel_map
 
 Bytes = NDArray[np.uint8]
 _ALIGNMENT = 64
@@ -27,27 +27,27 @@ _COPIERS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
-class Piece:
+class LeafPiece:
     """A box of a leaf, as the program has it or as it was copied."""
 
     leaf: int
-    tensor: Tensor
+    tensor: ShardTensor
     array: Array
 
 
 @dataclass(frozen=True)
-class Stored:
+class TensorBytes:
     """A box of a leaf, its bytes as a file will have them."""
 
     leaf: int
-    tensor: Tensor
+    tensor: ShardTensor
     data: Bytes
 
 
-class File:
+class SnapshotFile:
     """What goes into one file, in its order."""
 
-    def __init__(self, found: Iterable[Stored]) -> None:
+    def __init__(self, found: Iterable[TensorBytes]) -> None:
         """Wide elements go first, as safetensors has it: then every tensor is aligned."""
         self.stored = sorted(found, key=lambda stored: -DTYPES[stored.tensor.dtype].bits)
 
@@ -65,14 +65,14 @@ class Snapshot:
     structure: Structure
     leaves: tuple[Leaf, ...]
     """Without parts: those come from the workers' done records."""
-    files: Sequence[File]
+    files: Sequence[SnapshotFile]
     called_s: float
     """When `save` was called, by time.monotonic."""
     blocked_ms: int | None
     """For how long it kept the program waiting; None while it still does."""
 
 
-class Memory:
+class CopyBuffers:
     """Memory for copies, kept from one save to the next: pages are costly when they are new."""
 
     def __init__(self) -> None:
@@ -92,29 +92,29 @@ class Memory:
 
 def pieces(
     leaves: Sequence[LeafValue], paths: Sequence[str], worker_id: int, worker_count: int
-) -> Iterator[Piece]:
+) -> Iterator[LeafPiece]:
     """What this worker stores, none larger than a file; a leaf is asked for when it is its turn."""
     for number, (leaf, path) in enumerate(zip(leaves, paths, strict=True)):
         for box, array in leaf.own(worker_id, worker_count):
-            for part in file_sized(box, leaf.dtype):
-                tensor = Tensor(tensor_name(path, leaf.shape, part), leaf.dtype, part)
-                yield Piece(number, tensor, cut(array, box, part))
+            for part in split_to_file_size(box, leaf.dtype):
+                tensor = ShardTensor(tensor_name(path, leaf.shape, part), leaf.dtype, part)
+                yield LeafPiece(number, tensor, cut(array, box, part))
 
 
-def file_sized(box: Box, dtype: str) -> Iterator[Box]:
+def split_to_file_size(box: Box, dtype: str) -> Iterator[Box]:
     """The box in pieces that go into one file each."""
     size = size_bytes(dtype, box.size)
     if size <= FILE_BYTES:
         yield box
         return
     for part in box.rows(-(-size // FILE_BYTES)):
-        yield from file_sized(part, dtype)
+        yield from split_to_file_size(part, dtype)
 
 
-def copied(found: Iterable[Piece], memory: Memory) -> list[File]:
+def copy_pieces(found: Iterable[LeafPiece], memory: CopyBuffers) -> list[SnapshotFile]:
     """The pieces in files, copied once; some pieces at a time, so that few wait to be copied."""
-    files: list[list[Stored]] = []
-    waiting: list[tuple[Bytes, Piece]] = []
+    files: list[list[TensorBytes]] = []
+    waiting: list[tuple[Bytes, LeafPiece]] = []
     end, left = FILE_BYTES, _TOGETHER_BYTES
     for piece in found:
         start = -(-end // _ALIGNMENT) * _ALIGNMENT
@@ -124,38 +124,38 @@ def copied(found: Iterable[Piece], memory: Memory) -> list[File]:
         end = start + piece.tensor.size_bytes
         data = memory.chunk(len(files) - 1)[start:end]
         waiting.append((data, piece))
-        files[-1].append(Stored(piece.leaf, piece.tensor, data))
+        files[-1].append(TensorBytes(piece.leaf, piece.tensor, data))
         left -= data.nbytes
         if left <= 0:
             _copy(waiting)
             waiting, left = [], _TOGETHER_BYTES
     _copy(waiting)
     memory.keep(len(files))
-    return [File(file) for file in files]
+    return [SnapshotFile(file) for file in files]
 
 
-def _copy(waiting: Sequence[tuple[Bytes, Piece]]) -> None:
-    def copy(task: tuple[Bytes, Piece]) -> None:
+def _copy(waiting: Sequence[tuple[Bytes, LeafPiece]]) -> None:
+    def copy(task: tuple[Bytes, LeafPiece]) -> None:
         data, piece = task
         write_into(data, piece.tensor.dtype, piece.array)
 
-    in_parallel(copy, waiting, threads=_COPIERS)
+    parallel_map(copy, waiting, threads=_COPIERS)
 
 
-def viewed(found: Iterable[Piece]) -> list[File]:
+def view_pieces(found: Iterable[LeafPiece]) -> list[SnapshotFile]:
     """The pieces in files, as they lie: valid while the program leaves its arrays alone."""
-    files: list[list[Stored]] = []
+    files: list[list[TensorBytes]] = []
     size = FILE_BYTES
     for piece in found:
         if size + piece.tensor.size_bytes > FILE_BYTES or not files:
             files.append([])
             size = 0
         size += piece.tensor.size_bytes
-        files[-1].append(Stored(piece.leaf, piece.tensor, _bytes_of(piece)))
-    return [File(file) for file in files]
+        files[-1].append(TensorBytes(piece.leaf, piece.tensor, _bytes_of(piece)))
+    return [SnapshotFile(file) for file in files]
 
 
-def _bytes_of(piece: Piece) -> Bytes:
+def _bytes_of(piece: LeafPiece) -> Bytes:
     array, dtype = piece.array, piece.tensor.dtype
     if array.flags.c_contiguous and array.dtype == raw_dtype(dtype) and DTYPES[dtype].bits >= 8:
         return array.reshape(-1).view(np.uint8)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tpuctl.cli.checkpoint.place import of_job
+from tpuctl.cli.checkpoint.directory_argument import job_directory
+from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.options import JobName
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.sheet import Block, Sheet, show
 from tpuctl.models.job import JobRecord
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.advise import Advice, Lost
+    from tpuctl.operations.checkpoints.advise import Advice, LostTime
 
 SOURCES = (
     "Young 1974, Communications of the ACM 17(9), 530-531: sqrt(2 d M)",
@@ -31,16 +31,16 @@ def advise(ctx: typer.Context, name: JobName) -> None:
     Losses are told of the time that the job has had slices so far.
     """
     from tpuctl.jobs import client
-    from tpuctl.operations.checkpoints.advise import advise as reckon
-    from tpuctl.operations.checkpoints.survey import survey
+    from tpuctl.operations.checkpoints.advise import advise_interval as reckon
+    from tpuctl.operations.checkpoints.survey import survey_directory
 
     runtime = ctx.ensure_object(Runtime)
     job = client.describe(runtime.store(), name)
-    found = survey(of_job(runtime, job))
+    found = survey_directory(job_directory(runtime, job))
     views = [each for each in found.views if each.state in ("COMPLETE", "UNSEALED")]
     advice = reckon(job, views, runtime.now())
     if runtime.output.is_table:
-        show(runtime.output, _sheet(job, found.place.url, advice))
+        print_details(runtime.output, _detail_view(job, found.place.url, advice))
     else:
         whole = document(job, found.place.url, advice)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
@@ -70,13 +70,13 @@ def document(job: JobRecord, directory: str, advice: "Advice") -> dict[str, Any]
         "daly_s": _rounded(advice.daly_s),
         "best_s": _rounded(advice.best_s),
         "best_every": advice.best_every,
-        "lost_now": _lost(advice.now),
-        "lost_at_best": _lost(advice.best),
+        "lost_now": _loss_document(advice.now),
+        "lost_at_best": _loss_document(advice.best),
         "sources": list(SOURCES),
     }
 
 
-def _lost(lost: "Lost | None") -> dict[str, Any] | None:
+def _loss_document(lost: "LostTime | None") -> dict[str, Any] | None:
     if lost is None:
         return None
     return {
@@ -90,13 +90,13 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _sheet(job: JobRecord, directory: str, advice: "Advice") -> Sheet:
+def _detail_view(job: JobRecord, directory: str, advice: "Advice") -> DetailView:
     fields = [(label, text) for label, text in _fields(directory, advice) if text]
-    formulas = Block(
+    formulas = DetailBlock(
         "d: what a save costs, M: mean time between preemptions",
         [(source,) for source in SOURCES],
     )
-    return Sheet(job.job_id, job.state, fields, [formulas])
+    return DetailView(job.job_id, job.state, fields, [formulas])
 
 
 def _fields(directory: str, advice: "Advice") -> Iterator[tuple[str, str]]:
@@ -110,10 +110,10 @@ def _fields(directory: str, advice: "Advice") -> Iterator[tuple[str, str]]:
     yield "preemptions", _preemptions(advice)
     again = f", {advice.redone_hours:.3g} h" if advice.redone_hours is not None else ""
     yield "done again", f"{losses.redone_steps} steps{again}" if losses.redone_steps else ""
-    yield "saves now", _now(advice)
+    yield "saves now", _current_interval_text(advice)
     yield "should save", _best(advice)
-    yield "loses now", _told(advice.now)
-    yield "would lose", _told(advice.best)
+    yield "loses now", _loss_text(advice.now)
+    yield "would lose", _loss_text(advice.best)
 
 
 def _preemptions(advice: "Advice") -> str:
@@ -124,7 +124,7 @@ def _preemptions(advice: "Advice") -> str:
     return f"{losses.preemptions} in {_time(losses.active_s)}: {each}"
 
 
-def _now(advice: "Advice") -> str:
+def _current_interval_text(advice: "Advice") -> str:
     saving = advice.saving
     if saving.every is None or saving.interval_s is None:
         return "not known: fewer than two saves of one attempt are there"
@@ -141,7 +141,7 @@ def _best(advice: "Advice") -> str:
     )
 
 
-def _told(lost: "Lost | None") -> str:
+def _loss_text(lost: "LostTime | None") -> str:
     if lost is None:
         return ""
     usd = f", {Usd(lost.usd)} USD" if lost.usd is not None else ""

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.checkpoint.list import COLUMNS
-from tpuctl.cli.checkpoint.place import Dir, Step, surveyed
-from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.shell.copy_progress import size_text
+from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.output import Moment, age
-from tpuctl.cli.shell.progress import byte_bar
+from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.sheet import Block, Sheet, show
 from tpuctl.errors import IntegrityError, PreconditionError, RefusedError
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.model import StepView, TensorView
+    from tpuctl.operations.checkpoints.step_view import StepView, TensorView
     from tpuctl.operations.checkpoints.survey import FoundStep
 
 
@@ -27,10 +27,10 @@ def describe(ctx: typer.Context, directory: Dir, step: Step = None) -> None:
     It is read for that, and verified on the way.
     """
     runtime = ctx.ensure_object(Runtime)
-    found = surveyed(runtime, directory).choose(step)
+    found = survey_directory(runtime, directory).choose(step)
     tensors = _tensors(runtime, found)
     if runtime.output.is_table:
-        show(runtime.output, _sheet(runtime, found, tensors))
+        print_details(runtime.output, _detail_view(runtime, found, tensors))
     else:
         whole = document(found, tensors)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
@@ -40,7 +40,7 @@ def _tensors(runtime: Runtime, found: "FoundStep") -> "list[TensorView]":
     """Its tensors; of a step that is not good, what is known without its bytes."""
     from tpuctl.operations.checkpoints.describe import tensors
 
-    with byte_bar(runtime, found.view.size_bytes) as advance:
+    with show_byte_bar(runtime, found.view.size_bytes) as advance:
         try:
             return list(tensors(found, advance))
         except IntegrityError as error:
@@ -73,15 +73,18 @@ def document(found: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:
     }
 
 
-def _sheet(runtime: Runtime, found: "FoundStep", tensors: "list[TensorView]") -> Sheet:
+def _detail_view(runtime: Runtime, found: "FoundStep", tensors: "list[TensorView]") -> DetailView:
     from tpuctl.operations.checkpoints.describe import facts
 
     view, known = found.view, facts(found)
     more = [(key, _plain(known[key])) for key in ("parent", "writer", "objects")]
     fields = [(label, text) for label, text in (*_fields(runtime, view), *more) if text]
     title = "tensors (dtype, shape, norm, NaN and Inf)"
-    return Sheet(
-        f"step {view.handle}", view.state.value, fields, [Block(title, list(map(_row, tensors)))]
+    return DetailView(
+        f"step {view.handle}",
+        view.state.value,
+        fields,
+        [DetailBlock(title, list(map(_row, tensors)))],
     )
 
 
@@ -91,7 +94,7 @@ def _fields(runtime: Runtime, view: "StepView") -> Iterator[tuple[str, str]]:
     if view.committed_s is not None:
         ago = age(runtime.now() - view.committed_s)
         yield "committed", f"{ago} ago ({Moment(view.committed_s)})"
-    yield "size", sized(view.size_bytes)
+    yield "size", size_text(view.size_bytes)
     if view.save_s is not None:
         waited = "" if view.blocked_s is None else f"; the program waited {view.blocked_s:.3g} s"
         yield "saved in", f"{view.save_s:.3g} s{waited}"

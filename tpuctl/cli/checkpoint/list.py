@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from tpuctl.cli.checkpoint.place import Dir, surveyed
-from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.checkpoint.directory_argument import Dir, survey_directory
+from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.output import Columns, Moment, Output
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.model import StepView
+    from tpuctl.operations.checkpoints.step_view import StepView
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ COLUMNS: Mapping[str, Callable[["StepView"], Any]] = {
 SCREEN: Mapping[str, Callable[["StepView"], Any]] = {
     "step": lambda one: one.handle,
     "state": lambda one: one.state.value,
-    "size": lambda one: sized(one.size_bytes),
+    "size": lambda one: size_text(one.size_bytes),
     "saved_in": lambda one: "" if one.save_s is None else f"{one.save_s:.3g} s",
     "attempt": lambda one: "" if one.attempt is None else str(one.attempt),
     "age": COLUMNS["committed"],
@@ -48,7 +48,7 @@ SCREEN: Mapping[str, Callable[["StepView"], Any]] = {
 """What people see."""
 
 
-def show(output: Output, rows: Sequence[T], columns: Columns[T], screen: Columns[T]) -> None:
+def print_steps(output: Output, rows: Sequence[T], columns: Columns[T], screen: Columns[T]) -> None:
     """Rows with all columns for programs, for people those that tell something."""
     if output.format == Format.NAME:
         columns = {"step": screen["step"]}
@@ -70,5 +70,5 @@ def list_checkpoints(ctx: typer.Context, directory: Dir) -> None:
         ROLLED_BACK   a later run went on from an earlier step: it does not count any more
     """
     runtime = ctx.ensure_object(Runtime)
-    survey = surveyed(runtime, directory)
-    show(runtime.output, survey.views, COLUMNS, SCREEN)
+    survey = survey_directory(runtime, directory)
+    print_steps(runtime.output, survey.views, COLUMNS, SCREEN)

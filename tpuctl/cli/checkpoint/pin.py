@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.checkpoint.place import Dir, Step, surveyed
+from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import UsageError
 
@@ -16,7 +16,7 @@ COLUMNS = {
     "changed": lambda row: row[2],
 }
 """Keys and order are public."""
-SAID = {
+RESULT_TEXTS = {
     (False, True): "is pinned",
     (False, False): "was pinned already",
     (True, True): "is not pinned any more",
@@ -40,7 +40,7 @@ def pin(
         raise UsageError(
             "--remove needs --step", hint=f"run: tpuctl checkpoint list {quote(directory)}"
         )
-    found = surveyed(runtime, directory).choose(step)
-    changed = pinning.unpin(found) if remove else pinning.pin(found)
+    found = survey_directory(runtime, directory).choose(step)
+    changed = pinning.unpin_step(found) if remove else pinning.pin_step(found)
     runtime.output.item((found.view, not remove, changed), COLUMNS)
-    runtime.output.note(f"step {found.view.handle} {SAID[remove, changed]}")
+    runtime.output.note(f"step {found.view.handle} {RESULT_TEXTS[remove, changed]}")

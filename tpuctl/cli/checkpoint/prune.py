@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli.checkpoint.list import show
-from tpuctl.cli.checkpoint.place import Dir, place
+from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory
+from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.checkpoint.verify import read_steps
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TpuctlError
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.prune import Choice, Plan
-    from tpuctl.operations.checkpoints.survey import FoundStep, Place
+    from tpuctl.operations.checkpoints.prune import PruneChoice, PrunePlan
+    from tpuctl.operations.checkpoints.survey import CheckpointLocation, FoundStep
 
 DELETED, FAILED, LEFT = "deleted", "failed", "left"
-COLUMNS: Columns["Choice"] = {
+COLUMNS: Columns["PruneChoice"] = {
     "step": lambda one: one.view.step,
     "state": lambda one: one.view.state.value,
     "action": lambda one: "delete" if one.is_deleted else "keep",
@@ -30,11 +30,11 @@ COLUMNS: Columns["Choice"] = {
     "why": lambda one: one.why or None,
 }
 """Keys and order are public."""
-SCREEN: Columns["Choice"] = {
+SCREEN: Columns["PruneChoice"] = {
     "step": lambda one: one.view.handle,
     "state": lambda one: one.view.state.value,
     "action": COLUMNS["action"],
-    "size": lambda one: sized(one.view.size_bytes),
+    "size": lambda one: size_text(one.view.size_bytes),
     "why": lambda one: one.why,
 }
 """What people see."""
@@ -56,17 +56,19 @@ def prune(
     anything is deleted the newest one that stays is read; when it is corrupt, the one before stays.
     """
     runtime = ctx.ensure_object(Runtime)
-    there = place(runtime, directory)
-    plan = _planned(runtime, there, keep, foreign=foreign)
+    there = resolve_directory(runtime, directory)
+    plan = _make_plan(runtime, there, keep, foreign=foreign)
     if not runtime.output.is_document:
-        show(runtime.output, plan.choices, COLUMNS, SCREEN)
-    what, outcomes = _what(runtime, plan, there), {}
+        print_steps(runtime.output, plan.choices, COLUMNS, SCREEN)
+    what, outcomes = _deletion_text(runtime, plan, there), {}
     if dry_run or not what:
         runtime.output.note(f"would delete {what}" if what else f"nothing to delete in {there.url}")
     else:
         runtime.confirm(f"Delete {what}?", yes=yes)
-        runtime.goes_on.append("what was deleted is gone; nothing else goes on")
-        outcomes = _deleted(runtime, _proven(runtime, there, plan, keep, foreign=foreign))
+        runtime.on_interrupt.append("what was deleted is gone; nothing else goes on")
+        outcomes = _delete_steps(
+            runtime, _verified_plan(runtime, there, plan, keep, foreign=foreign)
+        )
     if runtime.output.is_document:
         whole = _document(plan, outcomes)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
@@ -77,29 +79,38 @@ def prune(
         )
 
 
-def _planned(
-    runtime: Runtime, there: "Place", keep: int, *, foreign: bool, corrupt: Collection[str] = ()
-) -> "Plan":
-    from tpuctl.operations.checkpoints.prune import plan
-    from tpuctl.operations.checkpoints.survey import survey
+def _make_plan(
+    runtime: Runtime,
+    there: "CheckpointLocation",
+    keep: int,
+    *,
+    foreign: bool,
+    corrupt: Collection[str] = (),
+) -> "PrunePlan":
+    from tpuctl.operations.checkpoints.prune import plan_prune
+    from tpuctl.operations.checkpoints.survey import survey_directory
 
-    return plan(survey(there), keep, runtime.now(), foreign=foreign, corrupt=corrupt)
+    return plan_prune(
+        survey_directory(there), keep, runtime.now(), foreign=foreign, corrupt=corrupt
+    )
 
 
-def _proven(runtime: Runtime, there: "Place", shown: "Plan", keep: int, *, foreign: bool) -> "Plan":
+def _verified_plan(
+    runtime: Runtime, there: "CheckpointLocation", shown: "PrunePlan", keep: int, *, foreign: bool
+) -> "PrunePlan":
     """Of what was shown, that which may go: the newest good step that stays was read.
 
     Time went by with the question, too: what is pinned by now, or the newest good one, stays.
     """
-    from tpuctl.operations.checkpoints.prune import still, witnesses
+    from tpuctl.operations.checkpoints.prune import intersect_plans, steps_to_verify
 
     corrupt: set[str] = set()
     read: set[str] = set()
     while True:
-        plan = _planned(runtime, there, keep, foreign=foreign, corrupt=corrupt)
-        unread = [each for each in witnesses(plan) if each.view.name not in read]
+        plan = _make_plan(runtime, there, keep, foreign=foreign, corrupt=corrupt)
+        unread = [each for each in steps_to_verify(plan) if each.view.name not in read]
         if not unread:
-            return still(shown, plan)
+            return intersect_plans(shown, plan)
         for verdict in read_steps(runtime, unread):
             read.add(verdict.view.name)
             if verdict.verdict == "corrupt":
@@ -107,7 +118,7 @@ def _proven(runtime: Runtime, there: "Place", shown: "Plan", keep: int, *, forei
                 runtime.output.warn(f"step {verdict.view.handle} is corrupt: {verdict.why}")
 
 
-def _document(plan: "Plan", outcomes: Mapping[str, str]) -> dict[str, Any]:
+def _document(plan: "PrunePlan", outcomes: Mapping[str, str]) -> dict[str, Any]:
     """The plan, and what became of each step. Keys are public."""
     rows = [{key: get(one) for key, get in COLUMNS.items()} for one in plan.choices]
     return {
@@ -117,23 +128,23 @@ def _document(plan: "Plan", outcomes: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _what(runtime: Runtime, plan: "Plan", there: "Place") -> str:
+def _deletion_text(runtime: Runtime, plan: "PrunePlan", there: "CheckpointLocation") -> str:
     """`steps 10, 20 and 3 leftover objects of gs://b in context 'lab' (2.0 GiB)`, or nothing."""
-    names = [each.view.handle for each in plan.doomed]
+    names = [each.view.handle for each in plan.steps_to_delete]
     parts = [f"step{'s' * (len(names) > 1)} {', '.join(names)}"] if names else []
     if count := len(plan.leftovers):
         parts.append(f"{count} leftover object{'s' * (count > 1)}")
     if not parts:
         return ""
     context = f" in context {runtime.context.name!r}" if there.url.startswith("gs://") else ""
-    return f"{' and '.join(parts)} of {there.url}{context} ({sized(plan.size_bytes)})"
+    return f"{' and '.join(parts)} of {there.url}{context} ({size_text(plan.size_bytes)})"
 
 
-def _deleted(runtime: Runtime, plan: "Plan") -> dict[str, str]:
+def _delete_steps(runtime: Runtime, plan: "PrunePlan") -> dict[str, str]:
     """What became of each step, by its name, and of objects that could not be deleted."""
     from tpuctl.operations.checkpoints.prune import delete_leftover
 
-    outcomes = {each.view.name: _delete(runtime, each) for each in plan.doomed}
+    outcomes = {each.view.name: _delete(runtime, each) for each in plan.steps_to_delete}
     count = 0
     for entry in plan.leftovers:
         try:
@@ -155,7 +166,7 @@ def _delete(runtime: Runtime, step: "FoundStep") -> str:
     except TpuctlError as error:
         runtime.output.warn(f"could not delete step {name}: {error}")
         return FAILED
-    size = sized(step.view.size_bytes)
+    size = size_text(step.view.size_bytes)
     said = {DELETED: f"deleted step {name} ({size})", LEFT: f"left step {name}: it changed"}
     runtime.output.note(said[outcome])
     return outcome

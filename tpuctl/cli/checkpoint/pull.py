@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.checkpoint.place import Dir, Step, surveyed
-from tpuctl.cli.shell.copy_progress import sized, watching
+from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
+from tpuctl.cli.shell.copy_progress import show_copy, size_text
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import (
     LocalIOError,
@@ -19,15 +19,15 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
-from tpuctl.models.transfer import Finished, Notice, Progress
+from tpuctl.models.transfer import TransferFinished, TransferNotice, TransferProgress
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.model import StepView
-    from tpuctl.operations.checkpoints.pull import Wanted
-    from tpuctl.store.gcs.bulk import Bulk
+    from tpuctl.operations.checkpoints.pull import StepPull
+    from tpuctl.operations.checkpoints.step_view import StepView
+    from tpuctl.store.gcs.bulk import BulkBucket
 
 
-AGAIN = "run the same command again: what is there is not fetched twice"
+RERUN_HINT = "run the same command again: what is there is not fetched twice"
 _HINTS: dict[type[TpuctlError], str] = {
     LocalIOError: "see that DEST has room and may be written, then run the same command again",
     RefusedError: "name another directory",
@@ -35,7 +35,7 @@ _HINTS: dict[type[TpuctlError], str] = {
 
 
 @dataclass(frozen=True)
-class Pulled:
+class PullResult:
     """What was done."""
 
     view: "StepView"
@@ -67,14 +67,14 @@ def pull(
 
     Every byte is verified; a second run fetches only what is not there yet.
     """
-    from tpuctl.cli.shell.copy_progress import warn_of_distance
+    from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
     from tpuctl.operations.checkpoints import pull as pulling
     from tpuctl.operations.stage.plan.names import split_url
 
     runtime = ctx.ensure_object(Runtime)
     if target.startswith("gs://"):
         raise UsageError("DEST must be a directory here", hint="name one, such as ./steps")
-    survey = surveyed(runtime, directory)
+    survey = survey_directory(runtime, directory)
     if not survey.place.url.startswith("gs://"):
         raise UsageError(
             f"{directory} is here already",
@@ -84,15 +84,15 @@ def pull(
     bucket, _ = split_url(survey.place.url)
     bulk = runtime.bulk(bucket)
     with _hints():
-        wanted = pulling.plan(found, Path(target).expanduser(), bulk, runtime.checksums)
-        warn_of_distance(runtime, bulk, bucket, wanted.plan.size_bytes)
-        runtime.goes_on.append("what was received stays; run the same command again to go on")
-        pulled = _fetched(runtime, wanted, bulk)
+        wanted = pulling.plan_step_pull(found, Path(target).expanduser(), bulk, runtime.checksums)
+        warn_of_egress_charge(runtime, bulk, bucket, wanted.plan.size_bytes)
+        runtime.on_interrupt.append("what was received stays; run the same command again to go on")
+        pulled = _fetch_step(runtime, wanted, bulk)
         pulling.complete(wanted)
     runtime.output.item(pulled, COLUMNS)
     runtime.output.note(
         f"step {found.view.handle} is in {wanted.directory}: "
-        f"{sized(found.view.size_bytes)}, every byte verified"
+        f"{size_text(found.view.size_bytes)}, every byte verified"
     )
 
 
@@ -102,29 +102,29 @@ def _hints() -> Iterator[None]:
     try:
         yield
     except TpuctlError as error:
-        error.hint = error.hint or _HINTS.get(type(error), AGAIN)
+        error.hint = error.hint or _HINTS.get(type(error), RERUN_HINT)
         raise
 
 
-def _fetched(runtime: Runtime, wanted: "Wanted", bulk: "Bulk") -> Pulled:
+def _fetch_step(runtime: Runtime, wanted: "StepPull", bulk: "BulkBucket") -> PullResult:
     """Fetch what is missing; raises the first error when something could not be had."""
     from tpuctl.operations.checkpoints.pull import fetch
 
     plan = wanted.plan
     errors: list[TpuctlError] = []
-    with watching(runtime, len(plan.to_send), plan.size_bytes) as watch:
+    with show_copy(runtime, len(plan.to_send), plan.size_bytes) as watch:
         for event in fetch(wanted, bulk):
             match event:
-                case Progress(size_bytes):
+                case TransferProgress(size_bytes):
                     watch.advance(size_bytes)
-                case Notice(text):
+                case TransferNotice(text):
                     runtime.output.warn(text)
-                case Finished(_, error):
+                case TransferFinished(_, error):
                     watch.finished()
                     if error is not None:
                         errors.append(error)
     _refuse_holes(runtime, wanted, errors)
-    return Pulled(
+    return PullResult(
         wanted.step.view,
         wanted.target,
         len(plan.to_send),
@@ -133,7 +133,7 @@ def _fetched(runtime: Runtime, wanted: "Wanted", bulk: "Bulk") -> Pulled:
     )
 
 
-def _refuse_holes(runtime: Runtime, wanted: "Wanted", errors: list[TpuctlError]) -> None:
+def _refuse_holes(runtime: Runtime, wanted: "StepPull", errors: list[TpuctlError]) -> None:
     from tpuctl.operations.checkpoints.survey import has_gone
 
     if not errors:
@@ -146,5 +146,5 @@ def _refuse_holes(runtime: Runtime, wanted: "Wanted", errors: list[TpuctlError])
         runtime.output.warn(str(error))
     raise PartialFailureError(
         f"{len(errors)} of {len(wanted.plan.to_send)} objects failed: there is no step yet",
-        hint=AGAIN,
+        hint=RERUN_HINT,
     )

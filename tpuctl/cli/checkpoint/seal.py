@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.checkpoint.list import show
-from tpuctl.cli.checkpoint.place import Dir, place, surveyed
-from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory, survey_directory
+from tpuctl.cli.checkpoint.list import print_steps
+from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.output import Columns
-from tpuctl.cli.shell.progress import working
+from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import PartialFailureError, PreconditionError, TpuctlError, UsageError
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
-    from tpuctl.operations.checkpoints.survey import Survey
+    from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+    from tpuctl.operations.checkpoints.survey import DirectorySurvey
 
 COLUMNS: Columns["ForeignStep"] = {
     "step": lambda one: one.view.step,
@@ -29,7 +29,7 @@ SCREEN: Columns["ForeignStep"] = {
     "step": lambda one: one.view.handle,
     "kind": COLUMNS["kind"],
     "objects": COLUMNS["objects"],
-    "size": lambda one: sized(one.view.size_bytes),
+    "size": lambda one: size_text(one.view.size_bytes),
 }
 """What people see."""
 
@@ -41,7 +41,8 @@ def seal(
         str | None, typer.Option(metavar="N", help="This one alone: its number or name.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Seal each step as it becomes complete, until Ctrl-C.")
+        bool,
+        typer.Option("--watch", help="Seal each step as it becomes complete, until Ctrl-C."),
     ] = False,
 ) -> None:
     """Write down size, generation and checksum of every object of steps that others wrote.
@@ -55,11 +56,11 @@ def seal(
             raise UsageError("--watch and --step exclude each other", hint="leave one of them out")
         _watch(runtime, directory)
         return
-    survey = surveyed(runtime, directory)
-    sealed, errors = _seal(runtime, _wanted(survey, step))
-    show(runtime.output, sealed, COLUMNS, SCREEN)
+    survey = survey_directory(runtime, directory)
+    sealed, errors = _seal(runtime, _steps_to_seal(survey, step))
+    print_steps(runtime.output, sealed, COLUMNS, SCREEN)
     if not errors:
-        _tell(runtime, survey, sealed)
+        _print_summary(runtime, survey, sealed)
     elif len(errors) == 1 and not sealed:
         raise errors[0]
     else:
@@ -69,8 +70,8 @@ def seal(
         )
 
 
-def _wanted(survey: "Survey", step: str | None) -> "Sequence[ForeignStep]":
-    from tpuctl.operations.checkpoints.ours import OurStep
+def _steps_to_seal(survey: "DirectorySurvey", step: str | None) -> "Sequence[ForeignStep]":
+    from tpuctl.operations.checkpoints.own_steps import OwnStep
 
     if step is None:
         if survey.foreign:
@@ -80,7 +81,7 @@ def _wanted(survey: "Survey", step: str | None) -> "Sequence[ForeignStep]":
             hint=f"run: tpuctl checkpoint verify {survey.place.typed}",
         )
     found = survey.choose(step)
-    if isinstance(found, OurStep):
+    if isinstance(found, OwnStep):
         raise PreconditionError(
             f"step {found.view.handle} is tpuctl's own: its COMMIT is its seal",
             hint=f"run: tpuctl checkpoint verify {survey.place.typed} --step {found.view.handle}",
@@ -91,12 +92,12 @@ def _wanted(survey: "Survey", step: str | None) -> "Sequence[ForeignStep]":
 def _seal(
     runtime: Runtime, steps: "Sequence[ForeignStep]"
 ) -> "tuple[list[ForeignStep], list[TpuctlError]]":
-    from tpuctl.operations.checkpoints.foreign.seal import seal as write
+    from tpuctl.operations.checkpoints.foreign.seal import seal_step as write
 
     sealed, errors = [], []
     for each in steps:
         try:
-            with working(runtime, f"sealing step {each.view.handle}"):
+            with show_spinner(runtime, f"sealing step {each.view.handle}"):
                 write(each, now_s=runtime.now())
         except TpuctlError as error:
             errors.append(error)
@@ -107,9 +108,11 @@ def _seal(
     return sealed, errors
 
 
-def _tell(runtime: Runtime, survey: "Survey", sealed: "Sequence[ForeignStep]") -> None:
+def _print_summary(
+    runtime: Runtime, survey: "DirectorySurvey", sealed: "Sequence[ForeignStep]"
+) -> None:
     if sealed:
-        size = sized(sum(each.view.size_bytes for each in sealed))
+        size = size_text(sum(each.view.size_bytes for each in sealed))
         what = f"step{'s' * (len(sealed) > 1)} {', '.join(each.view.handle for each in sealed)}"
         runtime.output.note(
             f"sealed {what} ({size}): tpuctl checkpoint verify {survey.place.typed}"
@@ -120,12 +123,12 @@ def _tell(runtime: Runtime, survey: "Survey", sealed: "Sequence[ForeignStep]") -
 
 
 def _watch(runtime: Runtime, directory: str) -> None:
-    from tpuctl.operations.checkpoints.watch import watch
+    from tpuctl.operations.checkpoints.seal_watch import watch_and_seal
 
-    there = place(runtime, directory)
+    there = resolve_directory(runtime, directory)
     runtime.output.note(f"sealing each step of {there.url} as it becomes complete; Ctrl-C ends it")
-    runtime.goes_on.append("what was sealed stays sealed; nothing else goes on")
-    found = watch(
+    runtime.on_interrupt.append("what was sealed stays sealed; nothing else goes on")
+    found = watch_and_seal(
         there.url,
         there.open_store,
         clock=runtime.now,
@@ -133,10 +136,10 @@ def _watch(runtime: Runtime, directory: str) -> None:
         trouble=lambda error: runtime.output.warn(str(error)),
     )
     for step in found:
-        _told(runtime, step)
+        _print_sealed(runtime, step)
 
 
-def _told(runtime: Runtime, step: "ForeignStep") -> None:
+def _print_sealed(runtime: Runtime, step: "ForeignStep") -> None:
     """One step at a time: whoever reads it may act on each."""
     output = runtime.output
     if output.is_document:
@@ -144,4 +147,4 @@ def _told(runtime: Runtime, step: "ForeignStep") -> None:
     elif not (output.is_terminal and output.is_table):
         output.items([step], COLUMNS)
     runtime.out.flush()
-    output.note(f"sealed step {step.view.handle} ({sized(step.view.size_bytes)})")
+    output.note(f"sealed step {step.view.handle} ({size_text(step.view.size_bytes)})")

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.data import outcome
-from tpuctl.cli.data.outcome import RECEIVED, SENT, Consent
+from tpuctl.cli.data import plan_runner
+from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import Moment
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError
-from tpuctl.models.transfer import Scope
+from tpuctl.models.transfer import TransferScope
 from tpuctl.operations.stage.plan.endpoints import are_disk_and_bucket
 from tpuctl.operations.stage.plan.names import split_url
 
@@ -68,25 +68,25 @@ def push(
 
     Symbolic links to files of the same directory are sent as those files; others are refused.
     """
-    from tpuctl.cli.shell.copy_progress import warn_of_distance
-    from tpuctl.operations.stage.plan.plan import plan_push
+    from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
+    from tpuctl.operations.stage.plan.push_plan import plan_push
     from tpuctl.operations.stage.transfer.delete import delete_objects
-    from tpuctl.operations.stage.transfer.push import push as send
+    from tpuctl.operations.stage.transfer.push_files import push as send
 
     runtime = ctx.ensure_object(Runtime)
-    scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)
+    scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if shard or not are_disk_and_bucket(source, target):
-        from tpuctl.cli.data import endpoints
+        from tpuctl.cli.data import dispatch
 
-        asked = endpoints.Asked(scope, dry_run, shard)
-        endpoints.push(runtime, source, target, asked)
+        asked = dispatch.CopyRequest(scope, dry_run, shard)
+        dispatch.push(runtime, source, target, asked)
         return
     bucket, prefix = split_url(target)
     bulk = runtime.bulk(bucket)
     plan = plan_push(source, bulk, prefix, runtime.checksums, scope)
-    warn_of_distance(runtime, bulk, bucket, plan.size_bytes)
-    outcome.carry_out(
-        runtime, plan, Consent(dry_run, yes, max_delete), SENT,
+    warn_of_egress_charge(runtime, bulk, bucket, plan.size_bytes)
+    plan_runner.carry_out_plan(
+        runtime, plan, PlanOptions(dry_run, yes, max_delete), SENT,
         copy=lambda: send(plan, bulk),
         remove=(lambda: delete_objects(plan, bulk)) if delete else None,
     )  # fmt: skip
@@ -107,25 +107,25 @@ def pull(
     yes: Yes = False,
 ) -> None:
     """Copy an object, or all under a prefix, to this machine; a second run fetches nothing."""
-    from tpuctl.cli.shell.copy_progress import warn_of_distance
-    from tpuctl.operations.stage.plan.plan_pull import plan_pull
+    from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
+    from tpuctl.operations.stage.plan.pull_plan import plan_pull
     from tpuctl.operations.stage.transfer.delete import delete_files
-    from tpuctl.operations.stage.transfer.pull import pull as fetch
+    from tpuctl.operations.stage.transfer.pull_objects import pull as fetch
 
     runtime = ctx.ensure_object(Runtime)
-    scope = Scope(tuple(include or ()), tuple(exclude or ()), delete)
+    scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if not are_disk_and_bucket(target, source):
-        from tpuctl.cli.data import endpoints
+        from tpuctl.cli.data import dispatch
 
-        asked = endpoints.Asked(scope, dry_run)
-        endpoints.pull(runtime, source, target, asked)
+        asked = dispatch.CopyRequest(scope, dry_run)
+        dispatch.pull(runtime, source, target, asked)
         return
     bucket, prefix = split_url(source)
     bulk = runtime.bulk(bucket)
     plan = plan_pull(bulk, prefix, target, runtime.checksums, scope)
-    warn_of_distance(runtime, bulk, bucket, plan.size_bytes)
-    outcome.carry_out(
-        runtime, plan, Consent(dry_run, yes, max_delete), RECEIVED,
+    warn_of_egress_charge(runtime, bulk, bucket, plan.size_bytes)
+    plan_runner.carry_out_plan(
+        runtime, plan, PlanOptions(dry_run, yes, max_delete), RECEIVED,
         copy=lambda: fetch(plan, bulk),
         remove=(lambda: delete_files(plan)) if delete else None,
     )  # fmt: skip
@@ -163,7 +163,7 @@ def list_objects(
 ) -> None:
     """List objects with size, age and checksum."""
     runtime = ctx.ensure_object(Runtime)
-    if url is None and runtime.nothing_local_yet():
+    if url is None and runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
     bucket, prefix = split_url(url or f"gs://{runtime.context.bucket}")

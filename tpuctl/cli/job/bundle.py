@@ -27,7 +27,7 @@ def bundle(
 ) -> None:
     """Put a job's record, events, last lines, final statuses and stacks into one .tar.gz."""
     from tpuctl.jobs import client
-    from tpuctl.jobs.logs import bundle as bundles
+    from tpuctl.jobs.logs import job_bundle as bundles
 
     runtime = ctx.ensure_object(Runtime)
     store = runtime.store()

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.output import Columns, Moment, Output, Usd
-from tpuctl.cli.shell.sheet import fitting
 from tpuctl.jobs.policy import budget
-from tpuctl.jobs.policy.verdict import said
-from tpuctl.jobs.record import story
-from tpuctl.models.job import Attempt, JobRecord, Outcome, WorkerReport
+from tpuctl.jobs.policy.attempt_end import worker_text
+from tpuctl.jobs.record import status_text
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, WorkerReport
 from tpuctl.operations.slices import spending
 
 if TYPE_CHECKING:
-    from tpuctl.jobs.client import Supervisor
+    from tpuctl.jobs.client import SupervisorInfo
 
-ON_A_TERMINAL = {
+TABLE_COLUMNS = {
     "id": "id", "state": "state", "step": "step", "type": "accelerator_type", "zone": "zone",
     "age": "submitted", "usd/h": "usd_per_hour", "usd": "usd_so_far", "why": "why",
 }  # fmt: skip
@@ -24,12 +24,12 @@ WIDE_ONLY = ("type", "zone", "usd")
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class JobDetails:
     """A job, and what was found out about it."""
 
     job: JobRecord
     now_s: float
-    supervisor: "Supervisor | None"
+    supervisor: "SupervisorInfo | None"
     bucket: str
     stacks: Sequence[str] = ()
     """Objects with the stacks of a hung run."""
@@ -40,9 +40,9 @@ class Described:
         return f"gs://{self.bucket}/tpuctl/jobs/{self.job.job_id}/logs/"
 
     @property
-    def spent(self) -> spending.Spent:
+    def spent(self) -> spending.Spending:
         """What it has used up."""
-        return spending.spent(self.job, self.now_s)
+        return spending.spending_of(self.job, self.now_s)
 
 
 def usd_per_hour(job: JobRecord) -> Usd | None:
@@ -50,7 +50,7 @@ def usd_per_hour(job: JobRecord) -> Usd | None:
     return _usd(spending.usd_per_hour(job)) if spending.has_slice(job) else None
 
 
-def step(job: JobRecord) -> int | None:
+def last_step(job: JobRecord) -> int | None:
     """The last step that is known, of whichever attempt; 0 while an attempt has told none."""
     told = (each.last_step or each.resume_step for each in reversed(job.attempts))
     return next(filter(None, told), 0) if job.attempts else None
@@ -62,14 +62,14 @@ def columns(now_s: float) -> Columns[JobRecord]:
         "id": lambda job: job.job_id,
         "state": lambda job: job.state,
         "attempts": lambda job: len(job.attempts),
-        "step": step,
+        "step": last_step,
         "accelerator_type": lambda job: job.accelerator_type,
         "zone": lambda job: job.zone,
         "submitted": lambda job: Moment(job.submitted_s),
         "usd_per_hour": usd_per_hour,
-        "why": lambda job: story.why(job, now_s),
+        "why": lambda job: status_text.current_status(job, now_s),
         "owner": lambda job: job.owner,
-        "usd_so_far": lambda job: _usd(spending.spent(job, now_s).usd),
+        "usd_so_far": lambda job: _usd(spending.spending_of(job, now_s).usd),
     }
 
 
@@ -77,15 +77,17 @@ def show_jobs(output: Output, jobs: Sequence[JobRecord], *, title: str = "") -> 
     """A list of jobs: every column for programs, those that fit for people."""
     found = columns(output.now())
     if output.is_terminal and output.is_table:
-        found = fitting({said: found[key] for said, key in ON_A_TERMINAL.items()}, WIDE_ONLY)
+        found = fitting_columns(
+            {said: found[key] for said, key in TABLE_COLUMNS.items()}, WIDE_ONLY
+        )
     output.items(jobs, found, title=title)
 
 
-def worker(report: WorkerReport) -> dict[str, Any]:
+def worker_document(report: WorkerReport) -> dict[str, Any]:
     """One worker of an attempt, in JSON."""
     return {
         "worker": report.worker_id,
-        "verdict": said(report),
+        "verdict": worker_text(report),
         "phase": report.phase,
         "stage": report.stage,
         "exit_status": report.exit_status,
@@ -96,7 +98,7 @@ def worker(report: WorkerReport) -> dict[str, Any]:
     }
 
 
-def shown(attempt: Attempt) -> dict[str, Any]:
+def attempt_document(attempt: Attempt) -> dict[str, Any]:
     """One attempt, in JSON."""
     return {
         "number": attempt.number,
@@ -116,16 +118,16 @@ def shown(attempt: Attempt) -> dict[str, Any]:
         "ended": _moment(attempt.ended_s),
         "deleted": _moment(attempt.deleted_s),
         "first_worker": attempt.first_worker,
-        "workers": [worker(each) for each in attempt.workers],
+        "workers": [worker_document(each) for each in attempt.workers],
     }
 
 
-def first_bad(job: JobRecord) -> tuple[Attempt, WorkerReport] | None:
+def first_failure(job: JobRecord) -> tuple[Attempt, WorkerReport] | None:
     """The newest attempt that went wrong on a worker, and the one that did so first."""
     for attempt in reversed(job.attempts):
         reports = {report.worker_id: report for report in attempt.workers}
         number = attempt.first_worker
-        if number in reports and attempt.outcome != Outcome.SUCCEEDED:
+        if number in reports and attempt.outcome != AttemptOutcome.SUCCEEDED:
             return attempt, reports[number]
     return None
 
@@ -135,20 +137,20 @@ def newest_gang(job: JobRecord) -> Attempt | None:
     return next((each for each in reversed(job.attempts) if each.workers), None)
 
 
-def switch(job: JobRecord) -> str:
+def deadman_text(job: JobRecord) -> str:
     """Whether the slice deletes itself when nobody looks after it any more."""
     attempt = newest_gang(job)
     return next((each.switch for each in attempt.workers if each.switch), "") if attempt else ""
 
 
-def document(found: Described) -> dict[str, Any]:
+def job_document(found: JobDetails) -> dict[str, Any]:
     """Everything that is known of a job. Keys are public."""
     job, spent, newest = found.job, found.spent, found.job.attempt
-    bad = first_bad(job)
+    bad = first_failure(job)
     return {
         **{key: get(job) for key, get in columns(found.now_s).items()},
         "ended": _moment(job.ended_s),
-        "attempt_list": [shown(each) for each in job.attempts],
+        "attempt_list": [attempt_document(each) for each in job.attempts],
         "name": job.spec.name,
         "command": job.spec.run,
         "supervisor": _supervisor(found.supervisor),
@@ -156,9 +158,9 @@ def document(found: Described) -> dict[str, Any]:
         "zones": list(job.zones or (job.zone,)),
         "provisioning": spending.provisioning(job),
         "slices": newest.slices if newest else job.spec.resources.num_slices,
-        "first_worker": {"attempt": bad[0].number, **worker(bad[1])} if bad else None,
-        "workers": [worker(each) for each in newest.workers] if newest else [],
-        "switch": switch(job),
+        "first_worker": {"attempt": bad[0].number, **worker_document(bad[1])} if bad else None,
+        "workers": [worker_document(each) for each in newest.workers] if newest else [],
+        "switch": deadman_text(job),
         "slice_hours": round(spent.slice_hours, 4),
         "price_as_of": spent.as_of,
         "budget": budget_of(found),
@@ -169,7 +171,7 @@ def document(found: Described) -> dict[str, Any]:
     }
 
 
-def budget_of(found: Described) -> dict[str, float | None]:
+def budget_of(found: JobDetails) -> dict[str, float | None]:
     """What the job may use, and how much of it is left, as its supervisor counts."""
     given, price = found.job.spec.budget, found.job.usd_per_hour
     hours = budget.used_hours(found.job, found.now_s)
@@ -185,7 +187,7 @@ def _left(limit: float | None, used: float | None) -> float | None:
     return None if limit is None or used is None else round(max(0.0, limit - used), 4)
 
 
-def _supervisor(found: "Supervisor | None") -> dict[str, Any] | None:
+def _supervisor(found: "SupervisorInfo | None") -> dict[str, Any] | None:
     if found is None:
         return None
     return {

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.job import bundle, log, submit
-from tpuctl.cli.job.details import Described, document, show_jobs
-from tpuctl.cli.job.watch import (
-    remember,
-    say_how_to_end,
-    say_unattended,
-    until_settled,
+from tpuctl.cli.job.details import JobDetails, job_document, show_jobs
+from tpuctl.cli.job.watch_job import (
+    add_cancel_note,
+    add_unsupervised_note,
+    cache_open_jobs,
+    wait_until_settled,
     warn_if_unsupervised,
-    warn_of_others,
+    warn_of_other_owners,
 )
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import JobName, Noun
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TpuctlError
-from tpuctl.models.duration import seconds
+from tpuctl.models.duration import parse_duration
 from tpuctl.models.job import JobRecord, JobState
 
 if TYPE_CHECKING:
@@ -46,23 +46,23 @@ def list_jobs(
     How many were left out is told on stderr; -o json, yaml and name leave out none.
     """
     runtime = ctx.ensure_object(Runtime)
-    if runtime.nothing_local_yet():
+    if runtime.has_no_local_state():
         show_jobs(runtime.output, [])
         return
     from tpuctl.jobs import client
 
     store = runtime.store()
     jobs = client.list_jobs(store, lambda error: runtime.output.warn(str(error)))
-    shown = recent(jobs) if runtime.output.is_table and not everything else jobs
+    shown = recent_jobs(jobs) if runtime.output.is_table and not everything else jobs
     show_jobs(runtime.output, shown, title=f"jobs of {runtime.context.name}")
     if len(shown) < len(jobs):
         runtime.output.note(
             f"{len(jobs) - len(shown)} jobs that ended earlier: tpuctl job list --all"
         )
-    remember(runtime, jobs, warn_if_unsupervised(runtime, store, jobs))
+    cache_open_jobs(runtime, jobs, warn_if_unsupervised(runtime, store, jobs))
 
 
-def recent(jobs: Sequence[JobRecord]) -> list[JobRecord]:
+def recent_jobs(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """Every job that is not settled, and the newest of those that are; in the same order."""
     settled = [job.job_id for job in jobs if job.is_settled]
     hidden = frozenset(settled[ENDED_SHOWN:])
@@ -72,26 +72,26 @@ def recent(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 @app.verb("describe")
 def describe(ctx: typer.Context, name: JobName) -> None:
     """Show one job: why it waits or what it does next, its attempts, who failed first, its cost."""
-    from tpuctl.cli.job import screen
-    from tpuctl.cli.shell import sheet
+    from tpuctl.cli.job import describe_view
+    from tpuctl.cli.shell import detail_view
     from tpuctl.jobs import client
 
     runtime = ctx.ensure_object(Runtime)
     store = runtime.store()
-    found = described(runtime, store, client.describe(store, name))
+    found = load_details(runtime, store, client.describe(store, name))
     if runtime.output.is_table:
-        sheet.show(runtime.output, screen.of(found))
+        detail_view.print_details(runtime.output, describe_view.job_view(found))
     else:
-        whole = document(found)
+        whole = job_document(found)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
     warn_if_unsupervised(runtime, store, [found.job])
 
 
-def described(runtime: Runtime, store: "Store", job: JobRecord) -> Described:
+def load_details(runtime: Runtime, store: "Store", job: JobRecord) -> JobDetails:
     """A job, who looks after it, and the stacks that lie in the bucket."""
     from tpuctl.errors import DamagedStateError
     from tpuctl.jobs import client
-    from tpuctl.jobs.record import record
+    from tpuctl.jobs.record import record_store
 
     try:
         supervisor = client.supervisor_of(store, runtime.home, runtime.context.name, job.job_id)
@@ -101,9 +101,9 @@ def described(runtime: Runtime, store: "Store", job: JobRecord) -> Described:
     bucket = runtime.context.bucket
     stacks = [
         f"gs://{bucket}/{entry.key}"
-        for entry in store.list(f"{record.directory(job.job_id)}/stacks/")
+        for entry in store.list(f"{record_store.job_directory(job.job_id)}/stacks/")
     ]
-    return Described(job, runtime.now(), supervisor, bucket, stacks)
+    return JobDetails(job, runtime.now(), supervisor, bucket, stacks)
 
 
 app.verb("logs")(log.logs)
@@ -118,8 +118,8 @@ def wait(ctx: typer.Context, name: JobName, timeout: slices.Timeout = None) -> N
     runtime = ctx.ensure_object(Runtime)
     store = runtime.store()
     job = client.describe(store, name)
-    say_how_to_end(runtime, job)
-    job = until_settled(runtime, store, job, seconds(timeout) if timeout else None)
+    add_cancel_note(runtime, job)
+    job = wait_until_settled(runtime, store, job, parse_duration(timeout) if timeout else None)
     show_jobs(runtime.output, [job])
     if error := client.error_of(job):
         raise error
@@ -147,39 +147,39 @@ def cancel(
         except TpuctlError as error:
             troubles[job_id] = error
     if not all(job.is_settled for job in jobs.values()):
-        submit.supervised(runtime)
+        submit.start_supervisor(runtime)
     asked = [job for job in jobs.values() if job.job_id not in troubles]
     for job in asked:
-        runtime.output.note(_cancelling(job, was=over.get(job.job_id)))
+        runtime.output.note(_cancel_text(job, was=over.get(job.job_id)))
     show_jobs(runtime.output, asked)
-    warn_of_others(runtime, store, asked)
-    raise_partly(troubles, len(jobs))
+    warn_of_other_owners(runtime, store, asked)
+    raise_errors(troubles, len(jobs))
 
 
 @app.verb("retry")
 def retry(ctx: typer.Context, name: JobName) -> None:
     """Let a job that failed or was cancelled begin anew, and see that a supervisor runs."""
     from tpuctl.jobs import client
-    from tpuctl.jobs.record.retry import reopened
+    from tpuctl.jobs.record.job_retry import reopen_record
 
     runtime = ctx.ensure_object(Runtime)
     submit.refuse_other_project(runtime)
     store = runtime.store()
     job = client.describe(store, name)
-    if not submit.waits_for_values(job):
-        reopened(job, runtime.now())  # what forbids it comes before what it would need
-    submit.check_again(runtime, job)
-    if not submit.waits_for_values(job):
+    if not submit.needs_environment_values(job):
+        reopen_record(job, runtime.now())  # what forbids it comes before what it would need
+    submit.check_before_retry(runtime, job)
+    if not submit.needs_environment_values(job):
         job = client.reopen(store, job.job_id, runtime.now())
-        say_how_to_end(runtime, job)
-        say_unattended(runtime)
+        add_cancel_note(runtime, job)
+        add_unsupervised_note(runtime)
         runtime.output.note(f"job {job.job_id} begins anew: tpuctl job logs -f {job.job_id}")
-    submit.look_after(runtime, job)
+    submit.hand_to_supervisor(runtime, job)
     show_jobs(runtime.output, [job])
-    warn_of_others(runtime, store, [job])
+    warn_of_other_owners(runtime, store, [job])
 
 
-def _cancelling(job: JobRecord, was: JobState | None) -> str:
+def _cancel_text(job: JobRecord, was: JobState | None) -> str:
     """What becomes of a job that somebody wants to end."""
     if was is None and not job.is_ended:
         return f"job {job.job_id} is being cancelled: tpuctl job wait {job.job_id}"
@@ -187,7 +187,7 @@ def _cancelling(job: JobRecord, was: JobState | None) -> str:
     return f"job {job.job_id} has ended already, {job.state}: nothing to cancel{leaving}"
 
 
-def raise_partly(troubles: Mapping[str, TpuctlError], asked: int) -> None:
+def raise_errors(troubles: Mapping[str, TpuctlError], asked: int) -> None:
     """The one error there is, or how many of several there are."""
     if not troubles:
         return

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from tpuctl.cli.job.log_window import WINDOW_S, Group, Window
-from tpuctl.cli.shell.abandoned import abandon_threads
+from tpuctl.cli.job.log_window import WINDOW_S, LineGroup, LogWindow
+from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.options import Format, JobName
-from tpuctl.cli.shell.output import Columns, coloured
+from tpuctl.cli.shell.output import Columns, printable_with_colours
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError, UsageError
-from tpuctl.models.duration import seconds
-from tpuctl.models.job import JobRecord, LogLine, counted
-from tpuctl.models.worker_ranges import ranges
+from tpuctl.models.duration import parse_duration
+from tpuctl.models.job import JobRecord, LogLine, workers_text
+from tpuctl.models.worker_ranges import format_ranges
 
 if TYPE_CHECKING:
-    from tpuctl.jobs.logs.log_lines import Wanted
-    from tpuctl.jobs.ports import Outside
+    from tpuctl.jobs.interfaces import Backends
+    from tpuctl.jobs.logs.log_lines import LogFilter
 
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 """Of the terminal's own palette: a worker each, again from the first after ten."""
@@ -59,32 +59,32 @@ def logs(
 
     Lines that several workers print at about the same time are shown once: [0-3] text.
     """
-    from tpuctl.cli.job.watch import follow_to_the_end, warn_if_unsupervised
+    from tpuctl.cli.job.watch_job import follow_until_ended, warn_if_unsupervised
     from tpuctl.jobs import client
-    from tpuctl.jobs.logs.follow import read
-    from tpuctl.jobs.logs.log_lines import ALL, Wanted
+    from tpuctl.jobs.logs.log_lines import ALL_LINES, LogFilter
+    from tpuctl.jobs.logs.log_stream import read
     from tpuctl.operations.remote.fanout import worker_ids
 
     runtime = ctx.ensure_object(Runtime)
-    wanted = Wanted(
+    wanted = LogFilter(
         frozenset(worker_ids(worker)) if worker is not None else None,
         frozenset({attempt}) if attempt is not None else None,
-        since_s=moment(since, runtime.now()) if since else 0.0,
-        grep=pattern(grep) if grep else None,
+        since_s=parse_since(since, runtime.now()) if since else 0.0,
+        grep=compile_pattern(grep) if grep else None,
     )
     outside = runtime.outside
     job = client.describe(outside.store, name)
     check_exists(job, replace(wanted, attempts=None) if follow and not job.is_ended else wanted)
     warn_if_unsupervised(runtime, outside.store, [job])
     if follow:
-        follow_to_the_end(runtime, job.job_id, wanted)
+        follow_until_ended(runtime, job.job_id, wanted)
     else:
         lines = read(outside, job.job_id, wanted)
-        nothing = f"job {job.job_id}: no lines" + (" like these" if wanted != ALL else " yet")
-        print_lines(runtime, or_say(lines, partial(runtime.output.note, nothing)))
+        nothing = f"job {job.job_id}: no lines" + (" like these" if wanted != ALL_LINES else " yet")
+        print_lines(runtime, note_if_empty(lines, partial(runtime.output.note, nothing)))
 
 
-def check_exists(job: JobRecord, wanted: "Wanted") -> None:
+def check_exists(job: JobRecord, wanted: "LogFilter") -> None:
     """Raises NotFoundError for an attempt or a worker that the job does not have."""
     made = len(job.attempts)
     if later := [number for number in wanted.attempts or () if not 0 < number <= made]:
@@ -94,11 +94,12 @@ def check_exists(job: JobRecord, wanted: "Wanted") -> None:
     known = max((each.worker_count for each in job.attempts), default=0)
     if known and (beyond := sorted(each for each in wanted.workers or () if each >= known)):
         raise NotFoundError(
-            f"job {job.job_id!r} has no worker {beyond[0]}", hint=f"it has {counted(known)}, from 0"
+            f"job {job.job_id!r} has no worker {beyond[0]}",
+            hint=f"it has {workers_text(known)}, from 0",
         )
 
 
-def or_say(lines: Iterable[LogLine], say: Callable[[], None]) -> Iterator[LogLine]:
+def note_if_empty(lines: Iterable[LogLine], say: Callable[[], None]) -> Iterator[LogLine]:
     """The lines; told when there is not one."""
     is_none = True
     for line in lines:
@@ -108,18 +109,18 @@ def or_say(lines: Iterable[LogLine], say: Callable[[], None]) -> Iterator[LogLin
         say()
 
 
-def moment(text: str, now_s: float) -> float:
+def parse_since(text: str, now_s: float) -> float:
     """The time so long ago, or at that date, as seconds since 1970. Raises UsageError."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        return now_s - seconds(text)
+        return now_s - parse_duration(text)
     if found.tzinfo is None:
         raise UsageError(f"{text!r} does not say in which time zone", hint=f"write {text}Z for UTC")
     return found.timestamp()
 
 
-def pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> re.Pattern[str]:
     """A regular expression; raises UsageError."""
     try:
         return re.compile(text)
@@ -132,7 +133,7 @@ def print_lines(runtime: Runtime, lines: Iterable[LogLine]) -> None:
     if runtime.shared.output in (Format.JSON, Format.YAML):
         runtime.output.stream(lines, LINE)
         return
-    window, show = Window(), painter(runtime)
+    window, show = LogWindow(), group_printer(runtime)
     attempt, due_s = 0, 0.0
     for line in lines:
         if line.attempt != attempt:
@@ -145,30 +146,30 @@ def print_lines(runtime: Runtime, lines: Iterable[LogLine]) -> None:
     show(window.rest())
 
 
-def printer(runtime: Runtime) -> Callable[[LogLine], None]:
+def line_printer(runtime: Runtime) -> Callable[[LogLine], None]:
     """Prints a line at once, without waiting for others like it."""
-    show = painter(runtime)
-    return lambda line: show([Group(line, [line.worker_id])])
+    show = group_printer(runtime)
+    return lambda line: show([LineGroup(line, [line.worker_id])])
 
 
-def painter(runtime: Runtime) -> Callable[[list[Group]], None]:
+def group_printer(runtime: Runtime) -> Callable[[list[LineGroup]], None]:
     """Prints groups of lines behind their workers' numbers, coloured on a terminal.
 
     Where another attempt than the first begins is told on stderr.
     """
     is_coloured = runtime.output.is_terminal and not runtime.environ.get("NO_COLOR")
 
-    text = coloured if runtime.output.is_terminal else str
+    text = printable_with_colours if runtime.output.is_terminal else str
 
-    def painted(group: Group) -> str:
-        label = f"[{ranges(group.workers)}]"
+    def painted(group: LineGroup) -> str:
+        label = f"[{format_ranges(group.workers)}]"
         if is_coloured:
             label = f"\x1b[{COLOURS[group.line.worker_id % len(COLOURS)]}m{label}\x1b[0m"
         return f"{label} {text(group.line.text)}\n"
 
     shown = 0
 
-    def show(groups: list[Group]) -> None:
+    def show(groups: list[LineGroup]) -> None:
         nonlocal shown
         for attempt, part in groupby(groups, key=lambda group: group.line.attempt):
             if attempt != shown and attempt > 1:
@@ -180,29 +181,29 @@ def painter(runtime: Runtime) -> Callable[[list[Group]], None]:
     return show
 
 
-def follow(
-    runtime: Runtime, outside: "Outside", job_id: str, wanted: "Wanted | None" = None
+def follow_log(
+    runtime: Runtime, outside: "Backends", job_id: str, wanted: "LogFilter | None" = None
 ) -> None:
     """Lines as they are written, and the job's story on stderr, until it has ended."""
-    asyncio.run(_follow(runtime, outside, job_id, wanted))
+    asyncio.run(_follow_log(runtime, outside, job_id, wanted))
 
 
-async def _follow(
-    runtime: Runtime, outside: "Outside", job_id: str, wanted: "Wanted | None"
+async def _follow_log(
+    runtime: Runtime, outside: "Backends", job_id: str, wanted: "LogFilter | None"
 ) -> None:
-    from tpuctl.jobs.clocks import SYSTEM
-    from tpuctl.jobs.logs import follow as following
-    from tpuctl.jobs.logs.log_lines import ALL
+    from tpuctl.jobs.clocks import SYSTEM_CLOCKS
+    from tpuctl.jobs.logs import log_stream as following
+    from tpuctl.jobs.logs.log_lines import ALL_LINES
 
-    abandon_threads()
+    use_daemon_threads()
     is_document = runtime.shared.output in (Format.JSON, Format.YAML)
-    screen: Screen = Documents(runtime) if is_document else Grouped(runtime)
+    screen: LogPrinter = DocumentLogPrinter(runtime) if is_document else GroupedLogPrinter(runtime)
     items = following.follow(
-        outside, job_id, clocks=SYSTEM, wanted=wanted or ALL, on_workers=screen.expect
+        outside, job_id, clocks=SYSTEM_CLOCKS, wanted=wanted or ALL_LINES, on_workers=screen.expect
     )
     ticking = asyncio.create_task(screen.tick())
     try:
-        await _shown(runtime, items, screen)
+        await _print_items(runtime, items, screen)
     finally:
         ticking.cancel()
         screen.close()
@@ -210,10 +211,10 @@ async def _follow(
         ticking.result()  # what could not be printed
 
 
-async def _shown(
+async def _print_items(
     runtime: Runtime,
     items: AsyncGenerator[JobRecord | LogLine],
-    screen: "Screen",
+    screen: "LogPrinter",
 ) -> None:
     async with aclosing(items):
         async for item in items:
@@ -224,7 +225,7 @@ async def _shown(
                 screen.take(item)
 
 
-class Screen(Protocol):
+class LogPrinter(Protocol):
     """Where lines go as they come."""
 
     def expect(self, workers: int) -> None:
@@ -246,7 +247,7 @@ class Screen(Protocol):
             self.flush()
 
 
-class Documents(Screen):
+class DocumentLogPrinter(LogPrinter):
     """One JSON object a line, as they come; in YAML an item of a list each."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -274,12 +275,12 @@ class Documents(Screen):
         self.flush()
 
 
-class Grouped(Screen):
+class GroupedLogPrinter(LogPrinter):
     """Text for people; a line waits for `WINDOW_S` for others like it."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._show = painter(runtime)
-        self._window = Window(WINDOW_S)
+        self._show = group_printer(runtime)
+        self._window = LogWindow(WINDOW_S)
         self._now = asyncio.get_running_loop().time
 
     def expect(self, workers: int) -> None:

@@ -10,7 +10,7 @@ WINDOW_S = 0.15
 
 
 @dataclass(slots=True)
-class Group:
+class LineGroup:
     """A line, and the workers that printed it at about the same time."""
 
     line: LogLine
@@ -18,7 +18,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Window:
+class LogWindow:
     """The lines of the last moment; `at` is when they came, on any clock that goes forward."""
 
     window_s: float = WINDOW_S
@@ -30,13 +30,13 @@ class Window:
         """One more line."""
         self._pending.append((line, at))
 
-    def ready(self, now: float) -> list[Group]:
+    def ready(self, now: float) -> list[LineGroup]:
         """What has been here for long enough, with everything that belongs before it."""
         before = now - self.window_s
         if not self._pending or (self._pending[0][1] > before and not self._may_be_whole()):
             return []
         self._pending.sort(key=lambda each: (each[0].attempt, each[0].time_s))
-        found, places = grouped(line for line, _ in self._pending)
+        found, places = group_lines(line for line, _ in self._pending)
         due = [number for number, (_, at) in enumerate(self._pending) if at <= before]
         whole = [place for place, each in enumerate(found) if self._is_whole(each)]
         count = max([*places[: due[-1] + 1 if due else 0], *whole], default=-1) + 1
@@ -50,23 +50,23 @@ class Window:
     def _may_be_whole(self) -> bool:
         return 0 < self.workers <= len({line.worker_id for line, _ in self._pending})
 
-    def _is_whole(self, group: Group) -> bool:
+    def _is_whole(self, group: LineGroup) -> bool:
         return 0 < self.workers <= len(group.workers)
 
-    def rest(self) -> list[Group]:
+    def rest(self) -> list[LineGroup]:
         """Everything, at the end."""
         self._pending.sort(key=lambda each: (each[0].attempt, each[0].time_s))
-        found, _ = grouped(line for line, _ in self._pending)
+        found, _ = group_lines(line for line, _ in self._pending)
         self._pending = []
         return found
 
 
-def grouped(lines: Iterable[LogLine]) -> tuple[list[Group], list[int]]:
+def group_lines(lines: Iterable[LogLine]) -> tuple[list[LineGroup], list[int]]:
     """Groups of equal lines, and the place of each line's group among them.
 
     The lines of each worker keep their order.
     """
-    found: list[Group] = []
+    found: list[LineGroup] = []
     places: list[int] = []
     newest: dict[tuple[int, str], int] = {}
     reached: dict[int, int] = {}
@@ -77,7 +77,7 @@ def grouped(lines: Iterable[LogLine]) -> tuple[list[Group], list[int]]:
             found[place].workers.append(line.worker_id)
         else:
             place = newest[key] = len(found)
-            found.append(Group(line, [line.worker_id]))
+            found.append(LineGroup(line, [line.worker_id]))
         reached[line.worker_id] = place
         places.append(place)
     return found, places

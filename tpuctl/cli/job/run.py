@@ -2,8 +2,8 @@
 
 import typer
 
-from tpuctl.cli.job.submit import File, Include, look_after, written
-from tpuctl.cli.job.watch import follow_to_the_end
+from tpuctl.cli.job.submit import File, Include, hand_to_supervisor, submit_job
+from tpuctl.cli.job.watch_job import follow_until_ended
 from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.runtime import Runtime
 
@@ -14,6 +14,6 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 def run(ctx: typer.Context, file: File, include: Include = None) -> None:
     """Submit a job and follow it to its end; its slice is torn down unless the file says else."""
     runtime = ctx.ensure_object(Runtime)
-    job = written(runtime, file, None, include or ())
-    look_after(runtime, job)
-    follow_to_the_end(runtime, job.job_id)
+    job = submit_job(runtime, file, None, include or ())
+    hand_to_supervisor(runtime, job)
+    follow_until_ended(runtime, job.job_id)

@@ -10,20 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.job.details import show_jobs
-from tpuctl.cli.job.watch import follow_to_the_end, say_attended, say_how_to_end, say_unattended
+from tpuctl.cli.job.watch_job import (
+    add_cancel_note,
+    add_unsupervised_note,
+    follow_until_ended,
+    remove_unsupervised_note,
+)
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError, PermissionDeniedError, TransientError, UsageError
 from tpuctl.models.job import JobRecord, JobSpec
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import lifecycle
 
 if TYPE_CHECKING:
-    from tpuctl.jobs.submit.submit import Submitter
+    from tpuctl.jobs.submit.job_submission import Submitter
 
-TAKEN_UP = "its supervisor begins with it"
+STARTING_TEXT = "its supervisor begins with it"
 """What a row says that was written before there was one."""
-PERHAPS = "the job is submitted, or not; look with: tpuctl job list"
+UNCERTAIN_NOTE = "the job is submitted, or not; look with: tpuctl job list"
 """To whom a command is interrupted while the bucket takes the job."""
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The job file.")]
 Include = Annotated[
@@ -52,27 +57,27 @@ def submit(
             "--follow and --foreground exclude each other",
             hint="follow from another terminal: tpuctl job logs -f NAME",
         )
-    submitted = written(runtime, file, node, include or ())
+    submitted = submit_job(runtime, file, node, include or ())
     if foreground:
         from tpuctl.cli.job.foreground import supervise_here
 
         supervise_here(runtime, submitted)
         return
-    look_after(runtime, submitted)
+    hand_to_supervisor(runtime, submitted)
     if not follow:
-        show_jobs(runtime.output, [replace(submitted, why=TAKEN_UP)])
+        show_jobs(runtime.output, [replace(submitted, why=STARTING_TEXT)])
         return
-    follow_to_the_end(runtime, submitted.job_id)
+    follow_until_ended(runtime, submitted.job_id)
 
 
-def written(
+def submit_job(
     runtime: Runtime, file: Path, node_name: str | None, include: Sequence[str]
 ) -> JobRecord:
     """Check a job file and put the job into the bucket; nobody looks after it yet."""
-    from tpuctl.jobs.local import unsettled
-    from tpuctl.jobs.secrets import secrets
-    from tpuctl.jobs.spec import file as job_file
-    from tpuctl.jobs.submit import submit as submission
+    from tpuctl.jobs.local import open_jobs
+    from tpuctl.jobs.secrets import job_secrets
+    from tpuctl.jobs.spec import job_file
+    from tpuctl.jobs.submit import job_submission as submission
 
     refuse_other_project(runtime)
     context = runtime.context
@@ -81,10 +86,10 @@ def written(
         spec = replace(spec, resources=replace(spec.resources, zones=(runtime.shared.zone,)))
     if include and spec.workdir is None:
         raise UsageError("--include is for files of the workdir, and the job file has none")
-    secrets.resolved(spec.secrets, runtime.environ)  # what is not there is told now
-    _look_into_buckets(runtime, spec)
+    job_secrets.resolve_values(spec.secrets, runtime.environ)  # what is not there is told now
+    _check_buckets(runtime, spec)
     node = lifecycle.find(runtime.tpu, context.zone, node_name) if node_name else None
-    runtime.goes_on.append(PERHAPS)
+    runtime.on_interrupt.append(UNCERTAIN_NOTE)
     submitted = submission.submit(
         spec,
         runtime.outside,
@@ -92,10 +97,10 @@ def written(
         now_s=runtime.now(),
         node=node,
     )
-    runtime.goes_on.remove(PERHAPS)
-    say_how_to_end(runtime, submitted)
-    say_unattended(runtime)
-    unsettled.note(runtime.home, context.name, submitted.job_id)
+    runtime.on_interrupt.remove(UNCERTAIN_NOTE)
+    add_cancel_note(runtime, submitted)
+    add_unsupervised_note(runtime)
+    open_jobs.add_jobs(runtime.home, context.name, submitted.job_id)
     runtime.output.note(
         f"job {submitted.job_id} is submitted: tpuctl job logs -f {submitted.job_id}"
     )
@@ -104,54 +109,58 @@ def written(
     return submitted
 
 
-def look_after(runtime: Runtime, job: JobRecord) -> None:
+def hand_to_supervisor(runtime: Runtime, job: JobRecord) -> None:
     """See that a supervisor of this machine runs, and knows the job's secrets."""
-    supervised(runtime)
-    hand_over(runtime, job)
+    start_supervisor(runtime)
+    hand_over_secrets(runtime, job)
 
 
-def check_again(runtime: Runtime, job: JobRecord) -> None:
+def check_before_retry(runtime: Runtime, job: JobRecord) -> None:
     """What is checked before a job is tried again: its secrets, and that its checkpoints are free.
 
     Raises UsageError, LocalIOError, ConflictError.
     """
-    from tpuctl.jobs.secrets import secrets
-    from tpuctl.jobs.submit import sharing
+    from tpuctl.jobs.secrets import job_secrets
+    from tpuctl.jobs.submit import shared_checkpoints
 
-    secrets.resolved(job.spec.secrets, runtime.environ)
-    sharing.refuse_shared_checkpoints(runtime.store(), job.spec, but=job.job_id)
+    job_secrets.resolve_values(job.spec.secrets, runtime.environ)
+    shared_checkpoints.refuse_shared_checkpoints(runtime.store(), job.spec, but=job.job_id)
 
 
-def waits_for_values(job: JobRecord) -> bool:
+def needs_environment_values(job: JobRecord) -> bool:
     """The job has not ended, and may come to need values of an environment that are not known."""
-    from tpuctl.jobs.secrets import secrets
+    from tpuctl.jobs.secrets import job_secrets
 
-    return not job.is_ended and bool(secrets.of_environment(job.spec.secrets))
+    return not job.is_ended and bool(job_secrets.environment_references(job.spec.secrets))
 
 
-def supervised(runtime: Runtime) -> None:
+def start_supervisor(runtime: Runtime) -> None:
     """See that a supervisor runs here, and say where."""
-    from tpuctl.jobs.local import seat
-    from tpuctl.jobs.submit import submit
+    from tpuctl.jobs.local import supervisor_lock
+    from tpuctl.jobs.submit import job_submission as submit
 
     name = runtime.context.name
-    submit.ensure_supervisor(runtime.home, name, seat.argv(sys.executable, name))
-    pid = seat.holder(runtime.home, name)
+    submit.ensure_supervisor(
+        runtime.home, name, supervisor_lock.supervisor_argv(sys.executable, name)
+    )
+    pid = supervisor_lock.holder_pid(runtime.home, name)
     process = f" (pid {pid})" if pid else ""
     runtime.output.note(f"supervised by {platform.node()}{process}")
-    say_attended(runtime)
+    remove_unsupervised_note(runtime)
 
 
-def hand_over(runtime: Runtime, job: JobRecord) -> None:
+def hand_over_secrets(runtime: Runtime, job: JobRecord) -> None:
     """Give the supervisor here what this environment has of a job's secrets.
 
     Raises UsageError naming a variable that is not set; TransientError when nobody takes them.
     """
-    from tpuctl.jobs.secrets import handover, secrets
+    from tpuctl.jobs.secrets import job_secrets, secret_handover
 
-    values = secrets.resolved(secrets.of_environment(job.spec.secrets), runtime.environ)
+    values = job_secrets.resolve_values(
+        job_secrets.environment_references(job.spec.secrets), runtime.environ
+    )
     if values:
-        handover.give(runtime.home, runtime.context.name, job.job_id, values)
+        secret_handover.hand_over(runtime.home, runtime.context.name, job.job_id, values)
         runtime.output.note(f"secrets handed over: {', '.join(values)}")
 
 
@@ -167,14 +176,14 @@ def refuse_other_project(runtime: Runtime) -> None:
 def _submitter(
     runtime: Runtime, spec: JobSpec, *, near: bool, include: tuple[str, ...]
 ) -> "Submitter":
-    from tpuctl.jobs.local import seat
-    from tpuctl.jobs.submit import submit as submission
+    from tpuctl.jobs.local import supervisor_lock
+    from tpuctl.jobs.submit import job_submission as submission
 
     context = runtime.context
     return submission.Submitter(
         owner=submission.default_owner(),
-        seat=seat.lasting_name(runtime.home, context.name),
-        provides=local.provided(runtime.config, context),
+        seat=supervisor_lock.ensure_host_id(runtime.home, context.name),
+        provides=local_cloud.provided_features(runtime.config, context),
         regions=_regions(runtime) if near and not spec.resources.zones else frozenset(),
         include=include,
         say=runtime.output.note,
@@ -190,7 +199,7 @@ def _regions(runtime: Runtime) -> frozenset[str]:
     return frozenset(one.lower() for one in facts.data_locations or (facts.location,))
 
 
-def _look_into_buckets(runtime: Runtime, spec: JobSpec) -> None:
+def _check_buckets(runtime: Runtime, spec: JobSpec) -> None:
     """A bucket that is not there would be noticed on a slice that is paid."""
     if spec.checkpoints:
         next(iter(runtime.store(spec.checkpoints.dir).list()), None)
@@ -211,11 +220,11 @@ def _price(job: JobRecord) -> str:
 
 def _warn(runtime: Runtime, submitted: JobRecord) -> None:
     """What may not go as the person expects."""
-    from tpuctl.jobs.slices import switch
-    from tpuctl.jobs.submit.doubts import doubts
+    from tpuctl.jobs.slices import switch_setup
+    from tpuctl.jobs.submit.submit_warnings import warnings_for
 
-    lines = doubts(submitted)
+    lines = warnings_for(submitted)
     if submitted.node is None:
-        lines += filter(None, [switch.warning(runtime.store(), submitted.usd_per_hour)])
+        lines += filter(None, [switch_setup.warning(runtime.store(), submitted.usd_per_hour)])
     for line in lines:
         runtime.output.warn(line)

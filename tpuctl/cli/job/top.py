@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.shell.abandoned import abandon_threads
+from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.options import Format, Verb
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TpuctlError
 from tpuctl.jobs import client
-from tpuctl.jobs.clocks import SYSTEM
-from tpuctl.jobs.logs.follow import follow
-from tpuctl.jobs.ports import Outside
+from tpuctl.jobs.clocks import SYSTEM_CLOCKS
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -25,7 +25,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WorkerRow:
     """One worker of one job."""
 
     job_id: str
@@ -33,7 +33,7 @@ class Row:
     report: WorkerReport
 
 
-def metric(row: Row, name: str) -> Any:
+def metric(row: WorkerRow, name: str) -> Any:
     """A figure of the last progress line."""
     return row.report.metrics.get(name)
 
@@ -56,7 +56,7 @@ def top(
 ) -> None:
     """Watch the workers of running jobs; on a pipe, print them once."""
     runtime = ctx.ensure_object(Runtime)
-    if name is None and runtime.nothing_local_yet():
+    if name is None and runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
     clients = runtime.outside
@@ -64,9 +64,9 @@ def top(
     asyncio.run(_watch(runtime, clients, [job for job in jobs if not job.is_ended]))
 
 
-async def _watch(runtime: Runtime, clients: Outside, jobs: list[JobRecord]) -> None:
-    abandon_threads()
-    rows: dict[tuple[str, int], Row] = {}
+async def _watch(runtime: Runtime, clients: Backends, jobs: list[JobRecord]) -> None:
+    use_daemon_threads()
+    rows: dict[tuple[str, int], WorkerRow] = {}
     tasks = [asyncio.create_task(_collect(clients, job, rows)) for job in jobs]
     try:
         if runtime.output.is_terminal and runtime.shared.output == Format.TABLE:
@@ -82,16 +82,18 @@ async def _watch(runtime: Runtime, clients: Outside, jobs: list[JobRecord]) -> N
                 runtime.output.warn(str(found))
 
 
-async def _collect(clients: Outside, job: JobRecord, rows: dict[tuple[str, int], Row]) -> None:
+async def _collect(
+    clients: Backends, job: JobRecord, rows: dict[tuple[str, int], WorkerRow]
+) -> None:
     def keep(attempt: int, report: WorkerReport) -> None:
-        rows[job.job_id, report.worker_id] = Row(job.job_id, attempt, report)
+        rows[job.job_id, report.worker_id] = WorkerRow(job.job_id, attempt, report)
 
-    async for _ in follow(clients, job.job_id, clocks=SYSTEM, on_report=keep):
+    async for _ in follow(clients, job.job_id, clocks=SYSTEM_CLOCKS, on_report=keep):
         pass
 
 
 async def _live(
-    runtime: Runtime, tasks: list[asyncio.Task[None]], rows: dict[tuple[str, int], Row]
+    runtime: Runtime, tasks: list[asyncio.Task[None]], rows: dict[tuple[str, int], WorkerRow]
 ) -> None:
     from rich.console import Console
     from rich.live import Live
@@ -102,16 +104,18 @@ async def _live(
             await asyncio.sleep(REFRESH_S)
 
 
-async def _until_all_reported(jobs: list[JobRecord], rows: dict[tuple[str, int], Row]) -> None:
+async def _until_all_reported(
+    jobs: list[JobRecord], rows: dict[tuple[str, int], WorkerRow]
+) -> None:
     """Give every worker of every running attempt a moment to say where it is."""
     expected = sum(len(job.attempt.workers) for job in jobs if job.attempt)
-    deadline = SYSTEM.monotonic() + PATIENCE_S
-    while SYSTEM.monotonic() < deadline:
+    deadline = SYSTEM_CLOCKS.monotonic() + PATIENCE_S
+    while SYSTEM_CLOCKS.monotonic() < deadline:
         heard = [row for row in rows.values() if row.report.phase != Phase.CONNECTING]
         if len(heard) >= expected:
             return
         await asyncio.sleep(REFRESH_S / 5)
 
 
-def _sorted(rows: dict[tuple[str, int], Row]) -> Iterator[Row]:
+def _sorted(rows: dict[tuple[str, int], WorkerRow]) -> Iterator[WorkerRow]:
     return (rows[key] for key in sorted(rows))

@@ -3,38 +3,38 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpuctl.cli.shell.copy_progress import sized
+from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.output import Columns
-from tpuctl.cli.shell.progress import working
+from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.local import bench
-from tpuctl.operations.local.bench import Row
+from tpuctl.operations.local.bench import BenchRow
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-MATMUL: Columns[Row] = {
+MATMUL: Columns[BenchRow] = {
     "dtype": lambda row: row["dtype"],
     "m x k x n": lambda row: f"{row['m']}x{row['k']}x{row['n']}",
     "backend": lambda row: row["backend"],
-    "measured": lambda row: _measured(row),
+    "measured": lambda row: _measured_text(row),
     "gop/s": lambda row: _digits(row["host_measured_ops_per_s"] / 1e9),
-    "modelled": lambda row: _modelled(row),
+    "modelled": lambda row: _modelled_text(row),
     "top/s": lambda row: _digits(row["chip_modelled_ops_per_s"] / 1e12),
 }
-COLLECTIVES: Columns[Row] = {
+COLLECTIVES: Columns[BenchRow] = {
     "operation": lambda row: row["operation"],
-    "array": lambda row: sized(row["size_bytes"]),
-    "measured": lambda row: _measured(row),
+    "array": lambda row: size_text(row["size_bytes"]),
+    "measured": lambda row: _measured_text(row),
     "mb/s": lambda row: _digits(row["host_measured_bytes_per_s"] / 1e6),
-    "modelled": lambda row: _modelled(row),
+    "modelled": lambda row: _modelled_text(row),
     "gb/s": lambda row: _digits(row["chip_modelled_bytes_per_s"] / 1e9),
 }
 
 
-def show(runtime: Runtime, accelerator_type: str, limit_s: float) -> None:
+def run_bench(runtime: Runtime, accelerator_type: str, limit_s: float) -> None:
     """Measure and print: two tables for people, one document for programs."""
-    with bench.rows(accelerator_type, limit_s) as rows:
+    with bench.bench_rows(accelerator_type, limit_s) as rows:
         about = next(rows)
-        with working(runtime, f"measuring {accelerator_type}, {limit_s:.0f} s at most"):
+        with show_spinner(runtime, f"measuring {accelerator_type}, {limit_s:.0f} s at most"):
             found = list(rows)
     # As they come, the small ones are first; a table compares what has one format.
     matmul = sorted(
@@ -51,7 +51,7 @@ def show(runtime: Runtime, accelerator_type: str, limit_s: float) -> None:
 
 
 def _tables(
-    runtime: Runtime, about: Row, matmul: Sequence[Row], collectives: Sequence[Row]
+    runtime: Runtime, about: BenchRow, matmul: Sequence[BenchRow], collectives: Sequence[BenchRow]
 ) -> None:
     here = f"measured on {about['processors']} processors"
     title = f"matmul {here}, modelled for one {about['generation']} chip"
@@ -64,7 +64,7 @@ def _tables(
 
 
 def _document(
-    about: Row, matmul: Sequence[Row], collectives: Sequence[Row], left_out: int
+    about: BenchRow, matmul: Sequence[BenchRow], collectives: Sequence[BenchRow], left_out: int
 ) -> Mapping[str, Any]:
     return {
         **_without(about, "kind", "rows"),
@@ -74,16 +74,16 @@ def _document(
     }
 
 
-def _without(row: Row, *names: str) -> Row:
+def _without(row: BenchRow, *names: str) -> BenchRow:
     return {key: value for key, value in row.items() if key not in names}
 
 
-def _measured(row: Row) -> str:
+def _measured_text(row: BenchRow) -> str:
     size, unit = _unit(row["host_measured_s"])
     return f"{_digits(row['host_measured_s'] / size):g} {unit}"
 
 
-def _modelled(row: Row) -> str:
+def _modelled_text(row: BenchRow) -> str:
     """Value and interval in one unit."""
     size, unit = _unit(row["chip_modelled_s"])
     value, low, high = (

@@ -13,14 +13,14 @@ from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
-from tpuctl.models.duration import seconds
-from tpuctl.operations.local import local
-from tpuctl.operations.local import shell as local_shell
+from tpuctl.models.duration import parse_duration
+from tpuctl.operations.local import local_cloud
+from tpuctl.operations.local import network as local_shell
 
 app = Noun("The cloud in a box: rehearse everything offline.")
 
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Which local cloud.")]
-STATUS = {
+STATUS_COLUMNS = {
     "name": lambda row: row["name"],
     "state": lambda row: row["state"],
     "pid": lambda row: row.get("pid"),
@@ -32,7 +32,7 @@ STATUS = {
     "state_dir": lambda row: row["state_dir"],
 }
 STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
-FAULTS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"]}
+FAULT_COLUMNS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"]}
 
 
 @app.verb("up")
@@ -77,10 +77,10 @@ def up(
     runtime = ctx.ensure_object(Runtime)
     if name in runtime.config.contexts:
         raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
-    if isolation not in (None, *local.ISOLATIONS):
-        raise UsageError(f"--isolation must be one of {', '.join(local.ISOLATIONS)}")
-    options = local.Options(
-        local.scenario(scenario) if scenario else None,
+    if isolation not in (None, *local_cloud.ISOLATIONS):
+        raise UsageError(f"--isolation must be one of {', '.join(local_cloud.ISOLATIONS)}")
+    options = local_cloud.SimulatorOptions(
+        local_cloud.scenario(scenario) if scenario else None,
         port,
         time_scale,
         tls,
@@ -88,9 +88,9 @@ def up(
         offline=offline,
         loopback_doors=loopback_doors,
     )
-    if local.running(runtime.home, name) is None:
+    if local_cloud.endpoint_line(runtime.home, name) is None:
         local_shell.require_outside(runtime.home)
-    line = local.up(runtime.home, name, options)
+    line = local_cloud.up(runtime.home, name, options)
     if reason := line.get("mode_reason"):
         runtime.output.note(f"workers are processes of this machine: {reason}")
     runtime.output.line(json.dumps(line))
@@ -105,15 +105,15 @@ def down(
     ] = False,
 ) -> None:
     """End a local cloud, its workers and its supervisor; its state is kept unless you say so."""
-    from tpuctl.jobs.local import seat
+    from tpuctl.jobs.local import supervisor_lock
 
     runtime = ctx.ensure_object(Runtime)
-    if seat.log_path(runtime.home, name).exists():
-        seat.end(runtime.home, name)
-    ended = local.down(runtime.home, name)
+    if supervisor_lock.log_path(runtime.home, name).exists():
+        supervisor_lock.stop_supervisor(runtime.home, name)
+    ended = local_cloud.down(runtime.home, name)
     if delete_state:
-        local.remove(runtime.home, name)
-        seat.forget(runtime.home, name)
+        local_cloud.remove(runtime.home, name)
+        supervisor_lock.remove_files(runtime.home, name)
     runtime.output.note(f"local cloud {name!r} {'is down' if ended else 'was not running'}")
 
 
@@ -122,11 +122,19 @@ def status(ctx: typer.Context) -> None:
     """List the local clouds of this machine."""
     runtime = ctx.ensure_object(Runtime)
     rows = []
-    for name in local.names(runtime.home):
-        line = local.running(runtime.home, name)
-        row = {"name": name, "state": "DOWN", "state_dir": str(local.directory(runtime.home, name))}
-        rows.append({**row, **line, "state": "UP", **local.control(line).status()} if line else row)
-    runtime.output.items(rows, STATUS)
+    for name in local_cloud.local_cloud_names(runtime.home):
+        line = local_cloud.endpoint_line(runtime.home, name)
+        row = {
+            "name": name,
+            "state": "DOWN",
+            "state_dir": str(local_cloud.state_directory(runtime.home, name)),
+        }
+        rows.append(
+            {**row, **line, "state": "UP", **local_cloud.control_api(line).status()}
+            if line
+            else row
+        )
+    runtime.output.items(rows, STATUS_COLUMNS)
 
 
 @app.verb("reset")
@@ -136,13 +144,13 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete every node, request, job and object of a running local cloud."""
-    from tpuctl.jobs.local import unsettled
+    from tpuctl.jobs.local import open_jobs
 
     runtime = ctx.ensure_object(Runtime)
-    control = local.control(_line(runtime, name))
+    control = local_cloud.control_api(_endpoint_line(runtime, name))
     runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
     control.reset()
-    unsettled.forget(runtime.home, name)
+    open_jobs.remove_file(runtime.home, name)
     runtime.output.note(f"local cloud {name!r} is empty")
 
 
@@ -150,7 +158,7 @@ def reset(
 def env(ctx: typer.Context, name: Name = DEFAULT_CONTEXT) -> None:
     """Print the exports that point other programs at it: eval "$(tpuctl local env)"."""
     runtime = ctx.ensure_object(Runtime)
-    for variable, value in local.environment(_line(runtime, name)).items():
+    for variable, value in local_cloud.client_environment(_endpoint_line(runtime, name)).items():
         runtime.output.line(f"export {variable}={shlex.quote(value)}")
 
 
@@ -167,7 +175,7 @@ def shell(
     All that `tpuctl local env` prints is set in there.
     """
     runtime = ctx.ensure_object(Runtime)
-    enter(runtime, _line(runtime, name), command or ())
+    enter(runtime, _endpoint_line(runtime, name), command or ())
 
 
 @app.verb("preempt")
@@ -184,9 +192,9 @@ def preempt(
     runtime = ctx.ensure_object(Runtime)
     if notice and no_notice:
         raise UsageError("--notice and --no-notice exclude each other")
-    notice_s = 0.0 if no_notice else seconds(notice) if notice else None
+    notice_s = 0.0 if no_notice else parse_duration(notice) if notice else None
     context = runtime.context
-    control = local.control(_line(runtime, context.name))
+    control = local_cloud.control_api(_endpoint_line(runtime, context.name))
     try:
         control.preempt(node, context.zone, notice_s)
     except NotFoundError as error:
@@ -232,33 +240,26 @@ def fault(
         storage.*: latency 200ms
     """
     runtime = ctx.ensure_object(Runtime)
-    control = local.control(_line(runtime, name))
+    control = local_cloud.control_api(_endpoint_line(runtime, name))
     if clear:
-        killed = any(_kills(row) for row in control.faults())
+        killed = any(_is_worker_kill(row) for row in control.faults())
         control.clear_faults()
         runtime.output.note(f"nothing goes wrong any more{f'; {STAYS_DOWN}' if killed else ''}")
     if text:
         row = control.add_fault(" ".join(text))
         end = f"tpuctl local fault --clear{'' if name == DEFAULT_CONTEXT else f' --name {name}'}"
         runtime.output.note(f"from now on: {row['fault']}; end it with: {end}")
-        _tell_who(runtime, row)
+        _note_worker(runtime, row)
     if not text and not clear:
-        runtime.output.items(control.faults(), FAULTS)
+        runtime.output.items(control.faults(), FAULT_COLUMNS)
 
 
 @app.verb("bench")
 def bench(
     ctx: typer.Context,
     accelerator_type: Annotated[
-        str,
-        typer.Option(
-            "--accelerator-type",
-            "-t",
-            metavar="TYPE",
-            help="The slice to imitate.",
-            default_factory=lambda: catalog.default_type("bench"),
-        ),
-    ],
+        str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
+    ] = catalog.default_type("bench"),
     limit: Annotated[
         str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
     ] = "60s",
@@ -270,24 +271,24 @@ def bench(
     """
     from tpuctl.cli.local import bench as local_bench
 
-    local_bench.show(ctx.ensure_object(Runtime), accelerator_type, seconds(limit))
+    local_bench.run_bench(ctx.ensure_object(Runtime), accelerator_type, parse_duration(limit))
 
 
-def _kills(row: Mapping[str, Any]) -> bool:
+def _is_worker_kill(row: Mapping[str, Any]) -> bool:
     return str(row["fault"]).startswith("worker ") and str(row["fault"]).endswith(": killed")
 
 
-def _tell_who(runtime: Runtime, row: Mapping[str, Any]) -> None:
+def _note_worker(runtime: Runtime, row: Mapping[str, Any]) -> None:
     """What a fault of a worker does not say by itself."""
     is_of_worker = str(row["fault"]).startswith("worker ")
     if is_of_worker and not row["met"] and not str(row["fault"]).endswith(": never boots"):
         runtime.output.note("nobody is struck now: no such worker is up")
-    elif _kills(row):
+    elif _is_worker_kill(row):
         runtime.output.note(STAYS_DOWN)
 
 
-def _line(runtime: Runtime, name: str) -> dict[str, object]:
-    line = local.running(runtime.home, name)
+def _endpoint_line(runtime: Runtime, name: str) -> dict[str, object]:
+    line = local_cloud.endpoint_line(runtime.home, name)
     if line is None:
         raise NotFoundError(
             f"there is no running local cloud {name!r}",

@@ -10,17 +10,22 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tpuctl.cli.job.log import printer
+from tpuctl.cli.job.log import line_printer
 from tpuctl.cli.shell.options import Format, Shared, Verb
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
-from tpuctl.errors import RefusedError, by_exit_code
-from tpuctl.jobs.ports import Outside
-from tpuctl.jobs.spec import file as job_file
+from tpuctl.errors import RefusedError, class_by_exit_code
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import JobRecord, LogLine
 from tpuctl.operations.local import quickstart, templates
-from tpuctl.operations.local.quickstart import Plan, Progress, Story, Summary
+from tpuctl.operations.local.quickstart import (
+    Progress,
+    QuickstartPlan,
+    QuickstartState,
+    QuickstartSummary,
+)
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
@@ -38,19 +43,19 @@ def run_quickstart(
     """Train on a slice, lose it, get it back, predict, clean up: about half a minute."""
     runtime = ctx.ensure_object(Runtime)
     _refuse_other_contexts(runtime)
-    quickstart.claim(runtime.home)
+    quickstart.remove_old_simulator(runtime.home)
     # In JSON stdout holds the summary alone.
     is_table = runtime.shared.output == Format.TABLE
-    screen = Screen(runtime, runtime.out if is_table else runtime.err)
-    with _ended(screen, keep=keep):
-        found = _tell(runtime, screen, seed, keep=keep)
+    screen = QuickstartDisplay(runtime, runtime.out if is_table else runtime.err)
+    with _clean_up_at_end(screen, keep=keep):
+        found = _run_steps(runtime, screen, seed, keep=keep)
     _show(runtime, found)
 
 
 def _refuse_other_contexts(runtime: Runtime) -> None:
     chosen = runtime.context_name
     named = chosen.source != "config.yaml" and chosen.value != DEFAULT_CONTEXT
-    if named and chosen.value != quickstart.CLOUD:
+    if named and chosen.value != quickstart.LOCAL_CLOUD:
         raise RefusedError(
             f"the quickstart runs on a local cloud of its own, not on context {chosen.value!r} "
             f"({chosen.source})",
@@ -58,15 +63,17 @@ def _refuse_other_contexts(runtime: Runtime) -> None:
         )
 
 
-def _tell(runtime: Runtime, screen: "Screen", seed: int, *, keep: bool) -> Summary:
+def _run_steps(
+    runtime: Runtime, screen: "QuickstartDisplay", seed: int, *, keep: bool
+) -> QuickstartSummary:
     """The story, command by command."""
-    story = Story(began_s=runtime.now())
-    screen.command(["local", "up", "--name", quickstart.CLOUD])
-    own = Runtime(shared=Shared(context=quickstart.CLOUD), environ=runtime.environ)
-    template = templates.folder("digits")
+    story = QuickstartState(began_s=runtime.now())
+    screen.command(["local", "up", "--name", quickstart.LOCAL_CLOUD])
+    own = Runtime(shared=Shared(context=quickstart.LOCAL_CLOUD), environ=runtime.environ)
+    template = templates.template_folder("digits")
     bucket = own.context.bucket
     spec = job_file.load(template / "job.yaml", bucket=bucket, environ=runtime.environ)
-    planned = quickstart.plan(template, spec, seed)
+    planned = quickstart.draw_plan(template, spec, seed)
     quickstart.prepare(screen.command, planned, own.context, story)
     asyncio.run(_train(screen, planned, own.outside, story))
     found = quickstart.predict(screen.command, planned, own.outside, story)
@@ -76,9 +83,11 @@ def _tell(runtime: Runtime, screen: "Screen", seed: int, *, keep: bool) -> Summa
     return quickstart.summary(story, found, planned, own.context.zone)
 
 
-async def _train(screen: "Screen", planned: Plan, clients: Outside, story: Story) -> None:
+async def _train(
+    screen: "QuickstartDisplay", planned: QuickstartPlan, clients: Backends, story: QuickstartState
+) -> None:
     with screen.bar(planned.steps) as advance:
-        show = printer(Runtime(out=screen.stream, environ=screen.runtime.environ))
+        show = line_printer(Runtime(out=screen.stream, environ=screen.runtime.environ))
         async for item in quickstart.train(screen.command, planned, clients, story):
             if isinstance(item, Progress):
                 advance(item.step)
@@ -88,7 +97,7 @@ async def _train(screen: "Screen", planned: Plan, clients: Outside, story: Story
                 show(item)
 
 
-def _is_worth_showing(line: LogLine, planned: Plan) -> bool:
+def _is_worth_showing(line: LogLine, planned: QuickstartPlan) -> bool:
     """Every line but most of the steps: four workers log each of them."""
     if not line.text.startswith("step="):
         return True
@@ -96,7 +105,7 @@ def _is_worth_showing(line: LogLine, planned: Plan) -> bool:
     return step % LOG_EVERY_STEPS == 0 or abs(step - planned.preempt_step) <= 1
 
 
-class AboveBar(io.StringIO):
+class AboveBarStream(io.StringIO):
     """What is written here appears above the bar, a line at a time."""
 
     def __init__(self, show: Callable[..., None]) -> None:
@@ -113,7 +122,7 @@ class AboveBar(io.StringIO):
 
 
 @dataclass
-class Screen:
+class QuickstartDisplay:
     """Where the story is told: commands, log lines and, on a terminal, a bar below them."""
 
     runtime: Runtime
@@ -128,9 +137,9 @@ class Screen:
         """Show a command line, and run it as a user would in the quickstart's own context."""
         from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated, main
 
-        self.write(f"\n$ tpuctl -c {quickstart.CLOUD} {shlex.join(argv)}\n")
+        self.write(f"\n$ tpuctl -c {quickstart.LOCAL_CLOUD} {shlex.join(argv)}\n")
         nested = Runtime(
-            shared=Shared(context=quickstart.CLOUD),
+            shared=Shared(context=quickstart.LOCAL_CLOUD),
             out=self.stream,
             err=self.stream,
             environ=self.runtime.environ,
@@ -141,7 +150,9 @@ class Screen:
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            raise by_exit_code(code)(f"`tpuctl {shlex.join(argv)}` ended with exit code {code}")
+            raise class_by_exit_code(code)(
+                f"`tpuctl {shlex.join(argv)}` ended with exit code {code}"
+            )
 
     @contextmanager
     def bar(self, steps: int) -> Iterator[Callable[[int], None]]:
@@ -155,7 +166,7 @@ class Screen:
         console, outer = Console(file=self.stream), self.stream
         columns = ("step", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as progress:
-            self.stream = AboveBar(console.print)
+            self.stream = AboveBarStream(console.print)
             task = progress.add_task("", total=steps)
             try:
                 yield lambda step: progress.update(task, completed=step)
@@ -164,9 +175,9 @@ class Screen:
 
 
 @contextmanager
-def _ended(screen: Screen, *, keep: bool) -> Iterator[None]:
+def _clean_up_at_end(screen: QuickstartDisplay, *, keep: bool) -> Iterator[None]:
     """Whatever happens, nothing is left running; unless it is to be kept and all went well."""
-    down = f"tpuctl local down --name {quickstart.CLOUD} --delete-state"
+    down = f"tpuctl local down --name {quickstart.LOCAL_CLOUD} --delete-state"
     kept = False
     try:
         yield
@@ -174,14 +185,14 @@ def _ended(screen: Screen, *, keep: bool) -> Iterator[None]:
     finally:
         if kept:
             screen.runtime.output.note(
-                f"\nkept: tpuctl -c {quickstart.CLOUD} job list\nend it with: {down}"
+                f"\nkept: tpuctl -c {quickstart.LOCAL_CLOUD} job list\nend it with: {down}"
             )
         else:
             screen.write(f"\n$ {down}\n")
-            quickstart.end(screen.runtime.home)
+            quickstart.stop_all(screen.runtime.home)
 
 
-def _show(runtime: Runtime, found: Summary) -> None:
+def _show(runtime: Runtime, found: QuickstartSummary) -> None:
     if runtime.shared.output in (Format.JSON, Format.YAML):
         runtime.output.document(asdict(found))
         return

@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.operations.local import shell
+from tpuctl.operations.local import network
 
 FALLBACK = "/bin/sh"
 
 
 def enter(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> NoReturn:
     """Replace this process by the command, or by the user's own shell."""
-    environ = shell.environment(line, runtime.environ)
+    environ = network.shell_environment(line, runtime.environ)
     argv = list(command) or [environ.get("SHELL") or FALLBACK]
-    path = shell.program(argv, environ)
+    path = network.find_program(argv, environ)
     if line["mode"] == "namespace":
-        shell.require_outside(runtime.home, "no other one can be opened")
-        shell.enter(line)
+        network.require_outside(runtime.home, "no other one can be opened")
+        network.enter_network(line)
         if not command:
             key = shlex.quote(str(runtime.access.key_path))
             runtime.output.note(
@@ -33,4 +33,4 @@ def enter(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> 
         )
     runtime.out.flush()
     runtime.err.flush()
-    shell.become(path, argv, environ)
+    network.exec_program(path, argv, environ)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli.shell.copy_progress import finding_out
+from tpuctl.cli.shell.copy_progress import show_growing_copy
 from tpuctl.cli.shell.output import printable
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import LOOK, DialerOption, raise_preempted
+from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, DialerOption, raise_if_preempted
 from tpuctl.errors import (
     LocalIOError,
     NotFoundError,
@@ -19,12 +19,12 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.models.worker_ranges import ranges
-from tpuctl.operations.stage.plan.endpoints import ALL, OnWorkers
-from tpuctl.operations.workers.places import Copy, copy_of
+from tpuctl.models.worker_ranges import format_ranges
+from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
+from tpuctl.operations.workers.cp_arguments import CopyArguments, parse_arguments
 
 if TYPE_CHECKING:
-    from tpuctl.operations.stage.workers.workers import Reach
+    from tpuctl.operations.stage.workers.staging import WorkerReach
     from tpuctl.operations.workers import copying
 
 COLUMNS: dict[str, Any] = {
@@ -36,8 +36,8 @@ COLUMNS: dict[str, Any] = {
 }
 DOCUMENT = {**COLUMNS, "error": lambda one: one.error}
 """Beside a table the warnings say why."""
-AGAIN = f"run the same command again; or {LOOK}"
-PUT_RIGHT = "put right what is said here, then run the same command again"
+RERUN_HINT = f"run the same command again; or {CHECK_WORKERS_HINT}"
+FIX_CAUSE_HINT = "put right what is said here, then run the same command again"
 NAMED_AT_MOST = 10
 _REFUSED = LocalIOError, "see that there is room and permission, then run it again"
 _KINDS: dict[int, tuple[type[TpuctlError], str]] = {
@@ -67,19 +67,19 @@ def copy(
     where that is a directory, else it is called DST; from several workers it goes into DST/0,
     DST/1 and so on. No file shows under its name before it is whole.
     """
-    from tpuctl.cli.shell.worker_access import reach
+    from tpuctl.cli.shell.worker_access import reach_workers
     from tpuctl.operations.workers import copying
 
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
-    asked = copy_of(paths)
+    asked = parse_arguments(paths)
     target = copying.target_of(asked)
-    entries = copying.listed(asked.sources, recursive=recursive) if asked.is_upload else []
+    entries = copying.list_entries(asked.sources, recursive=recursive) if asked.is_upload else []
     default = ALL if asked.is_upload else "0"
-    place = OnWorkers(asked.node, default if worker is None else worker, asked.target)
-    reached = reach(runtime, place)
-    runtime.goes_on.append("what was copied stays; no file is there in part")
-    with finding_out(runtime) as watch:
+    place = WorkerEndpoint(asked.node, default if worker is None else worker, asked.target)
+    reached = reach_workers(runtime, place)
+    runtime.on_interrupt.append("what was copied stays; no file is there in part")
+    with show_growing_copy(runtime) as watch:
         if asked.is_upload:
             done = copying.push(reached, entries, target, watch)
         else:
@@ -89,21 +89,23 @@ def copy(
 
 
 def _targets(
-    asked: Copy, reached: "Reach", *, into: bool, is_one: bool
-) -> dict[int, "copying.Target"]:
+    asked: CopyArguments, reached: "WorkerReach", *, into: bool, is_one: bool
+) -> dict[int, "copying.CopyTarget"]:
     """Where each worker's files go here."""
-    from tpuctl.operations.workers.copying import Target
+    from tpuctl.operations.workers.copying import CopyTarget
 
     here = Path(asked.target).absolute()
     if is_one:
-        return {worker.worker_id: Target(str(here), into=into) for worker in reached.workers}
+        return {worker.worker_id: CopyTarget(str(here), into=into) for worker in reached.workers}
     return {
-        worker.worker_id: Target(str(here / str(worker.worker_id)), into=True)
+        worker.worker_id: CopyTarget(str(here / str(worker.worker_id)), into=True)
         for worker in reached.workers
     }
 
 
-def _conclude(runtime: Runtime, reached: "Reach", done: Sequence["copying.Outcome"]) -> None:
+def _conclude(
+    runtime: Runtime, reached: "WorkerReach", done: Sequence["copying.CopyOutcome"]
+) -> None:
     """Tell what became of it; raises what `node exec` raises."""
     name = reached.node.name
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
@@ -113,15 +115,15 @@ def _conclude(runtime: Runtime, reached: "Reach", done: Sequence["copying.Outcom
         return
     if len(done) > 1 or done[0].files or len(done[0].failures) > 1:
         _warn(runtime, failed)
-    raise_preempted(runtime, reached.node)
+    raise_if_preempted(runtime, reached.node)
     if len(done) == 1:
         raise _failure(done[0], name)
     names = ", ".join(str(one.worker_id) for one in failed)
-    hint = PUT_RIGHT if all(one.failures for one in failed) else AGAIN.format(name)
+    hint = FIX_CAUSE_HINT if all(one.failures for one in failed) else RERUN_HINT.format(name)
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=hint)
 
 
-def _warn(runtime: Runtime, failed: Sequence["copying.Outcome"]) -> None:
+def _warn(runtime: Runtime, failed: Sequence["copying.CopyOutcome"]) -> None:
     """Every cause once, with the workers that it is the cause on."""
     workers: dict[str, list[int]] = {}
     for outcome in failed:
@@ -129,10 +131,10 @@ def _warn(runtime: Runtime, failed: Sequence["copying.Outcome"]) -> None:
             workers.setdefault(text, []).append(outcome.worker_id)
     for text, numbers in workers.items():
         who = "worker" if len(numbers) == 1 else "workers"
-        runtime.output.warn(f"{who} {ranges(numbers)}: {text}")
+        runtime.output.warn(f"{who} {format_ranges(numbers)}: {text}")
 
 
-def _causes(outcome: "copying.Outcome") -> Iterator[str]:
+def _causes(outcome: "copying.CopyOutcome") -> Iterator[str]:
     if not outcome.failures:
         yield str(outcome.error)
     for one in outcome.failures[:NAMED_AT_MOST]:
@@ -142,14 +144,14 @@ def _causes(outcome: "copying.Outcome") -> Iterator[str]:
         yield f"and {more} more were not copied"
 
 
-def _failure(outcome: "copying.Outcome", name: str) -> TpuctlError:
+def _failure(outcome: "copying.CopyOutcome", name: str) -> TpuctlError:
     """The error of the only worker of a node of that name."""
     text = f"worker {outcome.worker_id}: {outcome.error}"
     if not outcome.failures:
-        return TransientError(text, hint=AGAIN.format(name))
+        return TransientError(text, hint=RERUN_HINT.format(name))
     if outcome.files:
         count = len(outcome.failures)
         text = f"{count} of {count + outcome.files} files failed"
-        return PartialFailureError(text, hint=PUT_RIGHT)
+        return PartialFailureError(text, hint=FIX_CAUSE_HINT)
     kind, hint = _KINDS.get(outcome.failures[0].number, _REFUSED)
     return kind(text, hint=hint)

@@ -8,18 +8,18 @@ from typing import Any
 from tpuctl.cli.shell.output import Moment, Output, Usd, printable
 from tpuctl.models.node import LOST_STATES, ListedNode, Maintenance, Node, NodeState, Symptom
 from tpuctl.operations.slices import cost
-from tpuctl.operations.slices.startup_script import Outcome
+from tpuctl.operations.slices.startup_script import ScriptOutcome
 
 FREE_STATES = frozenset({NodeState.STOPPED, *LOST_STATES})
 """Not billed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class NodeDetails:
     """A node, and how the startup script of each worker stands, where it tells."""
 
     node: Node
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ScriptOutcome]
 
 
 def usd_per_hour(node: Node | ListedNode) -> Usd | None:
@@ -35,12 +35,12 @@ def _usd(accelerator_type: str, zone: str, provisioning: str) -> Usd | None:
     return None if usd is None else Usd(usd)
 
 
-def maintenance(found: Maintenance | None) -> dict[str, Any] | None:
+def maintenance_document(found: Maintenance | None) -> dict[str, Any] | None:
     """What is announced."""
     return asdict(found) if found else None
 
 
-def symptom(found: Symptom) -> dict[str, Any]:
+def symptom_document(found: Symptom) -> dict[str, Any]:
     """What the service noticed on a worker."""
     return {
         "worker": found.worker_id,
@@ -50,7 +50,7 @@ def symptom(found: Symptom) -> dict[str, Any]:
     }
 
 
-def outcome(found: Outcome) -> dict[str, Any]:
+def script_document(found: ScriptOutcome) -> dict[str, Any]:
     """How the startup script of a worker stands."""
     return {
         "worker": found.worker_id,
@@ -81,8 +81,8 @@ DETAILS = {
     "id": lambda node: str(node.node_id),
     "external_addresses": lambda node: [w.external_ip for w in node.workers if w.external_ip],
     "health_description": lambda node: node.health_description,
-    "symptoms": lambda node: list(map(symptom, node.symptoms)),
-    "upcoming_maintenance": lambda node: maintenance(node.maintenance),
+    "symptoms": lambda node: list(map(symptom_document, node.symptoms)),
+    "upcoming_maintenance": lambda node: maintenance_document(node.maintenance),
     "autocheckpoint": lambda node: node.autocheckpoint,
     "multislice": lambda node: node.is_multislice,
     "network": lambda node: node.network,
@@ -94,13 +94,13 @@ DETAILS = {
 }
 
 
-def show(output: Output, found: Described) -> None:
+def print_node(output: Output, found: NodeDetails) -> None:
     """One node; what the startup scripts printed last comes below it, worker by worker."""
     columns: dict[str, Any] = {
         key: lambda described, get=get: get(described.node) for key, get in DETAILS.items()
     }
     if output.is_document:
-        columns["startup_script"] = lambda described: list(map(outcome, described.outcomes))
+        columns["startup_script"] = lambda described: list(map(script_document, described.outcomes))
     output.item(found, columns)
     if output.is_table:
         for each in found.outcomes:

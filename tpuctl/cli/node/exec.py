@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.node.exec_output import Files, Grouped, Kept, Labelled, Sink
-from tpuctl.cli.node.exec_results import RESULTS, TIMED_OUT, conclude
+from tpuctl.cli.node.exec_output import FileSink, GroupedSink, LabelledSink, MemorySink, OutputSink
+from tpuctl.cli.node.exec_results import RESULTS, TIMED_OUT, report_results
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import DialerOption, Name, reachable
+from tpuctl.cli.shell.worker_access import DialerOption, Name, accessible_node
 from tpuctl.errors import UsageError
-from tpuctl.models.duration import seconds
+from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import Node, Worker
-from tpuctl.models.operation import Completed
+from tpuctl.models.operation import CommandResult
 from tpuctl.operations.remote import fanout
 from tpuctl.operations.workers import last_exec
 
 if TYPE_CHECKING:
-    from tpuctl.api.ssh.shell import Shell
+    from tpuctl.api.ssh.worker_shell import Shell
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ExecTask:
     """What runs on each worker, and for how long at most."""
 
     argv: list[str]
@@ -59,27 +59,27 @@ def execute(
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
     _require_one([only_failed, worker is not None], "--only-failed and --worker")
-    task = Task(argv, timeout, seconds(timeout) if timeout else None)
+    task = ExecTask(argv, timeout, parse_duration(timeout) if timeout else None)
     is_document = runtime.output.is_document
     _require_one([group, bool(output_directory), is_document], "--group, --output-directory and -o")
-    node = reachable(runtime, name)
-    chosen = _chosen(runtime, node, worker, only_failed=only_failed)
+    node = accessible_node(runtime, name)
+    chosen = _select_workers(runtime, node, worker, only_failed=only_failed)
     if is_document:
-        sink: Sink = Kept()
+        sink: OutputSink = MemorySink()
     elif output_directory:
-        sink = Files(output_directory)
+        sink = FileSink(output_directory)
     elif group:
-        sink = Grouped(runtime.out, runtime.err)
+        sink = GroupedSink(runtime.out, runtime.err)
     else:
-        sink = Labelled(runtime.out, runtime.err, is_labelled=len(chosen) > 1)
+        sink = LabelledSink(runtime.out, runtime.err, is_labelled=len(chosen) > 1)
     try:
         done = asyncio.run(_on_all(runtime, node, chosen, task, sink))
     finally:
         sink.close()
-    last_exec.keep(runtime.home, runtime.context.name, node, done)
+    last_exec.save_failed(runtime.home, runtime.context.name, node, done)
     if is_document:
         runtime.output.items(done, RESULTS)
-    conclude(runtime, node, done)
+    report_results(runtime, node, done)
 
 
 def _require_one(given: list[bool], names: str) -> None:
@@ -87,17 +87,19 @@ def _require_one(given: list[bool], names: str) -> None:
         raise UsageError(f"{names} exclude each other", hint="run: tpuctl node exec --help")
 
 
-def _chosen(runtime: Runtime, node: Node, worker: str | None, *, only_failed: bool) -> list[Worker]:
+def _select_workers(
+    runtime: Runtime, node: Node, worker: str | None, *, only_failed: bool
+) -> list[Worker]:
     if not only_failed:
-        return fanout.chosen(node, "all" if worker is None else worker)
-    failed = last_exec.failed(runtime.home, runtime.context.name, node)
+        return fanout.select_workers(node, "all" if worker is None else worker)
+    failed = last_exec.load_failed(runtime.home, runtime.context.name, node)
     return [one for one in node.workers if one.worker_id in failed]
 
 
 async def _on_all(
-    runtime: Runtime, node: Node, workers: list[Worker], task: Task, sink: Sink
-) -> list[Completed]:
-    async def work(shell: "Shell") -> Completed:
+    runtime: Runtime, node: Node, workers: list[Worker], task: ExecTask, sink: OutputSink
+) -> list[CommandResult]:
+    async def work(shell: "Shell") -> CommandResult:
         number = shell.worker_id
         out, err = sink.writers(number)
         lost = None
@@ -105,6 +107,6 @@ async def _on_all(
             status = await shell.execute(task.argv, out=out, err=err, timeout_s=task.timeout_s)
         except TimeoutError:
             status, lost = TIMED_OUT, f"worker {number}: no end within {task.timeout}"
-        return Completed(number, status, *sink.ended(number), lost=lost)
+        return CommandResult(number, status, *sink.ended(number), lost=lost)
 
-    return await fanout.on_each(runtime.tpu, node, workers, runtime.access, work)
+    return await fanout.run_on_each(runtime.tpu, node, workers, runtime.access, work)

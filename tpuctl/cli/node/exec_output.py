@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol, TextIO
 
-from tpuctl.cli.shell.byte_streams import printer
+from tpuctl.cli.shell.byte_streams import lenient_byte_writer
 from tpuctl.errors import LocalIOError
-from tpuctl.models.worker_ranges import ranges
+from tpuctl.models.worker_ranges import format_ranges
 
 Write = Callable[[bytes], None]
 
 
-class Sink(Protocol):
+class OutputSink(Protocol):
     """Takes what every worker prints, and has its say at the end."""
 
     @abstractmethod
@@ -28,7 +28,7 @@ class Sink(Protocol):
         """All have ended."""
 
 
-class Kept:
+class MemorySink:
     """Nothing is printed before the end."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Kept:
         """Whoever has the results prints them."""
 
 
-class Grouped(Kept):
+class GroupedSink(MemorySink):
     """Equal texts once, under the names of their workers."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
@@ -59,26 +59,29 @@ class Grouped(Kept):
         """Print what came, the text of the first worker first."""
         for stream, index in zip(self._streams, (0, 1), strict=True):
             texts = {number: bytes(both[index]) for number, both in self._found.items()}
-            write = printer(stream)
-            for workers, text in grouped(texts):
+            write = lenient_byte_writer(stream)
+            for workers, text in group_by_text(texts):
                 write(f"--- {workers} ---\n".encode() + text + _line_end(text))
 
 
-class Labelled:
+class LabelledSink:
     """Whole lines, each with its worker's number; of one worker alone, bytes as they come."""
 
     def __init__(self, out: TextIO, err: TextIO, *, is_labelled: bool) -> None:
         self._streams = (out, err)
         self._is_labelled = is_labelled
-        self._open: dict[int, tuple[Line, Line]] = {}
+        self._open: dict[int, tuple[LineBuffer, LineBuffer]] = {}
 
     def writers(self, worker_id: int) -> tuple[Write, Write]:
         """Straight to our own streams."""
         if not self._is_labelled:
-            out, err = map(printer, self._streams)
+            out, err = map(lenient_byte_writer, self._streams)
             return out, err
         label = f"[{worker_id}] ".encode()
-        lines = Line(label, printer(self._streams[0])), Line(label, printer(self._streams[1]))
+        lines = (
+            LineBuffer(label, lenient_byte_writer(self._streams[0])),
+            LineBuffer(label, lenient_byte_writer(self._streams[1])),
+        )
         self._open[worker_id] = lines
         return lines[0].write, lines[1].write
 
@@ -94,7 +97,7 @@ class Labelled:
             self.ended(worker_id)
 
 
-class Line:
+class LineBuffer:
     """Holds bytes back until their line is whole."""
 
     def __init__(self, label: bytes, emit: Write) -> None:
@@ -116,7 +119,7 @@ class Line:
             self._pending.clear()
 
 
-class Files:
+class FileSink:
     """A file for each worker: `DIR/<worker>.log`, both streams in the order they come."""
 
     def __init__(self, directory: Path) -> None:
@@ -156,18 +159,18 @@ class Files:
             self.ended(worker_id)
 
 
-def grouped(texts: Mapping[int, bytes]) -> list[tuple[str, bytes]]:
+def group_by_text(texts: Mapping[int, bytes]) -> list[tuple[str, bytes]]:
     """`workers 0-2,5` and the text they share; those that printed nothing are left out."""
     sharing: dict[bytes, list[int]] = {}
     for number, text in sorted(texts.items()):
         if text:
             sharing.setdefault(text, []).append(number)
-    return [(named(numbers), text) for text, numbers in sharing.items()]
+    return [(workers_text(numbers), text) for text, numbers in sharing.items()]
 
 
-def named(worker_ids: list[int]) -> str:
+def workers_text(worker_ids: list[int]) -> str:
     """`worker 3`, `workers 0-2,5`."""
-    return f"{'worker' if len(worker_ids) == 1 else 'workers'} {ranges(worker_ids)}"
+    return f"{'worker' if len(worker_ids) == 1 else 'workers'} {format_ranges(worker_ids)}"
 
 
 def _line_end(text: bytes) -> bytes:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import typer
 
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import LOOK, raise_preempted
+from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.models.node import Node
-from tpuctl.models.operation import Completed
-from tpuctl.models.worker_ranges import ranges
+from tpuctl.models.operation import CommandResult
+from tpuctl.models.worker_ranges import format_ranges
 
 TIMED_OUT = 124
 """The exit status of a command that was ended for taking too long, as timeout(1) has it."""
@@ -24,7 +24,7 @@ RESULTS = {
 }
 
 
-def conclude(runtime: Runtime, node: Node, done: Sequence[Completed]) -> None:
+def report_results(runtime: Runtime, node: Node, done: Sequence[CommandResult]) -> None:
     """One worker: exit as it did; several: tell who failed. Raises what the exit code says."""
     if len(done) == 1:
         _exit_as(runtime, node, done[0])
@@ -41,7 +41,7 @@ def conclude(runtime: Runtime, node: Node, done: Sequence[Completed]) -> None:
     raise PartialFailureError(f"{count} workers failed", hint=_next_step(node.name, done))
 
 
-def why(done: Completed) -> str:
+def end_text(done: CommandResult) -> str:
     """How it ended on one worker, in a few words."""
     if done.lost:
         reason = done.lost_because
@@ -52,38 +52,40 @@ def why(done: Completed) -> str:
     return f"exit {done.exit_status}" if done.exit_status else "ok"
 
 
-def _next_step(name: str, done: Sequence[Completed]) -> str | None:
+def _next_step(name: str, done: Sequence[CommandResult]) -> str | None:
     if not all(each.exit_status for each in done):
         return f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
     if all(each.exit_status == _SIGNALLED + signal.SIGTERM for each in done):
         return f"as before a preemption; look: tpuctl node describe {name}"
-    return LOOK.format(name) if any(each.lost for each in done) else None
+    return CHECK_WORKERS_HINT.format(name) if any(each.lost for each in done) else None
 
 
-def _raise_preempted(runtime: Runtime, node: Node, failed: Sequence[Completed]) -> None:
+def _raise_preempted(runtime: Runtime, node: Node, failed: Sequence[CommandResult]) -> None:
     """A slice that is taken away with a warning ends its programs first."""
     if any(each.lost or each.exit_status > _SIGNALLED for each in failed):
-        raise_preempted(runtime, node)
+        raise_if_preempted(runtime, node)
 
 
-def _exit_as(runtime: Runtime, node: Node, done: Completed) -> None:
+def _exit_as(runtime: Runtime, node: Node, done: CommandResult) -> None:
     if done.refusal:
         raise done.refusal
     _raise_preempted(runtime, node, [done])
     if done.exit_status == TIMED_OUT and done.lost:
         runtime.output.note(done.lost)
     elif done.lost:
-        raise TransientError(done.lost, hint=f"run it again; or {LOOK.format(node.name)}")
+        raise TransientError(
+            done.lost, hint=f"run it again; or {CHECK_WORKERS_HINT.format(node.name)}"
+        )
     raise typer.Exit(done.exit_status)
 
 
-def _table(done: Sequence[Completed]) -> str:
+def _table(done: Sequence[CommandResult]) -> str:
     """A row for each worker that failed, and one for the others together."""
     rows = [("WORKER", "EXIT", "WHY")]
-    rows += [(str(one.worker_id), _status(one), why(one)) for one in done if one.exit_status]
+    rows += [(str(one.worker_id), _status(one), end_text(one)) for one in done if one.exit_status]
     fine = [one.worker_id for one in done if not one.exit_status]
     if fine:
-        rows.append((ranges(fine), "0", "ok"))
+        rows.append((format_ranges(fine), "0", "ok"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -91,5 +93,5 @@ def _table(done: Sequence[Completed]) -> str:
     )
 
 
-def _status(done: Completed) -> str:
+def _status(done: CommandResult) -> str:
     return "-" if done.lost else str(done.exit_status)

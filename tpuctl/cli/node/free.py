@@ -10,10 +10,10 @@ from tpuctl.cli.shell.output import Moment, printable
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import DialerOption
 from tpuctl.errors import PartialFailureError, TransientError
-from tpuctl.operations.stage.plan.endpoints import ALL, OnWorkers
+from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 
 if TYPE_CHECKING:
-    from tpuctl.operations.workers.chip_holders import Freed, Holder, Sighting
+    from tpuctl.operations.workers.chip_holders import ChipHolder, FreeResult, WorkerChipUse
 
 RESULTS = {
     "worker": lambda one: one.worker_id,
@@ -23,7 +23,7 @@ RESULTS = {
     "locks_removed": lambda one: list(one.removed),
     "error": lambda one: one.error,
 }
-AGAIN = "run the same command again; or look: tpuctl node workers {} --check"
+RERUN_HINT = "run the same command again; or look: tpuctl node workers {} --check"
 
 
 def free(
@@ -39,25 +39,25 @@ def free(
 
     SIGTERM, and SIGKILL ten seconds later. A lock file of libtpu that nobody holds is removed.
     """
-    from tpuctl.cli.shell.worker_access import reach
+    from tpuctl.cli.shell.worker_access import reach_workers
     from tpuctl.operations.workers import chip_holders
 
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
-    reached = reach(runtime, OnWorkers(name, worker, ""))
-    seen = chip_holders.look(reached)
+    reached = reach_workers(runtime, WorkerEndpoint(name, worker, ""))
+    seen = chip_holders.find_holders(reached)
     for one in seen:
-        _tell(runtime, one)
+        _print_holders(runtime, one)
     if any(one.holders for one in seen):
         runtime.confirm(_question(runtime, name, seen), yes=yes)
     elif not any(one.unseen or one.error for one in seen):
         runtime.output.note(f"nobody holds the chips of node {name!r}")
-    _conclude(runtime, name, seen, chip_holders.free(reached, seen))
+    _conclude(runtime, name, seen, chip_holders.free_chips(reached, seen))
 
 
-def _tell(runtime: Runtime, seen: "Sighting") -> None:
+def _print_holders(runtime: Runtime, seen: "WorkerChipUse") -> None:
     """Everybody who holds the chips of a worker; also when asked to be quiet, for it is asked."""
-    lines = [_described(runtime, one) for one in seen.holders]
+    lines = [_holder_text(runtime, one) for one in seen.holders]
     lines += [f"{path}: left by a program that is gone" for path in seen.stale]
     lines += [f"{path}: held by a process that our account may not see" for path in seen.unseen]
     for line in lines:
@@ -67,7 +67,7 @@ def _tell(runtime: Runtime, seen: "Sighting") -> None:
     runtime.err.flush()
 
 
-def _described(runtime: Runtime, one: "Holder") -> str:
+def _holder_text(runtime: Runtime, one: "ChipHolder") -> str:
     from tpuctl.cli.shell.output import age
 
     since = f"since {Moment(one.since_s)} ({age(runtime.now() - one.since_s)})"
@@ -75,7 +75,7 @@ def _described(runtime: Runtime, one: "Holder") -> str:
     return f"pid {one.pid} of {one.user} {since}: {one.command}{job}"
 
 
-def _question(runtime: Runtime, name: str, seen: Sequence["Sighting"]) -> str:
+def _question(runtime: Runtime, name: str, seen: Sequence["WorkerChipUse"]) -> str:
     count = sum(len(one.holders) for one in seen)
     where = ", ".join(str(one.worker_id) for one in seen if one.holders)
     what = "this process" if count == 1 else f"these {count} processes"
@@ -84,7 +84,7 @@ def _question(runtime: Runtime, name: str, seen: Sequence["Sighting"]) -> str:
 
 
 def _conclude(
-    runtime: Runtime, name: str, seen: Sequence["Sighting"], done: Sequence["Freed"]
+    runtime: Runtime, name: str, seen: Sequence["WorkerChipUse"], done: Sequence["FreeResult"]
 ) -> None:
     runtime.output.items(done, RESULTS, title=f"workers of {name}")
     failed = [one for one in done if one.error]
@@ -97,7 +97,7 @@ def _conclude(
     names = ", ".join(str(one.worker_id) for one in failed)
     if len(done) == 1 and done[0].state == "LOST":
         text = f"worker {done[0].worker_id}: {done[0].error}"
-        raise TransientError(text, hint=AGAIN.format(name))
+        raise TransientError(text, hint=RERUN_HINT.format(name))
     raise PartialFailureError(
-        f"{len(failed)} of {len(done)} workers failed: {names}", hint=AGAIN.format(name)
+        f"{len(failed)} of {len(done)} workers failed: {names}", hint=RERUN_HINT.format(name)
     )

@@ -5,18 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.node import cp, exec, forward, free, shell, workers
-from tpuctl.cli.node.details import COLUMNS, Described, show, usd_per_hour
+from tpuctl.cli.node import cp, exec, forward, free, ssh, workers
+from tpuctl.cli.node.details import COLUMNS, NodeDetails, print_node, usd_per_hour
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
-from tpuctl.cli.shell.progress import show_states, working
+from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.duration import seconds
+from tpuctl.models.duration import parse_duration
 from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.operations.slices.specs import check_labels
-from tpuctl.operations.slices.tiers import told_apart
 from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Create, use and delete nodes (TPU slices).")
@@ -33,17 +33,17 @@ def create(
 ) -> None:
     """Create a node and wait until it is READY."""
     runtime = ctx.ensure_object(Runtime)
-    limit_s = seconds(timeout) if timeout else None
-    spec = slices.spec(runtime, name)
-    slices.say_price(runtime, spec)
+    limit_s = parse_duration(timeout) if timeout else None
+    spec = slices.slice_spec(runtime, name)
+    slices.print_price(runtime, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
-    with slices.asking(runtime, f"node {name!r}", look):
+    with slices.note_possible_request(runtime, f"node {name!r}", look):
         ready = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
-    slices.goes_on(runtime, spec, f"tpuctl node delete {name} --zone {spec.zone}")
+    slices.add_interrupt_note(runtime, spec, f"tpuctl node delete {name} --zone {spec.zone}")
     if no_wait:
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
         return
-    with working(runtime, f"creating node {name}"):
+    with show_spinner(runtime, f"creating node {name}"):
         node = ready(Patience(limit_s, runtime.sleep))
     runtime.output.items([node], COLUMNS)
 
@@ -52,11 +52,11 @@ def create(
 def list_nodes(ctx: typer.Context) -> None:
     """List nodes, in every zone unless one is named, with what they cost."""
     runtime = ctx.ensure_object(Runtime)
-    if runtime.nothing_local_yet():
+    if runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
     nodes, unreachable = runtime.tpu.list_nodes(runtime.listing_zone)
-    nodes = told_apart(runtime.tpu, nodes)
+    nodes = with_flex_start(runtime.tpu, nodes)
     title = f"nodes of {runtime.context.name}"
     runtime.output.items(sorted(nodes, key=lambda n: (n.zone, n.name)), COLUMNS, title=title)
     for zone in unreachable:
@@ -68,8 +68,8 @@ def describe(ctx: typer.Context, name: Name) -> None:
     """Show one node: its workers, its health, what is announced, how its startup script ended."""
     runtime = ctx.ensure_object(Runtime)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_node)
-    (node,) = told_apart(runtime.tpu, [node])
-    show(runtime.output, Described(node, lifecycle.startup_outcomes(runtime.tpu, node)))
+    (node,) = with_flex_start(runtime.tpu, [node])
+    print_node(runtime.output, NodeDetails(node, lifecycle.startup_outcomes(runtime.tpu, node)))
 
 
 @app.verb("delete")
@@ -84,15 +84,15 @@ def delete(
 ) -> None:
     """Delete a node, and the queued resource that owns it: a suspended one holds quota."""
     runtime = ctx.ensure_object(Runtime)
-    planned = lifecycle.deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
+    planned = lifecycle.plan_deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
     owner = f" and queued resource {planned.request!r}" if planned.request else ""
     others = "".join(f" and node {other!r}" for other in planned.others)
-    usd = usd_per_hour(*told_apart(runtime.tpu, [planned.node]))
+    usd = usd_per_hour(*with_flex_start(runtime.tpu, [planned.node]))
     price = Usd(usd.amount * (1 + len(planned.others))) if usd else "no known"
     what = f"node {name!r}{others}{owner} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({price} USD/h)?", yes=yes)
     done = lifecycle.delete(runtime.tpu, planned)
-    runtime.goes_on.append(f"the deletion of {what} goes on")
+    runtime.on_interrupt.append(f"the deletion of {what} goes on")
     if not no_wait:
         done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
@@ -101,13 +101,13 @@ def delete(
 @app.verb("start")
 def start(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
     """Start a stopped node (of one worker)."""
-    _turn(ctx, name, lifecycle.start, "starting", no_wait=no_wait)
+    _start_or_stop(ctx, name, lifecycle.start, "starting", no_wait=no_wait)
 
 
 @app.verb("stop")
 def stop(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
     """Stop a node (of one worker): its disk stays, the price ends."""
-    _turn(ctx, name, lifecycle.stop, "stopping", no_wait=no_wait)
+    _start_or_stop(ctx, name, lifecycle.stop, "stopping", no_wait=no_wait)
 
 
 @app.verb("update")
@@ -129,46 +129,46 @@ def update(
     if description is not None:
         changes["description"] = description
     if labels is not None:
-        changes["labels"] = lifecycle.merged(node.labels, pairs(labels, "--labels"))
+        changes["labels"] = lifecycle.merge_maps(node.labels, pairs(labels, "--labels"))
         check_labels(changes["labels"])
     if metadata is not None:
-        changes["metadata"] = lifecycle.merged(node.metadata, pairs(metadata, "--metadata"))
-    runtime.goes_on.append(f"what was asked of node {name!r} goes on")
+        changes["metadata"] = lifecycle.merge_maps(node.metadata, pairs(metadata, "--metadata"))
+    runtime.on_interrupt.append(f"what was asked of node {name!r} goes on")
     patience = Patience(sleep=runtime.sleep)
     node = lifecycle.update(runtime.tpu, node.zone, name, changes, patience)
-    runtime.output.items(told_apart(runtime.tpu, [node]), COLUMNS)
+    runtime.output.items(with_flex_start(runtime.tpu, [node]), COLUMNS)
 
 
 @app.verb("wait")
 def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None:
     """Wait until a node is READY."""
     runtime = ctx.ensure_object(Runtime)
-    patience = Patience(seconds(timeout) if timeout else None, runtime.sleep)
+    patience = Patience(parse_duration(timeout) if timeout else None, runtime.sleep)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
-    (node,) = told_apart(runtime.tpu, [node])
-    slices.goes_on(runtime, node, f"tpuctl node delete {name} --zone {node.zone}")
+    (node,) = with_flex_start(runtime.tpu, [node])
+    slices.add_interrupt_note(runtime, node, f"tpuctl node delete {name} --zone {node.zone}")
     states = lifecycle.until_ready(runtime.tpu, runtime.context.zone, name, patience)
     last = show_states(runtime, "node", states)
-    runtime.output.items(told_apart(runtime.tpu, [last] if last else []), COLUMNS)
+    runtime.output.items(with_flex_start(runtime.tpu, [last] if last else []), COLUMNS)
 
 
-def _turn(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
+def _start_or_stop(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
     runtime = ctx.ensure_object(Runtime)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     done = turn(runtime.tpu, runtime.context.zone, name)
     if doing == "starting":
-        slices.goes_on(runtime, node, f"tpuctl node stop {name} --zone {node.zone}")
+        slices.add_interrupt_note(runtime, node, f"tpuctl node stop {name} --zone {node.zone}")
     else:
-        runtime.goes_on.append(f"{doing} node {name!r} goes on")
+        runtime.on_interrupt.append(f"{doing} node {name!r} goes on")
     if no_wait:
         runtime.output.note(f"{doing} node {name!r}")
         return
-    with working(runtime, f"{doing} node {name}"):
+    with show_spinner(runtime, f"{doing} node {name}"):
         node = done(Patience(sleep=runtime.sleep))
     runtime.output.items([node], COLUMNS)
 
 
-app.verb("ssh")(shell.ssh)
+app.verb("ssh")(ssh.ssh)
 app.verb("exec")(exec.execute)
 app.verb("cp")(cp.copy)
 app.verb("forward")(forward.forward)

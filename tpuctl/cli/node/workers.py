@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli.node.details import symptom
+from tpuctl.cli.node.details import symptom_document
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import DialerOption, reachable
+from tpuctl.cli.shell.worker_access import DialerOption, accessible_node
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.slices import lifecycle
 
 if TYPE_CHECKING:
-    from tpuctl.operations.workers.answering import Seen
+    from tpuctl.operations.workers.reachability import WorkerStatus
 
 COLUMNS: dict[str, Any] = {
     "worker": lambda one: one.worker.worker_id,
@@ -21,7 +21,7 @@ COLUMNS: dict[str, Any] = {
     "symptoms": lambda one: [each.kind for each in one.symptoms],
     "ssh": lambda one: one.ssh,
 }
-DOCUMENT = {**COLUMNS, "symptoms": lambda one: list(map(symptom, one.symptoms))}
+DOCUMENT = {**COLUMNS, "symptoms": lambda one: list(map(symptom_document, one.symptoms))}
 
 
 def workers(
@@ -36,24 +36,28 @@ def workers(
 
     With --check it fails when a worker does not answer by SSH.
     """
-    from tpuctl.operations.workers import answering
+    from tpuctl.operations.workers import reachability
 
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
     zone = runtime.context.zone
-    node = reachable(runtime, name) if check else lifecycle.find(runtime.tpu, zone, name)
-    found = answering.answers(runtime.tpu, node, node.workers, runtime.access) if check else None
-    seen = answering.described(runtime.tpu, node, found)
+    node = accessible_node(runtime, name) if check else lifecycle.find(runtime.tpu, zone, name)
+    found = (
+        reachability.try_logins(runtime.tpu, node, node.workers, runtime.access) if check else None
+    )
+    seen = reachability.describe_workers(runtime.tpu, node, found)
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
     runtime.output.items(seen, columns, title=f"workers of {name}")
     if node.health not in ("", "HEALTHY") and not runtime.output.is_document:
         runtime.output.note(f"health of the node: {node.health}: {node.health_description}")
-    silent = [one for one in seen if one.ssh not in (None, answering.YES)]
+    silent = [one for one in seen if one.ssh not in (None, reachability.YES)]
     if silent:
-        raise _silent(name, seen, silent)
+        raise _unreachable_error(name, seen, silent)
 
 
-def _silent(name: str, seen: "list[Seen]", silent: "list[Seen]") -> Exception:
+def _unreachable_error(
+    name: str, seen: "list[WorkerStatus]", silent: "list[WorkerStatus]"
+) -> Exception:
     hint = f"run: tpuctl node describe {name}"
     if len(seen) == 1:
         return TransientError(f"worker 0: {silent[0].ssh}", hint=hint)

@@ -8,7 +8,7 @@ from typing import BinaryIO, TextIO, cast
 from tpuctl.errors import LocalIOError
 
 
-def bytes_to(stream: TextIO) -> Callable[[bytes], None]:
+def byte_writer(stream: TextIO) -> Callable[[bytes], None]:
     """Bytes reach a file or a pipe unchanged; a stream of text gets them decoded."""
     buffer = getattr(stream, "buffer", None)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -23,12 +23,12 @@ def bytes_to(stream: TextIO) -> Callable[[bytes], None]:
     return emit
 
 
-def printer(stream: TextIO) -> Callable[[bytes], None]:
+def lenient_byte_writer(stream: TextIO) -> Callable[[bytes], None]:
     """`bytes_to` for what workers print: that it cannot be written is no failure of theirs.
 
     It raises LocalIOError; BrokenPipeError when the reader has seen enough.
     """
-    write = bytes_to(stream)
+    write = byte_writer(stream)
 
     def emit(data: bytes) -> None:
         try:
@@ -42,7 +42,7 @@ def printer(stream: TextIO) -> Callable[[bytes], None]:
     return emit
 
 
-def bytes_from(stream: TextIO) -> BinaryIO:
+def byte_reader(stream: TextIO) -> BinaryIO:
     """The bytes of a file or a pipe; of a stream of text, its text in UTF-8."""
     buffer = getattr(stream, "buffer", None)
     return cast("BinaryIO", buffer) if buffer is not None else io.BytesIO(stream.read().encode())

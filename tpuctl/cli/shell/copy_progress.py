@@ -11,18 +11,18 @@ from tpuctl.cli.shell.runtime import Runtime
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tpuctl.store.gcs.bulk import Bulk
+    from tpuctl.store.gcs.bulk import BulkBucket
 
 _LINE_EVERY_S = 5.0
 
 
 @dataclass
-class Watch:
+class CopyProgress:
     """How far a copy is; `show` is called when that changed."""
 
     objects: int
     total_bytes: int
-    show: Callable[["Watch"], None]
+    show: Callable[["CopyProgress"], None]
     done_objects: int = 0
     done_bytes: int = 0
 
@@ -49,31 +49,31 @@ class Watch:
 
 
 @contextmanager
-def watching(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
+def show_copy(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[CopyProgress]:
     """Show a copy of so many objects."""
     if runtime.shared.quiet or not objects:
-        yield Watch(objects, total_bytes, lambda _: None)
+        yield CopyProgress(objects, total_bytes, lambda _: None)
     elif runtime.err.isatty():
         yield from _bar(runtime, objects, total_bytes)
     else:
-        yield Watch(objects, total_bytes, _lines(runtime))
+        yield CopyProgress(objects, total_bytes, _lines(runtime))
 
 
 @contextmanager
-def finding_out(runtime: Runtime) -> Iterator[Watch]:
+def show_growing_copy(runtime: Runtime) -> Iterator[CopyProgress]:
     """Show a copy that is told on its way how much is to come."""
     if runtime.shared.quiet:
-        yield Watch(0, 0, lambda _: None)
+        yield CopyProgress(0, 0, lambda _: None)
     elif runtime.err.isatty():
         yield from _bar(runtime, 0, 0)
     else:
-        yield Watch(0, 0, _lines(runtime))
+        yield CopyProgress(0, 0, _lines(runtime))
 
 
-def _lines(runtime: Runtime) -> Callable[[Watch], None]:
+def _lines(runtime: Runtime) -> Callable[[CopyProgress], None]:
     started_s = last_s = time.monotonic()
 
-    def show(watch: Watch) -> None:
+    def show(watch: CopyProgress) -> None:
         nonlocal last_s
         now_s = time.monotonic()
         if now_s - last_s < _LINE_EVERY_S:
@@ -82,14 +82,15 @@ def _lines(runtime: Runtime) -> Callable[[Watch], None]:
         rate = watch.done_bytes / (now_s - started_s)
         left_s = (watch.total_bytes - watch.done_bytes) / rate if rate > 0 else 0
         runtime.output.note(
-            f"{sized(watch.done_bytes)} of {sized(watch.total_bytes)}, "
-            f"{watch.done_objects} of {watch.objects} objects, {sized(rate)}/s, {left_s:.0f} s left"
+            f"{size_text(watch.done_bytes)} of {size_text(watch.total_bytes)}, "
+            f"{watch.done_objects} of {watch.objects} objects, "
+            f"{size_text(rate)}/s, {left_s:.0f} s left"
         )
 
     return show
 
 
-def sized(size_bytes: float) -> str:
+def size_text(size_bytes: float) -> str:
     """A number of bytes for people."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size_bytes) < 1024:
@@ -98,7 +99,7 @@ def sized(size_bytes: float) -> str:
     return f"{size_bytes:.1f} TiB"
 
 
-def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
+def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[CopyProgress]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -120,12 +121,12 @@ def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[Watch]:
         total = total_bytes or None
         task = progress.add_task("", total=total, objects=f"0/{objects}", rate="")
 
-        def show(watch: Watch) -> None:
+        def show(watch: CopyProgress) -> None:
             done, speed = f"{watch.done_objects}/{watch.objects}", progress.tasks[0].speed
-            rate, total = f"{sized(speed)}/s" if speed else "", watch.total_bytes or None
+            rate, total = f"{size_text(speed)}/s" if speed else "", watch.total_bytes or None
             progress.update(task, total=total, completed=watch.done_bytes, objects=done, rate=rate)
 
-        watch = Watch(objects, total_bytes, show)
+        watch = CopyProgress(objects, total_bytes, show)
         try:
             yield watch
         finally:
@@ -146,12 +147,12 @@ def _above_the_bar(runtime: Runtime, console: "Console") -> Iterator[None]:
         output.err = err
 
 
-def warn_of_distance(
-    runtime: Runtime, bulk: "Bulk", bucket: str, size_bytes: int, *, zone: str | None = None
+def warn_of_egress_charge(
+    runtime: Runtime, bulk: "BulkBucket", bucket: str, size_bytes: int, *, zone: str | None = None
 ) -> None:
     """Say what workers of a zone (the context's) pay for reading so many bytes of a bucket."""
-    from tpuctl.operations.stage.plan.region import distance
+    from tpuctl.operations.stage.plan.egress_price import egress_charge
 
-    found = distance(bulk, bucket, zone or runtime.context.zone)
+    found = egress_charge(bulk, bucket, zone or runtime.context.zone)
     if found is not None:
         runtime.output.warn(found.warning(size_bytes))

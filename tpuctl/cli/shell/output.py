@@ -239,7 +239,7 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else " " if each.isspace() else "?" for each in text)
 
 
-def coloured(text: str) -> str:
+def printable_with_colours(text: str) -> str:
     """A line of a program for a terminal: its colours stay, nothing else moves the terminal."""
     return text if text.isprintable() else _MOVES.sub("?", text)
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import Row
 from tpuctl.cli.shell.parsing import moment_s
-from tpuctl.cli.shell.slice_options import SliceVerb, flag, text
-from tpuctl.models.duration import seconds
+from tpuctl.cli.shell.slice_options import SliceVerb, flag_option, text_option
+from tpuctl.models.duration import parse_duration
 from tpuctl.models.queued_resource import QueuedResourceSpec, Queueing
 from tpuctl.operations.slices import request_specs
 from tpuctl.operations.slices.specs import check_name
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
 
 TABLE: tuple[Row, ...] = (
-    text("node_id", "NAME", "Name of its node; default: the same."),
+    text_option("node_id", "NAME", "Name of its node; default: the same."),
     (
         "node_count",
         ("--node-count",),
         {"metavar": "N", "type": int, "help": "A multislice of N nodes."},
     ),
-    text("node_prefix", "PREFIX", "With --node-count: PREFIX-0, PREFIX-1, …"),
-    flag("best_effort", "Whatever is left over; may be taken away."),
-    flag("flex_start", "For --max-run-duration, when it can be had in one piece."),
-    text("max_run_duration", "DURATION", "With --flex-start: then the nodes are deleted."),
-    text("valid_after_duration", "DURATION", "Not before this long from now."),
-    text("valid_after_time", "TIME", "Not before this time, such as 2026-12-01T09:00:00Z."),
-    text("valid_until_duration", "DURATION", "Give up this long from now."),
-    text("valid_until_time", "TIME", "Give up at this time."),
+    text_option("node_prefix", "PREFIX", "With --node-count: PREFIX-0, PREFIX-1, …"),
+    flag_option("best_effort", "Whatever is left over; may be taken away."),
+    flag_option("flex_start", "For --max-run-duration, when it can be had in one piece."),
+    text_option("max_run_duration", "DURATION", "With --flex-start: then the nodes are deleted."),
+    text_option("valid_after_duration", "DURATION", "Not before this long from now."),
+    text_option("valid_after_time", "TIME", "Not before this time, such as 2026-12-01T09:00:00Z."),
+    text_option("valid_until_duration", "DURATION", "Give up this long from now."),
+    text_option("valid_until_time", "TIME", "Give up at this time."),
 )
 
 
@@ -45,12 +45,12 @@ def request_spec(runtime: "Runtime", name: str) -> QueuedResourceSpec:
     limit = flags.max_run_duration
     spec = QueuedResourceSpec(
         name,
-        slices.spec(runtime, flags.node_id or flags.node_prefix or name),
+        slices.slice_spec(runtime, flags.node_id or flags.node_prefix or name),
         node_count=flags.node_count,
         queueing=_queueing(runtime),
-        max_run_duration_s=seconds(limit) if limit else None,
+        max_run_duration_s=parse_duration(limit) if limit else None,
     )
-    return request_specs.checked(spec, runtime.now())
+    return request_specs.check_request(spec, runtime.now())
 
 
 def _queueing(runtime: "Runtime") -> Queueing:
@@ -65,4 +65,4 @@ def _queueing(runtime: "Runtime") -> Queueing:
 
 
 def _seconds(text: str | None) -> float | None:
-    return seconds(text) if text else None
+    return parse_duration(text) if text else None

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tpuctl.api.ssh.keys import Access
     from tpuctl.api.tpu.tpu import TpuApi
     from tpuctl.cli.shell.slice_options import SliceFlags
-    from tpuctl.jobs.ports import Outside
-    from tpuctl.operations.stage.plan.checksums import Checksums
+    from tpuctl.jobs.interfaces import Backends
+    from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
-    from tpuctl.store.gcs.bulk import Bulk
+    from tpuctl.store.gcs.bulk import BulkBucket
 
 
 @dataclass
@@ -38,9 +38,9 @@ class Runtime:
     sleep: Callable[[float], None] = time.sleep
     dialer: str | None = None
     """How workers are reached, instead of the context's way."""
-    goes_on: list[str] = field(default_factory=list)
+    on_interrupt: list[str] = field(default_factory=list)
     """What continues when the command is interrupted, with the command that ends it."""
-    supervision_told: bool = False
+    supervisor_warned: bool = False
     """Whoever ran this command knows which jobs have no supervisor."""
 
     @cached_property
@@ -68,7 +68,7 @@ class Runtime:
     @property
     def context_name(self) -> Setting:
         """Which context is in use, and who chose it."""
-        return config.chosen_name(self.shared.context, self.environ, self.config)
+        return config.context_name(self.shared.context, self.environ, self.config)
 
     @cached_property
     def context(self) -> Context:
@@ -76,8 +76,8 @@ class Runtime:
         name = self.context_name.value
         context = self.config.contexts.get(name) or self._local(name)
         context = replace(context, **self._overrides())
-        config.refuse_redirected(context, config.unrecorded(self.environ))
-        config.refuse_in_the_clear(context)
+        config.refuse_redirected_endpoint(context, config.without_recording(self.environ))
+        config.refuse_plaintext_endpoint(context)
         return context
 
     @cached_property
@@ -86,21 +86,21 @@ class Runtime:
         from tpuctl.api.connect import tpu_api
 
         api = tpu_api(self.context)
-        tape = self.environ.get(config.RECORD)
+        tape = self.environ.get(config.RECORD_VARIABLE)
         if not tape:
             return api
         from tpuctl.api import cassette
-        from tpuctl.api.recorder import recorded
+        from tpuctl.api.recorder import recording_api
 
         onto = cassette.reopen(Path(tape), self.context.project)
-        return recorded(api, onto, self.now)
+        return recording_api(api, onto, self.now)
 
     @cached_property
     def access(self) -> "Access":
         """Our SSH key and the way to the workers."""
-        from tpuctl.api.ssh.keys import access
+        from tpuctl.api.ssh.keys import load_access
 
-        return access(self.home, self.dialer or self.context.dialer, self.context)
+        return load_access(self.home, self.dialer or self.context.dialer, self.context)
 
     @cached_property
     def storage_session(self) -> Any:
@@ -122,11 +122,11 @@ class Runtime:
 
         return open_store(url or f"gs://{self.context.bucket}", client=self.storage)
 
-    def bulk(self, bucket: str) -> "Bulk":
+    def bulk(self, bucket: str) -> "BulkBucket":
         """A bucket to copy from and to."""
-        from tpuctl.store.gcs.bulk import Bulk
+        from tpuctl.store.gcs.bulk import BulkBucket
 
-        return Bulk(
+        return BulkBucket(
             bucket,
             session=self.storage_session,
             endpoint=self.context.storage_endpoint,
@@ -134,18 +134,18 @@ class Runtime:
         )
 
     @cached_property
-    def checksums(self) -> "Checksums":
+    def checksums(self) -> "ChecksumCache":
         """What is known of files that were read before."""
-        from tpuctl.operations.stage.plan.checksums import Checksums
+        from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 
-        return Checksums(self.home / "cache")
+        return ChecksumCache(self.home / "cache")
 
     @cached_property
-    def outside(self) -> "Outside":
+    def outside(self) -> "Backends":
         """What jobs need."""
-        from tpuctl.jobs.ports import outside
+        from tpuctl.jobs.interfaces import build_backends
 
-        return outside(
+        return build_backends(
             self.context,
             store=self.store(),
             tpu=self.tpu,
@@ -158,12 +158,12 @@ class Runtime:
         """Lists show every zone unless one is named."""
         return self.shared.zone or "-"
 
-    def nothing_local_yet(self) -> bool:
+    def has_no_local_state(self) -> bool:
         """Say so, and answer a list with nothing, rather than start a local cloud to ask it."""
-        from tpuctl.operations.local import local
+        from tpuctl.operations.local import local_cloud
 
         name = self.context_name.value
-        if name in self.config.contexts or local.exists(self.home, name):
+        if name in self.config.contexts or local_cloud.exists(self.home, name):
             return False
         if name != config.DEFAULT_CONTEXT:
             return False
@@ -195,13 +195,13 @@ class Runtime:
         return {key: value for key, value in asked.items() if value}
 
     def _local(self, name: str) -> Context:
-        from tpuctl.operations.local import local, shell
+        from tpuctl.operations.local import local_cloud, network
 
-        if name != config.DEFAULT_CONTEXT and not local.exists(self.home, name):
+        if name != config.DEFAULT_CONTEXT and not local_cloud.exists(self.home, name):
             raise NotFoundError(f"there is no context {name!r}", hint="run: tpuctl context list")
-        line = local.running(self.home, name)
+        line = local_cloud.endpoint_line(self.home, name)
         if line is None:
-            shell.require_outside(self.home)
+            network.require_outside(self.home)
             self.output.note(f"starting the local cloud {name!r} (end it with: tpuctl local down)")
-            line = local.up(self.home, name, local.Options())
-        return local.context(line)
+            line = local_cloud.up(self.home, name, local_cloud.SimulatorOptions())
+        return local_cloud.context_of(line)

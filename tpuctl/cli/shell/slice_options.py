@@ -13,8 +13,8 @@ from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import items, pairs
 from tpuctl.errors import LocalIOError, UsageError
 from tpuctl.models.node import Node, NodeSpec
-from tpuctl.operations.slices import cost, rules
-from tpuctl.operations.slices.specs import Asked, data_disk, node_spec
+from tpuctl.operations.slices import cost, option_rules
+from tpuctl.operations.slices.specs import SliceOptions, data_disk, node_spec
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
@@ -63,34 +63,36 @@ class SliceFlags:
         return frozenset(name for name, value in said if value not in (None, False, ()))
 
 
-def text(name: str, metavar: str, help: str, *short: str) -> Row:
+def text_option(name: str, metavar: str, help: str, *short: str) -> Row:
     """An option with a value."""
     return name, (f"--{name.replace('_', '-')}", *short), {"metavar": metavar, "help": help}
 
 
-def flag(name: str, help: str) -> Row:
+def flag_option(name: str, help: str) -> Row:
     """An option that is given or not."""
     return name, (f"--{name.replace('_', '-')}",), {"is_flag": True, "help": help}
 
 
 TABLE: tuple[Row, ...] = (
-    text("accelerator_type", "TYPE", "Such as v5litepod-16.", "-t"),
+    text_option("accelerator_type", "TYPE", "Such as v5litepod-16.", "-t"),
     ("generation", ("--type",), {"metavar": "GENERATION", "help": "Such as V5LITE_POD."}),
-    text("topology", "TOPOLOGY", "With --type, such as 4x4."),
-    text("runtime_version", "VERSION", "Chosen by the type when absent."),
-    flag("spot", "Cheaper, and may be taken away."),
-    flag("reserved", "From a reservation, whichever has room."),
-    text("reservation", "NAME", "From this reservation."),
-    text("labels", "K=V,K=V", "Labels."),
-    text("metadata", "K=V,K=V", "Metadata of the workers."),
-    text("metadata_from_file", "K=FILE,K=FILE", "Metadata whose values are in files."),
-    text("startup_script", "FILE", "Run at every boot of every worker; `describe` shows how."),
-    text("network", "NETWORK", "VPC network."),
-    text("subnetwork", "SUBNETWORK", "VPC subnetwork."),
-    flag("internal_ips", "No external addresses."),
-    text("service_account", "EMAIL", "Who the workers are on Google Cloud."),
-    text("scopes", "SCOPE,SCOPE", "What the workers may do as that account; default: all."),
-    text("tags", "TAG,TAG", "Network tags, for firewall rules."),
+    text_option("topology", "TOPOLOGY", "With --type, such as 4x4."),
+    text_option("runtime_version", "VERSION", "Chosen by the type when absent."),
+    flag_option("spot", "Cheaper, and may be taken away."),
+    flag_option("reserved", "From a reservation, whichever has room."),
+    text_option("reservation", "NAME", "From this reservation."),
+    text_option("labels", "K=V,K=V", "Labels."),
+    text_option("metadata", "K=V,K=V", "Metadata of the workers."),
+    text_option("metadata_from_file", "K=FILE,K=FILE", "Metadata whose values are in files."),
+    text_option(
+        "startup_script", "FILE", "Run at every boot of every worker; `describe` shows how."
+    ),
+    text_option("network", "NETWORK", "VPC network."),
+    text_option("subnetwork", "SUBNETWORK", "VPC subnetwork."),
+    flag_option("internal_ips", "No external addresses."),
+    text_option("service_account", "EMAIL", "Who the workers are on Google Cloud."),
+    text_option("scopes", "SCOPE,SCOPE", "What the workers may do as that account; default: all."),
+    text_option("tags", "TAG,TAG", "Network tags, for firewall rules."),
     (
         "data_disk",
         ("--data-disk",),
@@ -100,8 +102,8 @@ TABLE: tuple[Row, ...] = (
             "help": "Attach projects/P/zones/Z/disks/D, read-write or read-only; repeatable.",
         },
     ),
-    text("description", "TEXT", "What it is for."),
-    flag("autocheckpoint", "Tell the program before maintenance, so that it can save."),
+    text_option("description", "TEXT", "What it is for."),
+    flag_option("autocheckpoint", "Tell the program before maintenance, so that it can save."),
 )
 
 
@@ -122,19 +124,19 @@ Timeout = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def spec(runtime: "Runtime", name: str) -> NodeSpec:
+def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
     """The slice that the options describe, checked; raises UsageError, LocalIOError."""
     flags = runtime.slice_flags
-    rules.check(flags.given)
+    option_rules.check_options(flags.given)
     return node_spec(
-        Asked(
+        SliceOptions(
             name=name,
             zone=runtime.context.zone,
             accelerator_type=flags.accelerator_type,
             generation=flags.generation,
             topology=flags.topology,
             runtime_version=flags.runtime_version,
-            provisioning=rules.provisioning(flags.given),
+            provisioning=option_rules.provisioning(flags.given),
             labels=pairs(flags.labels, "--labels"),
             metadata=_metadata(flags),
             startup_script=_read(flags.startup_script, "--startup-script"),
@@ -152,9 +154,9 @@ def spec(runtime: "Runtime", name: str) -> NodeSpec:
     )
 
 
-def say_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
+def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
     """What the slices cost together, before they are asked for."""
-    price = cost.hourly(spec.accelerator_type, spec.zone, spec.provisioning)
+    price = cost.hourly_price(spec.accelerator_type, spec.zone, spec.provisioning)
     times = f"{count} x " if count > 1 else ""
     what = f"{times}{spec.accelerator_type} {spec.provisioning} in {spec.zone}"
     if price is None:
@@ -165,19 +167,19 @@ def say_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
 
 
 @contextmanager
-def asking(runtime: "Runtime", what: str, look: str) -> Iterator[None]:
+def note_possible_request(runtime: "Runtime", what: str, look: str) -> Iterator[None]:
     """Around a call that asks for a slice: who interrupts it cannot know whether it was made."""
     told = f"{what} may have been asked for; look: {look}"
-    runtime.goes_on.append(told)
+    runtime.on_interrupt.append(told)
     yield
-    runtime.goes_on.remove(told)
+    runtime.on_interrupt.remove(told)
 
 
-def goes_on(runtime: "Runtime", spec: NodeSpec | Node, end: str) -> None:
+def add_interrupt_note(runtime: "Runtime", spec: NodeSpec | Node, end: str) -> None:
     """What to say when the person stops watching."""
     usd = cost.usd_per_hour(spec.accelerator_type, spec.zone, spec.provisioning)
     price = f" at {Usd(usd)} USD/h when READY" if usd is not None else ""
-    runtime.goes_on.append(f"node {spec.name!r} goes on{price}; end it with: {end}")
+    runtime.on_interrupt.append(f"node {spec.name!r} goes on{price}; end it with: {end}")
 
 
 def _metadata(flags: SliceFlags) -> dict[str, str]:

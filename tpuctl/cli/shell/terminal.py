@@ -11,10 +11,10 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tpuctl.api.ssh.shell import CHUNK_BYTES, Terminal
+from tpuctl.api.ssh.worker_shell import CHUNK_BYTES, Terminal
 
 
-def current() -> Terminal:
+def current_terminal() -> Terminal:
     """What kind of terminal this is, and its size now."""
     return Terminal(os.environ.get("TERM", "xterm"), *_size())
 
@@ -25,7 +25,7 @@ def _size() -> os.terminal_size:
 
 
 @contextmanager
-def raw() -> Iterator[None]:
+def raw_mode() -> Iterator[None]:
     """Every key goes to the other side, Ctrl-C included; restored at the end."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
@@ -37,7 +37,7 @@ def raw() -> Iterator[None]:
 
 
 @contextmanager
-def watched_size(resize: Callable[[int, int], None]) -> Iterator[None]:
+def watch_size(resize: Callable[[int, int], None]) -> Iterator[None]:
     """Call `resize(columns, rows)` whenever the window changes."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, lambda: resize(*_size()))
@@ -47,7 +47,7 @@ def watched_size(resize: Callable[[int, int], None]) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGWINCH)
 
 
-def keyboard() -> asyncio.StreamReader:
+def stdin_reader() -> asyncio.StreamReader:
     """Standard input as a stream, be it a terminal, a pipe or a file."""
     reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
 

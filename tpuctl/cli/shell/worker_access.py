@@ -11,8 +11,8 @@ from tpuctl.models.node import LOST_STATES, Node
 from tpuctl.operations.remote import fanout
 from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.slices.wait import Patience
-from tpuctl.operations.stage.plan.endpoints import OnWorkers
-from tpuctl.operations.stage.workers.workers import Reach
+from tpuctl.operations.stage.plan.endpoints import WorkerEndpoint
+from tpuctl.operations.stage.workers.staging import WorkerReach
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
 DialerOption = Annotated[
@@ -21,21 +21,21 @@ DialerOption = Annotated[
         "--dialer", metavar="HOW", help="direct, internal, iap, socks5://… or jump://…, as context."
     ),
 ]
-LOOK = "look: tpuctl node workers {} --check"
+CHECK_WORKERS_HINT = "look: tpuctl node workers {} --check"
 
 
-def reachable(runtime: Runtime, name: str) -> Node:
+def accessible_node(runtime: Runtime, name: str) -> Node:
     """A node that commands can run on, and that lets our key in."""
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     lifecycle.require_ready(node)
     if os_login.is_on(node.metadata):
-        runtime.access = os_login.admitted(runtime.access)
+        runtime.access = os_login.with_os_login(runtime.access)
         return node
-    lifecycle.admit(runtime.tpu, node, runtime.access, Patience(60, runtime.sleep))
+    lifecycle.admit_key(runtime.tpu, node, runtime.access, Patience(60, runtime.sleep))
     return node
 
 
-def raise_preempted(runtime: Runtime, node: Node) -> None:
+def raise_if_preempted(runtime: Runtime, node: Node) -> None:
     """Raises PreemptedError when workers failed because their node was taken away."""
     try:
         found = lifecycle.find(runtime.tpu, node.zone, node.name)
@@ -47,8 +47,8 @@ def raise_preempted(runtime: Runtime, node: Node) -> None:
         return  # what the workers said is the better message
 
 
-def reach(runtime: Runtime, place: OnWorkers) -> Reach:
+def reach_workers(runtime: Runtime, place: WorkerEndpoint) -> WorkerReach:
     """The workers that were named, and the way to them."""
-    node = reachable(runtime, place.node)
-    chosen = fanout.chosen(node, place.workers)
-    return Reach(runtime.tpu, runtime.access, node, chosen)
+    node = accessible_node(runtime, place.node)
+    chosen = fanout.select_workers(node, place.workers)
+    return WorkerReach(runtime.tpu, runtime.access, node, chosen)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tpuctl.jobs.interfaces import Backends, SliceApi
 from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.leases.heartbeat import Heartbeat
 from tpuctl.jobs.leases.lease import Lease, LeaseLostError
-from tpuctl.jobs.ports import Outside, Slices
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
@@ -21,7 +21,7 @@ from tpuctl.store import Entry, Source, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class LeaseGuard:
     """Knows whether a job is still in our hands."""
 
     store: Store
@@ -35,7 +35,7 @@ class Guard:
     def confirm(self) -> None:
         """By the lease as it is now. Raises LeaseLostError, TransientError and its kin."""
         self.check()
-        if not self.lease.is_same_hold(leasing.held(self.store, self.lease.job_id)):
+        if not self.lease.is_same_hold(leasing.load_lease(self.store, self.lease.job_id)):
             raise LeaseLostError
         self.check()
 
@@ -45,7 +45,7 @@ class FencedStore:
     """A store that takes nothing from a supervisor whose leases are not renewed."""
 
     store: Store
-    guard: Guard
+    guard: LeaseGuard
 
     @property
     def url(self) -> str:
@@ -87,11 +87,11 @@ class FencedStore:
 
 
 @dataclass(frozen=True, slots=True)
-class FencedSlices:
+class FencedSliceApi:
     """The Cloud TPU API, which is asked for a change only after the lease was read again."""
 
-    tpu: Slices
-    guard: Guard
+    tpu: SliceApi
+    guard: LeaseGuard
 
     def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
         """As the API; LeaseLostError."""
@@ -121,9 +121,9 @@ class FencedSlices:
         return self.tpu.get_queued_resource(zone, name)
 
 
-def fenced(outside: Outside, lease: Lease, heartbeat: Heartbeat) -> Outside:
+def fenced_backends(outside: Backends, lease: Lease, heartbeat: Heartbeat) -> Backends:
     """The outside as the caretaker of that lease may see it."""
-    guard = Guard(outside.store, lease, heartbeat)
+    guard = LeaseGuard(outside.store, lease, heartbeat)
     return replace(
-        outside, store=FencedStore(outside.store, guard), tpu=FencedSlices(outside.tpu, guard)
+        outside, store=FencedStore(outside.store, guard), tpu=FencedSliceApi(outside.tpu, guard)
     )

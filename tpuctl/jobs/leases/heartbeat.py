@@ -18,12 +18,12 @@ from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.leases.lease import HEARTBEATS, Lease, LeaseLostError
 from tpuctl.store import Store
 
-CLOCKS_APART_S = 60.0
+MAX_CLOCK_SKEW_S = 60.0
 """By how much this machine's clock may be ahead of the storage service's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTerms:
     """The times that supervisors live by; the same for all who share a bucket."""
 
     renew_s: float = 5.0
@@ -32,7 +32,7 @@ class Terms:
     dead_after_s: float = 20.0
 
 
-TERMS = Terms()
+DEFAULT_TERMS = LeaseTerms()
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Heartbeat:
     holder: str
     body: Mapping[str, object]
     elapsed: Callable[[], float]
-    terms: Terms = TERMS
+    terms: LeaseTerms = DEFAULT_TERMS
     generation: int = 0
     renewed_s: float | None = None
     """When the last renewal that succeeded was begun."""
@@ -93,13 +93,13 @@ class Heartbeat:
 
 
 @dataclass(slots=True)
-class Watcher:
+class HeartbeatWatcher:
     """Tells dead holders from live ones by this machine's monotonic time."""
 
     monotonic: Callable[[], float]
-    dead_seats: frozenset[str] = frozenset()
+    dead_hosts: frozenset[str] = frozenset()
     """Seats known to be empty: this machine holds the lock that their supervisors held."""
-    terms: Terms = TERMS
+    terms: LeaseTerms = DEFAULT_TERMS
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
     """The generation of each holder's heartbeat, and since when it is the same."""
     looked_s: float = 0.0
@@ -124,7 +124,7 @@ class Watcher:
 
         Up to the last look: a watcher that was stopped since has not seen anybody be silent.
         """
-        if not holder or holder not in self.seen or seat_of(holder) in self.dead_seats:
+        if not holder or holder not in self.seen or host_id_of(holder) in self.dead_hosts:
             return True
         return self.looked_s - self.seen[holder][1] >= self.terms.dead_after_s
 
@@ -139,12 +139,16 @@ class Watcher:
         return True
 
 
-def silent(store: Store, seat: str | None, now: Callable[[], float] = time.time) -> list[str]:
+def unsupervised_job_ids(
+    store: Store, seat: str | None, now: Callable[[], float] = time.time
+) -> list[str]:
     """Jobs that nobody looks after, by one look; `seat` is known to be empty."""
-    return [lease.job_id for lease in unheld(store, leasing.leases(store, {}), seat, now)]
+    return [
+        lease.job_id for lease in unheld_leases(store, leasing.list_leases(store, {}), seat, now)
+    ]
 
 
-def unheld(
+def unheld_leases(
     store: Store, leases: Iterable[Lease], seat: str | None, now: Callable[[], float] = time.time
 ) -> list[Lease]:
     """The leases that no live supervisor holds, by the storage service's own times.
@@ -152,15 +156,15 @@ def unheld(
     A heartbeat far behind the newest one, or far behind this machine's clock, is old.
     """
     beats = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
-    newest_s = max([now() - CLOCKS_APART_S, *(entry.updated_s for entry in beats.values())])
+    newest_s = max([now() - MAX_CLOCK_SKEW_S, *(entry.updated_s for entry in beats.values())])
     alive = {
         holder
         for holder, entry in beats.items()
-        if newest_s - entry.updated_s <= TERMS.dead_after_s and seat_of(holder) != seat
+        if newest_s - entry.updated_s <= DEFAULT_TERMS.dead_after_s and host_id_of(holder) != seat
     }
     return [lease for lease in leases if lease.holder not in alive]
 
 
-def seat_of(holder: str) -> str:
+def host_id_of(holder: str) -> str:
     """The part of a holder's name that stays the same on one machine for one context."""
     return holder.partition("-")[0]

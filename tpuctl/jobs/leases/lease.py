@@ -19,7 +19,7 @@ from tpuctl.store import Entry, Store
 LEASES = "tpuctl/leases/"
 HEARTBEATS = "tpuctl/supervisors/"
 SCHEMA = 1
-TRIES = 10
+CHANGE_TRIES = 10
 """Of a change that somebody else's change comes in between of."""
 
 
@@ -55,7 +55,7 @@ def take(store: Store, lease: Lease, holder: str) -> Lease | None:
         return None
 
 
-def held(store: Store, job_id: str) -> Lease | None:
+def load_lease(store: Store, job_id: str) -> Lease | None:
     """The lease as it is now; None when there is none. Raises DamagedStateError."""
     while True:
         entry = store.head(LEASES + job_id)
@@ -77,9 +77,9 @@ def release(store: Store, lease: Lease) -> None:
     _change(store, lease, lambda found: _put(store, replace(found, holder="")))
 
 
-def ring(store: Store, job_id: str) -> None:
+def notify_holder(store: Store, job_id: str) -> None:
     """Let the job's holder read its record at once: the lease is written again as it is."""
-    found = held(store, job_id)
+    found = load_lease(store, job_id)
     if found is not None:
         with suppress(PreconditionError):  # it has just changed hands: the record is read anyway
             _put(store, found)
@@ -90,8 +90,8 @@ def reoffer(store: Store, job_id: str, owner: str, fence: int) -> None:
 
     Raises PreconditionError when it changes all the time.
     """
-    for _ in range(TRIES):
-        found = held(store, job_id) or Lease(job_id, "", 0, owner)
+    for _ in range(CHANGE_TRIES):
+        found = load_lease(store, job_id) or Lease(job_id, "", 0, owner)
         wanted = replace(found, holder="", fence=max(fence, found.fence))
         if wanted == found and found.generation:
             return
@@ -116,7 +116,7 @@ def renew_offer(store: Store, job_id: str, owner: str) -> None:
             offer(store, job_id, owner)
 
 
-def leases(
+def list_leases(
     store: Store,
     known: Mapping[str, Lease],
     on_unreadable: Callable[[DamagedStateError], None] = lambda _error: None,
@@ -137,8 +137,8 @@ def leases(
 
 def _change(store: Store, lease: Lease, change: Callable[[Lease], object]) -> None:
     """Change a lease while it is in the same hands; it may have been rung meanwhile."""
-    for _ in range(TRIES):
-        found = held(store, lease.job_id)
+    for _ in range(CHANGE_TRIES):
+        found = load_lease(store, lease.job_id)
         if found is None or not lease.is_same_hold(found):
             return
         with suppress(PreconditionError):
@@ -179,10 +179,12 @@ def _read(store: Store, key: str, generation: int) -> Lease | None:
 
 def _decode(data: bytes, job_id: str, generation: int) -> Lease:
     try:
-        document = decoding.document(data)
+        document = decoding.parse_document(data)
         if decoding.is_newer(document, SCHEMA):
             raise DamagedStateError(f"the lease of {job_id!r} was written by a newer tpuctl")
-        found = decoding.built(Lease, {**document, "job_id": decoding.checked_id(job_id)})
+        found = decoding.decode_dataclass(
+            Lease, {**document, "job_id": decoding.check_job_id(job_id)}
+        )
     except MalformedError as error:
         raise DamagedStateError(f"the lease of {job_id!r} cannot be read: {error}") from error
     return replace(found, generation=generation)

@@ -11,7 +11,7 @@ STAMP = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogFilter:
     """Which workers' lines, of which attempts, since when, and with what in them; None: all."""
 
     workers: frozenset[int] | None = None
@@ -26,18 +26,18 @@ class Wanted:
             self.workers is None or worker_id in self.workers
         )
 
-    def shows(self, line: LogLine) -> bool:
+    def matches_line(self, line: LogLine) -> bool:
         """That line is wanted; that something is missing always is."""
         return line.time_s >= self.since_s and (
             self.grep is None or line.missing_bytes > 0 or bool(self.grep.search(line.text))
         )
 
 
-ALL = Wanted()
+ALL_LINES = LogFilter()
 
 
 @dataclass(slots=True)
-class Lines:
+class LineAssembler:
     """One worker's log as far as it came: its pieces may overlap, and some may be missing."""
 
     attempt: int

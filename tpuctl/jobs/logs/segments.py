@@ -5,24 +5,24 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from tpuctl.errors import NotFoundError
-from tpuctl.jobs.logs.log_lines import Lines
-from tpuctl.jobs.record.record import directory
+from tpuctl.jobs.logs.log_lines import LineAssembler
+from tpuctl.jobs.record.record_store import job_directory
 from tpuctl.models.job import LogLine
 from tpuctl.store import Entry, Store
 
-Source = tuple[int, int]
+LogSource = tuple[int, int]
 """Attempt and worker."""
 SEGMENT = re.compile(r"a(\d{1,6})/w(\d{1,6})/\d{12}", re.ASCII)
 RANGE_BYTES = 1024 * 1024
-CLOCKS_S = 60.0
+MAX_CLOCK_SKEW_S = 60.0
 """How far the clocks of a worker and of the bucket may be apart."""
 
 
-def sources(store: Store, job_id: str, attempt: int | None = None) -> dict[Source, list[Entry]]:
+def sources(store: Store, job_id: str, attempt: int | None = None) -> dict[LogSource, list[Entry]]:
     """Every worker of every attempt, or of one, that has a log, with its segments in order."""
-    prefix = f"{directory(job_id)}/logs/"
+    prefix = f"{job_directory(job_id)}/logs/"
     part = prefix if attempt is None else f"{prefix}a{attempt}/"
-    found: dict[Source, list[Entry]] = {}
+    found: dict[LogSource, list[Entry]] = {}
     for entry in store.list(part):
         if parts := SEGMENT.fullmatch(entry.key.removeprefix(prefix)):  # else it is somebody else's
             found.setdefault((int(parts[1]), int(parts[2])), []).append(entry)
@@ -32,10 +32,10 @@ def sources(store: Store, job_id: str, attempt: int | None = None) -> dict[Sourc
 def lines(
     store: Store,
     job_id: str,
-    wanted: Callable[[Source], bool],
+    wanted: Callable[[LogSource], bool],
     *,
     attempt: int | None = None,
-    logs: dict[Source, Lines] | None = None,
+    logs: dict[LogSource, LineAssembler] | None = None,
     since_s: float = 0.0,
 ) -> Iterator[LogLine]:
     """The log lines in the bucket, merged by time, each worker's beyond what `logs` has taken.
@@ -47,7 +47,7 @@ def lines(
     for number in sorted({number for number, _ in found}):
         mine = [source for source in found if source[0] == number and wanted(source)]
         merging = [
-            _lines(store, found[source], known.setdefault(source, Lines(*source)), since_s)
+            _lines(store, found[source], known.setdefault(source, LineAssembler(*source)), since_s)
             for source in mine
         ]
         yield from heapq.merge(*merging, key=lambda line: line.time_s)
@@ -71,10 +71,12 @@ def pieces(store: Store, entries: Iterable[Entry], start: int) -> Iterator[tuple
             start = until
 
 
-def _lines(store: Store, entries: list[Entry], log: Lines, since_s: float) -> Iterator[LogLine]:
+def _lines(
+    store: Store, entries: list[Entry], log: LineAssembler, since_s: float
+) -> Iterator[LogLine]:
     for entry in entries:
         end = start_of(entry) + entry.size_bytes
-        if entry.updated_s + CLOCKS_S < since_s and end > log.end:
+        if entry.updated_s + MAX_CLOCK_SKEW_S < since_s and end > log.end:
             log.skip(end)
     for offset, data in pieces(store, entries, log.end):
         yield from log.take(offset, data)

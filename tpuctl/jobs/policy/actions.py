@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tpuctl.jobs.policy.observed import ABSENT, Observed
-from tpuctl.models.job import Attempt, AttemptState, JobRecord, Outcome, Phase
+from tpuctl.jobs.policy.observation import ABSENT, JobObservation
+from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord, Phase
 from tpuctl.models.queued_resource import QueuedResourceState
 
 GRACE_S = 10.0
@@ -26,7 +26,7 @@ class DeleteSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class Attach:
+class ConnectWorkers:
     """Be connected to every worker; with `install`, put the agent there and let it prepare."""
 
     attempt: Attempt
@@ -34,14 +34,14 @@ class Attach:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartWorkers:
     """Let every prepared worker begin."""
 
     attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopWorkers:
     """Stop every worker that still runs."""
 
     attempt: Attempt
@@ -51,7 +51,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteWeather:
+class RecordStockout:
     """Tell other jobs that a zone is out of the job's type, or has it; once is enough."""
 
     attempt: int
@@ -60,46 +60,48 @@ class NoteWeather:
     """When an attempt found it so; None: it has granted one."""
 
 
-Action = RequestSlice | DeleteSlice | Attach | Start | Stop | NoteWeather
+Action = RequestSlice | DeleteSlice | ConnectWorkers | StartWorkers | StopWorkers | RecordStockout
 
 
-def wanted(record: JobRecord, seen: Observed) -> list[Action]:
+def required_actions(record: JobRecord, seen: JobObservation) -> list[Action]:
     """Everything that is to be done now, in order."""
     found: list[Action] = [
         DeleteSlice(_zone_of(record, name), name)
         for name in record.unwanted
         if seen.requests.get(name) not in (ABSENT, QueuedResourceState.DELETING)
     ]
-    found += _weather(record, seen)
+    found += _stockout_actions(record, seen)
     attempt = record.attempt
     if record.is_ended or attempt is None or attempt.state == AttemptState.ENDED:
         return found
     if attempt.state == AttemptState.WAITING:
         # Known of only when the one who asks now has looked: a create's reply may have been lost.
         absent = seen.requests.get(attempt.queued_resource or "") == ABSENT
-        if absent and attempt.accepted_s is None and not seen.lacks:
+        if absent and attempt.accepted_s is None and not seen.blocked_by:
             found.append(RequestSlice(attempt))
         return found
-    return [*found, *_of_workers(attempt, seen)]
+    return [*found, *_worker_actions(attempt, seen)]
 
 
-def _of_workers(attempt: Attempt, seen: Observed) -> Iterator[Action]:
-    yield Attach(attempt, install=attempt.state == AttemptState.PREPARING and not seen.lacks)
+def _worker_actions(attempt: Attempt, seen: JobObservation) -> Iterator[Action]:
+    yield ConnectWorkers(
+        attempt, install=attempt.state == AttemptState.PREPARING and not seen.blocked_by
+    )
     if attempt.state == AttemptState.RUNNING and any(
         report.phase == Phase.PREPARED for report in attempt.workers
     ):
-        yield Start(attempt)
+        yield StartWorkers(attempt)
     if attempt.state == AttemptState.STOPPING:
-        yield Stop(attempt, GRACE_S, dump=attempt.outcome == Outcome.HUNG)
+        yield StopWorkers(attempt, GRACE_S, dump=attempt.outcome == AttemptOutcome.HUNG)
 
 
-def _weather(record: JobRecord, seen: Observed) -> Iterator[Action]:
+def _stockout_actions(record: JobRecord, seen: JobObservation) -> Iterator[Action]:
     for attempt in record.attempts[-2:]:
-        if attempt.outcome == Outcome.STOCKOUT:
-            yield NoteWeather(attempt.number, attempt.zone, attempt.ended_s)
-        known = (seen.weather or {}).get(attempt.zone)
+        if attempt.outcome == AttemptOutcome.STOCKOUT:
+            yield RecordStockout(attempt.number, attempt.zone, attempt.ended_s)
+        known = (seen.zone_health or {}).get(attempt.zone)
         if attempt.state == AttemptState.PREPARING and attempt.owned and known and known.heat > 0:
-            yield NoteWeather(attempt.number, attempt.zone, None)
+            yield RecordStockout(attempt.number, attempt.zone, None)
 
 
 def _zone_of(record: JobRecord, name: str) -> str:

@@ -3,50 +3,50 @@
 import uuid
 from dataclasses import replace
 
-from tpuctl.jobs.policy import budget, verdict, zones
-from tpuctl.jobs.policy.observed import Observed
-from tpuctl.jobs.policy.zones import Choice
-from tpuctl.jobs.record.story import told
+from tpuctl.jobs.policy import attempt_end, budget, zones
+from tpuctl.jobs.policy.observation import JobObservation
+from tpuctl.jobs.policy.zones import ZoneChoice
+from tpuctl.jobs.record.status_text import with_status
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobState
 
 
-def following(record: JobRecord, seen: Observed) -> JobRecord:
+def begin_next_attempt(record: JobRecord, seen: JobObservation) -> JobRecord:
     """The job between two attempts, or with the next one begun.
 
     A dead slice holds quota, so the next one is requested when it is gone.
     """
     if record.cancel_requested_s is not None:
         why = "cancelled" if record.attempts else "cancelled before it began"
-        return ended(record, JobState.CANCELLED, why, seen)
-    if spent := budget.exceeded(record, seen.now_s):
-        return ended(record, JobState.FAILED, spent, seen)
-    if seen.lacks:
-        return waiting(record, Choice(None, seen.lacks), seen)
+        return end_job(record, JobState.CANCELLED, why, seen)
+    if spent := budget.stop_reason(record, seen.now_s):
+        return end_job(record, JobState.FAILED, spent, seen)
+    if seen.blocked_by:
+        return wait_for_slice(record, ZoneChoice(None, seen.blocked_by), seen)
     last = record.attempt
     if last is not None and last.is_usable:
         return _same_slice(record, last, seen)
     if record.node is not None and (last is None or last.number <= record.retried_after):
         return _on_node(record, record.node, seen)
-    return _elsewhere(record, seen)
+    return _in_some_zone(record, seen)
 
 
-def waiting(record: JobRecord, choice: Choice, seen: Observed) -> JobRecord:
+def wait_for_slice(record: JobRecord, choice: ZoneChoice, seen: JobObservation) -> JobRecord:
     """No attempt is open; it is told why, and when and where the job goes on."""
     state = JobState.RECOVERING if _had_slice(record) else JobState.WAITING
     stated = replace(record, state=state, next_s=choice.next_s, next_zone=choice.next_zone)
-    return told(stated, choice.why or record.why, seen.now_s)
+    return with_status(stated, choice.why or record.why, seen.now_s)
 
 
-def moved(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> JobRecord:
+def enter_state(record: JobRecord, attempt: Attempt, text: str, seen: JobObservation) -> JobRecord:
     """The attempt entered a state, and the job with it."""
     state = JobState(attempt.state.value)
     if state != JobState.RUNNING and _had_slice(record, attempt.number):
         state = JobState.RECOVERING
-    stated = replace(replaced(record, attempt), state=state, next_s=None, next_zone="")
-    return told(stated, text, seen.now_s)
+    stated = replace(replace_attempt(record, attempt), state=state, next_s=None, next_zone="")
+    return with_status(stated, text, seen.now_s)
 
 
-def heard_anew(record: JobRecord, now_s: float) -> JobRecord:
+def restart_stopping_wait(record: JobRecord, now_s: float) -> JobRecord:
     """In other hands, an attempt that stops waits its whole time for its workers' last words.
 
     Nobody has listened meanwhile: who is silent now may be the reason why the others failed.
@@ -54,30 +54,34 @@ def heard_anew(record: JobRecord, now_s: float) -> JobRecord:
     attempt = record.attempt
     if attempt is None or attempt.state != AttemptState.STOPPING:
         return record
-    return replaced(record, replace(attempt, stopping_s=now_s))
+    return replace_attempt(record, replace(attempt, stopping_s=now_s))
 
 
-def replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
+def replace_attempt(record: JobRecord, attempt: Attempt) -> JobRecord:
     """The record with its newest attempt changed."""
     return replace(record, attempts=(*record.attempts[:-1], attempt))
 
 
-def ended(record: JobRecord, state: JobState, why: str, seen: Observed) -> JobRecord:
+def end_job(record: JobRecord, state: JobState, why: str, seen: JobObservation) -> JobRecord:
     """The job runs no more."""
     over = replace(record, state=state, ended_s=seen.now_s, next_s=None, next_zone="")
-    return told(over, why, seen.now_s)
+    return with_status(over, why, seen.now_s)
 
 
-def _elsewhere(record: JobRecord, seen: Observed) -> JobRecord:
+def _in_some_zone(record: JobRecord, seen: JobObservation) -> JobRecord:
     if record.wanted_since_s is None:
         record = replace(record, wanted_since_s=seen.now_s)
-    if verdict.is_overdue(record, seen.now_s):
-        return ended(record, JobState.FAILED, verdict.no_slice(record), seen)
-    if record.unwanted or seen.weather is None or _changed_s(record) >= seen.now_s:
-        return record if record.state == JobState.QUEUED else waiting(record, Choice(None), seen)
-    choice = zones.chosen(record, seen.weather, seen.now_s)
+    if attempt_end.is_overdue(record, seen.now_s):
+        return end_job(record, JobState.FAILED, attempt_end.no_slice_text(record), seen)
+    if record.unwanted or seen.zone_health is None or _changed_s(record) >= seen.now_s:
+        return (
+            record
+            if record.state == JobState.QUEUED
+            else wait_for_slice(record, ZoneChoice(None), seen)
+        )
+    choice = zones.choose_zone(record, seen.zone_health, seen.now_s)
     if choice.zone is None:
-        return waiting(record, choice, seen)
+        return wait_for_slice(record, choice, seen)
     return _new_slice(replace(record, zone=choice.zone), seen)
 
 
@@ -87,7 +91,7 @@ def _changed_s(record: JobRecord) -> float:
     return max(last.ended_s or 0.0, last.deleted_s or 0.0) if last else -1.0
 
 
-def _on_node(record: JobRecord, node: str, seen: Observed) -> JobRecord:
+def _on_node(record: JobRecord, node: str, seen: JobObservation) -> JobRecord:
     attempt = Attempt(
         number=len(record.attempts) + 1,
         zone=record.zone,
@@ -96,10 +100,10 @@ def _on_node(record: JobRecord, node: str, seen: Observed) -> JobRecord:
         owned=False,
         ready_s=seen.now_s,
     )
-    return _begun(record, attempt, f"preparing the workers of {node}", seen)
+    return _begin(record, attempt, f"preparing the workers of {node}", seen)
 
 
-def _new_slice(record: JobRecord, seen: Observed) -> JobRecord:
+def _new_slice(record: JobRecord, seen: JobObservation) -> JobRecord:
     number = len(record.attempts) + 1
     name = f"{record.job_id}-a{number}"
     slices = record.spec.resources.num_slices
@@ -116,10 +120,10 @@ def _new_slice(record: JobRecord, seen: Observed) -> JobRecord:
     )
     count = f"{slices} x " if slices > 1 else ""
     text = f"requesting {count}{record.accelerator_type} in {record.zone}"
-    return _begun(record, attempt, text, seen)
+    return _begin(record, attempt, text, seen)
 
 
-def _same_slice(record: JobRecord, last: Attempt, seen: Observed) -> JobRecord:
+def _same_slice(record: JobRecord, last: Attempt, seen: JobObservation) -> JobRecord:
     attempt = Attempt(
         number=last.number + 1,
         zone=last.zone,
@@ -131,11 +135,11 @@ def _same_slice(record: JobRecord, last: Attempt, seen: Observed) -> JobRecord:
         ready_s=seen.now_s,
         worker_count=last.worker_count,
     )
-    return _begun(record, attempt, f"trying again on {last.node}", seen)
+    return _begin(record, attempt, f"trying again on {last.node}", seen)
 
 
-def _begun(record: JobRecord, attempt: Attempt, text: str, seen: Observed) -> JobRecord:
-    return moved(replace(record, attempts=(*record.attempts, attempt)), attempt, text, seen)
+def _begin(record: JobRecord, attempt: Attempt, text: str, seen: JobObservation) -> JobRecord:
+    return enter_state(replace(record, attempts=(*record.attempts, attempt)), attempt, text, seen)
 
 
 def _had_slice(record: JobRecord, before: int | None = None) -> bool:

@@ -14,7 +14,7 @@ def used_hours(record: JobRecord, now_s: float) -> float:
     )
 
 
-def exceeded(record: JobRecord, now_s: float) -> str | None:
+def stop_reason(record: JobRecord, now_s: float) -> str | None:
     """Why the job must stop, if it has used up what it was given."""
     budget, price = record.spec.budget, record.usd_per_hour
     if budget.hours is None and budget.usd is None:

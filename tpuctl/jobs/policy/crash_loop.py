@@ -1,6 +1,6 @@
 """A program that fails the same way twice, with nothing saved in between, will do so again."""
 
-from tpuctl.models.job import Attempt, JobRecord, Outcome
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 
 
 def is_looping(record: JobRecord) -> bool:
@@ -11,7 +11,7 @@ def is_looping(record: JobRecord) -> bool:
     failures = [
         each
         for each in record.attempts[record.retried_after :]
-        if each.outcome in (Outcome.FAILED, Outcome.HUNG)
+        if each.outcome in (AttemptOutcome.FAILED, AttemptOutcome.HUNG)
     ]
     if len(failures) < 2:
         return False

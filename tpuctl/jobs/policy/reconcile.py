@@ -10,88 +10,88 @@ Actions are repeated until the world shows their effect, so each must be harmles
 
 from dataclasses import dataclass, replace
 
-from tpuctl.jobs.policy import attempts, restart, silence, slice_end, verdict, zones
-from tpuctl.jobs.policy.actions import Action, wanted
-from tpuctl.jobs.policy.attempts import moved, replaced
-from tpuctl.jobs.policy.observed import ABSENT, Observed
-from tpuctl.jobs.policy.slice_end import Verdict
-from tpuctl.jobs.record import clock
-from tpuctl.jobs.record.story import moment, noted, switch_trouble, told
+from tpuctl.jobs.policy import attempt_end, attempts, restart, slice_end, worker_timeouts, zones
+from tpuctl.jobs.policy.actions import Action, required_actions
+from tpuctl.jobs.policy.attempts import enter_state, replace_attempt
+from tpuctl.jobs.policy.observation import ABSENT, JobObservation
+from tpuctl.jobs.policy.slice_end import AttemptEnd
+from tpuctl.jobs.record import clock_skew
+from tpuctl.jobs.record.status_text import format_moment, switch_warning, with_event, with_status
 from tpuctl.models.job import (
     Attempt,
+    AttemptOutcome,
     AttemptState,
     JobRecord,
     JobState,
-    Outcome,
     Phase,
     WorkerReport,
-    counted,
+    workers_text,
 )
 from tpuctl.models.node import NodeState
-from tpuctl.models.operation import unnamed
+from tpuctl.models.operation import without_worker_name
 from tpuctl.models.queued_resource import QueuedResourceState
 
-PATIENCE_S = 20.0
+CONNECT_WARNING_S = 20.0
 """How long after its slice is READY a worker may refuse connections before people are told."""
 UNSEEN_S = 180.0
 """A request that was never seen may still appear for this long after it was given up: its create is
 tried five times of 30 s by the client."""
 NOT_DELETED = "its slice is not deleted yet: "
-MOST_TOLD = 3
+MAX_REPORTED_REASONS = 3
 """Reasons for that: a text that is another one each time is no news."""
 LINE_CHARS = 500
 """No longer are the last lines of a worker, as the record keeps them."""
-UNEXPLAINED = frozenset({Outcome.CANCELLED, Outcome.TIMEOUT})
+DECIDED_OUTCOMES = frozenset({AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT})
 """What was decided here stays, whatever becomes of the slice meanwhile."""
 ENDED_STATE = {
-    Outcome.SUCCEEDED: JobState.SUCCEEDED,
-    Outcome.CANCELLED: JobState.CANCELLED,
+    AttemptOutcome.SUCCEEDED: JobState.SUCCEEDED,
+    AttemptOutcome.CANCELLED: JobState.CANCELLED,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReconcileStep:
     """The record to write, and then what to do."""
 
     record: JobRecord
     actions: tuple[Action, ...]
 
 
-def reconcile(record: JobRecord, seen: Observed) -> Step:
+def reconcile(record: JobRecord, seen: JobObservation) -> ReconcileStep:
     """Advance a job by what was seen."""
-    record = _note_deleted(clock.not_ahead(record, seen.now_s), seen)
+    record = _note_deleted(clock_skew.clamp_to_now(record, seen.now_s), seen)
     if not record.is_ended:
         record = _advance(record, seen)
     elif record.unwanted and seen.trouble:
-        record = _still_there(record, seen)
-    return Step(record, tuple(wanted(record, seen)))
+        record = _with_deletion_trouble(record, seen)
+    return ReconcileStep(record, tuple(required_actions(record, seen)))
 
 
-def _advance(record: JobRecord, seen: Observed) -> JobRecord:
+def _advance(record: JobRecord, seen: JobObservation) -> JobRecord:
     attempt = record.attempt
     if attempt is None or attempt.state == AttemptState.ENDED:
-        return attempts.following(record, seen)
+        return attempts.begin_next_attempt(record, seen)
     if attempt.state == AttemptState.WAITING:
-        return _waiting(record, attempt, seen)
-    record = _with_switch(replaced(record, _with_reports(attempt, seen)), attempt, seen)
+        return _advance_waiting(record, attempt, seen)
+    record = _with_switch(replace_attempt(record, _with_reports(attempt, seen)), attempt, seen)
     attempt = record.attempts[-1]
     if attempt.state == AttemptState.STOPPING:
-        return _stopping(record, attempt, seen)
-    return _working(record, attempt, seen)
+        return _advance_stopping(record, attempt, seen)
+    return _advance_working(record, attempt, seen)
 
 
 # ------------------------------------------------------------------ the life of an attempt
 
 
-def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+def _advance_waiting(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
     request = seen.requests.get(attempt.queued_resource or "")
-    if found := verdict.of_waiting(record, attempt, seen):
+    if found := attempt_end.end_of_waiting(record, attempt, seen):
         return _finish(record, attempt, found, seen)
     if request is None or request == ABSENT:
-        return told(record, seen.trouble, seen.now_s) if seen.trouble else record
+        return with_status(record, seen.trouble, seen.now_s) if seen.trouble else record
     if attempt.accepted_s is None:
         attempt = replace(attempt, accepted_s=seen.now_s)
-        record = replaced(record, attempt)
+        record = replace_attempt(record, attempt)
     if request == QueuedResourceState.ACTIVE and seen.node == NodeState.READY:
         ready = replace(
             attempt,
@@ -100,36 +100,38 @@ def _waiting(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
             node_ids=seen.node_ids,
             worker_count=seen.worker_count,
         )
-        text = f"preparing {counted(seen.worker_count)}"
-        return moved(replace(record, wanted_since_s=None), ready, text, seen)
-    return _queued(record, attempt, request, seen)
+        text = f"preparing {workers_text(seen.worker_count)}"
+        return enter_state(replace(record, wanted_since_s=None), ready, text, seen)
+    return _advance_queued(record, attempt, request, seen)
 
 
-def _queued(record: JobRecord, attempt: Attempt, request: str, seen: Observed) -> JobRecord:
+def _advance_queued(
+    record: JobRecord, attempt: Attempt, request: str, seen: JobObservation
+) -> JobRecord:
     """The request waits its turn, and is given up for another zone when that takes too long."""
     text = f"{attempt.zone}: queued resource {attempt.queued_resource} is {request}"
     if request == QueuedResourceState.WAITING_FOR_RESOURCES:
-        text += f" since {moment(attempt.accepted_s or seen.now_s, seen.now_s)}"
-    later = zones.moves_on(record, attempt, seen.weather)
+        text += f" since {format_moment(attempt.accepted_s or seen.now_s, seen.now_s)}"
+    later = zones.fallback_choice(record, attempt, seen.zone_health)
     if later is None or later.next_s is None or request not in zones.QUEUED_STATES:
-        return told(replace(record, next_s=None, next_zone=""), text, seen.now_s)
+        return with_status(replace(record, next_s=None, next_zone=""), text, seen.now_s)
     if seen.now_s < later.next_s:
-        return told(
+        return with_status(
             replace(record, next_s=later.next_s, next_zone=later.next_zone), text, seen.now_s
         )
     waited = f"no {record.accelerator_type} in {attempt.zone} for {_minutes(attempt, seen)} min"
-    return _finish(record, attempt, Verdict(Outcome.STOCKOUT, waited), seen)
+    return _finish(record, attempt, AttemptEnd(AttemptOutcome.STOCKOUT, waited), seen)
 
 
-def _minutes(attempt: Attempt, seen: Observed) -> int:
+def _minutes(attempt: Attempt, seen: JobObservation) -> int:
     return round((seen.now_s - (attempt.accepted_s or seen.now_s)) / 60.0)
 
 
-def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
-    found = _gone(attempt, seen) or verdict.of_working(record, attempt, seen)
+def _advance_working(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
+    found = _slice_end(attempt, seen) or attempt_end.end_of_working(record, attempt, seen)
     if found:
-        found = _with_finals(attempt, found, seen)
-    if found and (found.is_gone or found.outcome == Outcome.SUCCEEDED):
+        found = _with_final_reports(attempt, found, seen)
+    if found and (found.is_gone or found.outcome == AttemptOutcome.SUCCEEDED):
         return _finish(record, attempt, found, seen)
     if found:
         stopping = replace(
@@ -140,11 +142,15 @@ def _working(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
             reason=found.reason,
             first_worker=found.first_worker,
         )
-        return told(replaced(record, stopping), f"stopping: {found.reason}", seen.now_s)
+        return with_status(
+            replace_attempt(record, stopping), f"stopping: {found.reason}", seen.now_s
+        )
     if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
         running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
-        return moved(record, running, f"running on {counted(attempt.worker_count)}", seen)
-    return told(record, _waits_for(attempt, seen.now_s) or record.why, seen.now_s)
+        return enter_state(
+            record, running, f"running on {workers_text(attempt.worker_count)}", seen
+        )
+    return with_status(record, _waits_for(attempt, seen.now_s) or record.why, seen.now_s)
 
 
 def _waits_for(attempt: Attempt, now_s: float) -> str | None:
@@ -152,29 +158,33 @@ def _waits_for(attempt: Attempt, now_s: float) -> str | None:
     for report in attempt.workers:
         if report.unreachable_s > 0:
             return f"worker {report.worker_id} does not answer"
-        is_late = now_s - (attempt.ready_s or now_s) > PATIENCE_S
+        is_late = now_s - (attempt.ready_s or now_s) > CONNECT_WARNING_S
         if is_late and report.phase == Phase.CONNECTING and report.message:
-            why = unnamed(report.worker_id, report.message)
+            why = without_worker_name(report.worker_id, report.message)
             return f"waiting for worker {report.worker_id}: {why}"
     return None
 
 
-def _stopping(record: JobRecord, attempt: Attempt, seen: Observed) -> JobRecord:
+def _advance_stopping(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
     """Wait until every worker is accounted for, and the node was looked at since; then judge."""
-    found = _gone(attempt, seen)
-    if found is None and (verdict.is_open(attempt, seen) or not _checked(attempt, seen)):
-        unasked = seen.trouble is not None and not verdict.is_open(attempt, seen)
-        return told(record, f"stopping: {seen.trouble}", seen.now_s) if unasked else record
-    outcome = attempt.outcome or Outcome.FAILED
-    noticed = outcome == Outcome.PREEMPTED and found is not None and found.final
+    found = _slice_end(attempt, seen)
+    if found is None and (
+        attempt_end.has_pending_reports(attempt, seen) or not _is_node_checked(attempt, seen)
+    ):
+        unasked = seen.trouble is not None and not attempt_end.has_pending_reports(attempt, seen)
+        return with_status(record, f"stopping: {seen.trouble}", seen.now_s) if unasked else record
+    outcome = attempt.outcome or AttemptOutcome.FAILED
+    noticed = outcome == AttemptOutcome.PREEMPTED and found is not None and found.final
     is_gone = found is not None and found.is_gone
-    if outcome in UNEXPLAINED or found is None or noticed:
-        judged = Verdict(outcome, attempt.reason, first_worker=attempt.first_worker)
-        found = replace(verdict.refined(attempt, judged, seen), is_gone=is_gone)
-    return _finish(record, attempt, _with_finals(attempt, found, seen), seen)
+    if outcome in DECIDED_OUTCOMES or found is None or noticed:
+        judged = AttemptEnd(outcome, attempt.reason, first_worker=attempt.first_worker)
+        found = replace(attempt_end.refine_end(attempt, judged, seen), is_gone=is_gone)
+    return _finish(record, attempt, _with_final_reports(attempt, found, seen), seen)
 
 
-def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed) -> JobRecord:
+def _finish(
+    record: JobRecord, attempt: Attempt, found: AttemptEnd, seen: JobObservation
+) -> JobRecord:
     """End the attempt and decide what follows."""
     first = attempt.first_worker if found.first_worker is None else found.first_worker
     ended = replace(
@@ -187,38 +197,41 @@ def _finish(record: JobRecord, attempt: Attempt, found: Verdict, seen: Observed)
         first_worker=first,
         saved_s=seen.saved_s,
         spent=found.is_gone,
-        workers=tuple(_kept(report, first) for report in attempt.workers),
+        workers=tuple(_trim_report(report, first) for report in attempt.workers),
     )
     text = f"attempt {ended.number} {found.outcome}: {found.reason}"
-    record = told(replaced(record, ended), text, seen.now_s)
-    if record.cancel_requested_s is not None and found.outcome != Outcome.SUCCEEDED:
-        return attempts.ended(record, JobState.CANCELLED, "cancelled", seen)
+    record = with_status(replace_attempt(record, ended), text, seen.now_s)
+    if record.cancel_requested_s is not None and found.outcome != AttemptOutcome.SUCCEEDED:
+        return attempts.end_job(record, JobState.CANCELLED, "cancelled", seen)
     if found.final or not restart.may_restart(record):
         state = ENDED_STATE.get(found.outcome, JobState.FAILED)
-        return attempts.ended(record, state, found.reason, seen)
-    if why := restart.dead_end(record):
-        return attempts.ended(record, JobState.FAILED, why, seen)
-    if restart.is_worn(record):
-        record = replaced(record, replace(ended, spent=True))
-    return attempts.following(record, seen)
+        return attempts.end_job(record, state, found.reason, seen)
+    if why := restart.no_restart_reason(record):
+        return attempts.end_job(record, JobState.FAILED, why, seen)
+    if restart.must_replace_slice(record):
+        record = replace_attempt(record, replace(ended, spent=True))
+    return attempts.begin_next_attempt(record, seen)
 
 
 # ------------------------------------------------------------------ what was seen
 
 
-def _gone(attempt: Attempt, seen: Observed) -> Verdict | None:
+def _slice_end(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
     request = seen.requests.get(attempt.queued_resource or "")
-    return slice_end.of_slice(attempt, seen.node, request, seen.node_ids)
+    return slice_end.end_by_slice(attempt, seen.node, request, seen.node_ids)
 
 
-def _with_finals(attempt: Attempt, found: Verdict, seen: Observed) -> Verdict:
+def _with_final_reports(attempt: Attempt, found: AttemptEnd, seen: JobObservation) -> AttemptEnd:
     """A slice may be gone because its job was done: the workers' last words decide."""
-    if not seen.finals or found.outcome not in (Outcome.PREEMPTED, Outcome.LOST):
+    if not seen.final_reports or found.outcome not in (
+        AttemptOutcome.PREEMPTED,
+        AttemptOutcome.LOST,
+    ):
         return found
-    return verdict.of_finals(attempt, found, seen.finals)
+    return attempt_end.end_by_final_reports(attempt, found, seen.final_reports)
 
 
-def _checked(attempt: Attempt, seen: Observed) -> bool:
+def _is_node_checked(attempt: Attempt, seen: JobObservation) -> bool:
     return attempt.stopping_s is not None and seen.node_checked_s > attempt.stopping_s
 
 
@@ -228,7 +241,7 @@ def _all(attempt: Attempt, phase: Phase) -> bool:
     )
 
 
-def _with_reports(attempt: Attempt, seen: Observed) -> Attempt:
+def _with_reports(attempt: Attempt, seen: JobObservation) -> Attempt:
     """The newest reports, and the steps they tell of."""
     steps = [report.step for report in seen.workers if report.step is not None]
     resumed = [report.resume_step for report in seen.workers if report.resume_step is not None]
@@ -241,27 +254,27 @@ def _with_reports(attempt: Attempt, seen: Observed) -> Attempt:
         last_step=max([attempt.last_step, *steps]),
         resume_step=max([attempt.resume_step, *resumed]),
     )
-    return replace(known, awaited_s=silence.awaited_s(known, seen.now_s))
+    return replace(known, awaited_s=worker_timeouts.awaited_s(known, seen.now_s))
 
 
-def _with_switch(record: JobRecord, before: Attempt, seen: Observed) -> JobRecord:
+def _with_switch(record: JobRecord, before: Attempt, seen: JobObservation) -> JobRecord:
     """People are told once when a slice of their own could not delete itself."""
     found = next((report.switch for report in seen.workers if report.worker_id == 0), "")
     if not found or any(report.switch == found for report in before.workers[:1]):
         return record
-    text = switch_trouble(found, record.usd_per_hour)
+    text = switch_warning(found, record.usd_per_hour)
     is_new = text is not None and all(event.text != text for event in record.events)
-    return noted(record, text, seen.now_s) if text is not None and is_new else record
+    return with_event(record, text, seen.now_s) if text is not None and is_new else record
 
 
-def _kept(report: WorkerReport, first: int | None) -> WorkerReport:
+def _trim_report(report: WorkerReport, first: int | None) -> WorkerReport:
     """What a record keeps of a worker: the last words of the one that was first, and no others."""
     if report.worker_id != first:
         return replace(report, last_lines=(), traceback="")
     return replace(report, last_lines=tuple(line[:LINE_CHARS] for line in report.last_lines))
 
 
-def _note_deleted(record: JobRecord, seen: Observed) -> JobRecord:
+def _note_deleted(record: JobRecord, seen: JobObservation) -> JobRecord:
     """A slice that we no longer want and that is gone is deleted: that is the proof."""
     gone = {
         attempt.queued_resource
@@ -274,12 +287,12 @@ def _note_deleted(record: JobRecord, seen: Observed) -> JobRecord:
         replace(attempt, deleted_s=seen.now_s) if attempt.queued_resource in gone else attempt
         for attempt in record.attempts
     )
-    tell = noted if record.is_ended else told  # why it ended stays what people read
+    tell = with_event if record.is_ended else with_status  # why it ended stays what people read
     text = f"deleted {', '.join(sorted(str(name) for name in gone))}"
     return tell(replace(record, attempts=settled), text, seen.now_s)
 
 
-def _is_gone(attempt: Attempt, seen: Observed) -> bool:
+def _is_gone(attempt: Attempt, seen: JobObservation) -> bool:
     """Absent; one that was never seen may be on its way still, its create's reply lost."""
     if seen.requests.get(attempt.queued_resource or "") != ABSENT:
         return False
@@ -290,9 +303,9 @@ def _is_gone(attempt: Attempt, seen: Observed) -> bool:
     return seen.looked_s >= ended_s + UNSEEN_S
 
 
-def _still_there(record: JobRecord, seen: Observed) -> JobRecord:
+def _with_deletion_trouble(record: JobRecord, seen: JobObservation) -> JobRecord:
     """People are told once what keeps a slice of an ended job from going."""
     text = f"{NOT_DELETED}{seen.trouble}"
     before = [event.text for event in record.events if event.text.startswith(NOT_DELETED)]
-    is_new = text not in before and len(before) < MOST_TOLD
-    return noted(record, text, seen.now_s) if is_new else record
+    is_new = text not in before and len(before) < MAX_REPORTED_REASONS
+    return with_event(record, text, seen.now_s) if is_new else record

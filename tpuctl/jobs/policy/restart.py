@@ -1,83 +1,86 @@
 """Whether another attempt follows the one that has just ended, and on which slice."""
 
 from tpuctl.jobs.policy import crash_loop
-from tpuctl.models.job import Attempt, JobRecord, Outcome, Phase, WorkerReport
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, Phase, WorkerReport
 
-LOST_IN_A_ROW = 3
+LOSS_LIMIT = 3
 """A slice that lost its workers this often is not going to work,"""
-WORN_IN_A_ROW = 3
+BAD_SLICE_LIMIT = 3
 """and when that is so of as many slices, it is not the slices."""
-LASTED_S = 600.0
+LONG_RUN_S = 600.0
 """A loss after the programs ran for so long is bad luck and not a bad slice."""
-TIMES_UNSTARTED = 2
+UNSTARTED_LIMIT = 2
 """A worker that did not get to the program this often will not."""
-FAILURES = frozenset({Outcome.FAILED, Outcome.HUNG})
+FAILURES = frozenset({AttemptOutcome.FAILED, AttemptOutcome.HUNG})
 
 
 def may_restart(record: JobRecord) -> bool:
     """What the job file says of such an end; preemptions and losses are not counted."""
     last, restart = record.attempts[-1], record.spec.restart
-    if last.outcome == Outcome.PREEMPTED:
+    if last.outcome == AttemptOutcome.PREEMPTED:
         return restart.preemption
     if last.outcome not in FAILURES:
-        return last.outcome in (Outcome.LOST, Outcome.STOCKOUT)
+        return last.outcome in (AttemptOutcome.LOST, AttemptOutcome.STOCKOUT)
     failures = [each for each in _tries(record) if each.outcome in FAILURES]
     counted = [each for each in failures if not _is_listed(each, restart.exit_codes)]
     return _is_listed(last, restart.exit_codes) or len(counted) <= restart.failure
 
 
-def dead_end(record: JobRecord) -> str | None:
+def no_restart_reason(record: JobRecord) -> str | None:
     """Why another attempt would end as this one did, whatever is left of tries."""
     last = record.attempts[-1]
     if last.outcome in FAILURES and crash_loop.is_looping(record):
         return f"crash loop: twice the same, and no new checkpoint: {last.reason}"
-    if not is_worn(record):
+    if not must_replace_slice(record):
         return None
     if not last.owned:
-        worker = _unstarted(record)
+        worker = _unstarted_worker(record)
         if worker is None:
             return last.reason
         return f"worker {worker} of {last.node} did not start twice: {last.reason}"
-    if _worn_before(record) + 1 >= WORN_IN_A_ROW:
-        return f"{WORN_IN_A_ROW} slices in a row did not work: {last.reason}"
+    if _bad_slices_before(record) + 1 >= BAD_SLICE_LIMIT:
+        return f"{BAD_SLICE_LIMIT} slices in a row did not work: {last.reason}"
     return None
 
 
-def is_worn(record: JobRecord) -> bool:
+def must_replace_slice(record: JobRecord) -> bool:
     """The newest attempt's slice shall not be used again."""
-    newest = _on_same_slice(record)[:LOST_IN_A_ROW]
-    keeps_losing = len(newest) == LOST_IN_A_ROW and all(
-        each.outcome == Outcome.LOST and not _lasted(each) for each in newest
+    newest = _on_same_slice(record)[:LOSS_LIMIT]
+    keeps_losing = len(newest) == LOSS_LIMIT and all(
+        each.outcome == AttemptOutcome.LOST and not _ran_long(each) for each in newest
     )
-    return keeps_losing or _unstarted(record) is not None
+    return keeps_losing or _unstarted_worker(record) is not None
 
 
-def _unstarted(record: JobRecord) -> int | None:
+def _unstarted_worker(record: JobRecord) -> int | None:
     """A worker that did not get to the program on two attempts of the newest slice."""
     last, *before = _on_same_slice(record)
     for worker in sorted(_not_started(last)):
-        times = 1 + sum(worker in _not_started(each) | _lost(each) for each in before)
-        if times >= TIMES_UNSTARTED:
+        times = 1 + sum(worker in _not_started(each) | _lost_workers(each) for each in before)
+        if times >= UNSTARTED_LIMIT:
             return worker
     return None
 
 
-def _lasted(attempt: Attempt) -> bool:
+def _ran_long(attempt: Attempt) -> bool:
     """Its programs ran for a good while."""
     began_s, ended_s = attempt.started_s, attempt.stopping_s or attempt.ended_s
-    return began_s is not None and ended_s is not None and ended_s - began_s >= LASTED_S
+    return began_s is not None and ended_s is not None and ended_s - began_s >= LONG_RUN_S
 
 
-def _lost(attempt: Attempt) -> frozenset[int]:
+def _lost_workers(attempt: Attempt) -> frozenset[int]:
     """One that was lost on the way and does not come back now did not start either."""
     first = attempt.first_worker
-    if attempt.outcome != Outcome.LOST or first is None:
+    if attempt.outcome != AttemptOutcome.LOST or first is None:
         return frozenset()
     return frozenset({first})
 
 
 def _not_started(attempt: Attempt) -> frozenset[int]:
-    if attempt.outcome not in (Outcome.FAILED, Outcome.LOST) or attempt.started_s is not None:
+    if (
+        attempt.outcome not in (AttemptOutcome.FAILED, AttemptOutcome.LOST)
+        or attempt.started_s is not None
+    ):
         return frozenset()
     found = {each.worker_id for each in attempt.workers if _failed_to_start(each)}
     first = attempt.first_worker
@@ -103,11 +106,11 @@ def _on_same_slice(record: JobRecord) -> list[Attempt]:
     return found
 
 
-def _worn_before(record: JobRecord) -> int:
+def _bad_slices_before(record: JobRecord) -> int:
     """How many slices were given up in a row before the newest."""
     worn = 0
     for each in reversed(_tries(record)[:-1]):
-        if each.outcome == Outcome.PREEMPTED:
+        if each.outcome == AttemptOutcome.PREEMPTED:
             break
         worn += each.spent
     return worn
@@ -119,7 +122,7 @@ def _tries(record: JobRecord) -> tuple[Attempt, ...]:
 
 
 def _is_listed(attempt: Attempt, exit_codes: tuple[int, ...]) -> bool:
-    return attempt.outcome == Outcome.FAILED and any(
+    return attempt.outcome == AttemptOutcome.FAILED and any(
         report.exit_status in exit_codes
         for report in attempt.workers
         if report.stage == "run" and not report.stopped

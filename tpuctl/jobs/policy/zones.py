@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpuctl.jobs.policy.observed import Weather
-from tpuctl.jobs.record.story import moment
-from tpuctl.models.job import Attempt, JobRecord, Outcome
+from tpuctl.jobs.policy.observation import ZoneHealth
+from tpuctl.jobs.record.status_text import format_moment
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.models.queued_resource import QueuedResourceState
 
 PATIENCE_S = 600.0
 """How long a zone of several may let a request wait, in the first round; doubled every round."""
 AGAIN_S, AGAIN_MOST_S = 30.0, 600.0
 """A zone that refused is asked again after this, doubled each time, and no later than that."""
-COLD = 0.1
+FORGOTTEN_BELOW = 0.1
 """Stock-outs that have decayed below this are forgotten."""
 QUEUED_STATES = frozenset(
     {
@@ -22,11 +22,11 @@ QUEUED_STATES = frozenset(
     }
 )
 """Of a request that can still be taken back without a loss."""
-UNKNOWN = Weather()
+UNKNOWN_HEALTH = ZoneHealth()
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ZoneChoice:
     """A zone to ask now; or why none is, and when and where it goes on."""
 
     zone: str | None
@@ -40,46 +40,50 @@ def candidates(record: JobRecord) -> tuple[str, ...]:
     return record.zones or (record.zone,)
 
 
-def chosen(record: JobRecord, weather: Mapping[str, Weather], now_s: float) -> Choice:
+def choose_zone(record: JobRecord, weather: Mapping[str, ZoneHealth], now_s: float) -> ZoneChoice:
     """Where the next slice is requested."""
-    zones = _ordered(record, weather)
-    open_zones = [zone for zone in zones if weather.get(zone, UNKNOWN).has_quota is not False]
+    zones = _zones_by_score(record, weather)
+    open_zones = [
+        zone for zone in zones if weather.get(zone, UNKNOWN_HEALTH).has_quota is not False
+    ]
     if not open_zones:
         anyway_s = _anyway_s(record, now_s)
         if now_s >= anyway_s:
-            return Choice(zones[0])
+            return ZoneChoice(zones[0])
         left = "; ".join(f"quota of {zone}: {weather[zone].quota}" for zone in candidates(record))
-        return Choice(None, left, anyway_s)
+        return ZoneChoice(None, left, anyway_s)
     due = {zone: _due_s(record, zone) for zone in open_zones}
     for zone in open_zones:
         if due[zone] <= now_s:
-            return Choice(zone)
+            return ZoneChoice(zone)
     soonest = min(open_zones, key=lambda zone: due[zone])
     several = len(candidates(record)) > 1
-    return Choice(None, _out(record, weather, now_s), due[soonest], soonest if several else "")
+    return ZoneChoice(
+        None, _stockout_text(record, weather, now_s), due[soonest], soonest if several else ""
+    )
 
 
-def moves_on(
-    record: JobRecord, attempt: Attempt, weather: Mapping[str, Weather] | None
-) -> Choice | None:
+def fallback_choice(
+    record: JobRecord, attempt: Attempt, weather: Mapping[str, ZoneHealth] | None
+) -> ZoneChoice | None:
     """When a request that waits is given up for which other zone; None: it waits for ever."""
     others = [
         zone
-        for zone in _ordered(record, weather or {})
-        if zone != attempt.zone and (weather or {}).get(zone, UNKNOWN).has_quota is not False
+        for zone in _zones_by_score(record, weather or {})
+        if zone != attempt.zone and (weather or {}).get(zone, UNKNOWN_HEALTH).has_quota is not False
     ]
     if not others or attempt.accepted_s is None:
         return None
     patience_s = PATIENCE_S * 2 ** len(_tries(record, attempt.zone))
-    return Choice(None, "", attempt.accepted_s + patience_s, others[0])
+    return ZoneChoice(None, "", attempt.accepted_s + patience_s, others[0])
 
 
-def _ordered(record: JobRecord, weather: Mapping[str, Weather]) -> list[str]:
+def _zones_by_score(record: JobRecord, weather: Mapping[str, ZoneHealth]) -> list[str]:
     """The zones without recent stock-outs as they were listed, then the others, coldest first."""
 
     def heat(zone: str) -> float:
-        found = weather.get(zone, UNKNOWN).heat
-        return found if found >= COLD else 0.0
+        found = weather.get(zone, UNKNOWN_HEALTH).heat
+        return found if found >= FORGOTTEN_BELOW else 0.0
 
     return sorted(candidates(record), key=heat)
 
@@ -90,7 +94,7 @@ def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:
     for attempt in reversed(record.attempts):
         if attempt.ready_s is not None or attempt.number <= record.retried_after:
             break
-        if attempt.outcome == Outcome.STOCKOUT and zone in (None, attempt.zone):
+        if attempt.outcome == AttemptOutcome.STOCKOUT and zone in (None, attempt.zone):
             found.append(attempt)
     return found
 
@@ -109,12 +113,16 @@ def _due_s(record: JobRecord, zone: str) -> float:
     return (tries[0].ended_s or 0.0) + again_s
 
 
-def _out(record: JobRecord, weather: Mapping[str, Weather], now_s: float) -> str:
+def _stockout_text(record: JobRecord, weather: Mapping[str, ZoneHealth], now_s: float) -> str:
     """`us-west4-a out of v5litepod-16 since 14:02Z, 3 tries`."""
     tries = _tries(record)
     zones = [zone for zone in candidates(record) if any(each.zone == zone for each in tries)]
-    known = [since for zone in zones if (since := weather.get(zone, UNKNOWN).since_s) is not None]
+    known = [
+        since for zone in zones if (since := weather.get(zone, UNKNOWN_HEALTH).since_s) is not None
+    ]
     since_s = min([*known, *(each.ended_s or now_s for each in tries)])
     count = f"{len(tries)} {'try' if len(tries) == 1 else 'tries'}"
     where = ", ".join(zones)
-    return f"{where} out of {record.accelerator_type} since {moment(since_s, now_s)}, {count}"
+    return (
+        f"{where} out of {record.accelerator_type} since {format_moment(since_s, now_s)}, {count}"
+    )

@@ -28,7 +28,7 @@ class MalformedError(ValueError):
     """What was read is not what it should be."""
 
 
-def document(data: bytes) -> dict[str, Any]:
+def parse_document(data: bytes) -> dict[str, Any]:
     """The JSON object of some bytes. Raises MalformedError."""
     try:
         found = json.loads(data)
@@ -36,7 +36,7 @@ def document(data: bytes) -> dict[str, Any]:
         raise MalformedError("it is nested too deeply") from None
     except ValueError as error:
         raise MalformedError(str(error)) from error
-    return _a(dict, found)
+    return _expect(dict, found)
 
 
 def is_newer(found: Mapping[str, Any], schema: int) -> bool:
@@ -44,19 +44,19 @@ def is_newer(found: Mapping[str, Any], schema: int) -> bool:
     return _whole(found.get("schema")) > schema
 
 
-def checked_id(job_id: str) -> str:
+def check_job_id(job_id: str) -> str:
     """A job's id, as an object is named; raises MalformedError."""
     if not JOB_ID.fullmatch(job_id):
         raise MalformedError("no job is named like that")
     return job_id
 
 
-def built(kind: type[T], found: object) -> T:
+def decode_dataclass(kind: type[T], found: object) -> T:
     """A dataclass from JSON; a field that this version does not know is left out.
 
     Raises MalformedError, which names the field.
     """
-    given = _a(dict, found)
+    given = _expect(dict, found)
     taken = {}
     for name, hint, is_required in _shape(typing.cast(Any, kind)):
         if name in given:
@@ -66,17 +66,19 @@ def built(kind: type[T], found: object) -> T:
     return kind(**taken)
 
 
-def value(hint: Any, found: Any) -> Any:
+def decode_value(hint: Any, found: Any) -> Any:
     """What a type hint asks for. Raises MalformedError."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(hint, types.UnionType):
         return _one_of(inner, found)
     if origin is tuple:
-        return tuple(value(inner[0], item) for item in _a(list, found))
+        return tuple(decode_value(inner[0], item) for item in _expect(list, found))
     if origin is Mapping:
-        return {_text(key): value(inner[1], item) for key, item in _a(dict, found).items()}
+        return {
+            _text(key): decode_value(inner[1], item) for key, item in _expect(dict, found).items()
+        }
     if is_dataclass(hint) and isinstance(hint, type):
-        return built(hint, found)
+        return decode_dataclass(hint, found)
     if issubclass(hint, StrEnum):
         return _member(hint, found)
     return SCALARS[hint](found)
@@ -84,7 +86,7 @@ def value(hint: Any, found: Any) -> Any:
 
 def _field(name: str, hint: Any, found: Any) -> Any:
     try:
-        right = value(hint, found)
+        right = decode_value(hint, found)
         if name.endswith("_s") and abs(right or 0) > LATEST_S:
             raise MalformedError(f"{right:g} is out of range")
     except MalformedError as error:
@@ -112,49 +114,49 @@ def _one_of(kinds: tuple[Any, ...], found: Any) -> Any:
     *others, last = (kind for kind in kinds if kind is not types.NoneType)
     for kind in others:
         try:
-            return value(kind, found)
+            return decode_value(kind, found)
         except MalformedError:
             continue
-    return value(last, found)
+    return decode_value(last, found)
 
 
-def _a(kind: type[T], found: object) -> T:
+def _expect(kind: type[T], found: object) -> T:
     if not isinstance(found, kind):
-        raise MalformedError(f"{_shown(found)} is no {NAMES[kind]}")
+        raise MalformedError(f"{_excerpt(found)} is no {NAMES[kind]}")
     return found
 
 
 def _text(found: object) -> str:
     """Half of a surrogate pair, which no output can hold, becomes a question mark."""
-    text = _a(str, found)
+    text = _expect(str, found)
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _whole(found: object) -> int:
     if isinstance(found, bool) or not isinstance(found, int) or abs(found) > 2**63:
-        raise MalformedError(f"{_shown(found)} is no whole number")
+        raise MalformedError(f"{_excerpt(found)} is no whole number")
     return found
 
 
 def _number(found: object) -> float:
     is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
     if not is_number or not abs(found) <= LARGEST:  # type: ignore[arg-type]
-        raise MalformedError(f"{_shown(found)} is no number")
+        raise MalformedError(f"{_excerpt(found)} is no number")
     return found  # type: ignore[return-value]
 
 
 def _flag(found: object) -> bool:
-    return _a(bool, found)
+    return _expect(bool, found)
 
 
 def _member(kind: type[StrEnum], found: object) -> StrEnum:
     try:
-        return kind(_a(str, found))
+        return kind(_expect(str, found))
     except ValueError as error:
-        raise MalformedError(f"{_shown(found)} is not one of {', '.join(kind)}") from error
+        raise MalformedError(f"{_excerpt(found)} is not one of {', '.join(kind)}") from error
 
 
-def _shown(found: object) -> str:
+def _excerpt(found: object) -> str:
     """A value on one line, not all of it when it is long."""
     if isinstance(found, (dict, list)):
         return f"a {NAMES[type(found)]}"

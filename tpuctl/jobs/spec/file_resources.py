@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError
-from tpuctl.jobs.spec import runtime
-from tpuctl.jobs.spec.schema import Document
+from tpuctl.jobs.spec import runtime_choice
+from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.models.job import Resources
 
 CATALOG: Mapping[str, tuple[str, str]] = {
@@ -16,16 +16,16 @@ CATALOG: Mapping[str, tuple[str, str]] = {
 """The key of `resources` that names each kind of thing, and the command that lists them."""
 
 
-def resources(document: Document, *, tensorflow: bool) -> Resources:
+def read_resources(document: Document, *, tensorflow: bool) -> Resources:
     """The slices that a job asks for; raises UsageError."""
     zones = document.get("resources.zones", [])
-    wanted = document.get("resources.runtime_version", runtime.AUTO)
+    wanted = document.get("resources.runtime_version", runtime_choice.AUTO)
     accelerators = document.get("resources.accelerators")
     topology = document.get("resources.topology")
     slices = document.get("resources.num_slices", 1)
     try:
         kind = _known_type(accelerators, zones)
-        runtime_version = runtime.choose(kind, wanted, tensorflow=tensorflow)
+        runtime_version = runtime_choice.choose_runtime(kind, wanted, tensorflow=tensorflow)
     except catalog.UnknownError as error:
         raise _unknown(document, error) from error
     _check_topology(document, kind, topology)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from tpuctl.errors import UsageError
-from tpuctl.models.duration import seconds
+from tpuctl.models.duration import parse_duration
 
 _YAML = "tag:yaml.org,2002:"
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
@@ -37,20 +37,20 @@ class PatternError(MismatchError):
     """A string has not its schema's pattern; the schema says what to tell."""
 
 
-def value(node: yaml.Node, schema: Mapping[str, Any]) -> Any:
+def scalar_value(node: yaml.Node, schema: Mapping[str, Any]) -> Any:
     """The value of a scalar; raises MismatchError."""
     if schema.get("$ref") == DURATION:
         return _duration_s(node)
     if "enum" in schema:
         return _choice(node, schema["enum"])
     kind = schema["type"]
-    found = _KINDS[kind](node, schema) if isinstance(kind, str) else _written(node, kind)
-    if isinstance(found, str) and not fits(found, schema):
+    found = _KINDS[kind](node, schema) if isinstance(kind, str) else _string_or_number(node, kind)
+    if isinstance(found, str) and not matches_pattern(found, schema):
         raise PatternError
     return found
 
 
-def fits(text: str, schema: Mapping[str, Any]) -> bool:
+def matches_pattern(text: str, schema: Mapping[str, Any]) -> bool:
     """A string has the schema's pattern, if there is one."""
     pattern = schema.get("pattern", "")
     return not _NO_TEXT.search(text) and _compiled(pattern).search(text) is not None
@@ -62,72 +62,72 @@ def pattern_message(schema: Mapping[str, Any]) -> tuple[str, str]:
     return message, hint or "see docs/job-file.md"
 
 
-def shown(node: yaml.Node) -> str:
+def display_text(node: yaml.Node) -> str:
     """A value as errors repeat it: on one line, and not all of it when it is long."""
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
     if isinstance(node, yaml.SequenceNode):
         return "a list"
-    if _is(node, "null"):
+    if _has_tag(node, "null"):
         return "nothing"
     text = str(node.value)
-    return quoted(text) if _is(node, "str") else cut(text)
+    return quote(text) if _has_tag(node, "str") else shorten(text)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A text in quotes, on one line, not all of it when it is long."""
     return repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…")
 
 
-def cut(text: str) -> str:
+def shorten(text: str) -> str:
     """The same without quotes, where nothing in it needs them."""
-    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else quoted(text)
+    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else quote(text)
 
 
-def line(node: yaml.Node) -> int:
+def line_of(node: yaml.Node) -> int:
     """The line that a node begins on, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
 def _text(node: yaml.Node, schema: Mapping[str, Any]) -> str:
-    if not _is(node, "str") or _NO_TEXT.search(node.value):
+    if not _has_tag(node, "str") or _NO_TEXT.search(node.value):
         raise MismatchError("a string")
     if len(node.value) < schema.get("minLength", 0):
         raise MismatchError("a string that is not empty")
     return str(node.value)
 
 
-def _written(node: yaml.Node, kinds: list[str]) -> str | None:
+def _string_or_number(node: yaml.Node, kinds: list[str]) -> str | None:
     """A string or a number as it is written; None for nothing."""
-    if "null" in kinds and _is(node, "null"):
+    if "null" in kinds and _has_tag(node, "null"):
         return None
     if "number" not in kinds:
         return _text(node, {})
-    if not _is(node, "str", "int", "float") or _NO_TEXT.search(node.value):
+    if not _has_tag(node, "str", "int", "float") or _NO_TEXT.search(node.value):
         raise MismatchError("a string: put it in quotes")
     return str(node.value)
 
 
 def _flag(node: yaml.Node, _schema: Mapping[str, Any]) -> bool:
     word = str(node.value).lower()
-    if not _is(node, "bool") or word not in (*_TRUE, *_FALSE):
+    if not _has_tag(node, "bool") or word not in (*_TRUE, *_FALSE):
         raise MismatchError("true or false")
     return word in _TRUE
 
 
 def _integer(node: yaml.Node, schema: Mapping[str, Any]) -> int:
-    if not _is(node, "int") or not _WHOLE.fullmatch(node.value):
+    if not _has_tag(node, "int") or not _WHOLE.fullmatch(node.value):
         raise MismatchError("a whole number")
-    return int(_within(int(node.value), schema))
+    return int(_check_range(int(node.value), schema))
 
 
 def _number(node: yaml.Node, schema: Mapping[str, Any]) -> float:
-    if not _is(node, "int", "float") or not _NUMBER.fullmatch(node.value):
+    if not _has_tag(node, "int", "float") or not _NUMBER.fullmatch(node.value):
         raise MismatchError("a number")
-    return _within(float(node.value), schema)
+    return _check_range(float(node.value), schema)
 
 
-def _within(found: float, schema: Mapping[str, Any]) -> float:
+def _check_range(found: float, schema: Mapping[str, Any]) -> float:
     if found < schema.get("minimum", found):
         raise MismatchError(f"at least {schema['minimum']}")
     if found > schema.get("maximum", found):
@@ -138,14 +138,14 @@ def _within(found: float, schema: Mapping[str, Any]) -> float:
 
 
 def _choice(node: yaml.Node, choices: list[str]) -> str:
-    if not _is(node, "str") or node.value not in choices:
+    if not _has_tag(node, "str") or node.value not in choices:
         raise MismatchError(" or ".join(choices))
     return str(node.value)
 
 
 def _duration_s(node: yaml.Node) -> float:
     try:
-        return seconds(_text(node, {}))
+        return parse_duration(_text(node, {}))
     except (UsageError, MismatchError) as error:
         raise MismatchError("a duration such as 90s, 20m or 12h") from error
 
@@ -164,5 +164,5 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
-def _is(node: yaml.Node, *tags: str) -> bool:
+def _has_tag(node: yaml.Node, *tags: str) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.tag in {_YAML + tag for tag in tags}

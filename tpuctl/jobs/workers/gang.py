@@ -5,31 +5,31 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tpuctl.errors import RefusedError, TpuctlError, TransientError
+from tpuctl.jobs.interfaces import Backends, WorkerShell
 from tpuctl.jobs.leases.lease import LeaseLostError
-from tpuctl.jobs.ports import Outside, Shell
 from tpuctl.jobs.workers import installation as installing
-from tpuctl.jobs.workers import link as links
 from tpuctl.jobs.workers import protocol
-from tpuctl.jobs.workers.installation import Given, Place
-from tpuctl.jobs.workers.link import Link, Run
+from tpuctl.jobs.workers import worker_connection as links
+from tpuctl.jobs.workers.installation import StartInputs, WorkerSlot
+from tpuctl.jobs.workers.worker_connection import RunRef, WorkerConnection
 from tpuctl.models.job import Attempt, JobRecord, Phase, WorkerReport
 from tpuctl.models.node import Node, Worker
 
 SALVAGE_TRIES = 5
-TOGETHER = 16
+PARALLEL_SAVES = 16
 """Tails saved at a time."""
 
 
 @dataclass(slots=True)
-class Doors:
+class NodeDialer:
     """Opens connections to a node's workers, with the host keys that the control plane knows."""
 
-    outside: Outside
+    outside: Backends
     node: Node
     keys: list[str] = field(default_factory=list)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def open(self, index: int, worker: Worker) -> Shell:
+    async def open(self, index: int, worker: Worker) -> WorkerShell:
         """A connection to the worker with that index; raises TransientError, RefusedError."""
         known = await self._key(index)
         if not known:
@@ -59,24 +59,24 @@ class Doors:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GangMember:
     """A worker by its number in the gang, and how it is reached."""
 
-    place: Place
-    dial: Callable[[], Awaitable[Shell]]
+    place: WorkerSlot
+    dial: Callable[[], Awaitable[WorkerShell]]
 
 
-def members(outside: Outside, nodes: Sequence[Node]) -> Iterator[Member]:
+def members(outside: Backends, nodes: Sequence[Node]) -> Iterator[GangMember]:
     """Every worker of every slice, in order; their numbers count on over the slices."""
     number = 0
     for slice_id, node in enumerate(nodes):
-        doors = Doors(outside, node)
+        doors = NodeDialer(outside, node)
         for index in range(node.worker_count):
-            yield Member(Place(number, slice_id, index), _dialer(doors, index, number))
+            yield GangMember(WorkerSlot(number, slice_id, index), _dialer(doors, index, number))
             number += 1
 
 
-def _dialer(doors: Doors, index: int, number: int) -> Callable[[], Awaitable[Shell]]:
+def _dialer(doors: NodeDialer, index: int, number: int) -> Callable[[], Awaitable[WorkerShell]]:
     worker = replace(doors.node.workers[index], worker_id=number)
     return lambda: doors.open(index, worker)
 
@@ -87,7 +87,7 @@ class Gang:
 
     attempt: int
     job_id: str
-    links: list[Link]
+    links: list[WorkerConnection]
     tasks: list[asyncio.Task[None]]
 
     def reports(self) -> tuple[WorkerReport, ...]:
@@ -112,11 +112,13 @@ class Gang:
         if any(link.is_fenced_off for link in self.links):
             raise LeaseLostError
 
-    async def save_tails(self, outside: Outside, sleep: Callable[[float], Awaitable[None]]) -> None:
+    async def save_tails(
+        self, outside: Backends, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
         """Put into the bucket what the workers' agents no longer can."""
-        turns = asyncio.Semaphore(TOGETHER)
+        turns = asyncio.Semaphore(PARALLEL_SAVES)
 
-        async def save(link: Link) -> None:
+        async def save(link: WorkerConnection) -> None:
             prefix = protocol.log_prefix(self.job_id, self.attempt, link.report.worker_id)
             async with turns:
                 for _ in range(SALVAGE_TRIES):
@@ -130,11 +132,11 @@ class Gang:
 
     async def close(self) -> None:
         """Let go of the connections; the runs go on."""
-        await links.cancelled(self.tasks)
+        await links.cancel_tasks(self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class GangTiming:
     """The supervisor's own clock and alarm."""
 
     monotonic: Callable[[], float]
@@ -142,33 +144,33 @@ class Pace:
     wake: Callable[[], None]
 
 
-def gather(
-    outside: Outside,
+def connect_gang(
+    outside: Backends,
     record: JobRecord,
     attempt: Attempt,
     nodes: Sequence[Node],
-    pace: Pace,
-    given: Given,
+    pace: GangTiming,
+    given: StartInputs,
 ) -> Gang:
     """A link to every worker of every slice; an attempt that prepares may be begun."""
     found = [
         _link(outside, record, attempt, member, pace, given) for member in members(outside, nodes)
     ]
-    tasks = [links.kept(link) for link in found]
+    tasks = [links.start_keeping(link) for link in found]
     return Gang(attempt.number, record.job_id, found, tasks)
 
 
 def _link(
-    outside: Outside,
+    outside: Backends,
     record: JobRecord,
     attempt: Attempt,
-    member: Member,
-    pace: Pace,
-    given: Given,
-) -> Link:
+    member: GangMember,
+    pace: GangTiming,
+    given: StartInputs,
+) -> WorkerConnection:
     may_begin = attempt.started_s is None and attempt.stopping_s is None
     may_begin = may_begin and given.secrets is not None
-    installed = installing.installation(
+    installed = installing.install_input(
         record,
         attempt,
         member.place,
@@ -176,9 +178,9 @@ def _link(
         endpoint=outside.storage_endpoint,
         bucket=outside.bucket,
     )
-    return Link(
-        run=Run(record.job_id, attempt.number),
-        report=links.connecting(member.place.worker_id),
+    return WorkerConnection(
+        run=RunRef(record.job_id, attempt.number),
+        report=links.initial_report(member.place.worker_id),
         dial=member.dial,
         monotonic=pace.monotonic,
         sleep=pace.sleep,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from tpuctl.jobs.record import record as records
-from tpuctl.jobs.secrets.secrets import on_worker
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.secrets.job_secrets import worker_references
 from tpuctl.jobs.workers import library, protocol
 from tpuctl.models.job import Attempt, JobRecord
 
@@ -56,12 +56,12 @@ os.execv(sys.executable, [*python, "run", path, "--watch"])
 """A supervisor whose lease is over changes nothing; the files of a run that is there stay as they
 are: another version of tpuctl may have begun it, one of protocol 1 even, in one file. Secrets go on
 through a pipe, which a process of its own fills: it holds 64 KiB."""
-SHARED = ("bucket", "crc32c", "fetcher", "report", "tree")
+SHARED = ("crc32c", "fetcher", "range_reader", "report", "target_tree")
 """Modules of tpuctl.agent.data that the agent of a job uses as well."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class StartInputs:
     """What the supervisor gives to a run besides the record."""
 
     fence: int = 0
@@ -73,7 +73,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerSlot:
     """Which worker of the gang a run is on; worker ids count on over the slices."""
 
     worker_id: int
@@ -82,13 +82,19 @@ class Place:
     """Which worker of its slice."""
 
 
-def argv() -> list[str]:
+def install_argv() -> list[str]:
     """The command that reads an `installation`, begins the run, and goes on as its `watch`."""
     return ["python3", "-S", "-c", INSTALL]
 
 
-def installation(
-    record: JobRecord, attempt: Attempt, place: Place, given: Given, *, endpoint: str, bucket: str
+def install_input(
+    record: JobRecord,
+    attempt: Attempt,
+    place: WorkerSlot,
+    given: StartInputs,
+    *,
+    endpoint: str,
+    bucket: str,
 ) -> bytes:
     """For standard input, so that nothing of it shows in a process list."""
     switch = given.switch if place.index == 0 else None
@@ -104,11 +110,11 @@ def installation(
         "workdir": records.workdir_key(record.job_id) if record.workdir_sha256 else None,
         "workdir_sha256": record.workdir_sha256,
         "mounts": [{"path": path, "url": url} for path, url in record.spec.file_mounts.items()],
-        "secrets": on_worker(record.spec.secrets),
+        "secrets": worker_references(record.spec.secrets),
         "setup": record.spec.setup,
         "run": record.spec.run,
-        "env": environment(record, attempt, place, bucket),
-        "library": library.NAME,
+        "env": program_environment(record, attempt, place, bucket),
+        "library": library.ARCHIVE_NAME,
         "switch": switch,
     }
     return json.dumps(
@@ -116,16 +122,18 @@ def installation(
             "directory": protocol.run_directory(record.job_id, attempt.number),
             "fence": given.fence,
             "files": {
-                **programs(with_switch=switch is not None),
+                **agent_files(with_switch=switch is not None),
                 "config.json": json.dumps(config),
             },
-            "archives": archives(),
+            "archives": agent_archives(),
             "secrets": dict(given.secrets or {}),
         }
     ).encode()
 
 
-def environment(record: JobRecord, attempt: Attempt, place: Place, bucket: str) -> dict[str, str]:
+def program_environment(
+    record: JobRecord, attempt: Attempt, place: WorkerSlot, bucket: str
+) -> dict[str, str]:
     """What the program finds in its environment besides the worker's own."""
     spec = record.spec
     kept = spec.checkpoints
@@ -133,7 +141,7 @@ def environment(record: JobRecord, attempt: Attempt, place: Place, bucket: str) 
         **spec.envs,
         "TPUCTL_JOB": record.job_id,
         "TPUCTL_ATTEMPT": str(attempt.number),
-        "TPUCTL_FENCE": str(fence(record, attempt)),
+        "TPUCTL_FENCE": str(checkpoint_fence(record, attempt)),
         "TPUCTL_WORKER_ID": str(place.worker_id),
         "TPUCTL_WORKER_COUNT": str(attempt.worker_count),
         "TPUCTL_SLICE_ID": str(place.slice_id),
@@ -149,13 +157,13 @@ def environment(record: JobRecord, attempt: Attempt, place: Place, bucket: str) 
     }
 
 
-def fence(record: JobRecord, attempt: Attempt) -> int:
+def checkpoint_fence(record: JobRecord, attempt: Attempt) -> int:
     """Of checkpoints: above that of every earlier attempt, of earlier jobs too."""
     return int(record.submitted_s) * MOST_ATTEMPTS + attempt.number
 
 
 @cache
-def programs(*, with_switch: bool) -> Mapping[str, str]:
+def agent_files(*, with_switch: bool) -> Mapping[str, str]:
     """The agent's files by the names that they have on a worker."""
     agent = resources.files("tpuctl.agent")
     modules = dict(library.python_files(agent.joinpath("job"), "tpuctl/agent/job"))
@@ -171,14 +179,14 @@ def programs(*, with_switch: bool) -> Mapping[str, str]:
         "agent.py": modules["tpuctl/agent/job/agent.py"],
     }
     if with_switch:
-        found["switch.py"] = agent.joinpath("tools/switch.py").read_text("utf-8")
+        found["switch.py"] = agent.joinpath("tools/deadman_switch.py").read_text("utf-8")
     return found
 
 
 @cache
-def archives() -> Mapping[str, str]:
+def agent_archives() -> Mapping[str, str]:
     """What lies beside them and is no text, in base64."""
-    return {library.NAME: base64.b64encode(library.archive()).decode()}
+    return {library.ARCHIVE_NAME: base64.b64encode(library.build_archive()).decode()}
 
 
 def _objects(job_id: str, attempt: int, worker_id: int) -> dict[str, str]:

@@ -12,8 +12,8 @@ from io import BytesIO
 
 from tpuctl import __version__
 
-NAME = "library.zip"
-ROOMS = ("store", "checkpoint")
+ARCHIVE_NAME = "library.zip"
+PACKAGES = ("store", "checkpoint")
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The same sources are the same bytes, whenever they were written."""
 READABLE = 0o644 << 16
@@ -29,7 +29,7 @@ __version__ = {__version__!r}
 
 
 @cache
-def archive() -> bytes:
+def build_archive() -> bytes:
     """`tpuctl.checkpoint` with the store and the errors that it needs; for a place on sys.path."""
     found = BytesIO()
     with zipfile.ZipFile(found, "w") as zipped:
@@ -55,5 +55,5 @@ def _sources() -> Iterator[tuple[str, str]]:
     package = resources.files("tpuctl")  # of a room, this would import numpy
     yield "__init__.py", INIT
     yield "errors.py", package.joinpath("errors.py").read_text("utf-8")
-    for room in ROOMS:
+    for room in PACKAGES:
         yield from python_files(package.joinpath(room), room)

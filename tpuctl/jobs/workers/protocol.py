@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tpuctl.errors import TransientError
-from tpuctl.jobs.record import record as records
+from tpuctl.jobs.record import record_store as records
 from tpuctl.models.job import Phase, WorkerReport
 
 VERSION = 2
@@ -26,7 +26,7 @@ UNREACHED = 75
 stages `fetch`, `mounts` and `secrets` when what they need was not to be reached."""
 STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
-REPORTED = (
+STATUS_FIELDS = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
     "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback", "switch",
 )  # fmt: skip
@@ -50,20 +50,20 @@ def patient_argv(job_id: str, attempt: int, *options: str) -> list[str]:
 
 def log_prefix(job_id: str, attempt: int, worker_id: int) -> str:
     """Where the log segments of one worker lie."""
-    return f"{records.directory(job_id)}/logs/a{attempt}/w{worker_id}"
+    return f"{records.job_directory(job_id)}/logs/a{attempt}/w{worker_id}"
 
 
 def status_key(job_id: str, attempt: int, worker_id: int) -> str:
     """Where a worker's agent leaves its final status, as JSON."""
-    return f"{records.directory(job_id)}/status/a{attempt}/w{worker_id}"
+    return f"{records.job_directory(job_id)}/status/a{attempt}/w{worker_id}"
 
 
 def stacks_key(job_id: str, attempt: int, worker_id: int) -> str:
     """Where a worker's agent leaves the stacks of a run that hung, as text."""
-    return f"{records.directory(job_id)}/stacks/a{attempt}/w{worker_id}"
+    return f"{records.job_directory(job_id)}/stacks/a{attempt}/w{worker_id}"
 
 
-async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+async def read_messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
     """The JSON lines of a `watch`; raises TransientError when they are none of ours."""
     rest = b""
     async for chunk in chunks:
@@ -85,9 +85,9 @@ def log_bytes(message: Mapping[str, Any]) -> bytes:
     return str(message["log"]).encode()
 
 
-def reported(report: WorkerReport, status: Mapping[str, Any]) -> WorkerReport:
+def apply_status(report: WorkerReport, status: Mapping[str, Any]) -> WorkerReport:
     """A report brought up to date by the agent's status."""
-    known = {key: status[key] for key in REPORTED if status.get(key) is not None}
+    known = {key: status[key] for key in STATUS_FIELDS if status.get(key) is not None}
     if lines := status.get("last_lines"):
         known["last_lines"] = tuple(lines)
     if "step" in known and report.step is not None:
@@ -110,6 +110,6 @@ def without_figures(report: WorkerReport) -> WorkerReport:
     return replace(report, metrics={}, rss_bytes=None, active_s=None)
 
 
-def lost(report: WorkerReport, why: str) -> WorkerReport:
+def lost_report(report: WorkerReport, why: str) -> WorkerReport:
     """A report of a worker whose run has vanished."""
     return replace(report, phase=Phase.LOST, message=why)

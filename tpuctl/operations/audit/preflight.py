@@ -18,7 +18,7 @@ _MISSING = re.compile(r"Permission '[\w.]+' denied")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PreflightCheck:
     """One thing a context needs; `error` and `fix` when it has not got it."""
 
     name: str
@@ -34,7 +34,7 @@ class Check:
         return is_worded and _MISSING.search(str(self.error)) is not None
 
 
-def checks(context: Context) -> Iterator[Check]:
+def run_checks(context: Context) -> Iterator[PreflightCheck]:
     """Every check in order; a check that needs a failed one before it is not made."""
     from tpuctl.api.connect import tpu_api
 
@@ -47,38 +47,38 @@ def checks(context: Context) -> Iterator[Check]:
         ),
         (
             "project and Cloud TPU API",
-            lambda: _asked(context, all_zones=True),
+            lambda: _call_tpu_api(context, all_zones=True),
             f"gcloud services enable tpu.googleapis.com --project={context.project}",
         ),
         (
             "permission to list nodes",
-            lambda: _asked(context, all_zones=False),
+            lambda: _call_tpu_api(context, all_zones=False),
             f"gcloud projects add-iam-policy-binding {context.project} "
             "--member=user:YOU@EXAMPLE.COM --role=roles/tpu.admin",
         ),
         (
             BUCKET,
-            lambda: _bucket(context),
+            lambda: _list_bucket(context),
             f"gcloud storage buckets create gs://{context.bucket} "
             f"--project={context.project} --location={region}",
         ),
     )
     for name, attempt, fix in steps:
-        error = _attempted(attempt)
+        error = _run_check(attempt)
         is_closed = name == BUCKET and isinstance(error, PermissionDeniedError)
-        yield Check(name, error, _grant(context) if is_closed else fix)
+        yield PreflightCheck(name, error, _grant_command(context) if is_closed else fix)
         if error and name != steps[2][0]:
             return
 
 
-def _grant(context: Context) -> str:
+def _grant_command(context: Context) -> str:
     return (
         f"gcloud storage buckets add-iam-policy-binding gs://{context.bucket} "
         "--member=user:YOU@EXAMPLE.COM --role=roles/storage.objectUser"
     )
 
 
-def _attempted(attempt: Callable[[], object]) -> TpuctlError | None:
+def _run_check(attempt: Callable[[], object]) -> TpuctlError | None:
     try:
         attempt()
     except TpuctlError as error:
@@ -86,7 +86,7 @@ def _attempted(attempt: Callable[[], object]) -> TpuctlError | None:
     return None
 
 
-def _asked(context: Context, *, all_zones: bool) -> None:
+def _call_tpu_api(context: Context, *, all_zones: bool) -> None:
     from tpuctl.api.connect import tpu_api
 
     api = tpu_api(context)
@@ -99,7 +99,7 @@ def _asked(context: Context, *, all_zones: bool) -> None:
         api.close()
 
 
-def _bucket(context: Context) -> None:
+def _list_bucket(context: Context) -> None:
     from tpuctl.api.storage import storage_client
     from tpuctl.store import open_store
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from tpuctl.errors import NotFoundError, TpuctlError
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.record import record
-from tpuctl.jobs.slices.world import LABEL
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.slices.slice_api import LABEL
 from tpuctl.models.job import JobRecord, Teardown
 from tpuctl.models.node import LOST_STATES, Node, NodeState, Provisioning
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
-from tpuctl.operations.slices import cost, quota
-from tpuctl.operations.slices.tiers import told_apart
+from tpuctl.operations.slices import cost, quota_advice
+from tpuctl.operations.slices.flex_start import with_flex_start
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
@@ -31,7 +31,7 @@ UNSEEN = "UNKNOWN"
 """The state of what could not be asked for."""
 
 
-class Verdict(StrEnum):
+class Ownership(StrEnum):
     """Whose a slice is, in the order in which people are told."""
 
     ORPHAN = "orphan"
@@ -78,7 +78,7 @@ class Holding:
         dead = sum(node.state in LOST_STATES for node in self.nodes)
         if self.state in ENDED_STATES and not self.never_granted:
             dead += self.slices - len(self.nodes)
-        return quota.held(self.accelerator_type, dead)
+        return quota_advice.quota_text(self.accelerator_type, dead)
 
     @property
     def node_ids(self) -> frozenset[int]:
@@ -87,17 +87,17 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClassifiedHolding:
     """A holding, whose it is, and why that is said."""
 
     holding: Holding
-    verdict: Verdict
+    verdict: Ownership
     why: str
     owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class JobRecords:
     """What the bucket says of the jobs that matter here."""
 
     records: Mapping[str, JobRecord] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Books:
     error: TpuctlError | None = None
     """The bucket itself cannot be read."""
 
-    def user_of(self, holding: Holding) -> JobRecord | None:
+    def job_using(self, holding: Holding) -> JobRecord | None:
         """The unfinished job that runs on it, whoever made it."""
         names = {node.name for node in holding.nodes} | {holding.name}
         return next(
@@ -120,7 +120,7 @@ class Books:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class SweepScope:
     """Who sweeps, and whose orphans count."""
 
     owner: str
@@ -129,22 +129,23 @@ class Asker:
     """Jobs that a live supervisor looks after: it deletes what they leave."""
 
 
-def look(api: TpuApi, zone: str) -> tuple[list[Holding], list[str]]:
+def list_holdings(api: TpuApi, zone: str) -> tuple[list[Holding], list[str]]:
     """Everything in a zone, or in all of them (`-`), and the zones that could not be asked."""
     nodes, missed = api.read_nodes(zone)
     requests, missed_too = api.list_queued_resources(zone)
     known = {(each.zone, each.name) for each in requests}
     of: dict[tuple[str, str], list[Node]] = {}
-    for node in told_apart(api, nodes):
+    for node in with_flex_start(api, nodes):
         of.setdefault((node.zone, node.queued_resource or ""), []).append(node)
     found = [
-        of_request(each, of.get((each.zone, each.name), [])) for each in told_apart(api, requests)
+        request_holding(each, of.get((each.zone, each.name), []))
+        for each in with_flex_start(api, requests)
     ]
     alone = [node for key, group in of.items() if key not in known for node in group]
-    return [*found, *map(of_node, alone)], sorted({*missed, *missed_too})
+    return [*found, *map(node_holding, alone)], sorted({*missed, *missed_too})
 
 
-def of_request(request: QueuedResource, nodes: Sequence[Node]) -> Holding:
+def request_holding(request: QueuedResource, nodes: Sequence[Node]) -> Holding:
     """A queued resource and the nodes of it that exist."""
     return Holding(
         noun="qr",
@@ -161,7 +162,7 @@ def of_request(request: QueuedResource, nodes: Sequence[Node]) -> Holding:
     )
 
 
-def of_node(node: Node) -> Holding:
+def node_holding(node: Node) -> Holding:
     """A node that no queued resource owns."""
     return Holding(
         noun="node",
@@ -176,43 +177,47 @@ def of_node(node: Node) -> Holding:
     )
 
 
-def read_books(store: Callable[[], Store], job_ids: Iterable[str]) -> Books:
+def read_job_records(store: Callable[[], Store], job_ids: Iterable[str]) -> JobRecords:
     """The records of these jobs and of every unsettled one; never raises TpuctlError."""
     try:
         bucket = store()
         wanted = {*job_ids, *(key.removeprefix(lease.LEASES) for key in _keys(bucket))}
     except TpuctlError as error:
-        return Books(error=error)
+        return JobRecords(error=error)
     records: dict[str, JobRecord] = {}
     troubles: dict[str, str] = {}
     for job_id in sorted(wanted):
         try:
-            records[job_id] = record.load(bucket, job_id).record
+            records[job_id] = record_store.load(bucket, job_id).record
         except NotFoundError:
             missing = f"this bucket has no record of job {job_id}"
             troubles[job_id] = f"{missing}: another bucket's, or lost"
         except TpuctlError as error:
             troubles[job_id] = str(error)
-    return Books(records, troubles)
+    return JobRecords(records, troubles)
 
 
-def judge(holding: Holding, books: Books, asker: Asker) -> Found:
+def classify(holding: Holding, books: JobRecords, asker: SweepScope) -> ClassifiedHolding:
     """Whose it is."""
     job_id = holding.job_id
-    if user := books.user_of(holding):
-        return Found(holding, Verdict.IN_USE, f"job {user.job_id} is {user.state}", user.owner)
+    if user := books.job_using(holding):
+        return ClassifiedHolding(
+            holding, Ownership.IN_USE, f"job {user.job_id} is {user.state}", user.owner
+        )
     if job_id is None:
-        return Found(holding, Verdict.BY_HAND, "no job made it")
+        return ClassifiedHolding(holding, Ownership.BY_HAND, "no job made it")
     if books.error is not None:
-        return Found(holding, Verdict.UNKNOWN, f"the bucket cannot be read: {books.error}")
+        return ClassifiedHolding(
+            holding, Ownership.UNKNOWN, f"the bucket cannot be read: {books.error}"
+        )
     job = books.records.get(job_id)
     if job is None:
         why = books.troubles.get(job_id, f"the record of {job_id} was not read")
-        return Found(holding, Verdict.UNKNOWN, why)
+        return ClassifiedHolding(holding, Ownership.UNKNOWN, why)
     return _of_job(holding, job, asker)
 
 
-def unseen(books: Books, zones: Iterable[str]) -> Iterator[Found]:
+def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[ClassifiedHolding]:
     """What the records say should be in zones that did not answer."""
     away = frozenset(zones)
     for job in books.records.values():
@@ -226,44 +231,48 @@ def unseen(books: Books, zones: Iterable[str]) -> Iterator[Found]:
             holding = Holding(
                 "qr", name, zone, job.accelerator_type, UNSEEN, kind, job.submitted_s, job.job_id
             )
-            yield Found(holding, Verdict.UNKNOWN, f"{zone} did not answer", job.owner)
+            yield ClassifiedHolding(holding, Ownership.UNKNOWN, f"{zone} did not answer", job.owner)
 
 
-def survey(
-    api: TpuApi, store: Callable[[], Store], asker: Asker, zone: str
-) -> tuple[list[Found], list[str], Books]:
+def survey_project(
+    api: TpuApi, store: Callable[[], Store], asker: SweepScope, zone: str
+) -> tuple[list[ClassifiedHolding], list[str], JobRecords]:
     """Everything there is, judged: orphans first; the zones that did not answer; the books."""
-    holdings, missed = look(api, zone)
-    books = read_books(store, {each.job_id for each in holdings if each.job_id})
+    holdings, missed = list_holdings(api, zone)
+    books = read_job_records(store, {each.job_id for each in holdings if each.job_id})
     found = [
-        Found(each, Verdict.UNKNOWN, f"{each.zone} did not answer")
+        ClassifiedHolding(each, Ownership.UNKNOWN, f"{each.zone} did not answer")
         if each.zone in missed
-        else judge(each, books, asker)
+        else classify(each, books, asker)
         for each in holdings
     ]
     seen = {(each.zone, each.name) for each in holdings}
     found += [
-        each for each in unseen(books, missed) if (each.holding.zone, each.holding.name) not in seen
+        each
+        for each in unseen_holdings(books, missed)
+        if (each.holding.zone, each.holding.name) not in seen
     ]
-    order = list(Verdict)
+    order = list(Ownership)
     found.sort(key=lambda each: (order.index(each.verdict), each.holding.zone, each.holding.name))
     return found, missed, books
 
 
-def _of_job(holding: Holding, job: JobRecord, asker: Asker) -> Found:
+def _of_job(holding: Holding, job: JobRecord, asker: SweepScope) -> ClassifiedHolding:
     """What carries the id of a job whose record was read."""
     if holding.state in LEAVING_STATES:
-        return Found(holding, Verdict.LEAVING, "it is being deleted", job.owner)
+        return ClassifiedHolding(holding, Ownership.LEAVING, "it is being deleted", job.owner)
     unwanted = holding.name in job.unwanted
     if unwanted and (not job.is_ended or job.job_id in asker.tended):
-        return Found(holding, Verdict.LEAVING, "its supervisor deletes it", job.owner)
+        return ClassifiedHolding(holding, Ownership.LEAVING, "its supervisor deletes it", job.owner)
     said = f"job {job.job_id} is {job.state}"
     if not job.is_ended:
-        return Found(holding, Verdict.IN_USE, said, job.owner)
+        return ClassifiedHolding(holding, Ownership.IN_USE, said, job.owner)
     kept = job.spec.teardown != Teardown.ALWAYS and not unwanted
     why = f"{said}; kept by teardown: {job.spec.teardown}" if kept else said
     is_ours = asker.all_owners or job.owner == asker.owner
-    return Found(holding, Verdict.ORPHAN if is_ours else Verdict.OTHERS, why, job.owner)
+    return ClassifiedHolding(
+        holding, Ownership.ORPHAN if is_ours else Ownership.OTHERS, why, job.owner
+    )
 
 
 def _keys(store: Store) -> list[str]:

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuctl.api.tpu.next_step import NODE, QR, About
+from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.errors import NotFoundError, TpuctlError
-from tpuctl.jobs.slices.world import LABEL
+from tpuctl.jobs.slices.slice_api import LABEL
 from tpuctl.models.node import Node
 from tpuctl.operations.audit.sweep import (
-    Asker,
-    Found,
+    ClassifiedHolding,
     Holding,
-    Verdict,
-    judge,
-    of_node,
-    of_request,
-    read_books,
+    Ownership,
+    SweepScope,
+    classify,
+    node_holding,
+    read_job_records,
+    request_holding,
 )
 from tpuctl.operations.slices import wait
 from tpuctl.operations.slices.wait import Patience
@@ -31,48 +31,52 @@ DELETED, GONE, LEFT, FAILED = "deleted", "gone", "left", "failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class SweepResult:
     """What became of an orphan: deleted, gone by itself, left alone, or failed; and why."""
 
-    found: Found
+    found: ClassifiedHolding
     outcome: str
     why: str = ""
 
 
-def delete(
-    api: TpuApi, store: Callable[[], Store], found: Found, asker: Asker, patience: Patience
-) -> Fixed:
+def delete_orphan(
+    api: TpuApi,
+    store: Callable[[], Store],
+    found: ClassifiedHolding,
+    asker: SweepScope,
+    patience: Patience,
+) -> SweepResult:
     """Delete one orphan and wait until it is gone; never raises TpuctlError."""
     try:
-        now = again(api, found.holding)
+        now = reread_holding(api, found.holding)
         if now is None:
-            return Fixed(found, GONE)
-        if why := changed(found.holding, now):
-            return Fixed(found, LEFT, why)
-        judged = judge(now, read_books(store, filter(None, [now.job_id])), asker)
-        if judged.verdict != Verdict.ORPHAN:
-            return Fixed(found, LEFT, judged.why)
-        _deleted(api, now, patience)
+            return SweepResult(found, GONE)
+        if why := change_text(found.holding, now):
+            return SweepResult(found, LEFT, why)
+        judged = classify(now, read_job_records(store, filter(None, [now.job_id])), asker)
+        if judged.verdict != Ownership.ORPHAN:
+            return SweepResult(found, LEFT, judged.why)
+        _delete_and_wait(api, now, patience)
     except NotFoundError:
-        return Fixed(found, GONE)
+        return SweepResult(found, GONE)
     except TpuctlError as error:
-        return Fixed(found, FAILED, str(error))
-    return Fixed(found, DELETED)
+        return SweepResult(found, FAILED, str(error))
+    return SweepResult(found, DELETED)
 
 
-def again(api: TpuApi, holding: Holding) -> Holding | None:
+def reread_holding(api: TpuApi, holding: Holding) -> Holding | None:
     """The same thing as it is now; None when it is gone."""
     try:
         if holding.noun == NODE:
-            return of_node(api.get_node(holding.zone, holding.name))
+            return node_holding(api.get_node(holding.zone, holding.name))
         request = api.get_queued_resource(holding.zone, holding.name)
     except NotFoundError:
         return None
     nodes = [_node(api, holding.zone, name) for name in request.node_names]
-    return of_request(request, [node for node in nodes if node])
+    return request_holding(request, [node for node in nodes if node])
 
 
-def changed(before: Holding, now: Holding) -> str | None:
+def change_text(before: Holding, now: Holding) -> str | None:
     """Why it is not the thing that was looked at; a node that went meanwhile changes nothing."""
     if now.job_id != before.job_id:
         return f"its label {LABEL} is another one"
@@ -89,12 +93,12 @@ def _node(api: TpuApi, zone: str, name: str) -> Node | None:
         return None
 
 
-def _deleted(api: TpuApi, holding: Holding, patience: Patience) -> None:
+def _delete_and_wait(api: TpuApi, holding: Holding, patience: Patience) -> None:
     zone, name = holding.zone, holding.name
     if holding.noun == NODE:
         operation = api.delete_node(zone, name)
     else:
         operation = api.delete_queued_resource(zone, name, force=True)
     noun = NODE if holding.noun == NODE else QR
-    about = About(f"delete {noun} {name!r}", noun, name, zone)
-    wait.operation_done(api, operation, patience, about=about)
+    about = CallSubject(f"delete {noun} {name!r}", noun, name, zone)
+    wait.wait_for_operation(api, operation, patience, about=about)

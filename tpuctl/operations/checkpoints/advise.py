@@ -6,20 +6,20 @@ from itertools import pairwise
 from statistics import median
 
 from tpuctl.errors import PreconditionError
-from tpuctl.models.job import Attempt, JobRecord, Outcome
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.operations.checkpoints import interval
-from tpuctl.operations.checkpoints.model import StepView
+from tpuctl.operations.checkpoints.step_view import StepView
 from tpuctl.operations.slices import cost, spending
 
 _LEAST_S = 0.001
 """What is less is told as nothing: the records count milliseconds."""
-INTERRUPTED = frozenset({Outcome.PREEMPTED, Outcome.LOST})
+INTERRUPTED = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.LOST})
 SLOWDOWN = 1.3
 """The most that steps are slowed while a save goes on beside them (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True)
-class Saving:
+class SaveMeasurements:
     """What the steps in the directory tell; medians."""
 
     saves: int
@@ -46,7 +46,7 @@ class Saving:
 
 
 @dataclass(frozen=True)
-class Losses:
+class PreemptionLosses:
     """How a job's slices were taken away."""
 
     preemptions: int
@@ -64,7 +64,7 @@ class Losses:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostTime:
     """What is no progress, of the time that the job has been active."""
 
     share: float
@@ -76,23 +76,23 @@ class Lost:
 class Advice:
     """What was measured, and what follows; `best_*` None where steps have no known length."""
 
-    saving: Saving
-    losses: Losses
+    saving: SaveMeasurements
+    losses: PreemptionLosses
     young_s: float
     daly_s: float
     best_s: float
     """Daly's, and not shorter than a step, or than a save takes: there is one at a time."""
     best_every: int | None
-    now: Lost | None
-    best: Lost
+    now: LostTime | None
+    best: LostTime
     redone_hours: float | None
 
 
-def advise(job: JobRecord, steps: Sequence[StepView], now_s: float) -> Advice:
+def advise_interval(job: JobRecord, steps: Sequence[StepView], now_s: float) -> Advice:
     """Reckon. Raises PreconditionError while there is nothing to reckon with."""
     own = [each for each in steps if each.job == job.job_id]
-    measured = saving(own or steps)  # an earlier job may have saved there, of another size
-    found = losses(job, now_s)
+    measured = measure_saves(own or steps)  # an earlier job may have saved there, of another size
+    found = measure_losses(job, now_s)
     if measured is None:
         raise PreconditionError(
             f"no step of job {job.job_id} says how long its save took",
@@ -112,20 +112,20 @@ def advise(job: JobRecord, steps: Sequence[StepView], now_s: float) -> Advice:
         daly_s=daly,
         best_s=best_s,
         best_every=max(1, round(best_s / step_s)) if step_s else None,
-        now=_lost(job, measured, found, measured.interval_s) if measured.interval_s else None,
-        best=_lost(job, measured, found, best_s),
+        now=_lost_time(job, measured, found, measured.interval_s) if measured.interval_s else None,
+        best=_lost_time(job, measured, found, best_s),
         redone_hours=found.redone_steps * step_s / cost.SECONDS_AN_HOUR if step_s else None,
     )
 
 
-def saving(steps: Sequence[StepView]) -> Saving | None:
+def measure_saves(steps: Sequence[StepView]) -> SaveMeasurements | None:
     """What the steps, oldest first, tell of their saves; None when none tells anything."""
     took = [each.save_s for each in steps if each.save_s is not None]
     waits = [each.blocked_s for each in steps if each.blocked_s is not None]
     if not took:
         return None
     gaps = [gap for earlier, later in pairwise(steps) if (gap := _gap(earlier, later))]
-    return Saving(
+    return SaveMeasurements(
         saves=len(took),
         save_s=max(median(took), _LEAST_S),
         blocked_s=median(waits) if waits else None,
@@ -144,7 +144,7 @@ def _gap(earlier: StepView, later: StepView) -> tuple[int, float] | None:
     return (steps, seconds) if steps > 0 and seconds > 0 else None
 
 
-def losses(job: JobRecord, now_s: float) -> Losses:
+def measure_losses(job: JobRecord, now_s: float) -> PreemptionLosses:
     """What the attempts of a job tell."""
     waits = [
         each.started_s - each.ready_s
@@ -156,7 +156,7 @@ def losses(job: JobRecord, now_s: float) -> Losses:
         for earlier, later in pairwise(job.attempts)
         if later.started_s is not None
     ]
-    return Losses(
+    return PreemptionLosses(
         preemptions=sum(each.outcome in INTERRUPTED for each in job.attempts),
         active_s=sum(_active_s(each, now_s) for each in job.attempts),
         restart_s=sum(waits) / len(waits) if waits else 0.0,
@@ -171,10 +171,12 @@ def _active_s(attempt: Attempt, now_s: float) -> float:
     return max(0.0, end_s - attempt.ready_s)
 
 
-def _lost(job: JobRecord, measured: Saving, found: Losses, interval_s: float) -> Lost:
+def _lost_time(
+    job: JobRecord, measured: SaveMeasurements, found: PreemptionLosses, interval_s: float
+) -> LostTime:
     """A save that is under way when the slice goes is lost with the steps behind it."""
     again_s = found.restart_s + measured.save_s
-    share = interval.lost(interval_s, measured.cost_s, found.mean_s, again_s)
+    share = interval.lost_share(interval_s, measured.cost_s, found.mean_s, again_s)
     hours = share * found.active_s / cost.SECONDS_AN_HOUR
     price = spending.usd_per_hour(job)
-    return Lost(share, hours, None if price is None else hours * price)
+    return LostTime(share, hours, None if price is None else hours * price)

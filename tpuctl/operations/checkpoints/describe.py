@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tpuctl.checkpoint.arrays.tree import leaf_paths
-from tpuctl.checkpoint.format.commit import Commit
-from tpuctl.checkpoint.read.describing import describe_leaves
+from tpuctl.checkpoint.arrays.array_tree import leaf_paths
+from tpuctl.checkpoint.format.commit_schema import Commit
+from tpuctl.checkpoint.read.leaf_summaries import describe_leaves
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
 from tpuctl.operations.checkpoints.foreign import foreign_tensors, verify_sealed
-from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
-from tpuctl.operations.checkpoints.model import GOOD, State, TensorView
-from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+from tpuctl.operations.checkpoints.own_steps import OwnStep
+from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, TensorView
 from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
 
 
@@ -20,13 +20,13 @@ def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorV
 
     Raises IntegrityError when it is not what was written, PreconditionError when nothing tells.
     """
-    if not isinstance(step, OurStep):
+    if not isinstance(step, OwnStep):
         _refuse_other_bytes(step)
         yield from foreign_tensors.tensors(step, advance)
     elif step.step.commit is None:
         raise PreconditionError(step.view.reason or f"step {step.view.name} is {step.view.state}")
-    elif step.view.state in GOOD | {State.ROLLED_BACK}:
-        yield from _measured(step, step.step.commit, advance)
+    elif step.view.state in RESTORABLE_STATES | {StepState.ROLLED_BACK}:
+        yield from _measure_tensors(step, step.step.commit, advance)
     else:
         commit = step.step.commit
         for path, leaf in zip(leaf_paths(dict(commit.tree)), commit.leaves, strict=True):
@@ -35,12 +35,12 @@ def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorV
 
 def _refuse_other_bytes(step: ForeignStep) -> None:
     """A step that looks as it was sealed must be so to the last byte: else its norms mislead."""
-    if step.view.state == State.COMPLETE and (wrong := verify_sealed.verify(step)):
+    if step.view.state == StepState.COMPLETE and (wrong := verify_sealed.find_differences(step)):
         raise IntegrityError(f"step {step.view.handle}: {wrong[0]}")
 
 
-def _measured(
-    step: OurStep, commit: Commit, advance: Callable[[int], None]
+def _measure_tensors(
+    step: OwnStep, commit: Commit, advance: Callable[[int], None]
 ) -> Iterator[TensorView]:
     try:
         for one in describe_leaves(step.store, commit, advance):
@@ -56,7 +56,7 @@ def _measured(
 
 def facts(step: FoundStep) -> dict[str, Any]:
     """What else is known of a step."""
-    if not isinstance(step, OurStep) or step.step.commit is None:
+    if not isinstance(step, OwnStep) or step.step.commit is None:
         return {"parent": None, "created": None, "writer": None, "objects": _objects(step)}
     commit = step.step.commit
     return {
@@ -68,7 +68,7 @@ def facts(step: FoundStep) -> dict[str, Any]:
 
 
 def _objects(step: FoundStep) -> int:
-    return len(step.step.entries if isinstance(step, OurStep) else step.entries)
+    return len(step.step.entries if isinstance(step, OwnStep) else step.entries)
 
 
 def _finite(norm: float | None) -> float | None:

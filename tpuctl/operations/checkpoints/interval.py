@@ -24,7 +24,7 @@ def daly_s(cost_s: float, mean_s: float) -> float:
     return young_s(cost_s, mean_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - cost_s
 
 
-def lost(interval_s: float, cost_s: float, mean_s: float, restart_s: float) -> float:
+def lost_share(interval_s: float, cost_s: float, mean_s: float, restart_s: float) -> float:
     """The share of the time that is no progress: saves, steps done again, restarts.
 
     Daly's complete cost function: wall time over solve time is

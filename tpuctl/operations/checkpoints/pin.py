@@ -2,15 +2,15 @@
 
 from tpuctl.checkpoint.format import layout
 from tpuctl.errors import PreconditionError
-from tpuctl.operations.checkpoints.foreign import recognise
-from tpuctl.operations.checkpoints.model import GOOD
-from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints.foreign import foreign_steps
+from tpuctl.operations.checkpoints.own_steps import OwnStep
+from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES
 from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
 
 
-def pin(step: FoundStep) -> bool:
+def pin_step(step: FoundStep) -> bool:
     """Pin a step; False when it was already. Raises PreconditionError when it is not complete."""
-    if step.view.state not in GOOD:
+    if step.view.state not in RESTORABLE_STATES:
         raise PreconditionError(
             f"step {step.view.handle} is {step.view.state}: there is nothing to keep",
             hint="pin one that is COMPLETE",
@@ -21,19 +21,19 @@ def pin(step: FoundStep) -> bool:
         return False
     # Whoever deletes looks for a pin first: had it looked before, it has deleted by now.
     if has_gone(step):
-        unpin(step)
+        unpin_step(step)
         raise PreconditionError(
             f"step {step.view.handle} was deleted meanwhile", hint="pin one that is still there"
         )
     return True
 
 
-def unpin(step: FoundStep) -> bool:
+def unpin_step(step: FoundStep) -> bool:
     """Let it go; False when it was not pinned."""
     return step.store.delete(_key(step))
 
 
 def _key(step: FoundStep) -> str:
-    if isinstance(step, OurStep):
+    if isinstance(step, OwnStep):
         return layout.pin_key(step.step.step)
-    return recognise.pin_key(step.view.name)
+    return foreign_steps.pin_key(step.view.name)

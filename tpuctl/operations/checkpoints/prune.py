@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.write import cleaning
+from tpuctl.checkpoint.write import garbage_collection
 from tpuctl.errors import PreconditionError
-from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
-from tpuctl.operations.checkpoints.model import GOOD, State, StepView
-from tpuctl.operations.checkpoints.ours import OurStep
-from tpuctl.operations.checkpoints.survey import FoundStep, Survey
+from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+from tpuctl.operations.checkpoints.own_steps import OwnStep
+from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, StepView
+from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep
 from tpuctl.store import Entry, Store
 
 NOT_OURS = "not tpuctl's: --foreign"
@@ -17,16 +17,16 @@ UNDER_WAY = "it may be under way"
 CORRUPT = "its bytes are not what was sealed"
 _OLDER = "older than those that are kept"
 _DELETED_AS = {
-    State.COMPLETE: _OLDER,
-    State.UNSEALED: _OLDER,
-    State.PARTIAL: "no run can bring it to an end any more",
+    StepState.COMPLETE: _OLDER,
+    StepState.UNSEALED: _OLDER,
+    StepState.PARTIAL: "no run can bring it to an end any more",
 }
 _BEGINS_WITHIN_S = 86400.0
 """A run that has not restored within a day is dead."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class PruneChoice:
     """What becomes of a step."""
 
     step: FoundStep
@@ -40,30 +40,35 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PrunePlan:
     """What a prune is going to do."""
 
     store: Store
-    choices: Sequence[Choice]
+    choices: Sequence[PruneChoice]
     """Every step, oldest first."""
     leftovers: Sequence[Entry]
     """Objects of saves that nobody can bring to an end any more."""
 
     @property
-    def doomed(self) -> list[FoundStep]:
+    def steps_to_delete(self) -> list[FoundStep]:
         """The steps that are deleted."""
         return [each.step for each in self.choices if each.is_deleted]
 
     @property
     def size_bytes(self) -> int:
         """How much is given back."""
-        steps = sum(each.view.size_bytes for each in self.doomed)
+        steps = sum(each.view.size_bytes for each in self.steps_to_delete)
         return steps + sum(each.size_bytes for each in self.leftovers)
 
 
-def plan(
-    survey: Survey, keep: int, now_s: float, *, foreign: bool, corrupt: Collection[str] = ()
-) -> Plan:
+def plan_prune(
+    survey: DirectorySurvey,
+    keep: int,
+    now_s: float,
+    *,
+    foreign: bool,
+    corrupt: Collection[str] = (),
+) -> PrunePlan:
     """All but the newest `keep` good steps go, of other frameworks' only when told so.
 
     Pinned steps and the newest good one stay, whatever `keep` says. `corrupt` names steps of other
@@ -72,40 +77,46 @@ def plan(
     """
     _refuse_while_one_begins(survey, now_s)
     history = survey.history
-    ours = cleaning.plan(history, keep, history.last_fence)
+    ours = garbage_collection.plan_deletions(history, keep, history.last_fence)
     useless = frozenset(ours.leftovers)
     doomed = {each.step for each in ours.steps}
     doomed |= {each.step for each in history.steps if useless.issuperset(each.entries)}
     others = _foreign_choices(survey.foreign, keep, corrupt) if foreign else {}
     choices = [
-        _ours(each, is_deleted=each.step.step in doomed)
-        if isinstance(each, OurStep)
-        else others.get(each.view.name, Choice(each, is_deleted=False, why=NOT_OURS))
+        _own_choice(each, is_deleted=each.step.step in doomed)
+        if isinstance(each, OwnStep)
+        else others.get(each.view.name, PruneChoice(each, is_deleted=False, why=NOT_OURS))
         for each in survey.steps
     ]
     gone = {entry for each in history.steps if each.step in doomed for entry in each.entries}
-    return Plan(survey.place.store, choices, [each for each in ours.leftovers if each not in gone])
+    return PrunePlan(
+        survey.place.store, choices, [each for each in ours.leftovers if each not in gone]
+    )
 
 
-def witnesses(plan: Plan) -> list[FoundStep]:
+def steps_to_verify(plan: PrunePlan) -> list[FoundStep]:
     """The newest step that stays and can be verified, of each framework that loses good ones.
 
     What a listing says is not enough to delete the others for.
     """
-    losing = {one.view.kind for one in plan.choices if one.is_deleted and one.view.state in GOOD}
+    losing = {
+        one.view.kind
+        for one in plan.choices
+        if one.is_deleted and one.view.state in RESTORABLE_STATES
+    }
     newest = {
         one.view.kind: one.step
         for one in plan.choices
-        if not one.is_deleted and one.view.state == State.COMPLETE and one.why != CORRUPT
+        if not one.is_deleted and one.view.state == StepState.COMPLETE and one.why != CORRUPT
     }
     return [step for kind, step in newest.items() if kind in losing]
 
 
-def still(before: Plan, now: Plan) -> Plan:
+def intersect_plans(before: PrunePlan, now: PrunePlan) -> PrunePlan:
     """Of what was shown, that which would still be deleted."""
     shown = {(each.view.kind, each.view.name) for each in before.choices if each.is_deleted}
     keys = {(each.key, each.generation) for each in before.leftovers}
-    return Plan(
+    return PrunePlan(
         now.store,
         [each for each in now.choices if (each.view.kind, each.view.name) in shown],
         [each for each in now.leftovers if (each.key, each.generation) in keys],
@@ -114,10 +125,10 @@ def still(before: Plan, now: Plan) -> Plan:
 
 def delete(step: FoundStep) -> bool:
     """Delete a step, what makes it complete first; False when it is another one by now."""
-    if isinstance(step, OurStep) and step.step.committed is not None:
-        return cleaning.delete_step(step.store, step.step)
+    if isinstance(step, OwnStep) and step.step.committed is not None:
+        return garbage_collection.delete_step(step.store, step.step)
     try:
-        for entry in step.step.entries if isinstance(step, OurStep) else step.deletion_order():
+        for entry in step.step.entries if isinstance(step, OwnStep) else step.deletion_order():
             step.store.delete(entry.key, generation=entry.generation)
     except PreconditionError:
         return False
@@ -126,13 +137,15 @@ def delete(step: FoundStep) -> bool:
 
 def delete_leftover(store: Store, entry: Entry) -> bool:
     """Delete an object that is of no use; False when it was gone."""
-    return cleaning.delete_leftover(store, entry)
+    return garbage_collection.delete_leftover(store, entry)
 
 
-def _refuse_while_one_begins(survey: Survey, now_s: float) -> None:
+def _refuse_while_one_begins(survey: DirectorySurvey, now_s: float) -> None:
     """Between RUN and ROLLBACK a run looks for a step that it can go on from."""
     fence = survey.history.newest_run
-    began = [each for each in survey.history.agreements if each.key == layout.run_key(fence)]
+    began = [
+        each for each in survey.history.coordination_entries if each.key == layout.run_key(fence)
+    ]
     if not began or survey.place.store.head(layout.rollback_key(fence)) is not None:
         return
     if now_s - began[0].updated_s < _BEGINS_WITHIN_S:
@@ -142,32 +155,36 @@ def _refuse_while_one_begins(survey: Survey, now_s: float) -> None:
         )
 
 
-def _ours(step: OurStep, *, is_deleted: bool) -> Choice:
-    return Choice(step, is_deleted, _why(step.view, is_deleted=is_deleted))
+def _own_choice(step: OwnStep, *, is_deleted: bool) -> PruneChoice:
+    return PruneChoice(step, is_deleted, _reason(step.view, is_deleted=is_deleted))
 
 
-def _why(view: StepView, *, is_deleted: bool) -> str:
+def _reason(view: StepView, *, is_deleted: bool) -> str:
     if view.pinned:
         return "pinned"
     if is_deleted:
         return _DELETED_AS.get(view.state, view.reason)
-    return UNDER_WAY if view.state == State.PARTIAL else view.reason
+    return UNDER_WAY if view.state == StepState.PARTIAL else view.reason
 
 
 def _foreign_choices(
     steps: Sequence[ForeignStep], keep: int, corrupt: Collection[str]
-) -> dict[str, Choice]:
+) -> dict[str, PruneChoice]:
     """By the name of the step. What may be under way is never deleted."""
-    good = [each for each in steps if each.view.state in GOOD and each.view.name not in corrupt]
-    sealed = [each for each in good if each.view.state == State.COMPLETE]
+    good = [
+        each
+        for each in steps
+        if each.view.state in RESTORABLE_STATES and each.view.name not in corrupt
+    ]
+    sealed = [each for each in good if each.view.state == StepState.COMPLETE]
     kept = {each.view.name for each in [*good[-keep:], *sealed[-1:]]}
     oldest = steps.index(good[-keep:][0]) if good else 0
     found = {}
     for number, each in enumerate(steps):
         view = each.view
-        is_corrupt = view.state == State.CORRUPT or view.name in corrupt
-        is_old = view.state in GOOD and view.name not in kept
+        is_corrupt = view.state == StepState.CORRUPT or view.name in corrupt
+        is_old = view.state in RESTORABLE_STATES and view.name not in kept
         is_deleted = (number < oldest if is_corrupt else is_old) and not view.pinned
-        why = CORRUPT if view.name in corrupt else _why(view, is_deleted=is_deleted)
-        found[view.name] = Choice(each, is_deleted, why)
+        why = CORRUPT if view.name in corrupt else _reason(view, is_deleted=is_deleted)
+        found[view.name] = PruneChoice(each, is_deleted, why)
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.format.commit import Commit, StoredObject
+from tpuctl.checkpoint.format.commit_schema import Commit, StoredObject
 from tpuctl.checkpoint.format.manifest import decode_commit, encode_commit
 from tpuctl.errors import (
     ConflictError,
@@ -21,32 +21,32 @@ from tpuctl.errors import (
     RefusedError,
     TransientError,
 )
-from tpuctl.models.transfer import Event, Plan, Scope
+from tpuctl.models.transfer import TransferEvent, TransferPlan, TransferScope
 from tpuctl.operations.checkpoints.foreign import seal_record
-from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
-from tpuctl.operations.checkpoints.model import State
-from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+from tpuctl.operations.checkpoints.own_steps import OwnStep
+from tpuctl.operations.checkpoints.step_view import StepState
 from tpuctl.operations.checkpoints.survey import FoundStep
-from tpuctl.operations.stage.plan.checksums import Checksums
-from tpuctl.operations.stage.plan.names import UNFINISHED, folder, split_url
-from tpuctl.operations.stage.plan.plan_pull import plan_pull
-from tpuctl.operations.stage.transfer.pull import pull
+from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
+from tpuctl.operations.stage.plan.names import UNFINISHED, folder_prefix, split_url
+from tpuctl.operations.stage.plan.pull_plan import plan_pull
+from tpuctl.operations.stage.transfer.pull_objects import pull
 from tpuctl.store import Entry, Store, open_store
-from tpuctl.store.checksums import decoded
-from tpuctl.store.files import make_durable, sync_directory
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.store.crc32c_base64 import decode_crc32c
+from tpuctl.store.durable_files import make_durable, sync_directory
+from tpuctl.store.gcs.bulk import BulkBucket
 
 _ANOTHER = "name another directory"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StepPull:
     """A step on its way to a directory."""
 
     step: FoundStep
     directory: Path
     """Below which it is going to be, under its own name."""
-    plan: Plan
+    plan: TransferPlan
 
     @property
     def target(self) -> Path:
@@ -54,34 +54,36 @@ class Wanted:
         return self.directory / self.step.view.name
 
 
-def plan(step: FoundStep, directory: Path, bulk: Bulk, checksums: Checksums) -> Wanted:
+def plan_step_pull(
+    step: FoundStep, directory: Path, bulk: BulkBucket, checksums: ChecksumCache
+) -> StepPull:
     """What is to be fetched; a file that is there with the object's checksum is not.
 
     Raises IntegrityError and NoCheckpointError for a step that is not good, ConflictError for
     another one of its name that is in the directory, RefusedError, TransientError.
     """
     _refuse_bad(step)
-    if isinstance(step, OurStep):
+    if isinstance(step, OwnStep):
         _refuse_other_commit(step, open_store(str(directory)))
     final = directory / step.view.name
     is_there = final.exists()
     aside = directory / f"{UNFINISHED}{step.view.name}"
-    found = _planned(step, final if is_there else aside, bulk, checksums)
-    if is_there and found.to_send and not isinstance(step, OurStep):
+    found = _plan_objects(step, final if is_there else aside, bulk, checksums)
+    if is_there and found.to_send and not isinstance(step, OwnStep):
         raise ConflictError(f"{final} is there, and is not this step", hint=_ANOTHER)
-    return Wanted(step, directory, found)
+    return StepPull(step, directory, found)
 
 
-def fetch(wanted: Wanted, bulk: Bulk) -> Iterator[Event]:
+def fetch(wanted: StepPull, bulk: BulkBucket) -> Iterator[TransferEvent]:
     """Fetch the objects. Until `complete` it is no step."""
     return pull(wanted.plan, bulk)
 
 
-def complete(wanted: Wanted) -> None:
+def complete(wanted: StepPull) -> None:
     """Make it a step, once every object was fetched. Raises IntegrityError, ConflictError."""
     _take_name(wanted)
     store = open_store(str(wanted.directory))
-    if isinstance(wanted.step, OurStep):
+    if isinstance(wanted.step, OwnStep):
         _commit(wanted.step, store)
     else:
         _copy_seal(wanted.step, store)
@@ -90,16 +92,18 @@ def complete(wanted: Wanted) -> None:
 def _refuse_bad(step: FoundStep) -> None:
     view = step.view
     hint = f"run: tpuctl checkpoint list {quote(step.store.url)}"
-    if view.state == State.CORRUPT:
+    if view.state == StepState.CORRUPT:
         raise IntegrityError(f"step {view.handle} is CORRUPT: {view.reason}", hint=hint)
-    if view.state == State.PARTIAL:
+    if view.state == StepState.PARTIAL:
         raise NoCheckpointError(f"step {view.handle} is not complete", hint=hint)
 
 
-def _planned(step: FoundStep, target: Path, bulk: Bulk, checksums: Checksums) -> Plan:
+def _plan_objects(
+    step: FoundStep, target: Path, bulk: BulkBucket, checksums: ChecksumCache
+) -> TransferPlan:
     """The step's objects alone, in the versions that were listed."""
-    base = folder(split_url(step.store.url)[1])
-    found = plan_pull(bulk, f"{base}{step.view.name}/", str(target), checksums, Scope())
+    base = folder_prefix(split_url(step.store.url)[1])
+    found = plan_pull(bulk, f"{base}{step.view.name}/", str(target), checksums, TransferScope())
     versions = {f"{base}{each.key}": each for each in _objects(step)}
     transfers = [each for each in found.transfers if each.key in versions]
     refused = [each for each in found.refusals if each.name in versions]
@@ -107,28 +111,28 @@ def _planned(step: FoundStep, target: Path, bulk: Bulk, checksums: Checksums) ->
         raise RefusedError(f"{refused[0].name}: {refused[0].why}", hint=_ANOTHER)
     seen = {each.key: (each.generation, each.crc32c) for each in transfers}
     for key, entry in versions.items():
-        if seen.get(key) != (entry.generation, decoded(entry.crc32c)):
+        if seen.get(key) != (entry.generation, decode_crc32c(entry.crc32c)):
             raise TransientError(
                 f"{key} is not there any more as it was listed", hint="run the same command again"
             )
-    return Plan(found.root, transfers)
+    return TransferPlan(found.root, transfers)
 
 
 def _objects(step: FoundStep) -> Sequence[Entry]:
     """What a reader needs of it."""
-    if isinstance(step, OurStep):
-        paths = {each.path for each in _committed(step).objects}
+    if isinstance(step, OwnStep):
+        paths = {each.path for each in _commit_of(step).objects}
         return [each for each in step.step.entries if each.key in paths]
     return step.entries
 
 
-def _committed(step: OurStep) -> Commit:
+def _commit_of(step: OwnStep) -> Commit:
     if step.step.commit is None:
         raise NoCheckpointError(f"step {step.view.handle} is not complete")
     return step.step.commit
 
 
-def _refuse_other_commit(step: OurStep, store: Store) -> Entry | None:
+def _refuse_other_commit(step: OwnStep, store: Store) -> Entry | None:
     """What COMMIT of the step is at the destination; ConflictError when it is another's."""
     key = layout.commit_key(step.step.step)
     found = store.head(key)
@@ -138,29 +142,29 @@ def _refuse_other_commit(step: OurStep, store: Store) -> Entry | None:
         there = decode_commit(store.get_range(key, generation=found.generation))
     except (IntegrityError, NotFoundError):
         return found
-    if _anywhere(there) != _anywhere(_committed(step)):
+    if _without_generations(there) != _without_generations(_commit_of(step)):
         raise ConflictError(f"{store.url} has another step {there.step}", hint=_ANOTHER)
     return found
 
 
-def _anywhere(commit: Commit) -> Commit:
+def _without_generations(commit: Commit) -> Commit:
     """What is the same wherever the files lie."""
     return replace(commit, objects=tuple(replace(each, generation=0) for each in commit.objects))
 
 
-def _commit(step: OurStep, store: Store) -> None:
+def _commit(step: OwnStep, store: Store) -> None:
     """The step's COMMIT with the generations that its files have here."""
     there = _refuse_other_commit(step, store)
-    commit = _committed(step)
+    commit = _commit_of(step)
     files = {each.key: each for each in store.list(layout.step_prefix(commit.step))}
-    here = replace(commit, objects=tuple(_here(each, files) for each in commit.objects))
+    here = replace(commit, objects=tuple(_local_object(each, files) for each in commit.objects))
     data = encode_commit(here)
     key = layout.commit_key(commit.step)
     if there is None or store.get_range(key, generation=there.generation) != data:
         store.put_if_generation(key, data, there.generation if there else 0)
 
 
-def _here(stored: StoredObject, files: Mapping[str, Entry]) -> StoredObject:
+def _local_object(stored: StoredObject, files: Mapping[str, Entry]) -> StoredObject:
     """The object as it is here; what was fetched has been verified."""
     found = files.get(stored.path)
     if found is None or found.size_bytes != stored.size_bytes:
@@ -170,7 +174,7 @@ def _here(stored: StoredObject, files: Mapping[str, Entry]) -> StoredObject:
     return replace(stored, generation=found.generation)
 
 
-def _take_name(wanted: Wanted) -> None:
+def _take_name(wanted: StepPull) -> None:
     aside, final = Path(wanted.plan.root), wanted.target
     if aside == final:
         return
@@ -200,7 +204,7 @@ def _copy_seal(step: ForeignStep, store: Store) -> None:
     """Its seal as it is, after all it tells of: what differs in size or checksum is no copy."""
     if step.seal is None or step.sealed is None:
         return
-    key = seal_record.key(step.view.name)
+    key = seal_record.seal_key(step.view.name)
     data = step.store.get_range(key, generation=step.sealed.generation)
     there = store.head(key)
     if there is None or store.get_range(key, generation=there.generation) != data:

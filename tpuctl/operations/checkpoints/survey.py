@@ -5,21 +5,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from tpuctl.checkpoint.read.history import History, read_history
+from tpuctl.checkpoint.read.step_history import History, read_history
 from tpuctl.errors import NoCheckpointError, NotFoundError
-from tpuctl.operations.checkpoints import ours
-from tpuctl.operations.checkpoints.foreign import recognise
-from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
-from tpuctl.operations.checkpoints.model import GOOD, StepView
-from tpuctl.operations.checkpoints.ours import OurStep
+from tpuctl.operations.checkpoints import own_steps as ours
+from tpuctl.operations.checkpoints.foreign import foreign_steps
+from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+from tpuctl.operations.checkpoints.own_steps import OwnStep
+from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepView
 from tpuctl.store import Store
 
 _BELOW = re.compile(r"(.+)/step_[0-9]{12}/COMMIT")
-FoundStep = OurStep | ForeignStep
+FoundStep = OwnStep | ForeignStep
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckpointLocation:
     """A checkpoint directory, and how a store is opened."""
 
     url: str
@@ -38,13 +38,13 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Survey:
+class DirectorySurvey:
     """What is in a checkpoint directory."""
 
-    place: Place
+    place: CheckpointLocation
     history: History
     """Of our own steps."""
-    ours: Sequence[OurStep]
+    ours: Sequence[OwnStep]
     foreign: Sequence[ForeignStep]
 
     @property
@@ -70,7 +70,7 @@ class Survey:
             raise NotFoundError(f"there is no step {wanted!r} in {self.place.url}", hint=self._look)
         if good := [each for each in steps if _is_good(each)]:
             return good[-1]
-        if doubtful := [each.view for each in steps if each.view.state in GOOD]:
+        if doubtful := [each.view for each in steps if each.view.state in RESTORABLE_STATES]:
             raise NoCheckpointError(
                 f"no step in {self.place.url} counts for certain: {doubtful[-1].reason}",
                 hint=f"name one with --step; {self._look}",
@@ -86,21 +86,24 @@ class Survey:
         return f"run: tpuctl checkpoint list {self.place.typed}"
 
 
-def survey(place: Place) -> Survey:
+def survey_directory(place: CheckpointLocation) -> DirectorySurvey:
     """List a directory. Raises NotFoundError when no checkpoint is in it."""
     store = place.store
     found = read_history(store)
-    result = Survey(
-        place, found, ours.find(store, found), recognise.find(place.url, place.open_store)
+    result = DirectorySurvey(
+        place,
+        found,
+        ours.find_own_steps(store, found),
+        foreign_steps.find_foreign_steps(place.url, place.open_store),
     )
     if not result.steps:
-        raise NotFoundError(f"no checkpoint is in {place.url}", hint=_elsewhere(store))
+        raise NotFoundError(f"no checkpoint is in {place.url}", hint=_not_found_hint(store))
     return result
 
 
 def has_gone(step: FoundStep) -> bool:
     """Whether what makes a step complete is not there any more, as it was seen."""
-    if isinstance(step, OurStep):
+    if isinstance(step, OwnStep):
         seen = step.step.committed
         found = None if seen is None else step.store.head(seen.key)
         return seen is not None and (found is None or found.generation != seen.generation)
@@ -109,7 +112,7 @@ def has_gone(step: FoundStep) -> bool:
     return step.store.head(step.folder.prefix + step.marker) is None
 
 
-def _elsewhere(store: Store) -> str:
+def _not_found_hint(store: Store) -> str:
     """What to do when nothing is found: some name the directory above, or mean a job."""
     below = {match[1] for each in store.list() if (match := _BELOW.fullmatch(each.key))}
     if below:
@@ -121,8 +124,8 @@ def _elsewhere(store: Store) -> str:
 
 def _is_good(each: FoundStep) -> bool:
     """Whether it counts; one that may have been given up does only when it is named."""
-    is_doubtful = isinstance(each, OurStep) and each.step.is_doubtful
-    return each.view.state in GOOD and not is_doubtful
+    is_doubtful = isinstance(each, OwnStep) and each.step.is_doubtful
+    return each.view.state in RESTORABLE_STATES and not is_doubtful
 
 
 def _order(each: FoundStep) -> tuple[int, str]:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import IO, Any
 
-from tpuctl.errors import PreconditionError, TransientError, UsageError, by_exit_code
-from tpuctl.operations.local.local import PROGRAM
+from tpuctl.errors import PreconditionError, TransientError, UsageError, class_by_exit_code
+from tpuctl.operations.local.local_cloud import PROGRAM
 
-Row = Mapping[str, Any]
+BenchRow = Mapping[str, Any]
 _HINTS: Mapping[int, str] = MappingProxyType(
     {
         UsageError.exit_code: "run: tpuctl catalog types",
@@ -24,7 +24,7 @@ _HINTS: Mapping[int, str] = MappingProxyType(
 
 
 @contextmanager
-def rows(accelerator_type: str, limit_s: float) -> Iterator[Iterator[Row]]:
+def bench_rows(accelerator_type: str, limit_s: float) -> Iterator[Iterator[BenchRow]]:
     """What was measured, as it comes, each row with its `kind`: first of all `about`.
 
     Every process ends with this. Reading raises UsageError for a type that is unknown or too large
@@ -50,7 +50,7 @@ def rows(accelerator_type: str, limit_s: float) -> Iterator[Iterator[Row]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _read(process: "subprocess.Popen[str]", said: IO[str]) -> Iterator[Row]:
+def _read(process: "subprocess.Popen[str]", said: IO[str]) -> Iterator[BenchRow]:
     assert process.stdout is not None
     for line in process.stdout:
         yield json.loads(line)
@@ -60,4 +60,4 @@ def _read(process: "subprocess.Popen[str]", said: IO[str]) -> Iterator[Row]:
         if status < 0:  # not by itself: whatever it said last, that was not why
             lines, status = [f"killed by {signal.Signals(-status).name}"], TransientError.exit_code
         message = lines[-1].removeprefix("error: ") if lines else f"it ended with status {status}"
-        raise by_exit_code(status)(message, hint=_HINTS.get(status))
+        raise class_by_exit_code(status)(message, hint=_HINTS.get(status))

@@ -11,16 +11,16 @@ from typing import Any
 from tpuctl.config import Context
 from tpuctl.errors import JobFailedError, LockedError
 from tpuctl.jobs import client
-from tpuctl.jobs.clocks import SYSTEM
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.logs.follow import follow
-from tpuctl.jobs.ports import Outside
-from tpuctl.models.job import Attempt, JobRecord, JobSpec, LogLine, Outcome
+from tpuctl.jobs.clocks import SYSTEM_CLOCKS
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.logs.log_stream import follow
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, JobSpec, LogLine
 from tpuctl.models.node import Provisioning
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import cost
 
-CLOUD = "quickstart"
+LOCAL_CLOUD = "quickstart"
 SLICE = "digits"
 DATA = "data"
 RUNS = "runs/digits"
@@ -32,7 +32,7 @@ Command = Callable[[Sequence[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class QuickstartPlan:
     """What is going to happen, all of it drawn from the seed."""
 
     template: Path
@@ -50,7 +50,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Story:
+class QuickstartState:
     """What has happened so far."""
 
     began_s: float
@@ -60,7 +60,7 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class QuickstartSummary:
     """How it ended; the keys of the JSON object are these names."""
 
     accuracy: float
@@ -75,25 +75,27 @@ class Summary:
     confusion: list[list[int]]
 
 
-def claim(home: Path) -> None:
+def remove_old_simulator(home: Path) -> None:
     """Make sure that the quickstart's own simulator is new. Raises LockedError."""
-    if local.running(home, CLOUD):
+    if local_cloud.endpoint_line(home, LOCAL_CLOUD):
         raise LockedError(
             "a quickstart is running, or was kept",
-            hint=f"run: tpuctl local down --name {CLOUD} --delete-state",
+            hint=f"run: tpuctl local down --name {LOCAL_CLOUD} --delete-state",
         )
-    local.remove(home, CLOUD)
+    local_cloud.remove(home, LOCAL_CLOUD)
 
 
-def plan(template: Path, spec: JobSpec, seed: int) -> Plan:
+def draw_plan(template: Path, spec: JobSpec, seed: int) -> QuickstartPlan:
     """Draw the step at which the slice is taken: well after a save, well before the next."""
     steps, save_every = int(spec.envs["STEPS"]), int(spec.envs["SAVE_EVERY"])
     saves = random.Random(seed).randrange(EARLIEST_SAVE, steps // save_every - 1)
     within = random.Random(seed + 1).randrange(save_every // 3, 2 * save_every // 3)
-    return Plan(template, spec, steps, save_every, saves * save_every + within)
+    return QuickstartPlan(template, spec, steps, save_every, saves * save_every + within)
 
 
-def prepare(run: Command, planned: Plan, context: Context, story: Story) -> None:
+def prepare(
+    run: Command, planned: QuickstartPlan, context: Context, story: QuickstartState
+) -> None:
     """A slice through a queued resource, and the data in the bucket."""
     run(["qr", "create", SLICE, "-t", str(planned.spec.resources.accelerators), "--spot"])
     run(["qr", "wait", SLICE])
@@ -103,12 +105,12 @@ def prepare(run: Command, planned: Plan, context: Context, story: Story) -> None
 
 
 async def train(
-    run: Command, planned: Plan, outside: Outside, story: Story
+    run: Command, planned: QuickstartPlan, outside: Backends, story: QuickstartState
 ) -> AsyncIterator[JobRecord | LogLine | Progress]:
     """Follow the job; take its slice away at the drawn step; see it come back and finish."""
     run(["job", "submit", str(planned.template / "job.yaml"), "--node", SLICE])
     job = client.describe(outside.store, planned.spec.name)
-    async for item in follow(outside, job.job_id, clocks=SYSTEM):
+    async for item in follow(outside, job.job_id, clocks=SYSTEM_CLOCKS):
         yield item
         step = _step(item)
         if step is not None:
@@ -116,20 +118,22 @@ async def train(
             if step >= planned.preempt_step and not story.preemptions:
                 story.preemptions += 1
                 run(["local", "preempt", SLICE, "--no-notice"])
-    story.jobs.append(_succeeded(outside, job.job_id))
+    story.jobs.append(_require_succeeded(outside, job.job_id))
 
 
-def predict(run: Command, planned: Plan, outside: Outside, story: Story) -> Mapping[str, Any]:
+def predict(
+    run: Command, planned: QuickstartPlan, outside: Backends, story: QuickstartState
+) -> Mapping[str, Any]:
     """Classify the held-back digits with the last checkpoint; what the program found."""
     run(["checkpoint", "list", str(planned.spec.checkpoints and planned.spec.checkpoints.dir)])
     run(["run", str(planned.template / "predict.yaml")])
     newest = client.list_jobs(outside.store)[0]
-    story.jobs.append(_succeeded(outside, newest.job_id))
+    story.jobs.append(_require_succeeded(outside, newest.job_id))
     found: Mapping[str, Any] = json.loads(outside.store.get_range(f"{RUNS}/evaluation.json"))
     return found
 
 
-def tear_down(run: Command, outside: Outside, story: Story) -> None:
+def tear_down(run: Command, outside: Backends, story: QuickstartState) -> None:
     """Delete what is left, and see that nothing is."""
     for job in story.jobs:
         run(["job", "wait", job.job_id])
@@ -138,16 +142,18 @@ def tear_down(run: Command, outside: Outside, story: Story) -> None:
     run(["node", "list"])
 
 
-def summary(story: Story, found: Mapping[str, Any], planned: Plan, zone: str) -> Summary:
+def summary(
+    story: QuickstartState, found: Mapping[str, Any], planned: QuickstartPlan, zone: str
+) -> QuickstartSummary:
     """The figures of the whole story."""
     training = story.jobs[0]
     usd, price_date = _cost(story, zone)
-    return Summary(
+    return QuickstartSummary(
         accuracy=round(float(found["accuracy"]), 4),
         steps=planned.steps,
         resume_step=training.attempts[-1].resume_step,
-        lost_steps=sum(_lost(training.attempts)),
-        preemptions=sum(one.outcome == Outcome.PREEMPTED for one in training.attempts),
+        lost_steps=sum(_lost_steps(training.attempts)),
+        preemptions=sum(one.outcome == AttemptOutcome.PREEMPTED for one in training.attempts),
         wall_s=round(time.time() - story.began_s, 1),
         chip_time_s=round(float(found["chip_time_s"]), 6),
         cost_usd=round(usd, 4),
@@ -156,13 +162,13 @@ def summary(story: Story, found: Mapping[str, Any], planned: Plan, zone: str) ->
     )
 
 
-def _lost(attempts: Sequence[Attempt]) -> Iterator[int]:
+def _lost_steps(attempts: Sequence[Attempt]) -> Iterator[int]:
     """Steps that were done and had to be done again."""
     for before, after in zip(attempts, attempts[1:], strict=False):
         yield max(0, before.last_step - after.resume_step)
 
 
-def _cost(story: Story, zone: str) -> tuple[float, str]:
+def _cost(story: QuickstartState, zone: str) -> tuple[float, str]:
     """List price of every second in which a slice was READY, and the date of the price."""
     first = story.jobs[0]
     taken_s = first.attempts[0].ended_s or story.slice_ready_s
@@ -172,7 +178,7 @@ def _cost(story: Story, zone: str) -> tuple[float, str]:
             if attempt.owned and attempt.ready_s:
                 ended_s = attempt.deleted_s or job.ended_s or attempt.ready_s
                 spans.append((job.accelerator_type, ended_s - attempt.ready_s))
-    prices = [cost.hourly(kind, zone, Provisioning.SPOT) for kind, _ in spans]
+    prices = [cost.hourly_price(kind, zone, Provisioning.SPOT) for kind, _ in spans]
     usd = [cost.usd(price, seconds) for price, (_, seconds) in zip(prices, spans, strict=True)]
     return sum(filter(None, usd)), next(price.as_of for price in prices if price)
 
@@ -184,16 +190,16 @@ def _step(item: object) -> int | None:
     return int(item.text.split()[0].removeprefix("step="))
 
 
-def _succeeded(outside: Outside, job_id: str) -> JobRecord:
+def _require_succeeded(outside: Backends, job_id: str) -> JobRecord:
     job = client.describe(outside.store, job_id)
     if error := client.error_of(job):
         raise JobFailedError(str(error), hint=error.hint)
     return job
 
 
-def end(home: Path) -> None:
+def stop_all(home: Path) -> None:
     """End the supervisor and the simulator, and remove what they kept."""
-    seat.end(home, CLOUD)
-    local.down(home, CLOUD)
-    local.remove(home, CLOUD)
-    seat.forget(home, CLOUD)
+    supervisor_lock.stop_supervisor(home, LOCAL_CLOUD)
+    local_cloud.down(home, LOCAL_CLOUD)
+    local_cloud.remove(home, LOCAL_CLOUD)
+    supervisor_lock.remove_files(home, LOCAL_CLOUD)

@@ -8,7 +8,7 @@ from tpuctl.errors import NotFoundError
 PACKAGE = Path(tpuctl.__file__).parent
 
 
-def folder(name: str) -> Path:
+def template_folder(name: str) -> Path:
     """The folder of a template, in the installed package or in the source tree."""
     for root in (PACKAGE / "templates", PACKAGE.parent / "templates"):
         if (root / name / "job.yaml").is_file():

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from tpuctl.api.ssh.keys import Access
 from tpuctl.errors import RefusedError, TransientError, UsageError
 from tpuctl.models.node import Node, Worker
-from tpuctl.models.operation import Completed
+from tpuctl.models.operation import CommandResult
 
 if TYPE_CHECKING:
-    from tpuctl.api.ssh.shell import Shell
+    from tpuctl.api.ssh.worker_shell import Shell
     from tpuctl.api.tpu.tpu import TpuApi
 
 AT_ONCE = 64
@@ -22,7 +22,7 @@ UNREACHABLE = 255
 """The exit status that stands for a worker that could not be reached, as ssh has it."""
 
 
-def chosen(node: Node, workers: str) -> list[Worker]:
+def select_workers(node: Node, workers: str) -> list[Worker]:
     """Workers by gcloud's grammar: `all`, `0`, `1,4,6`, `1-3`. Raises UsageError."""
     if workers == "all":
         return list(node.workers)
@@ -41,51 +41,53 @@ def worker_ids(workers: str) -> list[int]:
     return [number for part in workers.split(",") for number in _range(part, workers)]
 
 
-async def on_workers(
+async def run_on_workers(
     api: TpuApi,
     node: Node,
     workers: Sequence[Worker],
     access: Access,
-    work: Callable[[Shell], Awaitable[Completed]],
-) -> list[Completed]:
+    work: Callable[[Shell], Awaitable[CommandResult]],
+) -> list[CommandResult]:
     """`on_each`, bounded; one that is not who it should be is a RefusedError, at the end."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def bounded(shell: Shell) -> Completed:
+    async def bounded(shell: Shell) -> CommandResult:
         async with gate:
             return await work(shell)
 
-    done = await on_each(api, node, workers, access, bounded)
+    done = await run_on_each(api, node, workers, access, bounded)
     for each in done:
         if each.refusal:
             raise each.refusal
     return done
 
 
-async def on_each(
+async def run_on_each(
     api: TpuApi,
     node: Node,
     workers: Sequence[Worker],
     access: Access,
-    work: Callable[[Shell], Awaitable[Completed]],
-) -> list[Completed]:
+    work: Callable[[Shell], Awaitable[CommandResult]],
+) -> list[CommandResult]:
     """Do the work on all workers together; a lost worker is a result, not an error."""
-    from tpuctl.api.ssh.doors import Doors  # ssh takes a tenth of a second to load
+    from tpuctl.api.ssh.worker_connections import (
+        WorkerConnections,  # ssh takes a tenth of a second to load
+    )
 
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(doors: Doors, worker: Worker) -> Completed:
+    async def one(doors: WorkerConnections, worker: Worker) -> CommandResult:
         try:
             async with gate:
                 shell = await doors.open(worker)
             async with shell:
                 return await work(shell)
         except TransientError as error:
-            return Completed(worker.worker_id, UNREACHABLE, lost=str(error))
+            return CommandResult(worker.worker_id, UNREACHABLE, lost=str(error))
         except RefusedError as error:
-            return Completed(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
+            return CommandResult(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
 
-    async with Doors(api, node, access) as doors:
+    async with WorkerConnections(api, node, access) as doors:
         return list(await asyncio.gather(*(one(doors, worker) for worker in workers)))
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, Protocol
 
 from tpuctl.errors import TransientError
-from tpuctl.models.operation import Completed
+from tpuctl.models.operation import CommandResult
 
 INSTALL = """\
 umask 077 && mkdir -p "$HOME/.tpuctl/data" && cat >"$HOME/$1.new" && mv "$HOME/$1.new" "$HOME/$1"
@@ -22,11 +22,13 @@ for name, text in {texts!r}.items():
     exec(compile(text, name, "exec"), module.__dict__)
 sys.exit(module.main())
 """
-MODULES = ("bucket", "carrier", "crc32c", "fetcher", "lister", "report", "tree")
+MODULES = (
+    "crc32c", "fetcher", "file_transfer", "lister", "range_reader", "report", "target_tree",
+)  # fmt: skip
 _PACKAGES = ("tpuctl/__init__.py", "tpuctl/agent/__init__.py", "tpuctl/agent/data/__init__.py")
 
 
-class Shell(Protocol):
+class ShippingShell(Protocol):
     """The part of a connection to a worker that is used here."""
 
     @property
@@ -35,7 +37,7 @@ class Shell(Protocol):
 
     async def run(
         self, argv: list[str], *, stdin: bytes = b"", timeout_s: float | None = None
-    ) -> Completed:
+    ) -> CommandResult:
         """Run argv to its end."""
 
     async def execute(
@@ -54,12 +56,12 @@ class Shell(Protocol):
         """Run argv on what `stdin` yields."""
 
 
-def archive(manifest: Mapping[str, Any]) -> bytes:
-    """What python3 runs on a worker: tpuctl/agent/data/shipped.py, its modules, and its orders."""
+def build_archive(manifest: Mapping[str, Any]) -> bytes:
+    """The zip that python3 runs on a worker: archive_main.py, the modules it needs, a manifest."""
     agent = resources.files("tpuctl").joinpath("agent/data")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as files:
-        files.writestr("__main__.py", agent.joinpath("shipped.py").read_text("utf-8"))
+        files.writestr("__main__.py", agent.joinpath("archive_main.py").read_text("utf-8"))
         for name in _PACKAGES:
             files.writestr(name, "")
         for module in MODULES:
@@ -69,7 +71,7 @@ def archive(manifest: Mapping[str, Any]) -> bytes:
     return packed.getvalue()
 
 
-async def ship(shell: Shell, packed: bytes) -> list[str]:
+async def ship_archive(shell: ShippingShell, packed: bytes) -> list[str]:
     """Put an archive on a worker; the command that runs it (and removes it). TransientError."""
     path = f".tpuctl/data/{secrets.token_hex(8)}.pyz"
     done = await shell.run(["sh", "-c", INSTALL, "sh", path], stdin=packed, timeout_s=INSTALL_S)
@@ -78,7 +80,7 @@ async def ship(shell: Shell, packed: bytes) -> list[str]:
     return ["python3", path]
 
 
-def program(*modules: str) -> list[str]:
+def agent_command(*modules: str) -> list[str]:
     """The command that runs modules of tpuctl/agent on a worker, and `main` of the last one.
 
     Modules are named as `copy.packing`. Nothing is written on the worker. The program's arguments
@@ -92,7 +94,7 @@ def program(*modules: str) -> list[str]:
     return ["python3", "-X", "utf8", "-c", LOAD.format(texts=texts)]
 
 
-class Lines:
+class JsonLineReader:
     """JSON lines that come in pieces, each given to `take`; what else is said is kept."""
 
     def __init__(self, take: Callable[[dict[str, Any]], None]) -> None:

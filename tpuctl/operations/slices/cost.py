@@ -10,7 +10,7 @@ NO_LIST_PRICE = frozenset({Provisioning.RESERVED, Provisioning.BEST_EFFORT, Prov
 
 
 @cache
-def hourly(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price | None:
+def hourly_price(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price | None:
     """The public price of a slice, or None where none is known."""
     if provisioning in NO_LIST_PRICE:
         return None
@@ -22,7 +22,7 @@ def hourly(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price
 
 def usd_per_hour(accelerator_type: str, zone: str, provisioning: str) -> float | None:
     """Dollars an hour for a slice, or None where no public price is known."""
-    price = hourly(accelerator_type, zone, provisioning)
+    price = hourly_price(accelerator_type, zone, provisioning)
     return price.usd_per_hour if price else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.api.ssh.keys import Access, with_key
-from tpuctl.api.tpu.next_step import NODE, QR, About
+from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.errors import (
     NotFoundError,
     PreconditionError,
@@ -17,9 +17,9 @@ from tpuctl.errors import (
 )
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
-from tpuctl.models.quota import Wanted
+from tpuctl.models.quota_holders import QuotaDemand
 from tpuctl.operations.slices import startup_script, wait
-from tpuctl.operations.slices.quota import holders_named
+from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.wait import Patience
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SETTLED_STATES = frozenset({NodeState.READY, NodeState.STOPPED}) | LOST_STATES
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class NodeDeletion:
     """What a deletion takes with it: the node, the queued resource that owns it, its others."""
 
     node: Node
@@ -60,16 +60,16 @@ def find(
     raise NotFoundError(f"there is no node {name!r} in {zone}", hint="run: tpuctl node list")
 
 
-def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.Outcome]:
+def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutcome]:
     """How the startup script stands on each worker; none where nobody can tell."""
     if node.state != NodeState.READY or not startup_script.is_wrapped(node.metadata):
         return []
     path = f"{startup_script.NAMESPACE}/"
     try:
-        return startup_script.outcomes(api.guest_attributes(node.zone, node.name, path))
+        return startup_script.script_outcomes(api.guest_attributes(node.zone, node.name, path))
     except TpuctlError:  # a policy of the organization may forbid to read them
         unknown = startup_script.UNKNOWN
-        return [startup_script.Outcome(each.worker_id, unknown) for each in node.workers]
+        return [startup_script.ScriptOutcome(each.worker_id, unknown) for each in node.workers]
 
 
 def create(
@@ -77,14 +77,14 @@ def create(
 ) -> Callable[[Patience], Node]:
     """Ask for a node that lets our key in; what is returned waits until it is READY."""
     metadata = with_key(dict(spec.metadata), access)
-    wanted = Wanted(spec.accelerator_type, spec.zone, spec.provisioning)
-    with holders_named(api, wanted):
-        operation = api.create_node(_replaced(spec, metadata), request_id=request_id)
+    wanted = QuotaDemand(spec.accelerator_type, spec.zone, spec.provisioning)
+    with name_holders(api, wanted):
+        operation = api.create_node(_with_metadata(spec, metadata), request_id=request_id)
     about = api.about_creation(NODE, spec.name, spec)
 
     def ready(patience: Patience) -> Node:
-        with holders_named(api, wanted):
-            return _finished(api, operation, patience, about)
+        with name_holders(api, wanted):
+            return _wait_for_node(api, operation, patience, about)
 
     return ready
 
@@ -92,15 +92,15 @@ def create(
 def start(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
     """Ask for a stopped node to start."""
     operation = api.start_node(zone, name)
-    about = About(f"start node {name!r}", NODE, name, zone)
-    return lambda patience: _finished(api, operation, patience, about)
+    about = CallSubject(f"start node {name!r}", NODE, name, zone)
+    return lambda patience: _wait_for_node(api, operation, patience, about)
 
 
 def stop(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
     """Ask for a node to stop; its disk stays, and it is no longer billed."""
     operation = api.stop_node(zone, name)
-    about = About(f"stop node {name!r}", NODE, name, zone)
-    return lambda patience: _finished(api, operation, patience, about)
+    about = CallSubject(f"stop node {name!r}", NODE, name, zone)
+    return lambda patience: _wait_for_node(api, operation, patience, about)
 
 
 def update(
@@ -110,26 +110,26 @@ def update(
     if not changes:
         raise UsageError("nothing to update", hint="give --description, --labels or --metadata")
     operation = api.update_node(zone, name, changes)
-    about = About(f"update node {name!r}", NODE, name, zone)
-    return _finished(api, operation, patience, about)
+    about = CallSubject(f"update node {name!r}", NODE, name, zone)
+    return _wait_for_node(api, operation, patience, about)
 
 
-def merged(old: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+def merge_maps(old: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """A whole map with some keys changed; an empty value removes its key."""
     together = {**old, **changes}
     return {key: value for key, value in together.items() if value or key not in changes}
 
 
-def deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> Deletion:
+def plan_deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> NodeDeletion:
     """What deleting that node means."""
     node = find(api, zone, name)
     if node_only or not node.queued_resource:
-        return Deletion(node, None)
+        return NodeDeletion(node, None)
     nodes = api.get_queued_resource(zone, node.queued_resource).node_names
-    return Deletion(node, node.queued_resource, tuple(each for each in nodes if each != name))
+    return NodeDeletion(node, node.queued_resource, tuple(each for each in nodes if each != name))
 
 
-def delete(api: TpuApi, planned: Deletion) -> Callable[[Patience], None]:
+def delete(api: TpuApi, planned: NodeDeletion) -> Callable[[Patience], None]:
     """Ask for the deletion; what is returned waits until it is done."""
     zone, name = planned.node.zone, planned.node.name
     if planned.request:
@@ -137,8 +137,8 @@ def delete(api: TpuApi, planned: Deletion) -> Callable[[Patience], None]:
     else:
         operation = api.delete_node(zone, name)
     noun, deleted = (QR, planned.request) if planned.request else (NODE, name)
-    about = About(f"delete node {name!r}", noun, deleted, zone)
-    return lambda patience: wait.operation_done(api, operation, patience, about=about)
+    about = CallSubject(f"delete node {name!r}", noun, deleted, zone)
+    return lambda patience: wait.wait_for_operation(api, operation, patience, about=about)
 
 
 def until_ready(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[Node]:
@@ -169,18 +169,20 @@ def require_ready(node: Node) -> Node:
     )
 
 
-def admit(api: TpuApi, node: Node, access: Access, patience: Patience) -> None:
+def admit_key(api: TpuApi, node: Node, access: Access, patience: Patience) -> None:
     """Let our key in, where the node was made by somebody else."""
     metadata = with_key(dict(node.metadata), access)
     if metadata is not None:
         operation = api.update_node(node.zone, node.name, {"metadata": metadata})
-        wait.operation_done(api, operation, patience, about=f"add our key to {node.name!r}")
+        wait.wait_for_operation(api, operation, patience, about=f"add our key to {node.name!r}")
 
 
-def _finished(api: TpuApi, operation: Operation, patience: Patience, about: About) -> Node:
-    wait.operation_done(api, operation, patience, about=about)
+def _wait_for_node(
+    api: TpuApi, operation: Operation, patience: Patience, about: CallSubject
+) -> Node:
+    wait.wait_for_operation(api, operation, patience, about=about)
     return api.get_node(about.zone, about.name)
 
 
-def _replaced(spec: NodeSpec, metadata: Mapping[str, str] | None) -> NodeSpec:
+def _with_metadata(spec: NodeSpec, metadata: Mapping[str, str] | None) -> NodeSpec:
     return spec if metadata is None else replace(spec, metadata=metadata)

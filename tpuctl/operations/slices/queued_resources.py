@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpuctl.api.ssh.keys import Access, with_key
-from tpuctl.api.tpu.explain import explained
-from tpuctl.api.tpu.next_step import QR, About, elsewhere
+from tpuctl.api.tpu.explain import error_for
+from tpuctl.api.tpu.hints import QR, CallSubject, other_zones_hint
 from tpuctl.errors import (
     CapacityError,
     NotFoundError,
@@ -24,9 +24,9 @@ from tpuctl.models.queued_resource import (
     QueuedResourceSpec,
     QueuedResourceState,
 )
-from tpuctl.models.quota import Wanted
+from tpuctl.models.quota_holders import QuotaDemand
 from tpuctl.operations.slices import wait
-from tpuctl.operations.slices.quota import holders_named
+from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.wait import Patience
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ def create(
     if metadata is not None:
         spec = replace(spec, node=replace(node, metadata=metadata))
     about = api.about_creation(QR, spec.name, node)
-    wanted = Wanted(node.accelerator_type, node.zone, node.provisioning)
-    with holders_named(api, wanted):
+    wanted = QuotaDemand(node.accelerator_type, node.zone, node.provisioning)
+    with name_holders(api, wanted):
         operation = api.create_queued_resource(spec, request_id=request_id)
 
     def accepted(patience: Patience) -> QueuedResource:
-        with holders_named(api, wanted):
-            wait.operation_done(api, operation, patience, about=about)
+        with name_holders(api, wanted):
+            wait.wait_for_operation(api, operation, patience, about=about)
         filed = api.get_queued_resource(node.zone, spec.name)
         return replace(filed, provisioning=node.provisioning)  # v2 does not tell every tier
 
@@ -79,10 +79,10 @@ def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedRe
     """Ask for its nodes to be made anew; what is returned waits until that has begun."""
     zone, name = request.zone, request.name
     operation = api.reset_queued_resource(zone, name)
-    about = About(f"reset queued resource {name!r}", QR, name, zone)
+    about = CallSubject(f"reset queued resource {name!r}", QR, name, zone)
 
     def accepted(patience: Patience) -> QueuedResource:
-        wait.operation_done(api, operation, patience, about=about)
+        wait.wait_for_operation(api, operation, patience, about=about)
         found = api.get_queued_resource(zone, name)
         return replace(found, provisioning=request.provisioning)  # v2 does not tell every tier
 
@@ -94,12 +94,12 @@ def until_active(
 ) -> Iterator[QueuedResource]:
     """The request at every change of state until it is ACTIVE; raises when it never will be."""
     zone, settled = request.zone, ENDED_STATES | {QueuedResourceState.ACTIVE}
-    wanted = Wanted(request.accelerator_type, zone, request.provisioning)
+    wanted = QuotaDemand(request.accelerator_type, zone, request.provisioning)
     for each in wait.request_states(
         api, zone, request.name, patience, until=lambda request: request.state in settled
     ):
         yield replace(each, provisioning=request.provisioning)  # v2 does not tell every tier
-        with holders_named(api, wanted):
+        with name_holders(api, wanted):
             _raise_if_ended(each, api.project)
 
 
@@ -116,8 +116,8 @@ def require_deletable(request: QueuedResource, *, force: bool) -> None:
 def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
     """Ask for the deletion of it and its nodes; what is returned waits until it is done."""
     operation = api.delete_queued_resource(request.zone, request.name, force=True)
-    about = About(f"delete queued resource {request.name!r}", QR, request.name, request.zone)
-    return lambda patience: wait.operation_done(api, operation, patience, about=about)
+    about = CallSubject(f"delete queued resource {request.name!r}", QR, request.name, request.zone)
+    return lambda patience: wait.wait_for_operation(api, operation, patience, about=about)
 
 
 def _raise_if_ended(request: QueuedResource, project: str) -> None:
@@ -134,11 +134,11 @@ def _why_failed(request: QueuedResource, project: str, hint: str) -> TpuctlError
     subject = f"queued resource {request.name!r} FAILED"
     if not request.failure:
         return CapacityError(f"{subject}: no reason given", hint=hint)
-    about = About(subject, QR, request.name, request.zone, project, request.accelerator_type)
-    found = explained(Status(request.failure_code, request.failure), about)
+    about = CallSubject(subject, QR, request.name, request.zone, project, request.accelerator_type)
+    found = error_for(Status(request.failure_code, request.failure), about)
     if isinstance(found, TransientError):  # but nothing tries it again
         ran_out = request.valid_until_s is not None
         found = CapacityError(str(found)) if ran_out else PreconditionError(str(found))
-        found.hint = elsewhere(about) if ran_out else None
+        found.hint = other_zones_hint(about) if ran_out else None
     found.hint = f"{hint}; then {found.hint}" if found.hint else hint
     return found

@@ -10,7 +10,7 @@ MOST_RUN_S = 7 * 86400.0
 """Flex-start slices live for a week at most."""
 
 
-def checked(spec: QueuedResourceSpec, now_s: float) -> QueuedResourceSpec:
+def check_request(spec: QueuedResourceSpec, now_s: float) -> QueuedResourceSpec:
     """The request itself when it makes sense; raises UsageError."""
     if spec.node_count is not None:
         _check_multislice(spec, spec.node_count)

@@ -19,7 +19,7 @@ DISK_MODES = {"read-write": DiskMode.READ_WRITE, "read-only": DiskMode.READ_ONLY
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SliceOptions:
     """A slice as the command line describes it."""
 
     name: str
@@ -45,7 +45,7 @@ class Asked:
     reservation: str | None = None
 
 
-def node_spec(asked: Asked) -> NodeSpec:
+def node_spec(asked: SliceOptions) -> NodeSpec:
     """The specification of the slice, runtime version included; raises UsageError."""
     check_name(asked.name)
     check_labels(asked.labels)
@@ -54,7 +54,7 @@ def node_spec(asked: Asked) -> NodeSpec:
         kind = _accelerator_type(asked)
         _check_zone(kind.name, asked.zone)
     except catalog.UnknownError as error:
-        raise unknown(error) from error
+        raise unknown_name_error(error) from error
     return NodeSpec(
         name=asked.name,
         zone=asked.zone,
@@ -109,7 +109,7 @@ def data_disk(said: Mapping[str, str]) -> DataDisk:
     return DataDisk(said["source"], DISK_MODES[mode])
 
 
-def unknown(error: catalog.UnknownError) -> UsageError:
+def unknown_name_error(error: catalog.UnknownError) -> UsageError:
     """An unknown name of the catalog, with the nearest known ones."""
     noun = {"zone": "zones", "runtime version": "runtimes"}.get(error.kind, "types")
     near = f"did you mean {' or '.join(error.nearest)}? " if error.nearest else ""
@@ -118,7 +118,7 @@ def unknown(error: catalog.UnknownError) -> UsageError:
     )
 
 
-def _check_details(asked: Asked) -> None:
+def _check_details(asked: SliceOptions) -> None:
     if len(asked.description) > MOST_DESCRIPTION:
         raise UsageError(
             f"--description has {len(asked.description)} characters",
@@ -133,7 +133,7 @@ def _check_details(asked: Asked) -> None:
             )
 
 
-def _metadata(asked: Asked) -> Mapping[str, str]:
+def _metadata(asked: SliceOptions) -> Mapping[str, str]:
     if asked.startup_script is None:
         return asked.metadata
     if startup_script.KEY in asked.metadata:
@@ -141,10 +141,10 @@ def _metadata(asked: Asked) -> Mapping[str, str]:
             f"--startup-script and the metadata both give {startup_script.KEY!r}",
             hint="leave one out",
         )
-    return {**asked.metadata, startup_script.KEY: startup_script.wrapped(asked.startup_script)}
+    return {**asked.metadata, startup_script.KEY: startup_script.wrap_script(asked.startup_script)}
 
 
-def _accelerator_type(asked: Asked) -> catalog.AcceleratorType:
+def _accelerator_type(asked: SliceOptions) -> catalog.AcceleratorType:
     if asked.accelerator_type and not (asked.generation or asked.topology):
         return catalog.accelerator_type(asked.accelerator_type)
     if asked.generation and asked.topology and not asked.accelerator_type:
@@ -173,5 +173,5 @@ def _runtime_version(kind: catalog.AcceleratorType, wanted: str | None) -> str:
     known = catalog.runtime_versions(kind.generation)
     if wanted not in known and not wanted.startswith("tpu-vm-tf-"):
         error = catalog.UnknownError("runtime version", wanted, catalog.nearest(wanted, known))
-        raise unknown(error)
+        raise unknown_name_error(error)
     return wanted

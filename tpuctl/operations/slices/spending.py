@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from tpuctl.models.job import Attempt, JobRecord, Outcome
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.slices import cost
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class Spending:
     """Hours of one slice each, dollars where a price is known, and the date of the price list."""
 
     slice_hours: float
@@ -16,7 +16,7 @@ class Spent:
     as_of: str | None
 
 
-def spent(record: JobRecord, now_s: float) -> Spent:
+def spending_of(record: JobRecord, now_s: float) -> Spending:
     """What all attempts of a job have used by now; attempts on one slice share its time."""
     shared: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in record.attempts:
@@ -25,12 +25,12 @@ def spent(record: JobRecord, now_s: float) -> Spent:
     is_priced = True
     for (zone, _), attempts in shared.items():
         used = attempts[0].slices * _ready_s(record, attempts, now_s) / cost.SECONDS_AN_HOUR
-        price = cost.hourly(record.accelerator_type, zone, provisioning(record))
+        price = cost.hourly_price(record.accelerator_type, zone, provisioning(record))
         hours += used
         usd += used * price.usd_per_hour if price else 0.0
         as_of = price.as_of if price else as_of
         is_priced = is_priced and (price is not None or not used)
-    return Spent(hours, usd if is_priced else None, as_of if is_priced else None)
+    return Spending(hours, usd if is_priced else None, as_of if is_priced else None)
 
 
 def provisioning(record: JobRecord) -> Provisioning:
@@ -62,7 +62,7 @@ def _ready_s(record: JobRecord, attempts: list[Attempt], now_s: float) -> float:
 
 def _end_s(record: JobRecord, last: Attempt, now_s: float) -> float:
     """When the slice was taken, given back or deleted; a kept one is the job's until it ended."""
-    taken = last.outcome == Outcome.PREEMPTED or not last.owned
+    taken = last.outcome == AttemptOutcome.PREEMPTED or not last.owned
     if taken and last.ended_s is not None:
         return last.ended_s
     if last.deleted_s is not None:

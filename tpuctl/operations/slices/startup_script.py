@@ -30,7 +30,7 @@ _CUT_OFF = " \n\v\f\t\r"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScriptOutcome:
     """How the script of one worker stands."""
 
     worker_id: int
@@ -41,7 +41,7 @@ class Outcome:
     """The last lines of what it printed."""
 
 
-def wrapped(script: str) -> str:
+def wrap_script(script: str) -> str:
     """The wrapper with the script in it, which runs unchanged. Raises UsageError."""
     if len(script.encode()) > MOST_BYTES:
         raise UsageError(
@@ -68,15 +68,15 @@ def is_wrapped(metadata: Mapping[str, str]) -> bool:
     return _MARK in metadata.get(KEY, "")
 
 
-def outcomes(workers: Sequence[Mapping[str, str]]) -> list[Outcome]:
+def script_outcomes(workers: Sequence[Mapping[str, str]]) -> list[ScriptOutcome]:
     """How the script stands on every worker, from what each has told."""
     return [_outcome(worker_id, told) for worker_id, told in enumerate(workers)]
 
 
-def _outcome(worker_id: int, told: Mapping[str, str]) -> Outcome:
+def _outcome(worker_id: int, told: Mapping[str, str]) -> ScriptOutcome:
     code = told.get(EXIT_CODE, "").strip()
     if not code:
-        return Outcome(worker_id, NOT_STARTED)
+        return ScriptOutcome(worker_id, NOT_STARTED)
     if _CODE.fullmatch(code):
-        return Outcome(worker_id, EXITED, int(code), told.get(OUTPUT, ""))
-    return Outcome(worker_id, RUNNING)
+        return ScriptOutcome(worker_id, EXITED, int(code), told.get(OUTPUT, ""))
+    return ScriptOutcome(worker_id, RUNNING)

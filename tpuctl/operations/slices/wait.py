@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tpuctl.api.tpu.explain import explained
-from tpuctl.api.tpu.next_step import About
+from tpuctl.api.tpu.explain import error_for
+from tpuctl.api.tpu.hints import CallSubject
 from tpuctl.errors import DeadlineError
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
@@ -57,17 +57,17 @@ class Patience:
             pause_s = min(LAST_POLL_S, pause_s * GROWTH)
 
 
-def operation_done(
-    api: TpuApi, operation: Operation, patience: Patience, *, about: About | str
+def wait_for_operation(
+    api: TpuApi, operation: Operation, patience: Patience, *, about: CallSubject | str
 ) -> None:
     """Return when the operation succeeded; raises its error, explained, or DeadlineError."""
-    asked = About(about) if isinstance(about, str) else about
+    asked = CallSubject(about) if isinstance(about, str) else about
     for _ in patience.polls(lambda: f"{asked.subject} is not done"):
         if operation.done:
             break
         operation = api.get_operation(operation.name)
     if operation.error:
-        raise explained(operation.error, asked)
+        raise error_for(operation.error, asked)
 
 
 def node_states(

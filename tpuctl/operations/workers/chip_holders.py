@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from tpuctl.models.operation import Completed
-from tpuctl.operations.remote.shipping import Lines, Shell, program
-from tpuctl.operations.stage.workers.ssh import on_each
-from tpuctl.operations.stage.workers.workers import Reach
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell, agent_command
+from tpuctl.operations.stage.workers.ssh_push import run_on_reach
+from tpuctl.operations.stage.workers.staging import WorkerReach
 
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL, as a preempted program would not be given either."""
@@ -28,7 +28,7 @@ class FreeState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class ChipHolder:
     """A process that has the chips' device files or libtpu's lock open."""
 
     worker_id: int
@@ -43,11 +43,11 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class WorkerChipUse:
     """What was found on one worker."""
 
     worker_id: int
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[ChipHolder, ...] = ()
     stale: tuple[str, ...] = ()
     """Lock files that nobody holds."""
     unseen: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class FreeResult:
     """What was done on one worker."""
 
     worker_id: int
@@ -67,12 +67,12 @@ class Freed:
     error: str | None = None
 
 
-def look(reach: Reach) -> list[Sighting]:
+def find_holders(reach: WorkerReach) -> list[WorkerChipUse]:
     """Who holds the chips of every worker; a lost one has an error."""
-    return [_sighting(number, found) for number, found in _asked(reach, {}).items()]
+    return [_worker_chip_use(number, found) for number, found in _ask_workers(reach, {}).items()]
 
 
-def free(reach: Reach, sightings: Sequence[Sighting]) -> list[Freed]:
+def free_chips(reach: WorkerReach, sightings: Sequence[WorkerChipUse]) -> list[FreeResult]:
     """End what was seen, and only that; remove the lock files that nobody holds."""
     orders = {
         one.worker_id: {
@@ -83,47 +83,51 @@ def free(reach: Reach, sightings: Sequence[Sighting]) -> list[Freed]:
         if one.holders or one.stale
     }
     busy = replace(reach, workers=[each for each in reach.workers if each.worker_id in orders])
-    answers = _asked(busy, orders) if orders else {}
+    answers = _ask_workers(busy, orders) if orders else {}
     return [
-        _freed(one.worker_id, answers[one.worker_id]) if one.worker_id in answers else _left(one)
+        _free_result(one.worker_id, answers[one.worker_id])
+        if one.worker_id in answers
+        else _untouched_result(one)
         for one in sightings
     ]
 
 
-def _left(seen: Sighting) -> Freed:
+def _untouched_result(seen: WorkerChipUse) -> FreeResult:
     """A worker on which there was nothing that could be done."""
     if seen.error:
-        return Freed(seen.worker_id, FreeState.LOST, error=seen.error)
+        return FreeResult(seen.worker_id, FreeState.LOST, error=seen.error)
     if seen.unseen:
-        return Freed(seen.worker_id, FreeState.HELD, error=_UNSEEN)
-    return Freed(seen.worker_id, FreeState.FREE)
+        return FreeResult(seen.worker_id, FreeState.HELD, error=_UNSEEN)
+    return FreeResult(seen.worker_id, FreeState.FREE)
 
 
-def _asked(reach: Reach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, Any]]:
+def _ask_workers(reach: WorkerReach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, Any]]:
     """What every worker answers; `error` when it does not."""
-    argv = program("tools.holders")
+    argv = agent_command("tools.holders")
     answers: dict[int, Mapping[str, Any]] = {}
 
-    async def work(shell: Shell) -> Completed:
+    async def work(shell: ShippingShell) -> CommandResult:
         heard: list[Mapping[str, Any]] = []
-        lines = Lines(heard.append)
+        lines = JsonLineReader(heard.append)
         one = [*argv, json.dumps(orders.get(shell.worker_id, {}))]
         status = await shell.execute(one, out=lines.out, err=lines.err)
         failed = {"error": f"exit status {status}: {lines.complaint}"}
         answers[shell.worker_id] = heard[-1] if heard and status == 0 else failed
-        return Completed(shell.worker_id, status)
+        return CommandResult(shell.worker_id, status)
 
-    lost = {one.worker_id: {"error": one.lost_because} for one in on_each(reach, work) if one.lost}
+    lost = {
+        one.worker_id: {"error": one.lost_because} for one in run_on_reach(reach, work) if one.lost
+    }
     return {
         worker.worker_id: lost.get(worker.worker_id) or answers[worker.worker_id]
         for worker in reach.workers
     }
 
 
-def _sighting(worker_id: int, found: Mapping[str, Any]) -> Sighting:
+def _worker_chip_use(worker_id: int, found: Mapping[str, Any]) -> WorkerChipUse:
     if "error" in found:
-        return Sighting(worker_id, error=str(found["error"]))
-    return Sighting(
+        return WorkerChipUse(worker_id, error=str(found["error"]))
+    return WorkerChipUse(
         worker_id,
         tuple(_holder(worker_id, each) for each in found["holders"]),
         tuple(found["stale"]),
@@ -131,8 +135,8 @@ def _sighting(worker_id: int, found: Mapping[str, Any]) -> Sighting:
     )
 
 
-def _holder(worker_id: int, found: Mapping[str, Any]) -> Holder:
-    return Holder(
+def _holder(worker_id: int, found: Mapping[str, Any]) -> ChipHolder:
+    return ChipHolder(
         worker_id,
         pid=int(found["pid"]),
         user=str(found["user"]),
@@ -144,9 +148,9 @@ def _holder(worker_id: int, found: Mapping[str, Any]) -> Holder:
     )
 
 
-def _freed(worker_id: int, found: Mapping[str, Any]) -> Freed:
+def _free_result(worker_id: int, found: Mapping[str, Any]) -> FreeResult:
     if "error" in found:
-        return Freed(worker_id, FreeState.LOST, error=str(found["error"]))
+        return FreeResult(worker_id, FreeState.LOST, error=str(found["error"]))
     left = [each["pid"] for each in found["holders"]]
     error = None
     if found["unseen"]:
@@ -156,4 +160,4 @@ def _freed(worker_id: int, found: Mapping[str, Any]) -> Freed:
         error = f"still held by {', '.join(map(str, left))}{refused}"
     state = FreeState.HELD if error else FreeState.FREE
     removed, ended, killed = (tuple(found[key]) for key in ("removed", "ended", "killed"))
-    return Freed(worker_id, state, ended, killed, removed, error)
+    return FreeResult(worker_id, state, ended, killed, removed, error)

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 from tpuctl.agent.copy import packing, unpacking
 from tpuctl.errors import LocalIOError, NotFoundError, TransientError, UsageError
-from tpuctl.models.operation import Completed
-from tpuctl.operations.remote.shipping import Lines, Shell, program
-from tpuctl.operations.stage.workers.ssh import on_each
-from tpuctl.operations.stage.workers.workers import Reach
-from tpuctl.operations.workers.places import Copy
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell, agent_command
+from tpuctl.operations.stage.workers.ssh_push import run_on_reach
+from tpuctl.operations.stage.workers.staging import WorkerReach
+from tpuctl.operations.workers.cp_arguments import CopyArguments
 
 HERE_S = 5.0
 STALL_S = 90.0
@@ -30,7 +30,7 @@ STALL_S = 90.0
 _PATTERN = ("*", "?", "[")
 
 
-class Gauge(Protocol):
+class CopyMeter(Protocol):
     """Is told how far a copy is."""
 
     def expect(self, objects: int, size_bytes: int) -> None:
@@ -53,7 +53,7 @@ class CopyState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CopyFailure:
     """What was not copied; `number` is the errno, 0 when there is none."""
 
     path: str
@@ -62,20 +62,20 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Outcome:
+class CopyOutcome:
     """What became of a copy on one worker."""
 
     worker_id: int
     state: str = CopyState.DONE
     files: int = 0
     size_bytes: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[CopyFailure] = field(default_factory=list)
     error: str | None = None
     """What ended it, or the first failure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CopyTarget:
     """Where a copy goes; `into`: a directory, made when it is not there."""
 
     path: str
@@ -86,15 +86,17 @@ class Target:
         return {"target": self.path, "into": self.into, "names": list(names)}
 
 
-def target_of(copy: Copy) -> Target:
+def target_of(copy: CopyArguments) -> CopyTarget:
     """Several sources, patterns, contents and a slash at the end need a directory."""
     first, *others = copy.sources
     is_pattern = not copy.is_upload and any(mark in first for mark in _PATTERN)
     is_one = packing.name_of(first) and not others and not is_pattern
-    return Target(copy.target, into=not is_one or copy.target == "" or copy.target.endswith("/"))
+    return CopyTarget(
+        copy.target, into=not is_one or copy.target == "" or copy.target.endswith("/")
+    )
 
 
-def listed(sources: Sequence[str], *, recursive: bool) -> list[packing.Entry]:
+def list_entries(sources: Sequence[str], *, recursive: bool) -> list[packing.PackEntry]:
     """What is sent of paths of this machine. Raises NotFoundError, UsageError, LocalIOError."""
     found = []
     for source in sources:
@@ -106,52 +108,52 @@ def listed(sources: Sequence[str], *, recursive: bool) -> list[packing.Entry]:
 
 
 def push(
-    reach: Reach, entries: Sequence[packing.Entry], target: Target, gauge: Gauge
-) -> list[Outcome]:
+    reach: WorkerReach, entries: Sequence[packing.PackEntry], target: CopyTarget, gauge: CopyMeter
+) -> list[CopyOutcome]:
     """Send the entries to every worker; one that fails stops no other. Raises LocalIOError."""
     files = [one for one in entries if one.kind in (packing.FILE, packing.LINK)]
     size_bytes = sum(one.size_bytes for one in files)
     gauge.expect(len(files) * len(reach.workers), size_bytes * len(reach.workers))
     argv = [
-        *program("copy.growing", "copy.unpacking", "copy.receiving"),
+        *agent_command("copy.partial_file", "copy.unpacking", "copy.receiving"),
         json.dumps(target.orders()),
     ]
-    found: dict[int, Outcome] = {}
+    found: dict[int, CopyOutcome] = {}
 
-    async def work(shell: Shell) -> Completed:
-        heard = Heard(shell.worker_id)
-        lines = Lines(heard.take)
-        async with Progress(shell.worker_id) as progress:
+    async def work(shell: ShippingShell) -> CommandResult:
+        heard = WriterEvents(shell.worker_id)
+        lines = JsonLineReader(heard.take)
+        async with StallTimeout(shell.worker_id) as progress:
             pieces = packing.chunks(packing.frames(entries, heard.is_refused))
             stream = _stream(pieces, gauge, progress)
             status = await shell.converse(argv, stdin=stream, out=lines.out, err=lines.err)
         found[shell.worker_id] = heard.outcome(status, lines.complaint)
-        return Completed(shell.worker_id, status)
+        return CommandResult(shell.worker_id, status)
 
-    return _collected(reach, on_each(reach, work), found)
+    return _collect_outcomes(reach, run_on_reach(reach, work), found)
 
 
 def pull(
-    reach: Reach,
+    reach: WorkerReach,
     sources: Sequence[str],
-    targets: Mapping[int, Target],
-    gauge: Gauge,
+    targets: Mapping[int, CopyTarget],
+    gauge: CopyMeter,
     *,
     recursive: bool,
-) -> list[Outcome]:
+) -> list[CopyOutcome]:
     """Fetch the sources from every worker; one that fails stops no other. Raises LocalIOError."""
     orders = json.dumps({"sources": list(sources), "recursive": recursive})
-    argv = [*program("copy.packing"), orders]
+    argv = [*agent_command("copy.packing"), orders]
     names = [packing.name_of(source) for source in sources]
     asked = [] if "" in names else names
-    found: dict[int, Outcome] = {}
+    found: dict[int, CopyOutcome] = {}
 
-    async def work(shell: Shell) -> Completed:
-        heard = Heard(shell.worker_id)
-        complaints = Lines(lambda _event: None)
+    async def work(shell: ShippingShell) -> CommandResult:
+        heard = WriterEvents(shell.worker_id)
+        complaints = JsonLineReader(lambda _event: None)
         with _receiver(targets[shell.worker_id], asked, heard) as taking:
             sink = _Sink(taking, gauge)
-            async with Progress(shell.worker_id) as progress:
+            async with StallTimeout(shell.worker_id) as progress:
 
                 def out(data: bytes) -> None:
                     progress.moved()
@@ -159,23 +161,23 @@ def pull(
 
                 status = await shell.execute(argv, out=out, err=complaints.err)
         found[shell.worker_id] = heard.outcome(status, complaints.complaint)
-        return Completed(shell.worker_id, status)
+        return CommandResult(shell.worker_id, status)
 
-    return _collected(reach, on_each(reach, work), found)
+    return _collect_outcomes(reach, run_on_reach(reach, work), found)
 
 
-class Heard:
+class WriterEvents:
     """What whoever writes the files says."""
 
     def __init__(self, worker_id: int) -> None:
-        self._outcome = Outcome(worker_id)
+        self._outcome = CopyOutcome(worker_id)
         self._is_over = False
         self._refused: set[str] = set()
 
     def take(self, event: Mapping[str, Any]) -> None:
         """A failure, or the end."""
         if "failed" in event:
-            one = Failure(str(event["failed"]), str(event["why"]), int(event["errno"]))
+            one = CopyFailure(str(event["failed"]), str(event["why"]), int(event["errno"]))
             self._outcome.failures.append(one)
             self._refused.add(one.path)
         if "copied" in event:
@@ -187,7 +189,7 @@ class Heard:
         """It is known already that this one cannot be written."""
         return path in self._refused
 
-    def outcome(self, status: int, complaint: str) -> Outcome:
+    def outcome(self, status: int, complaint: str) -> CopyOutcome:
         """How it ended."""
         found = self._outcome
         if found.failures:
@@ -198,7 +200,7 @@ class Heard:
         return found
 
 
-class Progress:
+class StallTimeout:
     """A time limit that begins anew whenever something moves; TransientError when it is over."""
 
     def __init__(self, worker_id: int) -> None:
@@ -209,7 +211,7 @@ class Progress:
         """Something did."""
         self._limit.reschedule(asyncio.get_running_loop().time() + STALL_S)
 
-    async def __aenter__(self) -> Progress:
+    async def __aenter__(self) -> StallTimeout:
         await self._limit.__aenter__()
         return self
 
@@ -225,7 +227,7 @@ class Progress:
 class _Sink:
     """What comes of one worker, and how far that is."""
 
-    def __init__(self, taking: unpacking.Unpacking, gauge: Gauge) -> None:
+    def __init__(self, taking: unpacking.Unpacker, gauge: CopyMeter) -> None:
         self._taking = taking
         self._gauge = gauge
         self._is_expected = False
@@ -250,10 +252,12 @@ class _Sink:
 
 
 @contextmanager
-def _receiver(target: Target, names: Sequence[str], heard: Heard) -> Iterator[unpacking.Unpacking]:
+def _receiver(
+    target: CopyTarget, names: Sequence[str], heard: WriterEvents
+) -> Iterator[unpacking.Unpacker]:
     """Writes below a directory of this machine. Raises LocalIOError."""
     try:
-        taking = unpacking.Unpacking(target.orders(names), lambda **event: heard.take(event))
+        taking = unpacking.Unpacker(target.orders(names), lambda **event: heard.take(event))
     except OSError as error:
         why = unpacking.reason(error)
         raise LocalIOError(f"cannot write to {target.path}: {why}") from error
@@ -264,14 +268,14 @@ def _receiver(target: Target, names: Sequence[str], heard: Heard) -> Iterator[un
 
 
 async def _stream(
-    pieces: Iterator[packing.Piece], gauge: Gauge, progress: Progress
+    pieces: Iterator[packing.StreamPiece], gauge: CopyMeter, progress: StallTimeout
 ) -> AsyncIterator[bytes]:
     """The bytes for one worker; a thread reads them, and meanwhile the worker hears of us."""
     while True:
         reading = asyncio.create_task(asyncio.to_thread(next, pieces, None))
         while not (await asyncio.wait({reading}, timeout=HERE_S))[0]:
             progress.moved()
-            yield packing.frame(packing.HERE)
+            yield packing.frame(packing.KEEPALIVE)
         piece = reading.result()
         if piece is None:
             return
@@ -282,11 +286,13 @@ async def _stream(
             gauge.finished()
 
 
-def _collected(reach: Reach, done: Sequence[Completed], found: dict[int, Outcome]) -> list[Outcome]:
+def _collect_outcomes(
+    reach: WorkerReach, done: Sequence[CommandResult], found: dict[int, CopyOutcome]
+) -> list[CopyOutcome]:
     for each in done:
         if each.lost:
             lost, why = CopyState.LOST, each.lost_because
-            found[each.worker_id] = Outcome(each.worker_id, state=lost, error=why)
+            found[each.worker_id] = CopyOutcome(each.worker_id, state=lost, error=why)
     return [found[worker.worker_id] for worker in reach.workers]
 
 
@@ -295,5 +301,5 @@ def _refusal(source: str, number: int) -> NotFoundError | UsageError | LocalIOEr
         return NotFoundError(f"there is no file or directory {source}", hint="check the path")
     if number == errno.EISDIR:
         return UsageError(f"{source} is a directory", hint="copy it with -r")
-    why = packing.WORDS.get(number) or os.strerror(number).lower()
+    why = packing.ERRNO_TEXTS.get(number) or os.strerror(number).lower()
     return LocalIOError(f"cannot read {source}: {why}")

@@ -22,7 +22,7 @@ _LARGEST = 65535
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarded:
+class PortForward:
     """A port of this machine, and the port of the worker that it leads to."""
 
     worker_id: int
@@ -31,7 +31,7 @@ class Forwarded:
     local_address: str = ADDRESS
 
 
-class Stream(Protocol):
+class PortStream(Protocol):
     """Bytes to and from a port of a worker; OSError when it breaks."""
 
     async def read(self) -> bytes:
@@ -47,17 +47,17 @@ class Stream(Protocol):
         """The end."""
 
 
-class Link(Protocol):
+class PortLink(Protocol):
     """The way to a worker's ports."""
 
-    async def dial(self, port: int) -> Stream:
+    async def dial(self, port: int) -> PortStream:
         """A connection to a port; raises PreconditionError, TransientError."""
 
     async def broken(self) -> None:
         """Returns when the way is no more."""
 
 
-class Told(Protocol):
+class ForwardObserver(Protocol):
     """Hears how it goes."""
 
     def ready(self) -> None:
@@ -73,12 +73,12 @@ class Told(Protocol):
         """A port of the worker was not open."""
 
 
-Connect = Callable[[], AbstractAsyncContextManager[Link]]
+Connect = Callable[[], AbstractAsyncContextManager[PortLink]]
 
 
-def parsed(worker_id: int, specs: Sequence[str]) -> list[Forwarded]:
+def parse_ports(worker_id: int, specs: Sequence[str]) -> list[PortForward]:
     """`[LOCAL:]REMOTE`, each. Raises UsageError."""
-    found = [_parsed(worker_id, spec) for spec in specs]
+    found = [_parse_port(worker_id, spec) for spec in specs]
     chosen = [one.local_port for one in found if one.local_port]
     twice = next((port for port in chosen if chosen.count(port) > 1), None)
     if twice:
@@ -86,7 +86,7 @@ def parsed(worker_id: int, specs: Sequence[str]) -> list[Forwarded]:
     return found
 
 
-def _parsed(worker_id: int, spec: str) -> Forwarded:
+def _parse_port(worker_id: int, spec: str) -> PortForward:
     local, colon, remote = spec.rpartition(":")
     local = local if colon else remote
     numbers = [int(part) if _is_number(part) else -1 for part in (local, remote)]
@@ -94,7 +94,7 @@ def _parsed(worker_id: int, spec: str) -> Forwarded:
         raise UsageError(
             f"{spec!r} names no ports", hint="write REMOTE, LOCAL:REMOTE, or 0:REMOTE for any"
         )
-    return Forwarded(worker_id, local_port=numbers[0], remote_port=numbers[1])
+    return PortForward(worker_id, local_port=numbers[0], remote_port=numbers[1])
 
 
 def _is_number(text: str) -> bool:
@@ -104,13 +104,13 @@ def _is_number(text: str) -> bool:
 class Listeners:
     """The open ports of this machine; a context manager."""
 
-    def __init__(self, wanted: Sequence[Forwarded], again: str) -> None:
+    def __init__(self, wanted: Sequence[PortForward], again: str) -> None:
         """Open them. `again`: the command to repeat with another port. Raises LocalIOError."""
-        self.ports: list[Forwarded] = []
+        self.ports: list[PortForward] = []
         self.sockets: list[socket.socket] = []
         with ExitStack() as undo:
             for one in wanted:
-                listening = undo.enter_context(_listening(one, again))
+                listening = undo.enter_context(_listen(one, again))
                 self.sockets.append(listening)
                 port = listening.getsockname()[1]
                 self.ports.append(replace(one, local_port=port))
@@ -124,7 +124,7 @@ class Listeners:
             each.close()
 
 
-def _listening(one: Forwarded, again: str) -> socket.socket:
+def _listen(one: PortForward, again: str) -> socket.socket:
     try:
         return socket.create_server((ADDRESS, one.local_port))
     except OSError as error:
@@ -135,23 +135,23 @@ def _listening(one: Forwarded, again: str) -> socket.socket:
         ) from error
 
 
-async def forward(listeners: Listeners, connect: Connect, told: Told) -> None:
+async def forward(listeners: Listeners, connect: Connect, told: ForwardObserver) -> None:
     """Forward until cancelled, also when the connection breaks and comes back.
 
     Raises TransientError when the worker cannot be reached at first; what else `connect` raises,
     such as PreemptedError, at any time.
     """
-    forwarding = Forwarding(told)
+    forwarding = PortForwarder(told)
     async with forwarding.serving(listeners):
         await forwarding.keep(connect)
 
 
-class Forwarding:
+class PortForwarder:
     """The link of the moment, and the connections that go over it."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ForwardObserver) -> None:
         self._told = told
-        self._link: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        self._link: asyncio.Future[PortLink] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._refusals: dict[int, str] = {}
@@ -195,7 +195,7 @@ class Forwarding:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _taker(self, one: Forwarded) -> Callable[..., None]:
+    def _taker(self, one: PortForward) -> Callable[..., None]:
         def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.create_task(self._carry(one, reader, writer))
             self._tasks.add(task)
@@ -204,7 +204,7 @@ class Forwarding:
         return take
 
     async def _carry(
-        self, one: Forwarded, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, one: PortForward, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """One connection, from its beginning to its end in both directions."""
         try:
@@ -220,7 +220,7 @@ class Forwarding:
         finally:
             writer.close()
 
-    async def _dialed(self, port: int) -> Stream | None:
+    async def _dialed(self, port: int) -> PortStream | None:
         """A connection on the worker; None when there is none, which is told once in a row."""
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -237,13 +237,13 @@ class Forwarding:
         return stream
 
 
-async def _upward(reader: asyncio.StreamReader, stream: Stream) -> None:
+async def _upward(reader: asyncio.StreamReader, stream: PortStream) -> None:
     while data := await reader.read(CHUNK_BYTES):
         await stream.write(data)
     stream.write_eof()
 
 
-async def _downward(stream: Stream, writer: asyncio.StreamWriter) -> None:
+async def _downward(stream: PortStream, writer: asyncio.StreamWriter) -> None:
     while data := await stream.read():
         writer.write(data)
         await writer.drain()

@@ -7,12 +7,12 @@ from pathlib import Path
 from tpuctl.config import write_private
 from tpuctl.errors import DamagedStateError, PreconditionError
 from tpuctl.models.node import Node
-from tpuctl.models.operation import Completed
+from tpuctl.models.operation import CommandResult
 
 SCHEMA = 1
 
 
-def keep(home: Path, context: str, node: Node, done: Sequence[Completed]) -> None:
+def save_failed(home: Path, context: str, node: Node, done: Sequence[CommandResult]) -> None:
     """Remember who failed; nothing is kept when nobody did. Raises LocalIOError."""
     path = _path(home, context, node)
     failed = [each.worker_id for each in done if each.exit_status]
@@ -23,7 +23,7 @@ def keep(home: Path, context: str, node: Node, done: Sequence[Completed]) -> Non
     write_private(path, json.dumps(document).encode())
 
 
-def failed(home: Path, context: str, node: Node) -> list[int]:
+def load_failed(home: Path, context: str, node: Node) -> list[int]:
     """The workers that failed; raises PreconditionError when none did, DamagedStateError."""
     path = _path(home, context, node)
     found: list[int] = []

@@ -6,7 +6,9 @@ unknown generation or accelerator type a catalog.UnknownError.
 """
 
 from tpuctl.perfmodel.chip import systolic
-from tpuctl.perfmodel.chip.answers import (
+from tpuctl.perfmodel.chip.energy import energy
+from tpuctl.perfmodel.chip.estimate import EnergyEstimate, Estimate
+from tpuctl.perfmodel.chip.queries import (
     all_reduce,
     collective,
     copy,
@@ -15,8 +17,6 @@ from tpuctl.perfmodel.chip.answers import (
     elementwise,
     matmul,
 )
-from tpuctl.perfmodel.chip.energy import energy
-from tpuctl.perfmodel.chip.estimate import EnergyEstimate, Estimate
 from tpuctl.perfmodel.chip.torus import Axis, axes, axes_of
 
 __all__ = [

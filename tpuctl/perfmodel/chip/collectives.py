@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from tpuctl import catalog
 from tpuctl.perfmodel.chip.calibration import Constants
-from tpuctl.perfmodel.chip.numeric import Figure, larger, size
+from tpuctl.perfmodel.chip.numeric import Figure, maximum, size
 from tpuctl.perfmodel.chip.torus import Axis
 
 S_PER_HOP = 1e-6
@@ -56,7 +56,7 @@ def terms(
 
 def total(parts: Mapping[str, Figure]) -> Figure:
     """The seconds that the terms take together."""
-    return parts["launch"] + larger(parts["latency"], parts["ici"])
+    return parts["launch"] + maximum(parts["latency"], parts["ici"])
 
 
 def link_bytes(operation: str, axes: Sequence[Axis], sizes: Figure) -> Figure:

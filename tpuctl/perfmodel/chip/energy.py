@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tpuctl import catalog
 from tpuctl.perfmodel.chip import gemm
 from tpuctl.perfmodel.chip.estimate import EnergyEstimate
-from tpuctl.perfmodel.chip.numeric import size, spread_out
+from tpuctl.perfmodel.chip.numeric import broadcast_terms, size
 
 J_PER_MAC: Mapping[str, float] = MappingProxyType(
     {
@@ -78,7 +78,7 @@ def energy(
         value_j=value_j,
         low_j=low_w * duration_s + LOW_DYNAMIC * dynamic,
         high_j=high_w * duration_s + _high_dynamic(chip) * dynamic,
-        terms=spread_out(terms, value_j),
+        terms=broadcast_terms(terms, value_j),
         sources=(_static_source(generation, chip), *_SOURCES),
         is_estimate=chip.power_w is None,
     )

@@ -21,7 +21,7 @@ from tpuctl import catalog
 from tpuctl.perfmodel.chip import tiling
 from tpuctl.perfmodel.chip.calibration import Constants
 from tpuctl.perfmodel.chip.memory import conversion_s
-from tpuctl.perfmodel.chip.numeric import Figure, figure, larger, rounded_up, size, smaller
+from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum, minimum, round_up, size
 
 LANES = 128
 SUBLANES = 8
@@ -32,26 +32,26 @@ F32_PASSES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class OperandFormat:
     """Bytes of an element of an operand, and of the result."""
 
     operand_bytes: int
     result_bytes: int
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, OperandFormat] = MappingProxyType(
     {
-        "bf16": Format(2, 2),
-        "f16": Format(2, 2),
-        "f32": Format(4, 4),
-        "int8": Format(1, 4),
-        "fp8": Format(1, 2),
+        "bf16": OperandFormat(2, 2),
+        "f16": OperandFormat(2, 2),
+        "f32": OperandFormat(4, 4),
+        "int8": OperandFormat(1, 4),
+        "fp8": OperandFormat(1, 2),
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class MatmulWork:
     """`batch` products [m, k] x [k, n]; arrays broadcast.
 
     `hbm_bytes` of operands and results cross HBM: all of them when it is None.
@@ -66,7 +66,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _CheckedWork:
     """Work as figures, and the bytes of its matrices; `shared_bytes` are the smaller operands."""
 
     m: Figure
@@ -78,18 +78,18 @@ class _Checked:
     hbm_bytes: Figure
 
 
-def terms(constants: Constants, chip: catalog.Chip, work: Work) -> dict[str, Figure]:
+def terms(constants: Constants, chip: catalog.Chip, work: MatmulWork) -> dict[str, Figure]:
     """Seconds of launch, compute, memory, reread, exposed, conversion; raises ValueError.
 
     `compute` is how long the MXUs are busy; `reread` is what VMEM's size adds to `memory`.
     """
-    these, form = _checked(work), FORMATS[work.dtype]
+    these, form = _check_work(work), FORMATS[work.dtype]
     m, k, n, side = these.m, these.k, these.n, chip.mxu_side
-    padded = rounded_up(m, SUBLANES) * rounded_up(k, side) * rounded_up(n, side)
+    padded = round_up(m, SUBLANES) * round_up(k, side) * round_up(n, side)
     hbm_bytes_per_s = chip.hbm_bytes_per_s * constants.memory_efficiency
     flops_per_s = peak(chip, work.dtype) * constants.compute_efficiency
     compute, memory = 2 * these.batch * padded / flops_per_s, these.hbm_bytes / hbm_bytes_per_s
-    again = tiling.reread(chip, form.operand_bytes, (m, k, n), form.result_bytes)
+    again = tiling.reread_share(chip, form.operand_bytes, (m, k, n), form.result_bytes)
     converted_bytes = these.all_bytes + (chip.tensorcores - 1) * these.shared_bytes
     at_most = tiling.exposed_bytes(chip) / hbm_bytes_per_s
     return {
@@ -97,24 +97,24 @@ def terms(constants: Constants, chip: catalog.Chip, work: Work) -> dict[str, Fig
         "compute": compute,
         "memory": memory,
         "reread": memory * again,
-        "exposed": smaller(smaller(compute, memory), at_most),
+        "exposed": minimum(minimum(compute, memory), at_most),
         "conversion": conversion_s(constants, work.dtype, converted_bytes),
     }
 
 
 def total(parts: Mapping[str, Figure]) -> Figure:
     """The seconds that the terms take together."""
-    longer = larger(parts["compute"], parts["memory"] + parts["reread"])
+    longer = maximum(parts["compute"], parts["memory"] + parts["reread"])
     return parts["launch"] + longer + parts["exposed"] + parts["conversion"]
 
 
-def at_peak(constants: Constants, parts: Mapping[str, Figure]) -> Figure:
+def peak_seconds(constants: Constants, parts: Mapping[str, Figure]) -> Figure:
     """The seconds of the same work at the peaks: no chip of the generation takes less."""
     compute = parts["compute"] * constants.compute_efficiency
-    return larger(compute, parts["memory"] * constants.memory_efficiency)
+    return maximum(compute, parts["memory"] * constants.memory_efficiency)
 
 
-def is_regular(work: Work) -> Any:
+def is_regular(work: MatmulWork) -> Any:
     """Whether all sides are whole vectors: others may fall off a cliff of compiler tiling."""
     m, k, n = figure(work.m), figure(work.k), figure(work.n)
     return (m % SUBLANES == 0) & (k % LANES == 0) & (n % LANES == 0)
@@ -138,14 +138,14 @@ def is_native(chip: catalog.Chip, dtype: str) -> bool:
     return known.get(dtype) is not None
 
 
-def _checked(work: Work) -> _Checked:
+def _check_work(work: MatmulWork) -> _CheckedWork:
     """Raises ValueError for a dtype or a size that cannot be."""
     if work.dtype not in FORMATS:
         raise ValueError(f"unknown dtype {work.dtype!r}; one of: {', '.join(FORMATS)}")
     form = FORMATS[work.dtype]
     m, k, n = (size(side, "matrix side") for side in (work.m, work.k, work.n))
     batch = size(work.batch, "batch")
-    shared_bytes = batch * form.operand_bytes * smaller(m * k, k * n)
+    shared_bytes = batch * form.operand_bytes * minimum(m * k, k * n)
     all_bytes = batch * (form.operand_bytes * (m * k + k * n) + form.result_bytes * m * n)
     hbm_bytes = all_bytes if work.hbm_bytes is None else size(work.hbm_bytes)
-    return _Checked(m, k, n, batch, shared_bytes, all_bytes, hbm_bytes)
+    return _CheckedWork(m, k, n, batch, shared_bytes, all_bytes, hbm_bytes)

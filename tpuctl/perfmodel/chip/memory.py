@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tpuctl import catalog
 from tpuctl.perfmodel.chip.calibration import Constants
-from tpuctl.perfmodel.chip.numeric import Figure, larger, size
+from tpuctl.perfmodel.chip.numeric import Figure, maximum, size
 
 _LANES_PER_CORE = 8 * 128
 _ALUS_PER_LANE = 2
@@ -20,7 +20,7 @@ _ALUS_PER_LANE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class VectorPass:
     """One pass of the vector unit over arrays in HBM; arrays broadcast."""
 
     read_bytes: ArrayLike
@@ -44,7 +44,9 @@ def dma_terms(constants: Constants, chip: catalog.Chip, size_bytes: ArrayLike) -
     }
 
 
-def elementwise_terms(constants: Constants, chip: catalog.Chip, work: Pass) -> dict[str, Figure]:
+def elementwise_terms(
+    constants: Constants, chip: catalog.Chip, work: VectorPass
+) -> dict[str, Figure]:
     """Seconds of launch, memory, vector and conversion of one pass; raises ValueError."""
     size_bytes = size(work.read_bytes) + size(work.written_bytes)
     return {
@@ -70,7 +72,7 @@ def conversion_s(constants: Constants, dtype: str, size_bytes: Figure) -> Figure
 
 def total(parts: Mapping[str, Figure]) -> Figure:
     """The seconds that the terms take together."""
-    busy = larger(parts["memory"], parts.get("vector", 0.0))
+    busy = maximum(parts["memory"], parts.get("vector", 0.0))
     return parts["launch"] + busy + parts.get("conversion", 0.0)
 
 

@@ -31,14 +31,14 @@ def size(value: ArrayLike, name: str = "size") -> Figure:
     return sizes
 
 
-def larger(one: Figure, other: Figure) -> Figure:
+def maximum(one: Figure, other: Figure) -> Figure:
     """The larger of two, one by one."""
     if isinstance(one, float) and isinstance(other, float):
         return max(one, other)
     return np.maximum(one, other)
 
 
-def smaller(one: Figure, other: Figure) -> Figure:
+def minimum(one: Figure, other: Figure) -> Figure:
     """The smaller of two, one by one."""
     if isinstance(one, float) and isinstance(other, float):
         return min(one, other)
@@ -52,14 +52,14 @@ def choose(condition: Any, one: Figure, other: Figure) -> Figure:
     return np.where(condition, one, other)
 
 
-def spread_out(terms: Mapping[str, Figure], like: Figure) -> Mapping[str, Figure]:
+def broadcast_terms(terms: Mapping[str, Figure], like: Figure) -> Mapping[str, Figure]:
     """Every term in the shape of `like`."""
     if isinstance(like, float):
         return terms
     return {name: np.broadcast_to(term, like.shape) for name, term in terms.items()}
 
 
-def rounded_up(count: Figure, multiple: int) -> Figure:
+def round_up(count: Figure, multiple: int) -> Figure:
     """To whole multiples; exact for whole numbers below 2**53."""
     if isinstance(count, float):
         return float(math.ceil(count / multiple) * multiple)

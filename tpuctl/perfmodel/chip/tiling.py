@@ -5,7 +5,7 @@ While one half of that VMEM is worked on, the other is filled.
 """
 
 from tpuctl import catalog
-from tpuctl.perfmodel.chip.numeric import Figure, choose, larger, rounded_up, smaller
+from tpuctl.perfmodel.chip.numeric import Figure, choose, maximum, minimum, round_up
 
 KERNEL_VMEM_BYTES = 32 * 2**20
 """What XLA gives one kernel of a TensorCore's VMEM, if there is so much: its default on v6e and
@@ -20,7 +20,7 @@ def exposed_bytes(chip: catalog.Chip) -> float:
     return _vmem_bytes(chip) / 2
 
 
-def reread(
+def reread_share(
     chip: catalog.Chip,
     operand_bytes: int,
     sides: tuple[Figure, Figure, Figure],
@@ -33,11 +33,11 @@ def reread(
     m, k, n = sides
     left, right = operand_bytes * m * k, operand_bytes * k * n
     block = _block_side(_vmem_bytes(chip), operand_bytes)
-    rows, columns = rounded_up(m, block) / block, rounded_up(n, block) / block
+    rows, columns = round_up(m, block) / block, round_up(n, block) / block
     again = left * (columns - 1) + right * (rows - 1)
     once = left + right + result_bytes * m * n
-    stays = smaller(left, right) <= _vmem_bytes(chip) / 2
-    return choose(stays, 0.0, again / larger(once, 1.0))
+    stays = minimum(left, right) <= _vmem_bytes(chip) / 2
+    return choose(stays, 0.0, again / maximum(once, 1.0))
 
 
 def _vmem_bytes(chip: catalog.Chip) -> int:

@@ -24,11 +24,11 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.store.buffers import Buffers
-from tpuctl.store.entry import WRITE_NAME, Entry, Source, measured
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.store.entry import WRITE_NAME, Entry, Source, measure_source
+from tpuctl.store.gcs.backoff import METADATA, READ, WRITE
+from tpuctl.store.gcs.bulk import BulkBucket
 from tpuctl.store.gcs.content_types import content_type
-from tpuctl.store.gcs.google_errors import RangeError, translated
-from tpuctl.store.gcs.retrying import METADATA, READ, WRITE
+from tpuctl.store.gcs.google_errors import RangeError, translate_errors
 
 _FIELDS = "items(name,size,generation,crc32c,updated),nextPageToken"
 _DELETE_TRIES = 5
@@ -47,7 +47,7 @@ class BucketStore:
         self._prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
         self._url = f"gs://{name}/{self._prefix}".rstrip("/")
         try:
-            with translated(self._url):
+            with translate_errors(self._url):
                 self._bucket = (_client() if client is None else client).bucket(name)
         except ValueError as error:
             raise UsageError(f"{name!r} cannot be a bucket: {error}") from error
@@ -65,7 +65,7 @@ class BucketStore:
         """Replace that generation (0: nothing); PreconditionError when it is another."""
         if isinstance(data, Buffers):
             return self._put_buffers(key, data, generation)
-        size_bytes, crc32c = measured(data)
+        size_bytes, crc32c = measure_source(data)
         blob = self._blob(key)
         write_name = uuid.uuid4().hex
         blob.metadata = {WRITE_NAME: write_name}
@@ -73,7 +73,7 @@ class BucketStore:
         # Sent with the first request, so that the server itself refuses other bytes.
         blob.crc32c = crc32c
         try:
-            with translated(f"{self._url}/{key}"):
+            with translate_errors(f"{self._url}/{key}"):
                 blob.upload_from_file(
                     io.BytesIO(data) if isinstance(data, bytes) else data,
                     size=size_bytes,
@@ -93,7 +93,7 @@ class BucketStore:
             return b""
         # A read that is cut off goes on with the generation it began with: the library sees to it.
         try:
-            with translated(f"{self._url}/{key}"):
+            with translate_errors(f"{self._url}/{key}"):
                 data: bytes = self._blob(key, generation).download_as_bytes(
                     start=start or None,
                     end=None if end is None else end - 1,
@@ -118,7 +118,7 @@ class BucketStore:
             filled += len(block)
 
         end = start + buffer.nbytes
-        with translated(f"{self._url}/{key}"):
+        with translate_errors(f"{self._url}/{key}"):
             self._bulk.download(self._prefix + key, generation, start, end, fill)
 
     def head(self, key: str) -> Entry | None:
@@ -128,7 +128,7 @@ class BucketStore:
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Every object whose key starts with the prefix, in the order of keys."""
-        with translated(f"{self._url}/{prefix}"):
+        with translate_errors(f"{self._url}/{prefix}"):
             for blob in self._bucket.client.list_blobs(
                 self._bucket, prefix=self._prefix + prefix, fields=_FIELDS, **METADATA.arguments()
             ):
@@ -149,11 +149,11 @@ class BucketStore:
         raise PreconditionError(f"{self._url}/{key} changes faster than it can be deleted")
 
     @cached_property
-    def _bulk(self) -> Bulk:
+    def _bulk(self) -> BulkBucket:
         """The same bucket without the library's own copies of what is sent and received."""
         client = self._bucket.client
         session = client._http  # noqa: SLF001 - its session: its credentials and their renewal
-        return Bulk(
+        return BulkBucket(
             self._bucket.name,
             session=session,
             endpoint=client.api_endpoint,
@@ -161,7 +161,7 @@ class BucketStore:
         )
 
     def _put_buffers(self, key: str, data: Buffers, generation: int) -> Entry:
-        with translated(f"{self._url}/{key}"):
+        with translate_errors(f"{self._url}/{key}"):
             found = self._bulk.put(
                 self._prefix + key, data.blocks, data.size_bytes, data.value, generation=generation
             )
@@ -169,7 +169,7 @@ class BucketStore:
 
     def _delete(self, key: str, generation: int) -> bool:
         try:
-            with translated(f"{self._url}/{key}"):
+            with translate_errors(f"{self._url}/{key}"):
                 self._blob(key).delete(if_generation_match=generation, **METADATA.arguments())
         except NotFoundError:
             return False
@@ -187,7 +187,7 @@ class BucketStore:
         raise error
 
     def _found(self, key: str) -> storage.Blob | None:
-        with translated(f"{self._url}/{key}"):
+        with translate_errors(f"{self._url}/{key}"):
             return self._bucket.get_blob(self._prefix + key, **METADATA.arguments())
 
     def _blob(self, key: str, generation: int | None = None) -> storage.Blob:

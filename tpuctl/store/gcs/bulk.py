@@ -21,25 +21,31 @@ from tpuctl.errors import (
     TpuctlError,
     TransientError,
 )
-from tpuctl.store.checksums import decoded, encoded
+from tpuctl.store.crc32c_base64 import decode_crc32c, encode_crc32c
 from tpuctl.store.entry import WRITE_NAME
-from tpuctl.store.gcs.ahead import Ahead
+from tpuctl.store.gcs.backoff import METADATA, READ, WRITE, Backoff, TimeoutPolicy
 from tpuctl.store.gcs.content_types import content_type
-from tpuctl.store.gcs.listed import ITEM_FIELDS, BucketFacts, Listed, bucket_facts, listed
+from tpuctl.store.gcs.json_api import send_request, translate_errors
 from tpuctl.store.gcs.multipart import Multipart
-from tpuctl.store.gcs.retrying import METADATA, READ, WRITE, Attempts, Policy
-from tpuctl.store.gcs.wire import answer, translated
+from tpuctl.store.gcs.object_info import (
+    ITEM_FIELDS,
+    BucketFacts,
+    ObjectInfo,
+    bucket_facts,
+    object_info_of,
+)
+from tpuctl.store.gcs.prefetch import Prefetch
 
-__all__ = ["MAX_COMPOSED", "BucketFacts", "Bulk", "Listed"]
+__all__ = ["MAX_COMPOSED", "BucketFacts", "BulkBucket", "ObjectInfo"]
 
 BLOCK_BYTES = 256 * 1024
 """What several threads pass on at once still fits into a processor's cache."""
 MAX_COMPOSED = 32
 
-Page = list[Listed]
+Page = list[ObjectInfo]
 
 
-class Bulk:
+class BulkBucket:
     """The objects of one bucket. Raises the errors of tpuctl.errors and no others."""
 
     def __init__(
@@ -56,17 +62,17 @@ class Bulk:
         self._media = f"{endpoint}/download/{bucket}/o"
         self._uploads = f"{endpoint}/upload/{bucket}/o"
 
-    def list(self, prefix: str = "") -> Iterator[Listed]:
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every object whose key starts with the prefix, in the order of keys.
 
         The pages are fetched from now on, some ahead of who reads them.
         """
-        return self._in_order(prefix, Ahead(self._pages(prefix)))
+        return self._in_order(prefix, Prefetch(self._pages(prefix)))
 
-    def head(self, key: str) -> Listed | None:
+    def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, or None."""
         item = self._properties(key)
-        return None if item is None else listed(item)
+        return None if item is None else object_info_of(item)
 
     def upload(
         self, key: str, pieces: Callable[[], Iterable[bytes]], size_bytes: int, crc32c: int, *,
@@ -81,13 +87,13 @@ class Bulk:
     def put(
         self, key: str, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int,
         crc32c: int, *, generation: int,
-    ) -> Listed:  # fmt: skip
+    ) -> ObjectInfo:  # fmt: skip
         """The same, and all that is known of the object then."""
         write_name = uuid.uuid4().hex
         described = {
             "name": key,
             "contentType": content_type(key),
-            "crc32c": encoded(crc32c),
+            "crc32c": encode_crc32c(crc32c),
             "metadata": {WRITE_NAME: write_name},
         }
         body = Multipart(json.dumps(described).encode(), pieces, size_bytes)
@@ -100,7 +106,7 @@ class Bulk:
         def send() -> Any:
             return self._answer("POST", url, WRITE, data=body, headers=headers).json()
 
-        return listed(self._written(key, write_name, crc32c, send))
+        return object_info_of(self._written(key, write_name, crc32c, send))
 
     def upload_resumable(self, key: str, file: BinaryIO, *, generation: int) -> int:
         """The same for a seekable file of any size, in pieces that follow one another."""
@@ -109,7 +115,9 @@ class Bulk:
         store = BucketStore(self.url, self._client())
         return store.put_if_generation(key, file, generation).generation
 
-    def compose(self, key: str, sources: Sequence[Listed], crc32c: int, *, generation: int) -> int:
+    def compose(
+        self, key: str, sources: Sequence[ObjectInfo], crc32c: int, *, generation: int
+    ) -> int:
         """Join up to 32 objects, each as it was seen, into one; returns its generation."""
         write_name = uuid.uuid4().hex
         url = (
@@ -140,8 +148,8 @@ class Bulk:
         Raises IntegrityError when the object ends before.
         """
         url = f"{self._media}/{quote(key, safe='')}?alt=media&generation={generation}"
-        attempts = Attempts(READ)
-        with translated(f"{self.url}/{key}"):
+        attempts = Backoff(READ)
+        with translate_errors(f"{self.url}/{key}"):
             while start < end:
                 try:
                     # Stored bytes as they are: without this one, gzip would be unpacked on the way.
@@ -152,7 +160,7 @@ class Bulk:
                         for block in _blocks(response, end - start):
                             write(block)
                             start += len(block)
-                            attempts.advanced()
+                            attempts.note_progress()
                     if start < end:
                         raise ConnectionError("the connection ended before the object did")
                 except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
@@ -162,7 +170,7 @@ class Bulk:
         """Remove that generation; False when there is none, PreconditionError when it changed."""
         url = f"{self._objects}/{quote(key, safe='')}?ifGenerationMatch={generation}"
         try:
-            with translated(f"{self.url}/{key}"):
+            with translate_errors(f"{self.url}/{key}"):
                 METADATA.run(lambda: self._answer("DELETE", url, METADATA))
         except NotFoundError:
             return False
@@ -170,12 +178,12 @@ class Bulk:
 
     def facts(self) -> BucketFacts:
         """What Google says of the bucket; PermissionDeniedError for who may only use objects."""
-        with translated(self.url):
+        with translate_errors(self.url):
             return bucket_facts(
                 METADATA.run(lambda: self._answer("GET", self._about, METADATA)).json()
             )
 
-    def _in_order(self, prefix: str, pages: Iterable[Page]) -> Iterator[Listed]:
+    def _in_order(self, prefix: str, pages: Iterable[Page]) -> Iterator[ObjectInfo]:
         last = ""
         for page in pages:
             for found in page:
@@ -192,9 +200,9 @@ class Bulk:
             return self._answer("GET", self._objects, METADATA, params=query).json()
 
         while True:
-            with translated(f"{self.url}/{prefix}"):
+            with translate_errors(f"{self.url}/{prefix}"):
                 page = METADATA.run(send)
-            yield [listed(item) for item in page.get("items", ())]
+            yield [object_info_of(item) for item in page.get("items", ())]
             if not page.get("nextPageToken"):
                 return
             query["pageToken"] = page["nextPageToken"]
@@ -204,11 +212,11 @@ class Bulk:
     ) -> dict[str, Any]:
         """Send; when refused or unheard, read back whether it was ours that succeeded."""
         try:
-            with translated(f"{self.url}/{key}"):
+            with translate_errors(f"{self.url}/{key}"):
                 written: dict[str, Any] = WRITE.run(send)
         except (PreconditionError, TransientError) as error:
             written = self._read_back(key, write_name, error)
-        if decoded(written.get("crc32c")) != crc32c:
+        if decode_crc32c(written.get("crc32c")) != crc32c:
             raise IntegrityError(f"{self.url}/{key}: the bytes stored are not the bytes sent")
         return written
 
@@ -226,7 +234,7 @@ class Bulk:
     def _properties(self, key: str) -> dict[str, Any] | None:
         url = f"{self._objects}/{quote(key, safe='')}?fields={ITEM_FIELDS},metadata"
         try:
-            with translated(f"{self.url}/{key}"):
+            with translate_errors(f"{self.url}/{key}"):
                 found: dict[str, Any] = METADATA.run(
                     lambda: self._answer("GET", url, METADATA)
                 ).json()
@@ -236,8 +244,10 @@ class Bulk:
             return None
         return found
 
-    def _answer(self, method: str, url: str, policy: Policy, **request: Any) -> requests.Response:
-        return answer(self._session, method, url, timeout=policy.timeout, **request)
+    def _answer(
+        self, method: str, url: str, policy: TimeoutPolicy, **request: Any
+    ) -> requests.Response:
+        return send_request(self._session, method, url, timeout=policy.timeout, **request)
 
 
 def _length(response: requests.Response, expected: int) -> int:

@@ -24,7 +24,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.store.gcs.wire import without_url
+from tpuctl.store.gcs.json_api import without_url
 
 _LOGIN = "run: gcloud auth application-default login"
 _GRANT = "it takes roles/storage.objectUser on the bucket"
@@ -62,7 +62,7 @@ _CAUGHT = tuple(row[0] for row in _ROWS)
 
 
 @contextlib.contextmanager
-def translated(subject: str) -> Iterator[None]:
+def translate_errors(subject: str) -> Iterator[None]:
     """Raise Google's errors as ours, naming what the call was about."""
     try:
         yield

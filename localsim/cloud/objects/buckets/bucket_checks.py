@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.cloud.objects.model import StorageError, invalid
-from localsim.cloud.objects.properties import DEFAULT_CLASS, checked_class
+from localsim.cloud.objects.properties import DEFAULT_CLASS, checked_storage_class
+from localsim.cloud.objects.storage_model import StorageError, invalid
 
 _MAX_LABELS = 64
 _LABEL_CHARACTERS = 63
@@ -26,7 +26,7 @@ _LOCATION = re.compile(r"[A-Za-z0-9-]{2,40}")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class BucketChange:
     """What a check has to know beside the value."""
 
     bucket: str
@@ -35,10 +35,10 @@ class Change:
     now_s: float
 
 
-Check = Callable[[Any, Change], Any]
+Check = Callable[[Any, BucketChange], Any]
 
 
-def _location(value: Any, _: Change) -> Any:
+def _location(value: Any, _: BucketChange) -> Any:
     if value is None:
         return None
     if not isinstance(value, str) or not _LOCATION.fullmatch(value):
@@ -46,15 +46,15 @@ def _location(value: Any, _: Change) -> Any:
     return value.upper()
 
 
-def _class(value: Any, _: Change) -> Any:
-    return DEFAULT_CLASS if value is None else checked_class(value)
+def _class(value: Any, _: BucketChange) -> Any:
+    return DEFAULT_CLASS if value is None else checked_storage_class(value)
 
 
-def _flag(value: Any, _: Change) -> Any:
+def _flag(value: Any, _: BucketChange) -> Any:
     return value if value is None else _boolean(value)
 
 
-def _labels(value: Any, _: Change) -> Any:
+def _labels(value: Any, _: BucketChange) -> Any:
     labels = {} if value is None else _object("labels", value)
     for key, text in labels.items():
         if not _is_label(key) or not key or not (key[0].isalpha()):
@@ -77,7 +77,7 @@ def _is_label(text: str) -> bool:
     )
 
 
-def _retention_policy(value: Any, change: Change) -> Any:
+def _retention_policy(value: Any, change: BucketChange) -> Any:
     before = change.before or {}
     if value is None:
         if before.get("isLocked"):
@@ -107,7 +107,7 @@ def _retention_policy(value: Any, change: Change) -> Any:
     return {"retentionPeriod": str(period_s), "effectiveTime": effective, **lock}
 
 
-def _soft_delete(value: Any, change: Change) -> Any:
+def _soft_delete(value: Any, change: BucketChange) -> Any:
     if value is None:
         return None
     given = _object("softDeletePolicy", value).get("retentionDurationSeconds")
@@ -123,7 +123,7 @@ def _soft_delete(value: Any, change: Change) -> Any:
     return {"retentionDurationSeconds": str(duration_s), **effective}
 
 
-def _lifecycle(value: Any, _: Change) -> Any:
+def _lifecycle(value: Any, _: BucketChange) -> Any:
     """Kept as given: nothing here grows old."""
     rules = [] if value is None else _object("lifecycle", value).get("rule") or []
     for rule in _list("lifecycle.rule", rules):
@@ -135,7 +135,7 @@ def _lifecycle(value: Any, _: Change) -> Any:
     return {"rule": rules} if rules else None
 
 
-def _iam_configuration(value: Any, change: Change) -> Any:
+def _iam_configuration(value: Any, change: BucketChange) -> Any:
     given = {} if value is None else _object("iamConfiguration", value)
     prevention = given.get("publicAccessPrevention", "inherited")
     if not isinstance(prevention, str) or prevention not in _PREVENTIONS:
@@ -157,14 +157,14 @@ def _locked_time(configuration: Any) -> Any:
 
 
 def _of_flag(flag: str) -> Check:
-    def check(value: Any, _: Change) -> Any:
+    def check(value: Any, _: BucketChange) -> Any:
         fields = {} if value is None else _object(flag, value)
         return {flag: _boolean(fields[flag])} if fields.get(flag) is not None else None
 
     return check
 
 
-def _autoclass(value: Any, change: Change) -> Any:
+def _autoclass(value: Any, change: BucketChange) -> Any:
     if value is None:
         return None
     fields = _object("autoclass", value)
@@ -175,7 +175,7 @@ def _autoclass(value: Any, change: Change) -> Any:
     return {**fields, "toggleTime": _instant(change.now_s)}
 
 
-def _kept(value: Any, _: Change) -> Any:
+def _kept(value: Any, _: BucketChange) -> Any:
     """Kept as given, with no effect here."""
     return value or None
 

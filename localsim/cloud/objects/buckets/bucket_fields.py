@@ -7,9 +7,9 @@ list, null removes; as a public client's tests recorded of the JSON API in Septe
 from collections.abc import Mapping
 from typing import Any
 
-from localsim.cloud.objects.buckets.bucket_checks import CHECKS, Change
-from localsim.cloud.objects.model import Properties, invalid, not_implemented
+from localsim.cloud.objects.buckets.bucket_checks import CHECKS, BucketChange
 from localsim.cloud.objects.properties import DEFAULT_CLASS
+from localsim.cloud.objects.storage_model import Properties, invalid, not_implemented
 
 _UNSUPPORTED = ("acl", "defaultObjectAcl", "encryption", "hierarchicalNamespace", "ipFilter")
 
@@ -77,7 +77,7 @@ def _applied(bucket: str, before: Properties, values: Properties, now_s: float) 
     result = dict(before)
     for name, value in values.items():
         if value is None or value != before.get(name):
-            result[name] = CHECKS[name](value, Change(bucket, before.get(name), now_s))
+            result[name] = CHECKS[name](value, BucketChange(bucket, before.get(name), now_s))
     return {name: value for name, value in result.items() if value is not None}
 
 

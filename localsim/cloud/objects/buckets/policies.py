@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from localsim.cloud.objects.buckets.bucket_fields import has_uniform_access, prevents_public_access
-from localsim.cloud.objects.model import Bucket, StorageError, invalid, precondition_failed
+from localsim.cloud.objects.storage_model import Bucket, StorageError, invalid, precondition_failed
 
 Binding = dict[str, Any]
 """`role`, `members` and maybe `condition`."""
@@ -81,7 +81,7 @@ def checked_bindings(bucket: Bucket, policy: Mapping[str, Any]) -> list[Binding]
     return [binding for binding in kept.values() if binding["members"]]
 
 
-def held_permissions(asked: Sequence[str]) -> list[str]:
+def permissions_of_caller(asked: Sequence[str]) -> list[str]:
     """Which of the permissions the caller has on a bucket: every one; raises StorageError 400."""
     if not asked:
         raise StorageError(400, "required", "Required parameter: permissions")

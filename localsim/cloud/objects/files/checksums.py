@@ -3,14 +3,14 @@
 import base64
 from functools import cache, lru_cache
 
-from localsim.cloud.objects.model import encode_crc32c
+from localsim.cloud.objects.storage_model import encode_crc32c
 
 _POLYNOMIAL = 0x82F63B78
 """Castagnoli, reflected: RFC 3720, B.4."""
 _ONE = 1 << 31
 
 
-def joined_crc32c(first: str, second: str, second_bytes: int) -> str:
+def combine_crc32c(first: str, second: str, second_bytes: int) -> str:
     """The checksum of one body followed by another of `second_bytes`, all spelled as in the API.
 
     The checksum is the remainder of the bytes as a polynomial; bytes that follow multiply it by a

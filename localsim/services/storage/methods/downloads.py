@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from aiohttp import HttpVersion11, web
 
-from localsim.cloud.objects.model import StoredObject
-from localsim.cloud.objects.reading import OpenObject, Piece
-from localsim.services.storage.service import Service
-from localsim.services.storage.wire.gunzip import MAGIC, gunzipped
-from localsim.services.storage.wire.ranges import Span, requested_span
-from localsim.services.storage.wire.requests import Call
+from localsim.cloud.objects.open_object import BodyPiece, OpenObject
+from localsim.cloud.objects.storage_model import StoredObject
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.gunzip import MAGIC, gunzip_chunks
+from localsim.services.storage.wire.json_requests import StorageCall
+from localsim.services.storage.wire.ranges import ByteSpan, requested_span
 from localsim.services.storage.wire.resources import media_headers
 
 _BLOCK_BYTES = 256 * 1024
@@ -19,14 +19,14 @@ Describe = Callable[[StoredObject], dict[str, str]]
 """The headers that say which object it is."""
 
 
-async def download(service: Service, call: Call) -> web.StreamResponse:
+async def download_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Send the object's bytes, or the range of them that was asked for."""
     with service.objects.open(call.key, call.preconditions) as body:
         return await send_media(call, body)
 
 
 async def send_media(
-    call: Call, body: OpenObject, describe: Describe = media_headers
+    call: StorageCall, body: OpenObject, describe: Describe = media_headers
 ) -> web.StreamResponse:
     """The one place that sends objects; raises ConnectionError once the client has gone."""
     if _is_to_be_unpacked(call.request, body):
@@ -36,14 +36,14 @@ async def send_media(
     response = _response(stored, span, describe(stored))
     await response.prepare(call.request)
     if call.request.method != "HEAD":
-        whole = span or Span(0, stored.size_bytes)
+        whole = span or ByteSpan(0, stored.size_bytes)
         await _send(call, response, body, whole)
     await response.write_eof()
     return response
 
 
 def _response(
-    stored: StoredObject, span: Span | None, headers: dict[str, str]
+    stored: StoredObject, span: ByteSpan | None, headers: dict[str, str]
 ) -> web.StreamResponse:
     if span is None:
         headers["Content-Length"] = str(stored.size_bytes)
@@ -53,7 +53,9 @@ def _response(
     return web.StreamResponse(status=206, headers=headers)
 
 
-async def _send(call: Call, response: web.StreamResponse, body: OpenObject, span: Span) -> None:
+async def _send(
+    call: StorageCall, response: web.StreamResponse, body: OpenObject, span: ByteSpan
+) -> None:
     if call.effects is not None:
         await call.effects.send(response, _blocks(body, span))
         return
@@ -65,7 +67,7 @@ async def _send(call: Call, response: web.StreamResponse, body: OpenObject, span
         await _send_piece(call.request, response, piece)
 
 
-async def _send_piece(request: web.Request, response: web.StreamResponse, piece: Piece) -> None:
+async def _send_piece(request: web.Request, response: web.StreamResponse, piece: BodyPiece) -> None:
     if piece.file is None:
         await response.write(piece.data[piece.start : piece.start + piece.size_bytes])
         return
@@ -77,7 +79,7 @@ async def _send_piece(request: web.Request, response: web.StreamResponse, piece:
     await loop.sendfile(transport, piece.file, piece.start, piece.size_bytes)
 
 
-async def _blocks(body: OpenObject, span: Span) -> AsyncIterator[bytes]:
+async def _blocks(body: OpenObject, span: ByteSpan) -> AsyncIterator[bytes]:
     """The same bytes for whoever has to see them."""
     for piece in body.pieces(span.start, span.end):
         for start in range(piece.start, piece.start + piece.size_bytes, _BLOCK_BYTES):
@@ -109,7 +111,7 @@ def _takes_gzip(request: web.Request) -> bool:
 
 
 async def _send_unpacked(
-    call: Call, body: OpenObject, described: Mapping[str, str]
+    call: StorageCall, body: OpenObject, described: Mapping[str, str]
 ) -> web.StreamResponse:
     """Of unknown length, so that ranges mean nothing."""
     headers = {
@@ -127,13 +129,15 @@ async def _send_unpacked(
         response.force_close()
     await response.prepare(call.request)
     if call.request.method != "HEAD":
-        plain = gunzipped(_blocks(body, Span(0, body.stored.size_bytes)))
+        plain = gunzip_chunks(_blocks(body, ByteSpan(0, body.stored.size_bytes)))
         await _write(call, response, plain)
     await response.write_eof()
     return response
 
 
-async def _write(call: Call, response: web.StreamResponse, blocks: AsyncIterator[bytes]) -> None:
+async def _write(
+    call: StorageCall, response: web.StreamResponse, blocks: AsyncIterator[bytes]
+) -> None:
     """All of the blocks, or an end of the connection that tells the client."""
     try:
         if call.effects is not None:

@@ -7,30 +7,30 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from localsim.cloud.objects.files.bodies import IncomingBody
-from localsim.cloud.objects.model import (
+from localsim.cloud.objects.files.body_directory import IncomingBody
+from localsim.cloud.objects.storage_model import (
     Hashes,
     StorageError,
     StoredObject,
     invalid,
     not_implemented,
 )
-from localsim.cloud.objects.uploads import Upload
-from localsim.services.storage.methods.uploads import (
+from localsim.cloud.objects.upload_sessions import UploadSession
+from localsim.services.storage.methods.single_uploads import (
     check_length,
     check_size,
-    created,
     new_object,
-    receive,
-    sealed,
+    receive_data,
+    seal_body,
+    upload_reply,
 )
-from localsim.services.storage.service import Service
-from localsim.services.storage.wire.requests import (
-    Call,
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.json_requests import (
+    StorageCall,
     expected_hashes,
-    int64,
-    json_body,
-    required,
+    parse_int64,
+    read_json_body,
+    required_parameter,
 )
 
 CHUNK_UNIT_BYTES = 256 * 1024
@@ -53,15 +53,15 @@ class Chunk:
         return self.is_whole_rest or self.total_bytes == received_bytes
 
 
-async def start_resumable(service: Service, call: Call) -> web.StreamResponse:
+async def start_resumable(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Open a session; its URL names the host that the client used."""
     headers = call.request.headers
     declared = headers.get("X-Upload-Content-Length", "")
     new = new_object(
         call,
-        await json_body(call.request),
+        await read_json_body(call.request),
         headers.get("X-Upload-Content-Type"),
-        int64(declared) if declared.isdecimal() else None,
+        parse_int64(declared) if declared.isdecimal() else None,
     )
     upload_id = await service.commits.run(lambda: service.objects.uploads.start(new))
     query = urlencode({**call.query, "upload_id": upload_id})
@@ -69,9 +69,9 @@ async def start_resumable(service: Service, call: Call) -> web.StreamResponse:
     return web.Response(headers={"Location": location, "X-GUploader-UploadID": upload_id})
 
 
-async def continue_resumable(service: Service, call: Call) -> web.StreamResponse:
+async def continue_resumable(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Take the next bytes of a session, or say how many are there."""
-    upload_id = required(call.query, "upload_id")
+    upload_id = required_parameter(call.query, "upload_id")
     check_length(call.request.headers)
     if call.request.headers.get("Content-Encoding", "identity") != "identity":
         raise not_implemented("A compressed request of a resumable upload")
@@ -79,16 +79,16 @@ async def continue_resumable(service: Service, call: Call) -> web.StreamResponse
     async with service.turns.take(upload_id):
         published = service.objects.uploads.result(upload_id)
         if published is not None:
-            return created(call, published)
+            return upload_reply(call, published)
         received_bytes = await _append(service, call, upload_id, chunk)
         if chunk.ends_upload(received_bytes):
-            return created(call, await _finish(service, call, upload_id))
+            return upload_reply(call, await _finish(service, call, upload_id))
     return _incomplete(call.request, received_bytes)
 
 
-async def cancel_resumable(service: Service, call: Call) -> web.StreamResponse:
+async def cancel_resumable(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """End a session and drop its bytes."""
-    upload_id = required(call.query, "upload_id")
+    upload_id = required_parameter(call.query, "upload_id")
     async with service.turns.take(upload_id):
         await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
     return web.Response(status=499, reason="Client Closed Request")
@@ -142,7 +142,7 @@ def _invalid_range(header: str) -> StorageError:
     return invalid(f"Failed to parse Content-Range header: {header!r}.")
 
 
-async def _append(service: Service, call: Call, upload_id: str, chunk: Chunk) -> int:
+async def _append(service: StorageService, call: StorageCall, upload_id: str, chunk: Chunk) -> int:
     """Receive the chunk; what came of it stays, however the request ends."""
     upload = service.objects.uploads.open(upload_id)
     try:
@@ -160,7 +160,7 @@ async def _append(service: Service, call: Call, upload_id: str, chunk: Chunk) ->
     return upload.body.size_bytes
 
 
-async def _record(service: Service, upload: Upload) -> None:
+async def _record(service: StorageService, upload: UploadSession) -> None:
     """Make what has come durable, and what is known of it."""
     try:
         await asyncio.to_thread(upload.body.sync)
@@ -169,7 +169,7 @@ async def _record(service: Service, upload: Upload) -> None:
     await service.commits.run(lambda: service.objects.uploads.checkpoint(upload))
 
 
-def _check_total(upload: Upload, chunk: Chunk) -> None:
+def _check_total(upload: UploadSession, chunk: Chunk) -> None:
     """Refuse a size of the whole that contradicts what was said, or sent, before."""
     declared, total = upload.new.declared_bytes, chunk.total_bytes
     if total is None:
@@ -182,7 +182,7 @@ def _check_total(upload: Upload, chunk: Chunk) -> None:
         raise invalid(f"Invalid request.  {message}")
 
 
-async def _receive_chunk(call: Call, body: IncomingBody, chunk: Chunk) -> None:
+async def _receive_chunk(call: StorageCall, body: IncomingBody, chunk: Chunk) -> None:
     """Append the bytes that are new: a client may send again what it does not know to be there."""
     first = chunk.first or 0
     known = body.size_bytes - first
@@ -200,12 +200,12 @@ async def _receive_chunk(call: Call, body: IncomingBody, chunk: Chunk) -> None:
         known = max(0, known - len(data))
         if chunk.end is not None and first + sent_bytes > chunk.end:
             raise _wrong_size(chunk, sent_bytes)
-        await receive(body, fresh)
+        await receive_data(body, fresh)
     if chunk.end is not None and first + sent_bytes < chunk.end:
         raise _wrong_size(chunk, sent_bytes)
 
 
-async def _finish(service: Service, call: Call, upload_id: str) -> StoredObject:
+async def _finish(service: StorageService, call: StorageCall, upload_id: str) -> StoredObject:
     """Publish the object; a refused one ends its session, a failure of the service does not."""
     upload = service.objects.uploads.open(upload_id)
     try:
@@ -218,7 +218,7 @@ async def _finish(service: Service, call: Call, upload_id: str) -> StoredObject:
         expected = Hashes(
             late.crc32c or early.crc32c, late.md5 or early.md5, wants_md5=late.wants_md5
         )
-        body = await sealed(service, upload.body, expected)
+        body = await seal_body(service, upload.body, expected)
         return await service.commits.run(
             lambda: service.objects.publish(upload.new, body, upload_id=upload_id)
         )

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from localsim.cloud.objects.model import StorageError
+from localsim.cloud.objects.storage_model import StorageError
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 

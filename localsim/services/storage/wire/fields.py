@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from localsim.services.rest.rest_fields import Mask, selection
-from localsim.services.storage.wire.errors import ParameterError
+from localsim.services.rest.rest_fields import Mask, parse_selection
+from localsim.services.storage.wire.json_errors import ParameterError
 
 Known = Mapping[str, Any]
 """Field -> what is known below it: None below a scalar, an empty map where anything may be."""
@@ -72,7 +72,7 @@ def reply_fields(text: str, method: str) -> Mask:
     tokens = _TOKEN.findall(text)
     if not tokens:
         return {}
-    mask = selection(tokens)
+    mask = parse_selection(tokens)
     if tokens or not mask:
         raise _refused(text)
     _check(mask, _REPLIES.get(method) or _KINDS.get(method.rpartition(".")[0], _ANYTHING))

@@ -4,7 +4,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
-from localsim.cloud.objects.model import invalid
+from localsim.cloud.objects.storage_model import invalid
 
 MAGIC = b"\x1f\x8b"
 PIECE_BYTES = 256 * 1024
@@ -37,7 +37,7 @@ class _Gunzip:
             raise zlib.error("it ends too soon")
 
 
-async def gunzipped(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+async def gunzip_chunks(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     """The plain bytes of compressed ones; raises StorageError 400 for what is no gzip."""
     gunzip = _Gunzip()
     try:

@@ -12,9 +12,9 @@ from aiohttp.http import RawRequestMessage
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from localsim.cloud.objects.model import StorageError
-from localsim.services.storage.wire.errors import error_response
-from localsim.services.storage.wire.requests import MAX_JSON_BYTES
+from localsim.cloud.objects.storage_model import StorageError
+from localsim.services.storage.wire.json_errors import error_response
+from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES
 
 OVERRIDE = "X-HTTP-Method-Override"
 _FORM = "application/x-www-form-urlencoded"
@@ -55,7 +55,7 @@ def inner_request(
 
 
 @web.middleware
-async def unfolded(
+async def unfold_query(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """Make the GET of such a POST; no other method of a request is ever overridden."""

@@ -3,13 +3,13 @@
 import re
 from dataclasses import dataclass
 
-from localsim.cloud.objects.model import StorageError
+from localsim.cloud.objects.storage_model import StorageError
 
 _RANGE = re.compile(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteSpan:
     """The bytes from `start` up to, not including, `end`."""
 
     start: int
@@ -24,7 +24,7 @@ class UnsatisfiableRangeError(StorageError):
         self.headers = {"Content-Range": f"bytes */{size_bytes}"}
 
 
-def requested_span(header: str | None, size_bytes: int) -> Span | None:
+def requested_span(header: str | None, size_bytes: int) -> ByteSpan | None:
     """The one range a header asks for; None, the whole object, for any header that is not one."""
     match = _RANGE.fullmatch(header or "")
     if match is None or match.groups() == ("", ""):
@@ -38,4 +38,4 @@ def requested_span(header: str | None, size_bytes: int) -> Span | None:
             return None
     if start >= size_bytes:
         raise UnsatisfiableRangeError(size_bytes)
-    return Span(start, end)
+    return ByteSpan(start, end)

@@ -11,9 +11,9 @@ from urllib.parse import quote
 from aiohttp import web
 
 from localsim.cloud.objects.listing import Listing
-from localsim.cloud.objects.model import Bucket, StoredObject
-from localsim.services.rest.rest_fields import Mask, masked
-from localsim.services.storage.wire.requests import Call
+from localsim.cloud.objects.storage_model import Bucket, StoredObject
+from localsim.services.rest.rest_fields import Mask, apply_mask
+from localsim.services.storage.wire.json_requests import StorageCall
 
 Resource = dict[str, Any]
 Field = Callable[[StoredObject, str], Any]
@@ -84,9 +84,11 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
 """storage#object field by field; what is None is left out, as Google does."""
 
 
-def reply(call: Call, resource: Resource, headers: Mapping[str, str] | None = None) -> web.Response:
+def reply(
+    call: StorageCall, resource: Resource, headers: Mapping[str, str] | None = None
+) -> web.Response:
     """What a method answers, or what `fields` leaves of it."""
-    return json_reply(masked(resource, call.fields), headers)
+    return json_reply(apply_mask(resource, call.fields), headers)
 
 
 def json_reply(document: Any, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -136,14 +138,14 @@ def object_resource(stored: StoredObject, origin: str) -> Resource:
 
 
 def object_reply(
-    call: Call, stored: StoredObject, headers: Mapping[str, str] | None = None
+    call: StorageCall, stored: StoredObject, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """An object as the answer to a call."""
     (resource,) = _chosen([stored], call.origin, call.fields)
     return json_reply(resource, {"ETag": stored.etag, **(headers or {})})
 
 
-def listing_reply(call: Call, listing: Listing, next_page_token: str | None) -> web.Response:
+def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | None) -> web.Response:
     """One page as storage#objects: of its objects only the fields asked for are ever made."""
     page: Resource = {"kind": "storage#objects"}
     if next_page_token:
@@ -163,13 +165,13 @@ def listing_reply(call: Call, listing: Listing, next_page_token: str | None) -> 
 
 def _chosen(items: Sequence[StoredObject], origin: str, mask: Mask) -> list[Resource]:
     if not mask or "*" in mask:
-        return [masked(object_resource(item, origin), mask) for item in items]
+        return [apply_mask(object_resource(item, origin), mask) for item in items]
     fields = [(name, _OBJECT_FIELDS[name]) for name in mask if name in _OBJECT_FIELDS]
     chosen = [
         {name: value for name, field in fields if (value := field(item, origin)) is not None}
         for item in items
     ]
-    return [masked(item, mask) for item in chosen] if any(mask.values()) else chosen
+    return [apply_mask(item, mask) for item in chosen] if any(mask.values()) else chosen
 
 
 _HEADER_FIELDS = {

@@ -14,11 +14,11 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects.model import StorageError, invalid
-from localsim.cloud.scenario.storage_fault_texts import METHODS, instruction
-from localsim.cloud.scenario.storage_faults import Armed
+from localsim.cloud.objects.storage_model import StorageError, invalid
+from localsim.cloud.scenario.storage_fault_texts import METHODS, parse_instruction
+from localsim.cloud.scenario.storage_faults import ArmedStorageFault
 from localsim.services.storage.wire.content_types import check_json_type
-from localsim.services.storage.wire.errors import error_response
+from localsim.services.storage.wire.json_errors import error_response
 
 HEADER = "x-retry-test-id"
 MOST_TESTS = 1000
@@ -75,14 +75,14 @@ class RetryTests:
         del self._tests[test_id]
         self._completed.discard(test_id)
 
-    def armed(self, test_id: str, method: str) -> list[Armed]:
+    def armed(self, test_id: str, method: str) -> list[ArmedStorageFault]:
         """The next instruction for a call of the method, if there is one; StorageError 404."""
         test = self._found(test_id)
         left = test.instructions.get(method)
-        effect = instruction(left[0]) if left else None
+        effect = parse_instruction(left[0]) if left else None
         if not left or effect is None:
             return []
-        return [Armed(effect, partial(self._dequeue, test, left, len(left)))]
+        return [ArmedStorageFault(effect, partial(self._dequeue, test, left, len(left)))]
 
     def _dequeue(self, test: RetryTest, left: deque[str], length: int) -> bool:
         if len(left) != length:  # another request has met it
@@ -171,5 +171,5 @@ def _check(method: str, texts: Any) -> None:
     if not isinstance(texts, list):
         raise invalid(f"The instructions for {method} must be a list.")
     for text in texts:
-        if not isinstance(text, str) or instruction(text) is None:
+        if not isinstance(text, str) or parse_instruction(text) is None:
             raise invalid(f"The fault injection request {text!r} is not known over HTTP.")

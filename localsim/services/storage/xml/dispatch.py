@@ -12,14 +12,10 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from localsim.cloud.objects.model import StorageError, not_implemented
-from localsim.services.storage.service import Handler, Service, answered
-from localsim.services.storage.wire.requests import decoded
-from localsim.services.storage.xml.buckets import head_bucket, list_buckets, list_objects
-from localsim.services.storage.xml.errors import XmlError
-from localsim.services.storage.xml.objects import delete_object, get_object, put_object
-from localsim.services.storage.xml.requests import XmlCall, check_headers, query_of
-from localsim.services.storage.xml.uploads import (
+from localsim.cloud.objects.storage_model import StorageError, not_implemented
+from localsim.services.storage.service import Handler, StorageService, answer_call
+from localsim.services.storage.wire.json_requests import decode_segment
+from localsim.services.storage.xml.multipart_methods import (
     abort_upload,
     complete_upload,
     list_parts,
@@ -27,6 +23,10 @@ from localsim.services.storage.xml.uploads import (
     put_part,
     start_upload,
 )
+from localsim.services.storage.xml.xml_buckets import head_bucket, list_buckets, list_objects
+from localsim.services.storage.xml.xml_errors import XmlError
+from localsim.services.storage.xml.xml_objects import delete_object, get_object, put_object
+from localsim.services.storage.xml.xml_requests import XmlCall, check_headers, parse_xml_query
 
 _OF_OTHERS = re.compile(
     r"/(?:(?:(?:download|upload|resumable/upload)/)?storage/v1|batch/storage/v1|retry_tests?)"
@@ -78,12 +78,12 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
 """By what the path names, the verb, and the subresource in the query."""
 
 
-def serves(raw_path: str) -> bool:
+def is_xml_path(raw_path: str) -> bool:
     """Whether a path, without its query, is one of the XML API's."""
     return _OF_OTHERS.fullmatch(raw_path) is None
 
 
-def find(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRoute | None:
+def find_xml_route(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRoute | None:
     """The method that a request calls; `names` are those of its query."""
     if _TARGET.fullmatch(raw_path) is None:
         return None
@@ -94,18 +94,18 @@ def find(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRoute | None:
     return _ROUTES.get((kind, verb, subresource))
 
 
-async def answer(service: Service, request: web.Request) -> web.StreamResponse:
+async def answer(service: StorageService, request: web.Request) -> web.StreamResponse:
     """What the method answers; raises StorageError."""
     path, _, text = request.raw_path.partition("?")
-    query = query_of(text)
-    found = find(request.method, path, query)
+    query = parse_xml_query(text)
+    found = find_xml_route(request.method, path, query)
     if found is None:
         raise not_implemented(f"{request.method} {path}")
     check_headers(request.headers)
-    names = {name: decoded(segment) for name, segment in _segments(path).items()}
+    names = {name: decode_segment(segment) for name, segment in _segments(path).items()}
     call = XmlCall(request, found.name, names, query)
     try:
-        return await answered(service, call, found.handler)
+        return await answer_call(service, call, found.handler)
     except StorageError as error:
         raise _of_bucket(service, names, error) from None
 
@@ -116,7 +116,9 @@ def _segments(raw_path: str) -> dict[str, str]:
     return {} if match is None else {name: text for name, text in match.groupdict().items() if text}
 
 
-def _of_bucket(service: Service, names: Mapping[str, str], error: StorageError) -> StorageError:
+def _of_bucket(
+    service: StorageService, names: Mapping[str, str], error: StorageError
+) -> StorageError:
     """Whether it is the bucket that is not there: here that has a code of its own."""
     if error.code != 404 or error.reason != "notFound" or "bucket" not in names:  # noqa: PLR2004
         return error

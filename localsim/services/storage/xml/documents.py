@@ -19,7 +19,7 @@ OF_UPLOADS = "http://s3.amazonaws.com/doc/2006-03-01/"
 _NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
-def document(root: str, tree: Tree, namespace: str | None = None) -> bytes:
+def xml_document(root: str, tree: Tree, namespace: str | None = None) -> bytes:
     """A whole document, in UTF-8."""
     attribute = f" xmlns='{namespace}'" if namespace else ""
     text = f"<?xml version='1.0' encoding='UTF-8'?><{root}{attribute}>{_content(tree)}</{root}>"
@@ -39,7 +39,7 @@ def xml_response(
 ) -> web.Response:
     """A reply with a document for its body."""
     return web.Response(
-        body=document(root, tree, namespace),
+        body=xml_document(root, tree, namespace),
         status=status,
         headers={"Content-Type": "application/xml; charset=UTF-8"},
     )

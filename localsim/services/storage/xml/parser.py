@@ -2,8 +2,8 @@
 
 from xml.parsers import expat
 
-from localsim.cloud.objects.model import StorageError
-from localsim.cloud.objects.parts import MAX_PARTS, ClaimedPart
+from localsim.cloud.objects.multipart_uploads import MAX_PARTS, ClaimedPart
+from localsim.cloud.objects.storage_model import StorageError
 
 _ROOT = "CompleteMultipartUpload"
 _FIELDS = ("PartNumber", "ETag")
@@ -53,10 +53,10 @@ def claimed_parts(data: bytes) -> list[ClaimedPart]:
         parser.Parse(data, True)  # noqa: FBT003
         return [_claimed(fields) for fields in collected.found]
     except (_Refused, expat.ExpatError, ValueError, LookupError):  # two of them: odd encodings
-        raise malformed() from None
+        raise malformed_document() from None
 
 
-def malformed() -> StorageError:
+def malformed_document() -> StorageError:
     """The body is no such document (400)."""
     message = (
         "The XML you provided was not well-formed or did not validate against our published schema."

@@ -26,22 +26,22 @@ def make_dev(host: str, chips: list[str], shm_bytes: int) -> None:
     A chip's device file is the machine's /dev/full by another name: it opens, hardly anything else
     has it open, and whoever lists open files sees the chip.
     """
-    mounts.memory("/dev", _DEV_BYTES, 0o755)
+    mounts.mount_memory("/dev", _DEV_BYTES, 0o755)
     for name in _NODES:
         _node(f"{host}/dev/{name}", f"/dev/{name}")
     for path in chips:
         _node(f"{host}/dev/full", path)
     for name, target in _LINKS.items():
         os.symlink(target, f"/dev/{name}")
-    tree.directory("/dev/pts")
+    tree.make_directory("/dev/pts")
     flags = kernel.MS_NOSUID | kernel.MS_NOEXEC
     kernel.mount("devpts", "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=0620")
-    mounts.memory("/dev/shm", shm_bytes, 0o1777)
+    mounts.mount_memory("/dev/shm", shm_bytes, 0o1777)
 
 
 def make_proc(*, guarded: bool) -> None:
     """Mount /proc of this PID namespace; raises OSError where the kernel refuses that."""
-    tree.directory("/proc")
+    tree.make_directory("/proc")
     kernel.mount("proc", "/proc", "proc", QUIET)
     if guarded:
         for path in filter(os.path.exists, _GUARDED):
@@ -51,19 +51,19 @@ def make_proc(*, guarded: bool) -> None:
 def make_sys(host: str, pci: str) -> list[str]:
     """Mount /sys, with the chips as its only PCI devices; what could be done only in part."""
     notes = []
-    tree.directory("/sys")
+    tree.make_directory("/sys")
     try:
         kernel.mount("sysfs", "/sys", "sysfs", QUIET | kernel.MS_RDONLY)
     except OSError as error:
         kernel.mount(f"{host}/sys", "/sys", flags=kernel.MS_BIND | kernel.MS_REC)
         notes.append(f"/sys is the machine's own ({error.strerror})")
     if not os.path.isdir(_PCI):
-        mounts.memory("/sys/bus", _DEV_BYTES, 0o755)
-        tree.directory(_PCI)
+        mounts.mount_memory("/sys/bus", _DEV_BYTES, 0o755)
+        tree.make_directory(_PCI)
     mounts.bind_read_only(pci, _PCI)
     return notes
 
 
 def _node(source: str, path: str) -> None:
-    tree.empty_file(path)
+    tree.make_empty_file(path)
     mounts.bind_read_only(source, path)

@@ -9,7 +9,7 @@ import socket
 import time
 from typing import Any, NoReturn
 
-from localsim.workers.isolation.inside import fullness, kernel, messages, root, users
+from localsim.workers.isolation.inside import full_disk, kernel, root, socket_messages, users
 from localsim.workers.isolation.inside.netlink import Netlink
 
 BACKLOG = 128
@@ -41,10 +41,10 @@ def main(control: socket.socket, released: int, worker: dict[str, Any]) -> NoRet
         try:
             notes = _set_up(worker)
         except OSError as error:
-            messages.send(control, {"failed": error.strerror or str(error)})
+            socket_messages.send(control, {"failed": error.strerror or str(error)})
         else:
-            machine = _Machine(control)
-            messages.send(control, {"ready": True, "notes": notes})
+            machine = _InitProcess(control)
+            socket_messages.send(control, {"ready": True, "notes": notes})
             machine.serve()
             status = 0
     except (KeyboardInterrupt, OSError):
@@ -89,12 +89,12 @@ def _lock() -> None:
     kernel.become_root_of_namespace(0, 0)
 
 
-class _Machine:
+class _InitProcess:
     """What runs on the worker."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._inbox = messages.Inbox()
+        self._inbox = socket_messages.Inbox()
         self._programs: dict[int, int] = {}
         """Process -> the simulator's number for it."""
         self._is_frozen = False
@@ -131,7 +131,7 @@ class _Machine:
             reply["error"] = [error.errno or 0, str(error.strerror or error)]
         except RecursionError:
             reply["error"] = [errno.ELOOP, "programs nested directories too deep to follow"]
-        messages.send(self._control, reply, *found)
+        socket_messages.send(self._control, reply, *found)
         for descriptor in [*found, *descriptors]:
             os.close(descriptor)
 
@@ -179,7 +179,7 @@ class _Machine:
 
     def do_settle(self, _reply: dict[str, Any], _: list[int]) -> None:
         """Take deletions to the disk while it is full."""
-        fullness.settle()
+        full_disk.settle()
 
     def do_listen(self, _reply: dict[str, Any], _: list[int], address: str, port: int) -> list[int]:
         """A listening socket of the worker."""
@@ -216,11 +216,11 @@ class _Machine:
                 program = self._programs.pop(found[0], None)
                 if program is not None:
                     status = os.waitstatus_to_exitcode(found[1])
-                    messages.send(self._control, {"exited": program, "status": status})
+                    socket_messages.send(self._control, {"exited": program, "status": status})
         except ChildProcessError:
             if not self._is_idle:
                 self._is_idle = True
-                messages.send(self._control, {"idle": True})
+                socket_messages.send(self._control, {"idle": True})
 
     @staticmethod
     def _send_all(number: int) -> None:

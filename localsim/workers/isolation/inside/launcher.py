@@ -12,7 +12,7 @@ import signal
 import socket
 from typing import Any
 
-from localsim.workers.isolation.inside import devices, init, kernel, messages
+from localsim.workers.isolation.inside import devices, init, kernel, socket_messages
 from localsim.workers.isolation.inside.netlink import Netlink
 
 BACKLOG = 128
@@ -37,7 +37,7 @@ def main(descriptor: int, parent: int) -> None:
         _leave_home()
         child = os.fork()
     except OSError as error:
-        messages.send(control, {"failed": error.strerror or str(error)})
+        socket_messages.send(control, {"failed": error.strerror or str(error)})
         return
     if child:
         control.close()
@@ -49,9 +49,9 @@ def main(descriptor: int, parent: int) -> None:
         kernel.mount("proc", "/proc", "proc", devices.QUIET)
         vpc = _Vpc(control)
     except OSError as error:
-        messages.send(control, {"failed": error.strerror or str(error)})
+        socket_messages.send(control, {"failed": error.strerror or str(error)})
         return
-    messages.send(control, {"ready": True})
+    socket_messages.send(control, {"ready": True})
     with contextlib.suppress(ConnectionError):  # the simulator was killed
         vpc.serve()
 
@@ -73,7 +73,7 @@ class _Vpc:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._inbox = messages.Inbox()
+        self._inbox = socket_messages.Inbox()
         self._links = Netlink()
         self._links.set_up("lo")
         with contextlib.suppress(OSError):  # nobody speaks IPv6 in here
@@ -109,7 +109,7 @@ class _Vpc:
             found = getattr(self, f"do_{message['op']}")(reply, **message["with"])
         except OSError as error:
             reply["error"] = [error.errno or 0, str(error.strerror or error)]
-        messages.send(self._control, reply, *([found.fileno()] if found else []))
+        socket_messages.send(self._control, reply, *([found.fileno()] if found else []))
         if found:
             found.close()
         for descriptor in descriptors:
@@ -187,4 +187,4 @@ class _Vpc:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                 self._workers.pop(ended, None)
-                messages.send(self._control, {"ended": ended})
+                socket_messages.send(self._control, {"ended": ended})

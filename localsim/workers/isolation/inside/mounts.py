@@ -8,7 +8,7 @@ _RELATIME = 1 << 21
 _SAME = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 
 
-def overlay(path: str, lower: list[str], upper: str, work: str) -> None:
+def mount_overlay(path: str, lower: list[str], upper: str, work: str) -> None:
     """Show the directories `lower`, the first on top, and keep what is written in `upper`.
 
     Raises OSError where the kernel or a file system refuses.
@@ -39,9 +39,9 @@ def bind_read_only(source: str, path: str) -> None:
     kernel.mount("", path, flags=flags | kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY)
 
 
-def memory(path: str, size_bytes: int, mode: int) -> None:
+def mount_memory(path: str, size_bytes: int, mode: int) -> None:
     """An empty directory in memory that takes so much and no more; raises OSError."""
-    tree.directory(path)
+    tree.make_directory(path)
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("tmpfs", path, "tmpfs", flags, f"size={size_bytes},mode={mode:o}")
 

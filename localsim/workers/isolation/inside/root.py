@@ -9,7 +9,7 @@ localsim/workers/disk/root_plan.py.
 import os
 from typing import Any
 
-from localsim.workers.isolation.inside import devices, fullness, kernel, mounts, tree
+from localsim.workers.isolation.inside import devices, full_disk, kernel, mounts, tree
 
 _built: dict[str, Any] = {}
 
@@ -30,8 +30,8 @@ def build(plan: dict[str, Any]) -> list[str]:
     for mount in plan["mounts"]:
         notes += _MOUNT[mount["kind"]](mount, host)
     for path, target in plan["links"]:
-        tree.link(path, target)
-    tree.directory("/run/lock", 0o1777)
+        tree.make_link(path, target)
+    tree.make_directory("/run/lock", 0o1777)
     kernel.umount(host, kernel.MNT_DETACH)
     os.rmdir(host)
     _built.update(plan)
@@ -40,40 +40,40 @@ def build(plan: dict[str, Any]) -> list[str]:
 
 def fill() -> None:
     """Leave no room on the disk: see fullness.fill. Raises OSError."""
-    fullness.fill(_built["mounts"])
+    full_disk.fill(_built["mounts"])
 
 
 def free() -> None:
     """Give the room back."""
-    fullness.free()
+    full_disk.free()
 
 
 def _enter(mount: dict[str, Any], old: str) -> list[str]:
     path = mount["path"]
-    tree.directory(path)
+    tree.make_directory(path)
     notes = _mount_overlay(mount, host="")
     if notes:
         kernel.mount(path, path, flags=kernel.MS_BIND)
-    tree.directory(path + old)
+    tree.make_directory(path + old)
     kernel.pivot_root(path, path + old)
     os.chdir("/")
     return notes
 
 
 def _memory(mount: dict[str, Any], _host: str) -> list[str]:
-    mounts.memory(mount["path"], mount["size_bytes"], mount["mode"])
+    mounts.mount_memory(mount["path"], mount["size_bytes"], mount["mode"])
     return []
 
 
 def _bind(mount: dict[str, Any], host: str) -> list[str]:
     source, path = host + mount["source"], mount["path"]
-    (tree.directory if os.path.isdir(source) else tree.empty_file)(path)
+    (tree.make_directory if os.path.isdir(source) else tree.make_empty_file)(path)
     mounts.bind_read_only(source, path)
     return []
 
 
 def _overlay(mount: dict[str, Any], host: str) -> list[str]:
-    tree.directory(mount["path"])
+    tree.make_directory(mount["path"])
     return _mount_overlay(mount, host)
 
 
@@ -82,9 +82,9 @@ def _mount_overlay(mount: dict[str, Any], host: str) -> list[str]:
     lower = [host + each for each in mount["lower"] if os.path.isdir(host + each)]
     upper, work = host + mount["upper"], host + mount["work"]
     try:
-        tree.directory(upper)
-        tree.directory(work)
-        mounts.overlay(path, lower, upper, work)
+        tree.make_directory(upper)
+        tree.make_directory(work)
+        mounts.mount_overlay(path, lower, upper, work)
     except OSError as error:
         return [f"{path}: {_INSTEAD[mount['instead']](path, lower)} ({error})"]
     return []

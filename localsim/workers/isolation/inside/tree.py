@@ -9,14 +9,14 @@ import stat
 _CHUNK_BYTES = 1 << 20
 
 
-def directory(path: str, mode: int = 0o755) -> None:
+def make_directory(path: str, mode: int = 0o755) -> None:
     """Make a directory and its parents, in place of any link or file; raises OSError."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         parent = os.path.dirname(path)
         if parent != path:
-            directory(parent)
+            make_directory(parent)
     else:
         if stat.S_ISDIR(found.st_mode):
             return
@@ -25,16 +25,16 @@ def directory(path: str, mode: int = 0o755) -> None:
     os.chmod(path, mode)  # whatever the umask
 
 
-def empty_file(path: str) -> None:
+def make_empty_file(path: str) -> None:
     """Make a file to mount something on, unless one is there; raises OSError."""
-    directory(os.path.dirname(path))
+    make_directory(os.path.dirname(path))
     if os.path.islink(path):
         os.unlink(path)
     if not os.path.exists(path):
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def link(path: str, target: str) -> None:
+def make_link(path: str, target: str) -> None:
     """Make a symbolic link, unless there is one to the same target; a directory stays."""
     if os.path.islink(path):
         if os.readlink(path) == target:
@@ -44,7 +44,7 @@ def link(path: str, target: str) -> None:
         return
     elif os.path.exists(path):
         os.unlink(path)
-    directory(os.path.dirname(path))
+    make_directory(os.path.dirname(path))
     os.symlink(target, path)
 
 
@@ -71,7 +71,7 @@ def write(path: str, text: str) -> None:
 
 def copy(source: str, target: str) -> None:
     """Copy what is in a directory over what is in another; what cannot be read is left out."""
-    directory(target)
+    make_directory(target)
     try:
         entries = list(os.scandir(source))
     except PermissionError:
@@ -79,7 +79,7 @@ def copy(source: str, target: str) -> None:
     for entry in entries:
         path = f"{target}/{entry.name}"
         if entry.is_symlink():
-            link(path, os.readlink(entry.path))
+            make_link(path, os.readlink(entry.path))
         elif entry.is_dir():
             copy(entry.path, path)
         elif entry.is_file():

@@ -30,7 +30,7 @@ def add(name: str) -> None:
 def _add(name: str, home: str) -> None:
     is_known = _is_known(name)
     if not is_known or not os.path.isdir(home):
-        tree.directory(home)
+        tree.make_directory(home)
         tree.write(f"{home}/.bashrc", _BASHRC)
     if is_known:
         return

@@ -7,7 +7,7 @@ import pytest
 from client.cli.checkpoint.checkpoint_runs import run
 from client.cli.job.job_records import HOUR_S, SPOT, T, attempt, job, put, store_of
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.job import Checkpoints, JobSpec, Outcome
+from tpuctl.models.job import AttemptOutcome, Checkpoints, JobSpec
 
 URL = "gs://local-bucket/runs/lm"
 KEYS = [
@@ -19,7 +19,7 @@ KEYS = [
 SPEC = JobSpec("lm", "python3 train.py", resources=SPOT, checkpoints=Checkpoints(URL))
 ATTEMPTS = (
     attempt(1, last_step=100),
-    attempt(2, outcome=Outcome.SUCCEEDED, resume_step=80, last_step=300),
+    attempt(2, outcome=AttemptOutcome.SUCCEEDED, resume_step=80, last_step=300),
 )
 
 
@@ -64,7 +64,7 @@ def test_people_see_it_on_one_screen_with_the_formula(tpuctl, store, saved):
 
 
 def test_a_job_that_was_never_preempted_is_reckoned_as_if_once(tpuctl, store, saved):
-    kept = replace(attempt(1), outcome=Outcome.SUCCEEDED, ended_s=T + 60 + 4 * HOUR_S)
+    kept = replace(attempt(1), outcome=AttemptOutcome.SUCCEEDED, ended_s=T + 60 + 4 * HOUR_S)
     put(store, job(spec=SPEC, attempts=(kept,)))
     out = tpuctl("checkpoint", "advise", "lm").out
     assert "preemptions  none in 4 h: reckoned as if there had been one (M)\n" in out

@@ -126,22 +126,22 @@ def test_a_pull_that_broke_off_leaves_no_step_and_is_taken_up(
     tpuctl, pushed, tmp_path, monkeypatch
 ):
     from tpuctl.errors import TransientError
-    from tpuctl.store.gcs.bulk import Bulk
+    from tpuctl.store.gcs.bulk import BulkBucket
 
-    honest = Bulk.download
+    honest = BulkBucket.download
 
     def broken(self, key, *rest):
         if key.endswith("_METADATA"):
             raise TransientError(f"{key}: the line is cut")
         return honest(self, key, *rest)
 
-    monkeypatch.setattr(Bulk, "download", broken)
+    monkeypatch.setattr(BulkBucket, "download", broken)
     argv = ("checkpoint", "pull", URL, str(tmp_path / "here"), "-o", "json")
     result = tpuctl(*argv)
     assert (result.code, "there is no step yet" in result.err) == (70, True)
     assert not (tmp_path / "here" / "200").exists()
     assert tpuctl("checkpoint", "list", str(tmp_path / "here")).code == 10
-    monkeypatch.setattr(Bulk, "download", honest)
+    monkeypatch.setattr(BulkBucket, "download", honest)
     again = tpuctl(*argv)
     assert (again.code, again.json["objects_received"]) == (0, 2)
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["200"]

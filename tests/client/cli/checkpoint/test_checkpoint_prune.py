@@ -154,13 +154,13 @@ def test_while_a_run_looks_for_its_step_nothing_is_deleted(here, steps):
 
 
 def test_a_step_that_was_pinned_while_it_asked_stays(here, steps, monkeypatch):
-    honest = prune.still
+    honest = prune.intersect_plans
 
     def pinned_meanwhile(before, now):
         here("checkpoint", "pin", str(steps), "--step", "10")
         return honest(before, now)
 
-    monkeypatch.setattr(prune, "still", pinned_meanwhile)
+    monkeypatch.setattr(prune, "intersect_plans", pinned_meanwhile)
     assert here("checkpoint", "prune", str(steps), "--keep", "1", "--yes").code == 0
     assert listed(here, steps) == {10: "COMPLETE", 40: "COMPLETE"}
 

@@ -8,7 +8,7 @@ from tpuctl.checkpoint import restore
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError
 from tpuctl.models.job import Checkpoints, JobSpec
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.store.gcs.bulk import BulkBucket
 
 URL = "gs://local-bucket/runs/lm"
 
@@ -77,12 +77,12 @@ def test_a_training_can_go_on_where_it_was_pulled_to(tpuctl, saved, tmp_path):
 
 
 def test_bytes_that_came_wrong_are_never_a_step(tpuctl, saved, tmp_path, monkeypatch):
-    honest = Bulk.download
+    honest = BulkBucket.download
 
     def damaged(self, key, generation, start, end, write):
         honest(self, key, generation, start, end, lambda block: write(block[:-1] + b"!"))
 
-    monkeypatch.setattr(Bulk, "download", damaged)
+    monkeypatch.setattr(BulkBucket, "download", damaged)
     result = tpuctl("checkpoint", "pull", URL, str(tmp_path / "here"))
     assert (result.code, result.out) == (50, "")
     assert not list((tmp_path / "here").rglob("COMMIT"))
@@ -105,7 +105,7 @@ def test_a_step_that_is_deleted_meanwhile_is_said_and_is_no_corruption(
             bucket.delete(entry.key)
         raise NotFoundError(f"{key} is gone")
 
-    monkeypatch.setattr(Bulk, "download", deleted)
+    monkeypatch.setattr(BulkBucket, "download", deleted)
     result = tpuctl("checkpoint", "pull", URL, str(tmp_path / "here"))
     assert (result.code, result.err.splitlines()[-2:]) == (
         10,

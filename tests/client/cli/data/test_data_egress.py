@@ -4,8 +4,8 @@ import pytest
 from google.api_core.exceptions import Forbidden
 
 from tpuctl.catalog.egress import EgressRate
-from tpuctl.operations.stage.plan.region import Distance
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.operations.stage.plan.egress_price import EgressCharge
+from tpuctl.store.gcs.bulk import BulkBucket
 
 ELSEWHERE = "gs://far-bucket/x"
 
@@ -57,7 +57,7 @@ def test_the_price_comes_before_anything_is_staged(tpuctl, lone_file):
 
 def test_the_price_of_many_bytes_is_an_amount():
     rate = EgressRate(0.05, None, "assumed")
-    warning = Distance("b", "EU", "us-west4-a", rate).warning(300 * 1024**3)
+    warning = EgressCharge("b", "EU", "us-west4-a", rate).warning(300 * 1024**3)
     assert warning.endswith("egress, 0.05 USD/GiB (assumed), 15.00 USD for these bytes")
 
 
@@ -65,12 +65,12 @@ def test_who_may_not_read_the_bucket_s_metadata_hears_nothing(
     tpuctl, far_bucket, lone_file, monkeypatch
 ):
     def forbidden(self):
-        from tpuctl.store.gcs.google_errors import translated
+        from tpuctl.store.gcs.google_errors import translate_errors
 
-        with translated(self.url):
+        with translate_errors(self.url):
             raise Forbidden("no storage.buckets.get")
 
-    monkeypatch.setattr(Bulk, "facts", forbidden)
+    monkeypatch.setattr(BulkBucket, "facts", forbidden)
     result = tpuctl("data", "push", lone_file, ELSEWHERE)
     assert (result.code, result.err) == (0, "")
 

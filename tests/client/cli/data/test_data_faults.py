@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tpuctl.operations.stage.transfer import push as stage_push
+from tpuctl.operations.stage.transfer import push_files as stage_push
 
 pytest_plugins = ("client.cli.data.data_fixtures",)
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tpuctl.operations.stage.transfer import files
-from tpuctl.operations.stage.transfer import push as stage_push
+from tpuctl.operations.stage.transfer import atomic_files
+from tpuctl.operations.stage.transfer import push_files as stage_push
 
 pytest_plugins = ("client.cli.data.data_fixtures",)
 
@@ -35,7 +35,7 @@ def test_what_the_disk_says_comes_before_any_checksum(
     tpuctl("data", "push", str(three_files / "a.txt"), f"{BUCKET}/a.txt")
     good = tmp_path / "good"
     good.write_text("good")
-    monkeypatch.setattr(files.os, "pwrite", refused)
+    monkeypatch.setattr(atomic_files.os, "pwrite", refused)
     result = tpuctl("data", "pull", f"{BUCKET}/a.txt", str(good))
     assert result.code == 60
     assert f"error: cannot write {good}: {words}" in result.err
@@ -52,7 +52,7 @@ def test_a_full_disk_is_one_file_s_matter_when_others_arrive(
         return write(descriptor, data, offset)
 
     tpuctl("data", "push", str(three_files), f"{BUCKET}/set")
-    monkeypatch.setattr(files.os, "pwrite", full_for_large)
+    monkeypatch.setattr(atomic_files.os, "pwrite", full_for_large)
     result = tpuctl("data", "pull", f"{BUCKET}/set", str(tmp_path / "back"))
     assert result.code == 70
     assert "No space left on device" in result.err
@@ -71,7 +71,7 @@ def test_a_full_disk_ends_the_copy_before_every_object_was_fetched_for_nothing(
     for number in range(40):
         (root / f"{number:02}").write_text("x")
     tpuctl("data", "push", str(root), f"{BUCKET}/many")
-    monkeypatch.setattr(files.os, "pwrite", full)
+    monkeypatch.setattr(atomic_files.os, "pwrite", full)
     result = tpuctl("data", "pull", f"{BUCKET}/many", str(tmp_path / "back"))
     assert result.code == 60
     assert result.err.count("warning: ") == 8
@@ -123,11 +123,11 @@ def test_what_a_killed_process_copied_is_not_copied_again(
 
 WATCH = """
 import os, signal, sys, threading
-from tpuctl.operations.stage.transfer import files as stage_files
+from tpuctl.operations.stage.transfer import atomic_files as stage_files
 from tpuctl.operations.stage.transfer import large_push
-from tpuctl.operations.stage.transfer import parts as stage_parts
-from tpuctl.operations.stage.transfer import pull as stage_pull
-from tpuctl.operations.stage.transfer import push as stage_push
+from tpuctl.operations.stage.transfer import part_layout as stage_parts
+from tpuctl.operations.stage.transfer import pull_objects as stage_pull
+from tpuctl.operations.stage.transfer import push_files as stage_push
 from tpuctl.store.gcs import bulk
 for module in (stage_parts, stage_pull, stage_push):
     module.WHOLE_BYTES = 2**20  # smaller parts
@@ -140,8 +140,8 @@ def counted(made, seen):
             over(seen)
         return found
     return call
-stage_files.Unfinished.note = counted(stage_files.Unfinished.note, done)
-bulk.Bulk.upload = counted(bulk.Bulk.upload, done)
+stage_files.UnfinishedFile.note = counted(stage_files.UnfinishedFile.note, done)
+bulk.BulkBucket.upload = counted(bulk.BulkBucket.upload, done)
 from tpuctl.cli.app import main
 """
 DIES = (
@@ -168,8 +168,8 @@ sys.exit(code)
 def test_a_file_that_another_process_writes_is_locked(tpuctl, three_files, tmp_path):
     tpuctl("data", "push", str(three_files / "a.txt"), f"{BUCKET}/x")
     (row,) = tpuctl("data", "list", f"{BUCKET}/x", "-o", "json").json
-    with files.Target(str(tmp_path / "in")) as target:
-        other = files.Unfinished(target, "x", row["generation"])
+    with atomic_files.TargetDirectory(str(tmp_path / "in")) as target:
+        other = atomic_files.UnfinishedFile(target, "x", row["generation"])
         result = tpuctl("data", "pull", f"{BUCKET}/x", str(tmp_path / "in" / "x"))
         other.close()
     assert result.code == 61

@@ -107,7 +107,7 @@ def test_names_that_a_file_system_cannot_tell_apart(tpuctl, local_bucket, tmp_pa
 def test_a_link_planted_between_plan_and_copy_is_not_followed(
     tpuctl, local_bucket, tmp_path, monkeypatch
 ):
-    from tpuctl.operations.stage.transfer import pull as stage_pull
+    from tpuctl.operations.stage.transfer import pull_objects as stage_pull
 
     outside, target = tmp_path / "outside", tmp_path / "in"
     outside.mkdir()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tpuctl.cli.shell.copy_progress import finding_out, watching
+from tpuctl.cli.shell.copy_progress import show_copy, show_growing_copy
 from tpuctl.cli.shell.runtime import Runtime
 
 
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 def test_a_warning_goes_on_a_line_of_its_own_above_the_bar():
     runtime = Runtime(out=io.StringIO(), err=Terminal())
-    with watching(runtime, objects=2, total_bytes=2 * 2**20) as watch:
+    with show_copy(runtime, objects=2, total_bytes=2 * 2**20) as watch:
         watch.advance(2**20)
         runtime.output.warn("set/a: not there\nany more")
     runtime.output.warn("afterwards")
@@ -33,7 +33,7 @@ def test_a_warning_goes_on_a_line_of_its_own_above_the_bar():
 @pytest.mark.parametrize(("done_bytes", "is_shown"), [(2**20, True), (2**19, False), (0, False)])
 def test_only_of_a_whole_copy_the_bar_stays(done_bytes, is_shown):
     runtime = Runtime(out=io.StringIO(), err=Terminal())
-    with finding_out(runtime) as watch:
+    with show_growing_copy(runtime) as watch:
         if done_bytes:
             watch.expect(1, 2**20)
         watch.advance(done_bytes)
@@ -44,7 +44,7 @@ def test_only_of_a_whole_copy_the_bar_stays(done_bytes, is_shown):
 
 def test_amounts_and_rates_are_in_the_same_units():
     runtime = Runtime(out=io.StringIO(), err=Terminal())
-    with watching(runtime, objects=1, total_bytes=4 * 2**20) as watch:
+    with show_copy(runtime, objects=1, total_bytes=4 * 2**20) as watch:
         for _ in range(4):
             watch.advance(2**20)
     shown = runtime.err.getvalue()

@@ -11,7 +11,7 @@ from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TransientError
 from tpuctl.operations.stage.transfer import streams
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.store.gcs.bulk import BulkBucket
 
 BUCKET = "gs://local-bucket"
 
@@ -72,8 +72,8 @@ def test_parts_that_cannot_be_removed_now_are_no_failure(tpuctl, small_pieces, m
             raise TransientError("not now")
         return list_objects(bulk, prefix)
 
-    list_objects = Bulk.list
-    monkeypatch.setattr(Bulk, "list", not_now)
+    list_objects = BulkBucket.list
+    monkeypatch.setattr(BulkBucket, "list", not_now)
     assert tpuctl("data", "push", "-", f"{BUCKET}/text", stdin="x" * 5000).code == 0
     monkeypatch.undo()
     assert tpuctl("data", "pull", f"{BUCKET}/text", "-").out == "x" * 5000
@@ -156,7 +156,7 @@ def test_bytes_that_were_damaged_on_the_way_are_said_at_the_end(tpuctl, monkeypa
     def damaged(self, key, generation, start, end, write):
         write(b"what was stared")
 
-    monkeypatch.setattr(Bulk, "download", damaged)
+    monkeypatch.setattr(BulkBucket, "download", damaged)
     result = tpuctl("data", "pull", f"{BUCKET}/text", "-")
     assert result.code == 50
     assert result.err == (

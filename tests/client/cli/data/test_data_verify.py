@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.store.gcs.bulk import BulkBucket
 
 BUCKET = "gs://local-bucket"
 
@@ -59,12 +59,12 @@ def test_a_bucket_alone_is_read_again(tpuctl, pushed, monkeypatch):
     result = tpuctl("data", "verify", f"{BUCKET}/set")
     assert result.code == 0
     assert result.err.splitlines()[0] == "reading 3 objects, 800 bytes (charged as egress)"
-    honest = Bulk.download
+    honest = BulkBucket.download
 
     def damaged(self, key, generation, start, end, write):
         honest(self, key, generation, start, end, lambda block: write(block.replace(b"b", b"B")))
 
-    monkeypatch.setattr(Bulk, "download", damaged)
+    monkeypatch.setattr(BulkBucket, "download", damaged)
     result = tpuctl("data", "verify", f"{BUCKET}/set", "-o", "json")
     assert (result.code, findings(result)) == (50, {"b": "damaged"})
 

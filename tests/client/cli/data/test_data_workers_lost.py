@@ -9,7 +9,7 @@ import time
 import pytest
 
 from client.cli.node.four_workers import BUCKET, bucket, on_workers, slice_of_four
-from tpuctl.agent.data import tree
+from tpuctl.agent.data import target_tree
 
 HOLD = """
 import fcntl, os, sys, time
@@ -76,7 +76,7 @@ class stalled:
         blob.upload_from_string(b"x")
         text = f"/storage/v1/b/local-bucket/o/stalled/{name}#{blob.generation}"
         version = hashlib.sha256(text.encode()).hexdigest()[:24]
-        self.part = tree.unfinished_name(name, version)
+        self.part = target_tree.unfinished_name(name, version)
         self.name = name
         self.tpuctl = tpuctl
         self.environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.record import record
-from tpuctl.jobs.submit.submit import default_owner
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import (
     Attempt,
+    AttemptOutcome,
     AttemptState,
     JobRecord,
     JobSpec,
     JobState,
-    Outcome,
     Resources,
 )
 from tpuctl.store import Store
@@ -36,7 +36,7 @@ def attempt(number: int = 1, **changes) -> Attempt:
         number=number, zone="us-west4-a", node=name, state=AttemptState.ENDED, owned=True,
         queued_resource=name, node_ids=(4711 + number,), worker_count=2, requested_s=T,
         ready_s=T + 60, started_s=T + 120, ended_s=T + 60 + HOUR_S, deleted_s=T + 90 + HOUR_S,
-        outcome=Outcome.PREEMPTED, reason=f"node {name} is PREEMPTED", last_step=100,
+        outcome=AttemptOutcome.PREEMPTED, reason=f"node {name} is PREEMPTED", last_step=100,
     )  # fmt: skip
     return replace(at_first, **changes)
 
@@ -56,4 +56,4 @@ def put(store: Store, found: JobRecord) -> JobRecord:
     """Write it, with the lease that an unsettled job has, held by nobody."""
     if not found.is_settled:
         lease.offer(store, found.job_id, found.owner)
-    return record.create(store, found).record
+    return record_store.create(store, found).record

@@ -10,12 +10,12 @@ from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.leases import lease
 from tpuctl.models.job import (
+    AttemptOutcome,
     AttemptState,
     Budget,
-    Event,
+    JobEvent,
     JobSpec,
     JobState,
-    Outcome,
     Phase,
     WorkerReport,
 )
@@ -47,7 +47,7 @@ def ended(worker_id: int, **how) -> WorkerReport:
 
 
 FAILED = attempt(
-    2, outcome=Outcome.FAILED, reason="worker 1: the program ended with status 3",
+    2, outcome=AttemptOutcome.FAILED, reason="worker 1: the program ended with status 3",
     first_worker=1, resume_step=100, last_step=130,
     workers=(
         ended(0, signal=15, stopped=True, switch="may not (403)"),
@@ -64,7 +64,7 @@ def store(cloud):
 @pytest.fixture
 def failed(store):
     """A job that was preempted once, and then failed on its second worker."""
-    events = (Event(T, "requesting v5litepod-16 in us-west4-a"), Event(T + 60, "preparing"))
+    events = (JobEvent(T, "requesting v5litepod-16 in us-west4-a"), JobEvent(T + 60, "preparing"))
     return put(
         store, job(spec=SPEC, usd_per_hour=9.712, attempts=(attempt(), FAILED), events=events)
     )
@@ -134,7 +134,9 @@ def test_it_says_where_logs_and_stacks_lie(tpuctl, store, failed):
 def test_a_run_that_hung_leads_to_its_stacks_and_blames_no_signal_of_ours(tpuctl, store):
     killed = {"signal": 6, "stopped": True}
     hung = attempt(
-        outcome=Outcome.HUNG, reason="no line and no step of any worker for 60 s", first_worker=1,
+        outcome=AttemptOutcome.HUNG,
+        reason="no line and no step of any worker for 60 s",
+        first_worker=1,
         workers=(ended(0, **killed), ended(1, **killed, last_lines=("step=12",))),
     )  # fmt: skip
     put(store, job(attempts=(hung,), why=hung.reason))
@@ -156,7 +158,7 @@ def test_it_says_who_looks_after_it_or_that_nobody_does(tpuctl, cloud, store):
     put(store, job(state=JobState.RUNNING))
     result = tpuctl("job", "describe", "digits-1")
     assert "supervisor  nobody: run: tpuctl supervisor run" in result.out
-    held = lease.held(store, "digits-1")
+    held = lease.load_lease(store, "digits-1")
     lease.take(store, held, "seat-1")
     body = {"host": "lab", "pid": 42, "owner": "ada@lab", "since_s": T}
     store.put_if_absent("tpuctl/supervisors/seat-1", json.dumps(body).encode())
@@ -213,5 +215,8 @@ def test_no_line_is_wider_than_the_terminal(cloud, failed, monkeypatch, columns)
 
 def test_a_line_of_a_program_cannot_move_the_terminal(tpuctl, store):
     evil = ended(1, exit_status=3, last_lines=("\x1b[2Jgone\r",))
-    put(store, job(attempts=(attempt(first_worker=1, workers=(evil,), outcome=Outcome.FAILED),)))
+    put(
+        store,
+        job(attempts=(attempt(first_worker=1, workers=(evil,), outcome=AttemptOutcome.FAILED),)),
+    )
     assert "\x1b" not in tpuctl("job", "describe", "digits-1").out

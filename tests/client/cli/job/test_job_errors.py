@@ -15,10 +15,10 @@ from clouds import Cloud, Runner
 
 from client.cli.job.job_records import attempt, job, put, store_of
 from tpuctl.cli.job import submit
-from tpuctl.jobs.local import seat
-from tpuctl.models.job import Checkpoints, JobState, Outcome
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.models.job import AttemptOutcome, Checkpoints, JobState
 from tpuctl.store import Store
-from tpuctl.store.gcs import retrying
+from tpuctl.store.gcs import backoff
 
 PAGE = Path(__file__).parents[4] / "docs" / "errors.md"
 FILE = "name: x\nrun: 'true'\nresources: {accelerators: v5litepod-4}\n"
@@ -104,7 +104,7 @@ def name_of_several_jobs(scene):
 
 @case(2, "usage")
 def slice_that_the_api_calls_wrong(scene):
-    return scene.ended(outcome=Outcome.REFUSED, refusal="usage", reason="no such zone")
+    return scene.ended(outcome=AttemptOutcome.REFUSED, refusal="usage", reason="no such zone")
 
 
 @case(10, "not_found")
@@ -154,22 +154,26 @@ def bucket_that_may_not_be_listed(scene):
 
 @case(21, "permission_denied")
 def slice_that_may_not_be_made(scene):
-    return scene.ended(outcome=Outcome.REFUSED, refusal="permission_denied", reason="403")
+    return scene.ended(outcome=AttemptOutcome.REFUSED, refusal="permission_denied", reason="403")
 
 
 @case(30, "no_capacity")
 def quota_that_is_used_up(scene):
-    return scene.ended(outcome=Outcome.REFUSED, refusal="no_capacity", reason="quota: 0 of 16")
+    return scene.ended(
+        outcome=AttemptOutcome.REFUSED, refusal="no_capacity", reason="quota: 0 of 16"
+    )
 
 
 @case(30, "no_capacity")
 def zone_without_capacity(scene):
-    return scene.ended(outcome=Outcome.STOCKOUT, refusal="no_capacity", reason="no v5litepod-16")
+    return scene.ended(
+        outcome=AttemptOutcome.STOCKOUT, refusal="no_capacity", reason="no v5litepod-16"
+    )
 
 
 @case(31, "preempted")
 def slice_that_was_taken(scene):
-    return scene.ended(outcome=Outcome.PREEMPTED)
+    return scene.ended(outcome=AttemptOutcome.PREEMPTED)
 
 
 @case(40, "transient")
@@ -218,12 +222,14 @@ def one_of_two_that_cannot_be_cancelled(scene):
 
 @case(71, "job_failed")
 def program_that_failed(scene):
-    return scene.ended(outcome=Outcome.FAILED, reason="worker 1: the program ended with status 3")
+    return scene.ended(
+        outcome=AttemptOutcome.FAILED, reason="worker 1: the program ended with status 3"
+    )
 
 
 @case(71, "job_failed")
 def program_that_hung(scene):
-    return scene.ended(outcome=Outcome.HUNG, reason="no line and no step for 15 min")
+    return scene.ended(outcome=AttemptOutcome.HUNG, reason="no line and no step for 15 min")
 
 
 @case(71, "job_failed")
@@ -250,11 +256,13 @@ def deletion_that_nobody_confirms(scene):
 
 @pytest.fixture
 def scene(cloud, tpuctl, tmp_path, monkeypatch) -> Scene:
-    monkeypatch.setattr(submit, "supervised", lambda _runtime: None)
+    monkeypatch.setattr(submit, "start_supervisor", lambda _runtime: None)
     monkeypatch.setenv("HOME", str(tmp_path))
-    patiently = retrying.Policy.arguments
+    patiently = backoff.TimeoutPolicy.arguments
     monkeypatch.setattr(
-        retrying.Policy, "arguments", lambda policy: patiently(replace(policy, deadline_s=0.3))
+        backoff.TimeoutPolicy,
+        "arguments",
+        lambda policy: patiently(replace(policy, deadline_s=0.3)),
     )
     return Scene(cloud, store_of(cloud.home), tmp_path, tpuctl)
 
@@ -270,7 +278,7 @@ def test_an_error_is_a_code_a_reason_a_cause_and_a_next_step(scene, at_home, nam
     if name in HOMES_OF_THEIR_OWN:
         (scene.directory / "local").symlink_to(scene.cloud.home / "local")
         tpuctl = at_home(scene.directory, sleep=lambda _s: None)
-    with seat.taken(scene.cloud.home, "local") if reason == "locked" else nullcontext():
+    with supervisor_lock.hold(scene.cloud.home, "local") if reason == "locked" else nullcontext():
         result = tpuctl("-o", "json", *argv)
     assert result.code == code, result.err
     (told,) = [json.loads(line) for line in result.err.splitlines() if line.startswith("{")]

@@ -4,7 +4,7 @@ import pytest
 
 from client.cli.job.job_records import T, attempt, job, put, store_of
 from tpuctl.cli.job import group as job_verbs
-from tpuctl.models.job import AttemptState, JobState, Outcome
+from tpuctl.models.job import AttemptOutcome, AttemptState, JobState
 
 KEYS = [
     "id", "state", "attempts", "step", "accelerator_type", "zone", "submitted", "usd_per_hour",
@@ -77,17 +77,19 @@ def test_programs_are_told_of_every_job(tpuctl, store, monkeypatch):
 
 
 def test_money_is_what_ready_slices_cost_by_the_price_list(tpuctl, store):
-    half = attempt(2, ready_s=T, ended_s=T + 1800, deleted_s=T + 1800, outcome=Outcome.FAILED)
+    half = attempt(
+        2, ready_s=T, ended_s=T + 1800, deleted_s=T + 1800, outcome=AttemptOutcome.FAILED
+    )
     put(store, job(attempts=(attempt(), half)))
     assert rows(tpuctl)["digits-1"]["usd_so_far"] == pytest.approx(1.5 * 9.712)
 
 
 def test_two_attempts_on_one_slice_share_its_price(tpuctl, store):
     name = "digits-1-a1"
-    first = attempt(ready_s=T, ended_s=T + 600, deleted_s=T + 3600, outcome=Outcome.FAILED)
+    first = attempt(ready_s=T, ended_s=T + 600, deleted_s=T + 3600, outcome=AttemptOutcome.FAILED)
     again = attempt(
         2, node=name, queued_resource=name, ready_s=T + 600, ended_s=T + 3500,
-        deleted_s=T + 3600, outcome=Outcome.FAILED,
+        deleted_s=T + 3600, outcome=AttemptOutcome.FAILED,
     )  # fmt: skip
     put(store, job(attempts=(first, again)))
     assert rows(tpuctl)["digits-1"]["usd_so_far"] == pytest.approx(9.712)

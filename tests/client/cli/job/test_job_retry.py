@@ -7,7 +7,7 @@ import pytest
 from client.cli.job.job_records import attempt, job, put, store_of
 from tpuctl.cli.job import submit
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.record import record
+from tpuctl.jobs.record import record_store
 from tpuctl.models.job import AttemptState, Checkpoints, JobState
 
 
@@ -20,12 +20,14 @@ def store(cloud):
 def supervised(monkeypatch) -> list[str]:
     """Where a supervisor would have been started: none is, in these tests."""
     started: list[str] = []
-    monkeypatch.setattr(submit, "supervised", lambda runtime: started.append(runtime.context.name))
+    monkeypatch.setattr(
+        submit, "start_supervisor", lambda runtime: started.append(runtime.context.name)
+    )
     return started
 
 
 def stored(store, job_id: str = "digits-1"):
-    return record.load(store, job_id).record
+    return record_store.load(store, job_id).record
 
 
 def test_retry_opens_a_failed_job_again_and_sees_to_a_supervisor(tpuctl, store, supervised):
@@ -36,7 +38,7 @@ def test_retry_opens_a_failed_job_again_and_sees_to_a_supervisor(tpuctl, store, 
     assert "job digits-1 begins anew: tpuctl job logs -f digits-1" in result.err
     now = stored(store)
     assert (now.state, now.ended_s, now.retried_after, now.fence) == (JobState.QUEUED, None, 1, 8)
-    held = lease.held(store, "digits-1")
+    held = lease.load_lease(store, "digits-1")
     assert held is not None
     assert (held.holder, held.fence) == ("", 8)
     assert supervised == ["local"]

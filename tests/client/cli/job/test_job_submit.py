@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import record as records
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import record_store as records
 
 VALUE = "hf_abcdefgh"
 JOB = """\
@@ -33,7 +33,7 @@ def job_file(tmp_path):
 def supervised(cloud):
     """Ends the supervisor that a submission has started."""
     yield cloud
-    seat.end(cloud.home, "local")
+    supervisor_lock.stop_supervisor(cloud.home, "local")
 
 
 def stored(cloud, name: str) -> records.JobRecord:
@@ -54,12 +54,12 @@ def test_a_submission_says_who_supervises_and_shows_no_secret(tpuctl, supervised
     name = result.out.strip()
     assert f"job {name} is submitted: tpuctl job logs -f {name}" in result.err
     assert "v5litepod-4 in us-west4-a or us-west4-b: 2.43 USD/h while READY\n" in result.err
-    pid = seat.holder(supervised.home, "local")
+    pid = supervisor_lock.holder_pid(supervised.home, "local")
     assert f"supervised by {platform.node()} (pid {pid})" in result.err
     job = stored(supervised, name)
     assert job.zones == ("us-west4-a", "us-west4-b")
     assert job.usd_per_hour == pytest.approx(2.428)
-    assert job.seat == seat.name(supervised.home, "local")
+    assert job.seat == supervisor_lock.host_id(supervised.home, "local")
     assert job.spec.secrets == {"HF_TOKEN": "env:HF_TOKEN", "API": "sm://projects/p/secrets/s"}
     told = [tpuctl("job", *argv, "-o", "json") for argv in (("describe", name), ("list",))]
     assert VALUE not in result.err + "".join(each.out + each.err for each in told)
@@ -101,7 +101,7 @@ def test_what_is_refused_leaves_nothing(
     assert result.err.startswith(f"error: {message}")
     assert VALUE not in result.err
     assert tpuctl("data", "list").out == ""
-    assert not seat.is_taken(cloud.home, "local")
+    assert not supervisor_lock.is_locked(cloud.home, "local")
 
 
 def test_what_may_surprise_is_a_warning(tpuctl, supervised, job_file, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from client.cli.job.job_records import attempt, job, put, store_of
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.record import record
+from tpuctl.jobs.record import record_store
 from tpuctl.models.job import AttemptState, JobState, Teardown
 from tpuctl.operations.audit import sweep_fix
 
@@ -186,22 +186,22 @@ def meanwhile(monkeypatch):
     """`meanwhile(change)`: it happens between the list and the second look."""
 
     def install(change) -> None:
-        again = sweep_fix.again
+        again = sweep_fix.reread_holding
 
         def changed(*args):
             change()
             return again(*args)
 
-        monkeypatch.setattr(sweep_fix, "again", changed)
+        monkeypatch.setattr(sweep_fix, "reread_holding", changed)
 
     return install
 
 
 def test_a_job_that_was_retried_meanwhile_keeps_its_slice(tpuctl, store, meanwhile):
-    stored = record.load(store, put(store, job()).job_id)
+    stored = record_store.load(store, put(store, job()).job_id)
     make(tpuctl, "left", "digits-1")
     again = job(state=JobState.RUNNING)
-    meanwhile(lambda: record.save(store, again, stored.generation))
+    meanwhile(lambda: record_store.save(store, again, stored.generation))
     result = tpuctl("sweep", "--fix", "--yes")
     assert result.code == 0
     assert result.err.splitlines()[-1] == "left qr 'left' alone: job digits-1 is RUNNING"
@@ -254,7 +254,7 @@ def test_an_empty_project_has_nothing_to_sweep(tpuctl):
 def test_what_a_live_supervisor_is_deleting_is_left_to_it(tpuctl, store):
     gone = attempt(node="left", queued_resource="left", deleted_s=None)
     put(store, job(attempts=(gone,)))
-    held = lease.held(store, "digits-1")
+    held = lease.load_lease(store, "digits-1")
     lease.take(store, held, "lab-1")
     store.put_if_absent(f"{lease.HEARTBEATS}lab-1", b'{"host": "lab"}')
     make(tpuctl, "left", "digits-1")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tpuctl.cli.job.watch import remember
-from tpuctl.cli.supervisor import owners, say_left
+from tpuctl.cli.job.watch_job import cache_open_jobs
+from tpuctl.cli.supervisor import parse_owners, warn_of_skipped_owners
 from tpuctl.config import ANONYMOUS, Config, Context, save
 from tpuctl.errors import LocalIOError
 from tpuctl.jobs.leases import heartbeat, lease
-from tpuctl.jobs.local import seat, unsettled
-from tpuctl.jobs.local.unsettled import Unsettled
-from tpuctl.jobs.submit.submit import default_owner
+from tpuctl.jobs.local import open_jobs, supervisor_lock
+from tpuctl.jobs.local.open_jobs import OpenJobs
+from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.store import open_store
 
@@ -45,9 +45,9 @@ def lab(tmp_path):
 
 
 def said(runtime) -> str:
-    from tpuctl.cli.shell import unsupervised
+    from tpuctl.cli.shell import supervisor_warning
 
-    unsupervised.warn(runtime)
+    supervisor_warning.warn_of_unsupervised_jobs(runtime)
     return runtime.err.getvalue()
 
 
@@ -60,14 +60,14 @@ def test_a_lock_that_cannot_be_opened_changes_no_exit_code(lab, monkeypatch):
     def refuse(_home, _name):
         raise LocalIOError("cannot open lab.lock: Permission denied")
 
-    unsettled.note(lab.home, "lab", "digits-1")
-    monkeypatch.setattr(seat, "is_taken", refuse)
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
+    monkeypatch.setattr(supervisor_lock, "is_locked", refuse)
     assert said(lab()) == ""
 
 
 def test_a_command_for_another_context_leads_to_one_for_the_same(lab):
     lease.offer(lab.bucket, "digits-1", default_owner())
-    unsettled.note(lab.home, "lab", "digits-1")
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
     runtime = lab()
     runtime.shared.context = "lab"
     assert said(runtime) == (
@@ -79,7 +79,7 @@ def test_a_supervisor_says_whose_jobs_it_left_alone(lab):
     lease.offer(lab.bucket, "digits-1", "ada@lab")
     lease.offer(lab.bucket, "digits-2", "bob@desk")
     runtime = lab()
-    say_left(runtime, owners("ada"))
+    warn_of_skipped_owners(runtime, parse_owners("ada"))
     assert runtime.err.getvalue() == (
         "warning: jobs of bob@desk have no supervisor, and this one left them alone; "
         "run: tpuctl supervisor run --accept bob@desk\n"
@@ -88,7 +88,7 @@ def test_a_supervisor_says_whose_jobs_it_left_alone(lab):
 
 def test_a_job_without_a_supervisor_is_told_with_the_command(lab):
     lease.offer(lab.bucket, "digits-1", default_owner())
-    unsettled.note(lab.home, "lab", "digits-1")
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
     line = "warning: no supervisor looks after digits-1; run: tpuctl supervisor run\n"
     assert said(lab()) == line
     assert (said(lab()), lab.kind.looks) == (line, 1)  # a minute has not passed
@@ -96,8 +96,8 @@ def test_a_job_without_a_supervisor_is_told_with_the_command(lab):
 
 def test_a_list_made_while_it_was_in_care_here_keeps_nobody_from_looking(lab):
     lease.offer(lab.bucket, "digits-1", default_owner())
-    with seat.taken(lab.home, "lab"):
-        remember(lab(), [JobRecord("digits-1", SPEC, "me", NOW_S, "z", "v5litepod-4")], [])
+    with supervisor_lock.hold(lab.home, "lab"):
+        cache_open_jobs(lab(), [JobRecord("digits-1", SPEC, "me", NOW_S, "z", "v5litepod-4")], [])
         assert said(lab()) == ""
     assert said(lab()).startswith("warning: no supervisor looks after digits-1; run: ")
 
@@ -105,7 +105,7 @@ def test_a_list_made_while_it_was_in_care_here_keeps_nobody_from_looking(lab):
 def test_somebody_elses_job_is_told_with_its_owner(lab):
     for number in range(5):
         lease.offer(lab.bucket, f"digits-{number}", "ada@laptop")
-    unsettled.note(lab.home, "lab", "digits-0")
+    open_jobs.add_jobs(lab.home, "lab", "digits-0")
     assert said(lab()) == (
         "warning: no supervisor looks after digits-0, digits-1, digits-2 and 2 more jobs; "
         "run: tpuctl supervisor run --accept ada@laptop\n"
@@ -116,50 +116,50 @@ def test_jobs_in_good_hands_are_no_news(lab):
     held = heartbeat.Heartbeat(lab.bucket, "elsewhere-1", {}, lambda: 0.0)
     held.beat()
     lease.take(lab.bucket, lease.offer(lab.bucket, "digits-1", "me"), "elsewhere-1")
-    unsettled.note(lab.home, "lab", "digits-1")
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
     assert said(lab()) == ""
-    assert unsettled.known(lab.home, "lab") == Unsettled(("digits-1",), (), (), NOW_S)
+    assert open_jobs.load(lab.home, "lab") == OpenJobs(("digits-1",), (), (), NOW_S)
 
 
 def test_while_a_supervisor_runs_here_nobody_looks(lab):
     lease.offer(lab.bucket, "digits-1", default_owner())
-    unsettled.note(lab.home, "lab", "digits-1")
-    with seat.taken(lab.home, "lab"):
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
+    with supervisor_lock.hold(lab.home, "lab"):
         assert (said(lab()), lab.kind.looks) == ("", 0)
 
 
 def test_jobs_that_ended_elsewhere_are_forgotten(lab):
-    unsettled.note(lab.home, "lab", "digits-1")
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
     assert said(lab()) == ""
-    assert unsettled.known(lab.home, "lab") == Unsettled()
+    assert open_jobs.load(lab.home, "lab") == OpenJobs()
     assert (said(lab()), lab.kind.looks) == ("", 1)
 
 
 def test_a_command_that_has_told_it_says_no_more(lab):
     lease.offer(lab.bucket, "digits-1", default_owner())
-    unsettled.note(lab.home, "lab", "digits-1")
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
     runtime = lab()
-    runtime.supervision_told = True
+    runtime.supervisor_warned = True
     assert said(runtime) == ""
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"jobs": 1}'])
 def test_a_file_that_cannot_be_read_says_nothing(lab, content):
-    unsettled.note(lab.home, "lab", "digits-1")
+    open_jobs.add_jobs(lab.home, "lab", "digits-1")
     (lab.home / "supervisors" / "lab.jobs").write_bytes(content)
     assert said(lab()) == ""
 
 
 def test_a_settled_job_is_taken_from_the_file(lab):
-    unsettled.note(lab.home, "lab", "a", "b")
-    unsettled.settled(lab.home, "lab", "a")
-    assert unsettled.known(lab.home, "lab").jobs == ("b",)
-    unsettled.settled(lab.home, "lab", "b")
+    open_jobs.add_jobs(lab.home, "lab", "a", "b")
+    open_jobs.remove_job(lab.home, "lab", "a")
+    assert open_jobs.load(lab.home, "lab").jobs == ("b",)
+    open_jobs.remove_job(lab.home, "lab", "b")
     assert not (lab.home / "supervisors" / "lab.jobs").exists()
 
 
 @pytest.mark.parametrize("argv", [["--version"], ["context", "list"], ["catalog", "types"]])
 def test_a_command_of_no_context_never_says_it(offline, argv):
-    unsettled.note(offline.home, "local", "digits-1")
+    open_jobs.add_jobs(offline.home, "local", "digits-1")
     assert offline(*argv).err == ""
     assert not (offline.home / "local").exists()

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from tpuctl.jobs.local import unsettled
-from tpuctl.operations.local import local
+from tpuctl.jobs.local import open_jobs
+from tpuctl.operations.local import local_cloud
 
 
 def test_up_prints_one_line_of_endpoints_and_again_the_same(offline):
@@ -44,7 +44,7 @@ def test_everything_listens_on_loopback_only(offline):
     line = json.loads(offline("local", "up").out)
     for key in ("tpu_grpc", "tpu_rest", "storage", "compute", "oauth2", "vpc", "control"):
         assert "127.0.0.1:" in line[key]
-    token = local.directory(offline.home, "local") / "control.token"
+    token = local_cloud.state_directory(offline.home, "local") / "control.token"
     assert token.stat().st_mode & 0o777 == 0o600
 
 
@@ -79,15 +79,15 @@ def test_down_keeps_the_state_and_delete_state_does_not(offline):
     assert offline("local", "down").err == "local cloud 'local' was not running\n"
     assert offline("node", "list", "-o", "name", "-q").out == "n1\n"
     assert offline("local", "down", "--delete-state").code == 0
-    assert not local.directory(offline.home, "local").exists()
+    assert not local_cloud.state_directory(offline.home, "local").exists()
 
 
 def test_reset_empties_it(offline):
     offline("node", "create", "n1", "-t", "v5litepod-4")
     assert offline("local", "reset").code == 80
-    unsettled.note(offline.home, "local", "digits-1")
+    open_jobs.add_jobs(offline.home, "local", "digits-1")
     assert offline("local", "reset", "--yes").code == 0
-    assert unsettled.known(offline.home, "local").jobs == ()
+    assert open_jobs.load(offline.home, "local").jobs == ()
     assert offline("node", "list").out == ""
     (row,) = offline("local", "status", "-o", "json").json
     assert (row["state"], row["nodes"], row["objects"]) == ("UP", 0, 0)
@@ -283,7 +283,7 @@ def test_up_says_why_workers_are_no_hosts_of_their_own(offline, monkeypatch):
         asked.append(options.arguments())
         return {"name": name, "mode": "process", "mode_reason": "not Linux"}
 
-    monkeypatch.setattr(local, "up", up)
+    monkeypatch.setattr(local_cloud, "up", up)
     result = offline("local", "up", "--offline", "--loopback-doors")
     assert result.code == 0
     assert result.err == "workers are processes of this machine: not Linux\n"

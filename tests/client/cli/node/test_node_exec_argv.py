@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from client.cli.requests.own_slice import own_slice
-from tpuctl.api.ssh.doors import Doors
+from tpuctl.api.ssh.worker_connections import WorkerConnections
 from tpuctl.cli.shell.runtime import Runtime
 
 AT_ONCE = 10
@@ -34,7 +34,7 @@ def connected(tmp_path_factory) -> Iterator[Callable]:
 async def opened(tpuctl: Runner):
     runtime = Runtime(environ={"TPUCTL_HOME": str(tpuctl.home)})
     node = runtime.tpu.get_node("us-west4-a", "n1")
-    doors = await Doors(runtime.tpu, node, runtime.access).__aenter__()
+    doors = await WorkerConnections(runtime.tpu, node, runtime.access).__aenter__()
     return (doors, runtime), await doors.open(node.workers[0])
 
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from client.storage.hostile_wire import healthy, status
-from localsim.ports import LOOPBACK
+from localsim.service_ports import LOOPBACK
 
 pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
 

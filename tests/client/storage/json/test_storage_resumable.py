@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects.model import StorageError
-from localsim.cloud.objects.uploads import UploadSessions
+from localsim.cloud.objects.storage_model import StorageError
+from localsim.cloud.objects.upload_sessions import UploadSessions
 
 pytest_plugins = ("client.storage.storage_fixtures",)
 
@@ -173,7 +173,7 @@ def test_a_full_disk_at_the_end_does_not_end_the_upload(box, monkeypatch):
     session = start(box)
     assert put(box, session, b"x" * UNIT, f"bytes 0-{UNIT - 1}/*").status == 308
     with monkeypatch.context() as patch:
-        patch.setattr("localsim.cloud.objects.files.database.synchronize", no_space)
+        patch.setattr("localsim.cloud.objects.files.object_database.synchronize", no_space)
         refused = put(box, session, b"y", f"bytes {UNIT}-{UNIT}/{UNIT + 1}")
     assert (refused.status, refused.reason) == (507, "insufficientStorage")
     assert box.request("GET", f"{box.objects}/big").status == 404

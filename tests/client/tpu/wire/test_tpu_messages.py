@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from localsim.services.tpu import messages
+from localsim.services.tpu import proto_messages
 
 
 def python(code: str) -> str:
@@ -28,4 +28,4 @@ print(*before, google.cloud.tpu_v2.Node is tpu_v2.Node)
 
 def test_what_has_moved_is_imported_plainly():
     with pytest.raises(ModuleNotFoundError, match=r"google\.cloud\.tpu_v2\.types\.moved"):
-        messages.load("google.cloud.tpu_v2", "moved")
+        proto_messages.load_types("google.cloud.tpu_v2", "moved")

@@ -13,8 +13,8 @@ from google.longrunning import operations_pb2
 from google.protobuf.empty_pb2 import Empty
 
 from client.tpu.tpu_service import ZONE
-from localsim.cloud.model.errors import CloudError, Code, ErrorInfo
-from localsim.cloud.scenario.faults import Verdict
+from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.cloud.scenario.fault_types import FaultEffect
 
 pytest_plugins = ("client.tpu.tpu_fixtures",)
 
@@ -170,7 +170,7 @@ def test_what_nobody_foresaw_is_told_on_stderr_alone(service, client, breaking, 
 
 
 def test_a_fault_refuses_before_anything_runs(service, client, fault):
-    fault(Verdict(code=Code.UNAVAILABLE))
+    fault(FaultEffect(code=Code.UNAVAILABLE))
     with pytest.raises(exceptions.ServiceUnavailable, match="currently unavailable"):
         client.get_node(name=A)
     status, found = service.send("GET", f"/v2alpha1/{A}")
@@ -179,7 +179,7 @@ def test_a_fault_refuses_before_anything_runs(service, client, fault):
 
 
 def test_a_reset_drops_the_connection(service, client, fault):
-    fault(Verdict(reset=True))
+    fault(FaultEffect(reset=True))
     with pytest.raises(exceptions.ServiceUnavailable, match="Socket closed"):
         client.get_node(name=A)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):

@@ -8,7 +8,7 @@ from soak.checkpoints.strands import Outcome
 from soak.jobs.world.job_hosts import Channel, Host
 from soak.jobs.world.virtual_time import Process, Signal
 from tpuctl.errors import PreconditionError, TransientError
-from tpuctl.models.operation import Completed
+from tpuctl.models.operation import CommandResult
 
 SEGMENT_EVERY_S = 15.0
 KEEPALIVE_S = 2.0
@@ -191,7 +191,7 @@ class Agent:
 
 def command(
     host: Host, argv: list[str], stdin: bytes, channel: Channel | None, put: Put, programs: Any
-) -> Completed:
+) -> CommandResult:
     """Carry out one command line of tpuctl's on a host."""
     if "-c" in argv:
         return _install(host, json.loads(stdin), channel, put, programs)
@@ -199,11 +199,11 @@ def command(
     options = dict(zip(rest[::2], rest[1::2], strict=False))
     agent = host.runs.get(directory)
     if agent is None:
-        return Completed(0, 1)
+        return CommandResult(0, 1)
     if verb in ("start", "stop") and not _is_fresh(
         host, agent, int(options.get("--fence", 1 << 60))
     ):
-        return Completed(0, REFUSED)
+        return CommandResult(0, REFUSED)
     if verb == "start":
         agent.start()
     elif verb == "stop":
@@ -211,16 +211,16 @@ def command(
     elif verb == "watch" and channel is not None:
         _watched(host, agent, channel, options.get("--offset"))
     text = json.dumps({**agent.status, "alive": agent.alive}).encode() if verb == "status" else b""
-    return Completed(0, 0, text)
+    return CommandResult(0, 0, text)
 
 
 def _install(
     host: Host, asked: dict[str, Any], channel: Channel | None, put: Put, programs: Any
-) -> Completed:
+) -> CommandResult:
     directory, config = asked["directory"], json.loads(asked["files"]["config.json"])
     job = config["job"]
     if config.get("fence", 1 << 60) < host.fences.get(job, 0):
-        return Completed(0, REFUSED)
+        return CommandResult(0, REFUSED)
     host.fences[job] = max(config.get("fence", 0), host.fences.get(job, 0))
     if directory not in host.runs:
         for agent in host.runs.values():
@@ -229,7 +229,7 @@ def _install(
         host.runs[directory] = Agent(host, config, put, programs)
     if channel is not None:
         _watched(host, host.runs[directory], channel, None)
-    return Completed(0, 0)
+    return CommandResult(0, 0)
 
 
 def _watched(host: Host, agent: Agent, channel: Channel, offset: str | None) -> None:

@@ -20,10 +20,10 @@ from clouds import Cloud, serve
 from tpuctl import config
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import Config
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import record
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import record_store
 from tpuctl.models.job import JobRecord
-from tpuctl.operations.local import local
+from tpuctl.operations.local import local_cloud
 
 QUICK = (
     "provisioning_delay_s: 0.1\nacceptance_delay_s: 0.05\n"
@@ -139,7 +139,7 @@ class Bench:
         return Runtime(environ=environ)
 
     def jobs(self) -> list[JobRecord]:
-        return record.load_all(self.runtime().store(), on_unreadable=lambda error: None)
+        return record_store.load_all(self.runtime().store(), on_unreadable=lambda error: None)
 
     def named(self, *names: str) -> list[JobRecord]:
         return [job for job in self.jobs() if job.spec.name in names]
@@ -158,11 +158,11 @@ class Bench:
 
     def settle(self, *names: str, context: str = CONTEXTS[0]) -> None:
         """As the person is told to: a supervisor, where there is none, until no job is left."""
-        if not seat.is_taken(self.home, context):
+        if not supervisor_lock.is_locked(self.home, context):
             self.client("supervisor", "-c", context, "supervisor", "run")
         self.until(*names, is_so=lambda job: job.is_settled)
         deadline = time.monotonic() + DEADLINE_S
-        while any(seat.is_taken(self.home, each) for each in CONTEXTS):
+        while any(supervisor_lock.is_locked(self.home, each) for each in CONTEXTS):
             assert time.monotonic() < deadline, "supervisors end when there is nothing to do"
             time.sleep(0.1)
 
@@ -207,7 +207,7 @@ def bench(directory: Path) -> Iterator[Bench]:
     (directory / "quick.yaml").write_text(QUICK)
     options = ("--isolation", "process", "--offline", "--scenario", str(directory / "quick.yaml"))
     for cloud in serve(home, *options):
-        made = local.context(cloud.line)
+        made = local_cloud.context_of(cloud.line)
         config.save(home, Config(None, {name: replace(made, name=name) for name in CONTEXTS}))
         found = Bench(cloud, directory)
         try:
@@ -217,4 +217,4 @@ def bench(directory: Path) -> Iterator[Bench]:
                 each.process.kill()
                 each.process.wait()
             for name in CONTEXTS:
-                seat.end(home, name)
+                supervisor_lock.stop_supervisor(home, name)

@@ -15,7 +15,7 @@ from soak.jobs.world.job_fates import KINDS, NEVER_S, Event
 from soak.jobs.world.job_training import RETRY_ME, Program, digest
 from soak.jobs.world.job_universe import JOB_ID, TYPE, World, counted
 from soak.jobs.world.virtual_time import EPOCH_S, Universe
-from tpuctl.jobs.record import record as records
+from tpuctl.jobs.record import record_store as records
 from tpuctl.models.job import JobRecord, JobSpec, JobState, Resources, Restart, Teardown, Timeouts
 
 SETTLED_WITHIN_S = 3 * 3600.0
@@ -154,7 +154,7 @@ def _known_to_have_ended_well(world: World) -> list[int]:
     return [
         number
         for number in world.trainings.results
-        if len(world.bucket.list(f"{records.directory(JOB_ID)}/status/a{number}/"))
+        if len(world.bucket.list(f"{records.job_directory(JOB_ID)}/status/a{number}/"))
         == world.trainings.gangs[number].size
     ]
 

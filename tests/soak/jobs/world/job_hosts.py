@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from soak.checkpoints.strands import Outcome
 from soak.jobs.world.virtual_time import EPOCH_S, Machine, Universe
 from tpuctl.errors import TransientError
-from tpuctl.models.operation import CommandFailedError, Completed
+from tpuctl.models.operation import CommandFailedError, CommandResult
 
 if TYPE_CHECKING:
     from soak.jobs.world.job_agents import Agent
@@ -36,7 +36,7 @@ class Host:
         self.fences: dict[str, int] = {}
         self.channels: set[Channel] = set()
         self.on_boot: Callable[[], None] = lambda: None
-        self.on_command: Callable[[Host, list[str], bytes, Channel | None], Completed]
+        self.on_command: Callable[[Host, list[str], bytes, Channel | None], CommandResult]
 
     @property
     def is_silent(self) -> bool:
@@ -173,8 +173,8 @@ class RemoteShell:
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
-    ) -> Completed:
-        done: Completed = await self.machine.ask_soon(
+    ) -> CommandResult:
+        done: CommandResult = await self.machine.ask_soon(
             lambda: self.host.answer(argv, stdin, None), 0.05
         )
         return done
@@ -182,7 +182,7 @@ class RemoteShell:
     async def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AsyncIterator[bytes]:
         channel = Channel(self.machine, self.host)
         try:
-            done: Completed = await self.machine.ask_soon(
+            done: CommandResult = await self.machine.ask_soon(
                 lambda: self.host.answer(argv, stdin, channel), 0.05
             )
             if done.exit_status != 0:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from soak.jobs.world.job_clients import CONTEXTS, TYPE, Bench
 from tpuctl.errors import NotFoundError
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 from tpuctl.models.job import JobRecord
 
 ZONES = ("us-west4-a", "us-west4-b")
@@ -66,7 +66,7 @@ def held(bench: Bench, phase: str, gate: Path) -> Iterator[Held]:
     found = Held(bench, phase, gate)
     if phase == "QUEUED":
         for name in CONTEXTS:
-            found.seats.enter_context(seat.taken(bench.home, name))
+            found.seats.enter_context(supervisor_lock.hold(bench.home, name))
     if phase == "WAITING":
         for fault in NOTHING:
             bench.cloud.control.add_fault(fault)

@@ -15,7 +15,7 @@ from soak.checkpoints.strands import Outcome
 from soak.jobs.world.job_bucket import Bucket
 from soak.jobs.world.job_cloud import Cloud, Slice
 from soak.jobs.world.virtual_time import Process
-from tpuctl.agent.tools import switch
+from tpuctl.agent.tools import deadman_switch
 from tpuctl.errors import NotFoundError, PreconditionError, TpuctlError
 
 Reply = tuple[int, Mapping[str, str], bytes]
@@ -50,8 +50,8 @@ class Switches:
             without_waiting = SimpleNamespace(
                 sleep=lambda _s: None, strftime=time.strftime, gmtime=time.gmtime
             )
-            with patch.multiple(switch, request=self._request, time=without_waiting):
-                if switch.check(path, universe.now_s) == switch.DONE:
+            with patch.multiple(deadman_switch, request=self._request, time=without_waiting):
+                if deadman_switch.check(path, universe.now_s) == deadman_switch.DONE:
                     return
 
     def _request(

@@ -15,11 +15,11 @@ from soak.jobs.world.job_switch import Switches
 from soak.jobs.world.job_training import Program, Trainings
 from soak.jobs.world.virtual_time import EPOCH_S, Machine, Universe
 from tpuctl.errors import TpuctlError
+from tpuctl.jobs.interfaces import Backends, Clocks
 from tpuctl.jobs.leases import lease as leasing
-from tpuctl.jobs.leases.duty import Duty
-from tpuctl.jobs.ports import Clocks, Outside
-from tpuctl.jobs.record import record as records
-from tpuctl.jobs.secrets.secrets import Vault
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor.supervisor import Supervisor
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.node import NodeSpec, Worker
@@ -28,7 +28,7 @@ ZONE = "us-west4-a"
 OWNER = "me"
 JOB_ID = "digits-a1b2c3"
 TYPE = "v5litepod-16"
-DUTY = Duty((OWNER,))
+DUTY = SupervisorScope((OWNER,))
 KEY_LINE = "tpuctl:ssh-ed25519 K"
 
 
@@ -118,7 +118,7 @@ class World:
         clocks = Clocks(machine.wall_s, machine.monotonic_s, asyncio.sleep)
         outside = self._outside(machine)
         while True:
-            vault = Vault(f"seat{seat.number}", {})
+            vault = SecretCache(f"seat{seat.number}", {})
             supervisor = Supervisor(outside, DUTY, vault, clocks, partial(self._say, seat))
             try:
                 await supervisor.serve()
@@ -137,12 +137,12 @@ class World:
     def _new_machine(self, number: int) -> Machine:
         return Machine(self.universe, f"m{number}")
 
-    def _outside(self, machine: Machine) -> Outside:
+    def _outside(self, machine: Machine) -> Backends:
         async def login(worker: Worker, key: str | None, *_node: object) -> RemoteShell:
             host = self.cloud.host_at(worker.ip_address)
             return await open_shell(machine, host, worker.worker_id, key or "")
 
-        return Outside(
+        return Backends(
             context="here",
             zone=ZONE,
             bucket="b",

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from tpuctl.agent.copy import packing, unpacking
-from tpuctl.agent.copy.unpacking import Unpacking
-from tpuctl.operations.remote.shipping import program
+from tpuctl.agent.copy.unpacking import Unpacker
+from tpuctl.operations.remote.shipping import agent_command
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def unpack(tmp_path):
     def write(stream, **orders):
         said = []
         given = {"target": str(tmp_path / "target"), "into": True, "names": [], **orders}
-        opened.append(Unpacking(given, lambda **event: said.append(event)))
+        opened.append(Unpacker(given, lambda **event: said.append(event)))
         for start in range(0, len(stream), 7):
             opened[-1].feed(stream[start : start + 7])
         return said
@@ -98,7 +98,7 @@ def test_both_ends_run_as_they_are_shipped_with_no_library_at_all(tmp_path):
     environ = {**os.environ, "HOME": str(tmp_path), "LC_ALL": "C"}
 
     def run(modules, orders, stdin=b""):
-        python, *argv = [*program(*modules), json.dumps(orders)]
+        python, *argv = [*agent_command(*modules), json.dumps(orders)]
         assert python == "python3"
         options = ["-S", "-E", "-W", "error"]
         return subprocess.run(
@@ -112,12 +112,12 @@ def test_both_ends_run_as_they_are_shipped_with_no_library_at_all(tmp_path):
     sent = run(["copy.packing"], {"sources": ["~/source"], "recursive": True})
     assert (sent.returncode, sent.stderr) == (0, b"")
     orders = {"target": "copy", "into": False, "names": []}
-    receiving = ["copy.growing", "copy.unpacking", "copy.receiving"]
+    receiving = ["copy.partial_file", "copy.unpacking", "copy.receiving"]
     taken = run(receiving, orders, sent.stdout)
     assert (taken.returncode, taken.stderr) == (0, b"")
     assert (tmp_path / "copy" / "new\nline").read_text() == "x"
     cut = run(
-        ["copy.growing", "copy.unpacking", "copy.receiving"],
+        ["copy.partial_file", "copy.unpacking", "copy.receiving"],
         {**orders, "target": "cut"},
         sent.stdout[:-9],
     )

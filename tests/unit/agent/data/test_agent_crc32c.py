@@ -23,7 +23,7 @@ def test_large_pieces_are_folded_right(size_bytes):
 @given(st.binary(max_size=500), st.binary(max_size=500))
 def test_two_pieces_are_combined_without_reading_them(first, second):
     values = google_crc32c.value(first), google_crc32c.value(second)
-    assert crc32c.combined(*values, len(second)) == google_crc32c.value(first + second)
+    assert crc32c.combine(*values, len(second)) == google_crc32c.value(first + second)
 
 
 def test_every_fold_is_what_its_power_leaves():
@@ -45,4 +45,4 @@ def reduced(value):
 
 
 def test_it_is_spelled_as_cloud_storage_does():
-    assert crc32c.encoded(google_crc32c.value(b"hello")) == "mnG7TA=="
+    assert crc32c.encode(google_crc32c.value(b"hello")) == "mnG7TA=="

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tpuctl.operations.remote.shipping import archive
+from tpuctl.operations.remote.shipping import build_archive
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def carrier(tmp_path):
 
     def run(verb, stdin=b"", **orders):
         path = tmp_path / "orders.pyz"
-        path.write_bytes(archive({"verb": verb, **orders}))
+        path.write_bytes(build_archive({"verb": verb, **orders}))
         return subprocess.run(
             [sys.executable, "-S", "-E", "-W", "error", path],
             env={**os.environ, "HOME": str(tmp_path)},

@@ -11,10 +11,11 @@ import google_crc32c
 import pytest
 
 import tpuctl
-from tpuctl.agent.data import bucket as cloud
-from tpuctl.agent.data import fetcher, tree
-from tpuctl.operations.remote.shipping import MODULES, archive
-from tpuctl.store.checksums import encoded
+from tpuctl.agent.data import fetcher
+from tpuctl.agent.data import range_reader as cloud
+from tpuctl.agent.data import target_tree as tree
+from tpuctl.operations.remote.shipping import MODULES, build_archive
+from tpuctl.store.crc32c_base64 import encode_crc32c
 from unit.agent.ranged_bucket import ranged_bucket
 
 AGENT = Path(tpuctl.__file__).parent / "agent" / "data"
@@ -48,7 +49,7 @@ def orders(ranged, objects, crc32c=None, endpoint=None):
     rows = []
     for path, body in objects.items():
         ranged.objects[f"set/{path}", 7] = body
-        value = crc32c or encoded(google_crc32c.value(body))
+        value = crc32c or encode_crc32c(google_crc32c.value(body))
         rows.append((f"set/{path}", 7, len(body), value, path))
     endpoint = endpoint or f"http://{ranged.address}"
     manifest = {"verb": "fetch", "endpoint": endpoint, "bucket": "b", "target": "data"}
@@ -57,7 +58,7 @@ def orders(ranged, objects, crc32c=None, endpoint=None):
 
 def test_it_runs_as_it_is_shipped_with_no_library_at_all(ranged, tmp_path):
     path = tmp_path / "orders.pyz"
-    path.write_bytes(archive(orders(ranged, {"deep/a": b"alpha"})))
+    path.write_bytes(build_archive(orders(ranged, {"deep/a": b"alpha"})))
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-W", "error", path],
         env={**os.environ, "HOME": str(tmp_path), "GCE_METADATA_HOST": ranged.address},
@@ -184,7 +185,7 @@ def test_a_worker_that_may_not_read_the_bucket_does_not_ask_for_everything(fetch
     assert found["events"][0]["why"] == "403 not now"
 
 
-@pytest.mark.parametrize("module", [*MODULES, "shipped"])
+@pytest.mark.parametrize("module", [*MODULES, "archive_main"])
 def test_what_is_shipped_needs_python_3_8_and_nothing_else(module):
     tree = ast.parse((AGENT / f"{module}.py").read_text("utf-8"), feature_version=(3, 8))
     imported = {

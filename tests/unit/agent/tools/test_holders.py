@@ -26,24 +26,24 @@ def place(tmp_path, monkeypatch):
 def test_a_process_that_has_the_lock_open_holds_the_chips(place):
     path = place / "libtpu_lockfile"
     with path.open("w"):
-        assert holders.held_by(os.getpid(), holders.chip_files()) == [str(path)]
-    assert holders.held_by(os.getpid(), holders.chip_files()) == []
+        assert holders.chip_files_of(os.getpid(), holders.chip_files()) == [str(path)]
+    assert holders.chip_files_of(os.getpid(), holders.chip_files()) == []
 
 
 def test_a_file_of_the_same_name_elsewhere_is_not_the_lock(place):
     (place / "libtpu_lockfile").touch()
     (place / "container").mkdir()
     with (place / "container" / "libtpu_lockfile").open("w"):
-        assert holders.held_by(os.getpid(), holders.chip_files()) == []
+        assert holders.chip_files_of(os.getpid(), holders.chip_files()) == []
 
 
 def test_a_device_is_known_by_its_name_and_its_number(monkeypatch):
     monkeypatch.setattr(holders, "NAME", re.compile("/dev/(zero|null)$"))
     with Path("/dev/zero").open("rb"):
         monkeypatch.setattr(holders, "DEVICES", ("/dev/zer[o]",))
-        assert holders.held_by(os.getpid(), holders.chip_files()) == ["/dev/zero"]
+        assert holders.chip_files_of(os.getpid(), holders.chip_files()) == ["/dev/zero"]
         monkeypatch.setattr(holders, "DEVICES", ("/dev/ful[l]",))
-        assert holders.held_by(os.getpid(), holders.chip_files()) == []
+        assert holders.chip_files_of(os.getpid(), holders.chip_files()) == []
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_sudo_is_asked_and_runs_the_same_again(place, monkeypatch):
     monkeypatch.setenv("PATH", str(place))
     called = []
     monkeypatch.setattr(os, "execvp", lambda *argv: called.append(argv))
-    holders.as_root()
+    holders.rerun_as_root()
     ((name, argv),) = called
     assert (name, argv[:4]) == ("sudo", ["sudo", "-n", "env", f"TMPDIR={place}"])
     assert argv[4:] == holders.read("/proc/self/cmdline").split("\0")[:-1]
@@ -88,11 +88,11 @@ def test_sudo_is_asked_and_runs_the_same_again(place, monkeypatch):
 def test_where_sudo_asks_for_a_password_we_stay_who_we_are(place, monkeypatch):
     monkeypatch.setenv("PATH", str(place))
     monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("nobody allowed that"))
-    holders.as_root()
+    holders.rerun_as_root()
 
 
 def test_a_process_that_only_has_the_number_is_left_alone():
-    began = holders.started(os.getpid())
+    began = holders.start_ticks(os.getpid())
     assert holders.free([[os.getpid(), began - 1]], 0.0)["ended"] == []
 
 
@@ -103,6 +103,6 @@ def test_what_an_ended_process_held_is_waited_for(place, monkeypatch):
     monkeypatch.setattr(holders, "POLL_S", 0.001)
     monkeypatch.setattr(holders, "is_locked", lambda each: each == str(path) and next(answers))
     with subprocess.Popen(["sleep", "600"]) as process:
-        found = holders.free([[process.pid, holders.started(process.pid)]], 10.0)
+        found = holders.free([[process.pid, holders.start_ticks(process.pid)]], 10.0)
     assert found["ended"] == [process.pid]
     assert (found["unseen"], found["removed"]) == ([], [str(path)])

@@ -13,11 +13,11 @@ from urllib.parse import quote
 import pytest
 
 from tpuctl.agent.job.state import processes
-from tpuctl.agent.tools import switch
+from tpuctl.agent.tools import deadman_switch
 from tpuctl.jobs.leases import lease as leasing
-from tpuctl.jobs.record import record as records
-from tpuctl.jobs.record import story
-from tpuctl.jobs.slices import switch as switches
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.record import status_text
+from tpuctl.jobs.slices import switch_setup as switches
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import (
     Attempt,
@@ -126,15 +126,15 @@ class Slice:
             outside = SimpleNamespace(
                 project="demo", storage_endpoint=self.server.endpoint, bucket="b"
             )
-            config = switches.config(outside, record, attempts[-1])
+            config = switches.switch_config(outside, record, attempts[-1])
             self.path.write_text(json.dumps({**config, "tpu": self.server.endpoint, **PATIENT}))
 
     def final(self, worker: int, status: dict, attempt: int = 1) -> None:
-        key = f"{records.directory(JOB)}/status/a{attempt}/w{worker}"
+        key = f"{records.job_directory(JOB)}/status/a{attempt}/w{worker}"
         self.store.put_if_absent(key, json.dumps(status).encode())
 
     def check(self) -> int:
-        return switch.check(self.path, self.now_s)
+        return deadman_switch.check(self.path, self.now_s)
 
     def minutes(self, count: int, *, alive: bool = False) -> None:
         """A check at every minute."""
@@ -156,7 +156,7 @@ class Slice:
 @pytest.fixture
 def slice_(server, tmp_path, monkeypatch):
     monkeypatch.setenv("GCE_METADATA_HOST", server.address)
-    monkeypatch.setattr(switch, "TRY_AGAIN_S", 0.0)
+    monkeypatch.setattr(deadman_switch, "RETRY_PAUSE_S", 0.0)
     return Slice(server, tmp_path / "switch.json")
 
 
@@ -253,7 +253,7 @@ def test_it_asks_for_the_deletion_with_its_own_token_until_the_slice_is_gone(sli
     slice_.minutes(1)
     reads = len(slice_.server.reads)
     slice_.now_s += MINUTE_S
-    assert slice_.check() == switch.DONE
+    assert slice_.check() == deadman_switch.DONE
     assert len(slice_.server.deletions) == 3
     assert len(slice_.server.reads) == reads
 
@@ -316,7 +316,7 @@ def test_one_renewal_in_all_the_time_begins_the_patience_anew(slice_):
 def test_a_lease_that_changes_hands_is_a_sign_of_life(slice_):
     slice_.job(RUNNING, state=JobState.FAILED)
     slice_.minutes(PATIENCE_MINUTES)
-    leasing.take(slice_.store, leasing.held(slice_.store, JOB), "other-2")
+    leasing.take(slice_.store, leasing.load_lease(slice_.store, JOB), "other-2")
     slice_.minutes(PATIENCE_MINUTES)
     assert not slice_.is_deleted
 
@@ -324,13 +324,13 @@ def test_a_lease_that_changes_hands_is_a_sign_of_life(slice_):
 def test_somebody_comes_back_between_the_decision_and_the_deletion(slice_, monkeypatch):
     slice_.job(RUNNING, state=JobState.FAILED)
     slice_.minutes(PATIENCE_MINUTES)
-    decide = switch.unwanted
+    decide = deadman_switch.deletion_reason
 
     def meanwhile(*given):
         slice_.beat()
         return decide(*given)
 
-    monkeypatch.setattr(switch, "unwanted", meanwhile)
+    monkeypatch.setattr(deadman_switch, "deletion_reason", meanwhile)
     slice_.minutes(1)
     assert not slice_.is_deleted
     assert slice_.said.endswith("somebody is back")
@@ -425,7 +425,11 @@ def test_a_clock_that_jumps_or_a_machine_that_was_frozen_makes_nothing_overdue(s
 
 
 @pytest.mark.parametrize(
-    "damaged", ['{"quiet_s": 1e9}', json.dumps({**switch.NEW, "quiet_s": None, "checked_s": "x"})]
+    "damaged",
+    [
+        '{"quiet_s": 1e9}',
+        json.dumps({**deadman_switch.NEW_STATE, "quiet_s": None, "checked_s": "x"}),
+    ],
 )
 def test_a_state_that_was_damaged_begins_the_patience_anew(slice_, damaged):
     slice_.job(RUNNING, state=JobState.FAILED)
@@ -469,7 +473,7 @@ def test_a_run_that_died_here_ends_the_attempt_after_the_patience(slice_, run):
 @pytest.mark.parametrize(
     "status",
     [
-        {"agent_pid": os.getpid(), "agent_started": processes.started(os.getpid())},
+        {"agent_pid": os.getpid(), "agent_started": processes.start_ticks(os.getpid())},
         {"pid": os.getpgrp()},
         WELL,
         {"agent_pid": None, "agent_started": None, "pid": os.getpgrp()},
@@ -562,11 +566,11 @@ def test_a_slice_that_shall_stay_or_is_not_the_jobs_own_has_no_switch():
     outside = SimpleNamespace(project="demo", storage_endpoint="https://s", bucket="b")
     spec = JobSpec(name="digits", run="true", teardown=Teardown.NEVER)
     record = JobRecord(JOB, spec, "me", 0.0, "us-west4-a", "v5litepod-16")
-    assert switches.config(outside, record, RUNNING) is None
-    assert switches.metadata(outside, record, RUNNING) == {}
+    assert switches.switch_config(outside, record, RUNNING) is None
+    assert switches.boot_metadata(outside, record, RUNNING) == {}
     always = replace(record, spec=replace(spec, teardown=Teardown.ALWAYS))
-    assert switches.config(outside, always, replace(RUNNING, owned=False)) is None
-    assert switches.config(outside, always, replace(RUNNING, worker_count=0))["workers"] == 4
+    assert switches.switch_config(outside, always, replace(RUNNING, owned=False)) is None
+    assert switches.switch_config(outside, always, replace(RUNNING, worker_count=0))["workers"] == 4
 
 
 # --------------------------------------------------------------- the proof
@@ -574,7 +578,7 @@ def test_a_slice_that_shall_stay_or_is_not_the_jobs_own_has_no_switch():
 
 def test_the_proof_deletes_what_cannot_exist(slice_):
     slice_.job(RUNNING)
-    assert switch.prove(json.loads(slice_.path.read_text())) == "armed"
+    assert deadman_switch.prove_permission(json.loads(slice_.path.read_text())) == "armed"
     [(path, token)] = slice_.server.deletions
     assert path.startswith(f"{PARENT}tpuctl-proof-")
     assert len(path.removeprefix(PARENT)) <= 63
@@ -593,7 +597,7 @@ def test_the_proof_deletes_what_cannot_exist(slice_):
 def test_what_the_proof_says_otherwise(slice_, answer, said):
     slice_.server.proof = answer
     slice_.job(RUNNING)
-    assert switch.prove(json.loads(slice_.path.read_text())) == said
+    assert deadman_switch.prove_permission(json.loads(slice_.path.read_text())) == said
 
 
 def test_the_worker_is_sent_elsewhere_by_its_environment(slice_, monkeypatch):
@@ -615,23 +619,23 @@ def test_the_worker_is_sent_elsewhere_by_its_environment(slice_, monkeypatch):
 def test_who_cannot_read_the_bucket_is_not_armed(slice_, monkeypatch, key, status, said):
     slice_.job(RUNNING)
     config = json.loads(slice_.path.read_text())
-    assert switch.unreadable(config) is None
-    ask = switch.request
+    assert deadman_switch.unreadable_reason(config) is None
+    ask = deadman_switch.request
 
     def refused(method, base, path, *given):
         if path.startswith(f"/storage/v1/b/b/o/{quote(key, safe='')}"):
             return status, {}, b""
         return ask(method, base, path, *given)
 
-    monkeypatch.setattr(switch, "request", refused)
-    assert switch.unreadable(config).startswith(said)
+    monkeypatch.setattr(deadman_switch, "request", refused)
+    assert deadman_switch.unreadable_reason(config).startswith(said)
 
 
 # --------------------------------------------------------------- as it is shipped
 
 
 def shipped(slice_, verb: str, **environ) -> subprocess.CompletedProcess:
-    argv = [sys.executable, "-W", "error", switch.__file__, verb, str(slice_.path)]
+    argv = [sys.executable, "-W", "error", deadman_switch.__file__, verb, str(slice_.path)]
     known = {**os.environ, "TMPDIR": str(slice_.path.parent), **environ}
     return subprocess.run(argv, env=known, capture_output=True, text=True, timeout=30)
 
@@ -645,28 +649,33 @@ def test_arm_prints_what_the_proof_said_and_leaves_a_watch_that_ends_with_the_sl
     done = shipped(slice_, "arm")
     assert (done.returncode, done.stdout, done.stderr) == (0, "armed\n", "")
     while not slice_.is_deleted:
-        assert shipped(slice_, "watch").returncode in (0, switch.DONE)  # one that watches is enough
+        assert shipped(slice_, "watch").returncode in (
+            0,
+            deadman_switch.DONE,
+        )  # one that watches is enough
 
 
 def test_other_workers_than_the_first_do_not_watch(slice_, monkeypatch):
     slice_.job(RUNNING)
-    monkeypatch.setattr(switch, "metadata", {"instance/attributes/agent-worker-number": "3"}.get)
-    assert switch.boot(slice_.path) == 0
+    monkeypatch.setattr(
+        deadman_switch, "metadata", {"instance/attributes/agent-worker-number": "3"}.get
+    )
+    assert deadman_switch.watch_at_boot(slice_.path) == 0
 
 
 def test_the_startup_script_leaves_the_switch_and_its_config_in_the_home_of_root(slice_):
     slice_.job(RUNNING, state=JobState.FAILED)
     record = records.load(slice_.store, JOB).record
     outside = SimpleNamespace(project="demo", storage_endpoint=slice_.server.endpoint, bucket="b")
-    script = switches.metadata(outside, record, RUNNING)["startup-script"]
+    script = switches.boot_metadata(outside, record, RUNNING)["startup-script"]
     home = slice_.path.parent
     here = {"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(home)}
     without = script.rpartition("python3 ")[0]  # what it would start is tested above
     for _ in range(2):  # at every boot
         subprocess.run(["bash", "-c", without], env=here, check=True)
     directory = home / ".tpuctl" / "switch" / SLICE
-    assert (directory / "switch.py").read_text() == switches.program()
-    assert json.loads((directory / "switch.json").read_text()) == switches.config(
+    assert (directory / "switch.py").read_text() == switches.switch_program()
+    assert json.loads((directory / "switch.json").read_text()) == switches.switch_config(
         outside, record, RUNNING
     )
     assert len(script) < 64 * 1024
@@ -677,26 +686,26 @@ def test_the_startup_script_leaves_the_switch_and_its_config_in_the_home_of_root
 
 
 def test_a_proof_that_failed_is_told_with_its_price():
-    said = story.switch_trouble("may not: 403 PERMISSION_DENIED", 8.2)
+    said = status_text.switch_warning("may not: 403 PERMISSION_DENIED", 8.2)
     assert said == (
         "its slice cannot delete itself (may not: 403 PERMISSION_DENIED): "
         "forgotten, it costs 8.20 USD/h until somebody deletes it"
     )
-    assert story.switch_trouble("armed", 8.2) is None
-    assert story.switch_trouble("", 8.2) is None
+    assert status_text.switch_warning("armed", 8.2) is None
+    assert status_text.switch_warning("", 8.2) is None
 
 
 def test_the_next_submission_is_warned_until_a_proof_succeeds(slice_):
     store = slice_.store
     assert switches.warning(store, 1.2) is None
-    switches.remember(store, "may not: 403 PERMISSION_DENIED", 5.0)
-    switches.remember(store, "not known: timed out", 6.0)
+    switches.save_proof(store, "may not: 403 PERMISSION_DENIED", 5.0)
+    switches.save_proof(store, "not known: timed out", 6.0)
     assert (
         "cannot delete themselves (may not: 403 PERMISSION_DENIED): forgotten, it costs 1.20"
         in (switches.warning(store, 1.2))
     )
     slice_.replace(switches.KEY, "[" * 200_000)
     assert switches.warning(store, 1.2) is None
-    switches.remember(store, "armed", 7.0)
-    assert switches.remembered(store) == "armed"
+    switches.save_proof(store, "armed", 7.0)
+    assert switches.load_proof(store) == "armed"
     assert switches.warning(store, 1.2) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncssh
 
-from tpuctl.api.ssh.keys import Access, access
+from tpuctl.api.ssh.keys import Access, load_access
 from tpuctl.models.node import Node, Worker
 
 WORKER = Worker(0, "127.0.0.1")
@@ -25,7 +25,7 @@ NODE = Node(
 
 
 def ours(home: Path, dialer: str = "internal") -> Access:
-    return access(home, dialer)
+    return load_access(home, dialer)
 
 
 def public(key: asyncssh.SSHKey) -> str:

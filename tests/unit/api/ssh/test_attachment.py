@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from tpuctl.api.ssh.attachment import HEARTBEAT, attached
+from tpuctl.api.ssh.remote_command import HEARTBEAT, heartbeat_command
 from tpuctl.errors import UsageError
 
 ODD = ["", "a b", "'\"\\", "line\nline", "$(false)`false`$HOME*", "-n", "é\x01\x7f"]
@@ -38,7 +38,7 @@ def login_shell(kind, tmp_path):
 
     def start(*argv):
         process = subprocess.Popen(
-            [f"/bin/{name}", "-c", attached(argv)],
+            [f"/bin/{name}", "-c", heartbeat_command(argv)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -125,7 +125,7 @@ def test_so_does_what_the_command_left_behind(shell):
 
 
 def test_silence_ends_it_too():
-    line = attached(["sleep", "600"])
+    line = heartbeat_command(["sleep", "600"])
     assert "-t 25" in line
     process = subprocess.Popen(
         ["/bin/bash", "-c", line.replace("-t 25", "-t 1")],
@@ -144,4 +144,4 @@ def test_a_command_that_waits_for_all_its_children_has_none(shell):
 
 def test_a_nul_is_refused():
     with pytest.raises(UsageError, match="NUL"):
-        attached(["echo", "a\0b"])
+        heartbeat_command(["echo", "a\0b"])

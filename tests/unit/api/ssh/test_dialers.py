@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.api.ssh import dialers
-from tpuctl.api.ssh.dialers import Dialer, dial, parsed
-from tpuctl.api.ssh.ways import way_to
+from tpuctl.api.ssh.dialers import Dialer, dial, parse_dialer
+from tpuctl.api.ssh.routes import route_to
 from tpuctl.config import Context
 from tpuctl.errors import TransientError, UsageError
 from unit.api.ssh.ssh_worker import NODE, WORKER, ours
@@ -27,7 +27,7 @@ from unit.api.ssh.ssh_worker import NODE, WORKER, ours
     ],
 )
 def test_forms(text, found):
-    assert parsed(text) == found
+    assert parse_dialer(text) == found
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_forms(text, found):
 )  # fmt: skip
 def test_what_is_none_is_refused_with_all_forms(text):
     with pytest.raises(UsageError, match="unknown dialer") as refused:
-        parsed(text)
+        parse_dialer(text)
     assert refused.value.hint == (
         "use direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT]"
     )
@@ -48,7 +48,7 @@ async def reached(dialer, worker):
     with socket.socket() as listening:
         listening.bind(("0.0.0.0", 0))  # noqa: S104
         listening.listen()
-        made = await dial(parsed(dialer), worker, listening.getsockname()[1])
+        made = await dial(parse_dialer(dialer), worker, listening.getsockname()[1])
         with made:
             return made.getpeername()[0]
 
@@ -73,7 +73,7 @@ def test_a_closed_port_is_told_with_worker_and_address():
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         with pytest.raises(TransientError, match=rf"^worker 0: cannot reach 127.0.0.1:{port}: "):
-            asyncio.run(dial(parsed("internal"), WORKER, port))
+            asyncio.run(dial(parse_dialer("internal"), WORKER, port))
 
 
 def test_a_proxy_that_never_answers_is_given_up(monkeypatch):
@@ -83,7 +83,7 @@ def test_a_proxy_that_never_answers_is_given_up(monkeypatch):
         silent.listen()
         proxy = f"socks5://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(TransientError, match="no answer within 0 s"):
-            asyncio.run(dial(parsed(proxy), WORKER))
+            asyncio.run(dial(parse_dialer(proxy), WORKER))
 
 
 def test_iap_needs_google(tmp_path):
@@ -91,4 +91,4 @@ def test_iap_needs_google(tmp_path):
                     credentials="anonymous")  # fmt: skip
     me = replace(ours(tmp_path, "iap"), context=local)
     with pytest.raises(UsageError, match="iap needs a context with Google's"):
-        way_to(me, NODE, {})
+        route_to(me, NODE, {})

@@ -10,14 +10,14 @@ import pytest
 from aiohttp import web
 
 from tpuctl.api.ssh.iap import ACKNOWLEDGED, CONNECTED, DATA, FRAME_BYTES, SUBPROTOCOL, IapRelay
-from tpuctl.api.ssh.known_hosts import Identity
+from tpuctl.api.ssh.known_hosts import WorkerIdentity
 from tpuctl.api.ssh.login import open_shell
 from tpuctl.errors import PermissionDeniedError, TransientError, UsageError
 from unit.api.ssh.ssh_worker import NODE, WORKER, ours, public, ssh_server
 
 KEY = asyncssh.generate_private_key("ssh-ed25519")
 HOST = "t1v-n-0badcafe-w-0"
-KNOWN = {0: Identity(public(KEY), HOST)}
+KNOWN = {0: WorkerIdentity(public(KEY), HOST)}
 TOKEN = {"authorization": "Bearer secret"}
 
 
@@ -153,7 +153,7 @@ def test_who_may_not_is_told_the_role(code, headers):
 
 def test_a_worker_whose_vm_has_no_name_cannot_be_reached():
     with pytest.raises(UsageError, match="does not tell the name of its VM"):
-        asyncio.run(refusal(Relay(0), known={0: Identity(public(KEY))}))
+        asyncio.run(refusal(Relay(0), known={0: WorkerIdentity(public(KEY))}))
 
 
 def test_nobody_there_is_a_lost_worker():

@@ -5,7 +5,7 @@ import asyncio
 import asyncssh
 import pytest
 
-from tpuctl.api.ssh.dialers import parsed
+from tpuctl.api.ssh.dialers import parse_dialer
 from tpuctl.api.ssh.jump import JumpHost
 from tpuctl.api.ssh.login import open_shell
 from tpuctl.errors import RefusedError, TransientError
@@ -53,7 +53,7 @@ def through_jump(tmp_path, *, known=None, authorized=USER, workers=1):
             if known:
                 line = f"[127.0.0.1]:{port} {public(known)}\n"
                 me.known_jump_hosts.write_text(line)
-            jump = JumpHost(parsed(f"jump://ada@127.0.0.1:{port}"), me.known_jump_hosts)
+            jump = JumpHost(parse_dialer(f"jump://ada@127.0.0.1:{port}"), me.known_jump_hosts)
             try:
                 return await asyncio.gather(*(one(jump, door) for _ in range(workers)))
             finally:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.api.ssh import entrance, known_hosts, os_login
-from tpuctl.api.ssh.entrance import Entrance
-from tpuctl.api.ssh.known_hosts import Identity
+from tpuctl.api.ssh import known_hosts, os_login, supervisor_login
+from tpuctl.api.ssh.known_hosts import WorkerIdentity
+from tpuctl.api.ssh.supervisor_login import SupervisorLogin
 from tpuctl.errors import PermissionDeniedError, RefusedError, TransientError
 from tpuctl.models.node import Node, Worker
 from unit.api.ssh.ssh_worker import ours
@@ -19,7 +19,7 @@ NODE = Node(
 )  # fmt: skip
 FIFTH = Worker(5, "10.0.0.2")
 """The second worker of a slice whose first is the fifth of its gang."""
-BY_NAME = {0: Identity("key", "vm-0"), 1: Identity("key", "vm-1")}
+BY_NAME = {0: WorkerIdentity("key", "vm-0"), 1: WorkerIdentity("key", "vm-1")}
 
 
 class Way:
@@ -43,9 +43,9 @@ def made(monkeypatch, tmp_path):
 
     def make(dialer, told=BY_NAME):
         monkeypatch.setattr(known_hosts, "identities", lambda *_: told)
-        monkeypatch.setattr(entrance, "way_to", way_to)
-        monkeypatch.setattr(entrance, "open_shell", open_shell)
-        return Entrance(None, replace(ours(tmp_path), dialer=dialer))
+        monkeypatch.setattr(supervisor_login, "route_to", way_to)
+        monkeypatch.setattr(supervisor_login, "open_shell", open_shell)
+        return SupervisorLogin(None, replace(ours(tmp_path), dialer=dialer))
 
     make.ways, make.logins = ways, logins
     return make
@@ -65,7 +65,7 @@ def test_iap_knows_every_worker_by_its_number_in_the_gang(made):
 
 
 def test_a_vm_that_has_not_told_its_name_is_asked_again(made):
-    entered = made("iap", {0: BY_NAME[0], 1: Identity("key")})
+    entered = made("iap", {0: BY_NAME[0], 1: WorkerIdentity("key")})
     with pytest.raises(TransientError, match="worker 1 of n has not told the name of its VM yet"):
         opened(entered, (FIFTH, NODE))
     assert made.ways == []
@@ -91,7 +91,7 @@ def test_os_login_gives_another_name_and_is_asked_once(made, monkeypatch):
         asked.append(access)
         return replace(access, user="ada_example_com")
 
-    monkeypatch.setattr(os_login, "admitted", admitted)
+    monkeypatch.setattr(os_login, "with_os_login", admitted)
     guarded = replace(NODE, metadata={"enable-oslogin": "TRUE"})
     opened(made("direct"), (FIFTH, guarded), (FIFTH, guarded), (FIFTH, NODE))
     assert [user for _, user, _ in made.logins] == ["ada_example_com"] * 2 + ["tpuctl"]
@@ -102,7 +102,7 @@ def test_what_is_refused_now_may_be_granted_later(made, monkeypatch):
     def admitted(access):
         raise PermissionDeniedError("OS Login: no", hint="ask")
 
-    monkeypatch.setattr(os_login, "admitted", admitted)
+    monkeypatch.setattr(os_login, "with_os_login", admitted)
     guarded = replace(NODE, metadata={"enable-oslogin": "TRUE"})
     with pytest.raises(RefusedError, match="OS Login: no"):
         opened(made("direct"), (FIFTH, guarded))

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tpuctl.api.ssh.attachment import HEARTBEAT, kept
+from tpuctl.api.ssh.remote_command import HEARTBEAT, command_and_watcher
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def session():
     started = []
 
     def start(script):
-        for line in reversed(kept(["sh", "-c", script])):
+        for line in reversed(command_and_watcher(["sh", "-c", script])):
             process = subprocess.Popen(
                 ["/bin/sh", "-c", line],
                 stdin=subprocess.PIPE,

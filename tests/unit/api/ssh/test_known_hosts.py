@@ -6,7 +6,7 @@ import asyncssh
 import pytest
 
 from tpuctl.api.ssh import known_hosts
-from tpuctl.api.ssh.known_hosts import Identity
+from tpuctl.api.ssh.known_hosts import WorkerIdentity
 from tpuctl.errors import DamagedStateError, PermissionDeniedError, RefusedError
 from unit.api.ssh.ssh_worker import NODE, WORKER, public
 
@@ -36,7 +36,7 @@ class Api:
 def test_the_first_contact_keeps_what_the_api_tells(tmp_path):
     api = Api(FIRST)
     found = known_hosts.identities(api, NODE, tmp_path / "known")
-    assert found == {0: Identity(FIRST, HOST)}
+    assert found == {0: WorkerIdentity(FIRST, HOST)}
     assert known_hosts.identities(api, NODE, tmp_path / "known") == found
     assert api.asked == 1
 
@@ -81,7 +81,7 @@ def test_unless_it_was_known_before(tmp_path):
 
 
 def test_another_key_is_told_with_both_fingerprints_and_the_file(tmp_path):
-    error = known_hosts.changed(tmp_path, NODE, WORKER, FIRST, SECOND)
+    error = known_hosts.changed_key_error(tmp_path, NODE, WORKER, FIRST, SECOND)
     assert error.exit_code == 80
     for key in (FIRST, SECOND):
         assert asyncssh.import_public_key(key).get_fingerprint() in str(error)

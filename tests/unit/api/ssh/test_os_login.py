@@ -51,7 +51,9 @@ def profile():
         answers.append((status, document))
         with requests.Session() as session:
             api = RestApi(f"http://127.0.0.1:{server.server_port}", session)
-            return os_login.imported(api, "ada@example.com", "ssh-ed25519 AAAA tpuctl", "p1"), asked
+            return os_login.import_key(
+                api, "ada@example.com", "ssh-ed25519 AAAA tpuctl", "p1"
+            ), asked
 
     yield imported
     server.shutdown()
@@ -92,5 +94,5 @@ def test_metadata_says_so(value, on):
 def test_elsewhere_than_on_google_it_is_refused_with_the_reason(tmp_path):
     local = Context("local", "p", "z", "b", tpu_endpoint="127.0.0.1:1", credentials="anonymous")
     with pytest.raises(PreconditionError, match="context 'local' has others") as refused:
-        os_login.admitted(replace(ours(tmp_path), context=local))
+        os_login.with_os_login(replace(ours(tmp_path), context=local))
     assert "enable-oslogin=FALSE" in refused.value.hint

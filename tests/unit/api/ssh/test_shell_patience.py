@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tpuctl.api.ssh import login
-from tpuctl.api.ssh.login import NotAdmittedError, patient_shell
-from tpuctl.api.ssh.shell import Shell
+from tpuctl.api.ssh.login import NotAdmittedError, open_shell_with_retry
+from tpuctl.api.ssh.worker_shell import Shell
 from tpuctl.errors import TransientError
 
 
@@ -23,7 +23,7 @@ def logging_in(monkeypatch, refusals, patience_s=60.0):
     monkeypatch.setattr(login, "open_shell", open_shell)
     monkeypatch.setattr(login, "KEYS_PAUSE_S", 0.0)
     monkeypatch.setattr(login, "KEYS_S", patience_s)
-    return asyncio.run(patient_shell("w0", None, host_key=None)), left
+    return asyncio.run(open_shell_with_retry("w0", None, host_key=None)), left
 
 
 def test_it_is_let_in_once_the_key_is_known(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from grpc import StatusCode
 
 from tpuctl.api.tpu import retry
-from tpuctl.api.tpu.errors import translated
+from tpuctl.api.tpu.rpc_errors import translate_errors
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -41,7 +41,7 @@ def attempts(answers, policy):
             raise Refused(answer)
         return answer
 
-    found = retry.retrying(call, policy, sleep=pauses.append, random=Random(1))
+    found = retry.call_with_retries(call, policy, sleep=pauses.append, random=Random(1))
     assert left == []
     return found, pauses
 
@@ -89,7 +89,7 @@ def test_a_deletion_of_nothing_is_not_found():
 )
 def test_every_refusal_is_one_of_ours(status, read, change):
     for changes, kind in ((False, read), (True, change)):
-        with pytest.raises(kind) as caught, translated("node 'n1'", changes=changes):
+        with pytest.raises(kind) as caught, translate_errors("node 'n1'", changes=changes):
             raise Refused(status)
         lost = kind is OutcomeUnknownError
         may_be = " (it may have been done all the same)" if lost else ""

@@ -6,9 +6,9 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from tpuctl.api.tpu.errors import DETAILS_KEY, status_of
-from tpuctl.api.tpu.explain import QuotaError, StockoutError, explained, sentence
-from tpuctl.api.tpu.next_step import NODE, QR, About
+from tpuctl.api.tpu.explain import QuotaError, StockoutError, error_for, first_sentence
+from tpuctl.api.tpu.hints import NODE, QR, CallSubject
+from tpuctl.api.tpu.rpc_errors import DETAILS_KEY, status_of
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -22,9 +22,11 @@ from tpuctl.errors import (
 from tpuctl.models.operation import Status
 
 EID = " [EID: 0x7be1b0e5b4b29c2e]"
-CREATE = About("create node 'n1'", NODE, "n1", "us-west4-a", "demo", "v5litepod-16", hint="look")
-REQUEST = About("queued resource 'q1'", QR, "q1", "us-west4-a", "demo", "v5litepod-16")
-LIST = About("list nodes", NODE, zone="mars", project="demo")
+CREATE = CallSubject(
+    "create node 'n1'", NODE, "n1", "us-west4-a", "demo", "v5litepod-16", hint="look"
+)
+REQUEST = CallSubject("queued resource 'q1'", QR, "q1", "us-west4-a", "demo", "v5litepod-16")
+LIST = CallSubject("list nodes", NODE, zone="mars", project="demo")
 
 # code, message, what was asked -> error, cause, a part of the hint
 ROWS = [
@@ -235,7 +237,7 @@ ROWS = [
     ("status", "about", "kind", "cause", "hint"), ROWS, ids=lambda value: str(value)[:50]
 )
 def test_every_answer_has_a_cause_and_a_next_command(status, about, kind, cause, hint):
-    error = explained(status, about)
+    error = error_for(status, about)
     assert type(error) is kind
     assert str(error).startswith(about.subject)
     assert cause in str(error)
@@ -247,27 +249,27 @@ def test_every_answer_has_a_cause_and_a_next_command(status, about, kind, cause,
 def test_a_name_explains_nothing(name):
     about = replace(CREATE, name=name)
     gone = Status(5, f"Resource 'projects/stockout/locations/z/nodes/{name}' was not found")
-    assert type(explained(gone, about)) is NotFoundError
+    assert type(error_for(gone, about)) is NotFoundError
     busy = Status(9, f"'update' of '{name}' is not supported while in state CREATING")
-    assert "its state does not allow it" in str(explained(busy, about))
+    assert "its state does not allow it" in str(error_for(busy, about))
 
 
 def test_a_reason_counts_more_than_words():
     status = Status(7, "The request to billing to be enabled", "LOCATION_POLICY_VIOLATED")
-    assert "the zone is not open" in str(explained(status, CREATE))
+    assert "the zone is not open" in str(error_for(status, CREATE))
 
 
 def test_the_id_for_google_s_support_is_kept_for_debug():
-    error = explained(Status(8, f"There is no more capacity.{EID}"), CREATE)
+    error = error_for(Status(8, f"There is no more capacity.{EID}"), CREATE)
     assert error.__notes__ == [f"the API said: code 8: There is no more capacity.{EID}"]
 
 
 def test_a_sentence_is_the_first_line_without_the_id():
-    assert sentence(f"One.{EID}\nTwo.") == "One."
+    assert first_sentence(f"One.{EID}\nTwo.") == "One."
 
 
 def test_the_other_zones_of_the_same_continent_come_first():
-    error = explained(Status(8, "no more capacity"), CREATE)
+    error = error_for(Status(8, "no more capacity"), CREATE)
     zones = error.hint.split(" is also in ")[1].split(" and ")[0].split(", ")
     assert all(zone.startswith("us-") for zone in zones)
     assert "us-west4-a" not in zones

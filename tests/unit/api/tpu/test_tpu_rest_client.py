@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from tpuctl.api.connect import tpu_api
-from tpuctl.api.tpu import asked
-from tpuctl.api.tpu.errors import translated
+from tpuctl.api.tpu import encode
 from tpuctl.api.tpu.rest import Reply, RestApi
+from tpuctl.api.tpu.rpc_errors import translate_errors
 from tpuctl.api.tpu.tpu_rest import TpuRest
 from tpuctl.api.tpu.versions import V2ALPHA1
 from tpuctl.config import ANONYMOUS, Context
@@ -46,11 +46,11 @@ def create(wire):
             "parent": PARENT,
             "queued_resource_id": "q1",
             "request_id": "r",
-            "queued_resource": asked.request_fields(SPEC, PARENT, V2ALPHA1, 0.0),
+            "queued_resource": encode.request_fields(SPEC, PARENT, V2ALPHA1, 0.0),
         },
     )
     rest = TpuRest(wire, sleep=lambda _: None, random=Random(1))
-    with translated("create queued resource 'q1'", changes=True):
+    with translate_errors("create queued resource 'q1'", changes=True):
         return rest.create_queued_resource(message, SPEC)
 
 
@@ -157,7 +157,7 @@ def test_flex_start_without_a_rest_endpoint_is_refused_before_any_call():
 
 def test_a_node_from_one_reservation():
     spec = NodeSpec("n1", "us-west4-a", "v5litepod-16", "v", reservation="r1")
-    node = asked.node_fields(spec)
+    node = encode.node_fields(spec)
     fields = {"parent": PARENT, "node_id": "n1", "request_id": "r", "node": node}
     wire = Wire(ConnectionError("reset"), (200, {"name": "o"}))
     rest = TpuRest(wire, sleep=lambda _: None)

@@ -3,7 +3,7 @@
 import pytest
 from google.protobuf import json_format
 
-from tpuctl.api.tpu import asked
+from tpuctl.api.tpu import encode
 from tpuctl.api.tpu.versions import (
     ONLY_V2ALPHA1,
     V2,
@@ -24,7 +24,7 @@ def node(**extra):
 
 
 def request(version, spec, now_s=1_700_000_000.0):
-    fields = asked.request_fields(spec, PARENT, version, now_s)
+    fields = encode.request_fields(spec, PARENT, version, now_s)
     return json_format.MessageToDict(version.message("QueuedResource", fields))
 
 
@@ -127,7 +127,7 @@ def test_everything_about_a_node():
         description="mine",
         autocheckpoint=True,
     )
-    found = json_format.MessageToDict(V2ALPHA1.message("Node", asked.node_fields(spec)))
+    found = json_format.MessageToDict(V2ALPHA1.message("Node", encode.node_fields(spec)))
     assert found == {
         "acceleratorType": "v5litepod-16",
         "runtimeVersion": "v2-alpha-tpuv5-lite",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpuctl.api.tpu import views
+from tpuctl.api.tpu import decode
 from tpuctl.api.tpu.versions import V2, V2ALPHA1
 from tpuctl.models.node import Maintenance, Symptom
 
@@ -28,8 +28,8 @@ def test_a_list_and_a_description_of_a_node_agree(version):
         queued_resource=f"{ZONE}/queuedResources/q1",
         create_time={"seconds": 17},
     )
-    (listed,) = views.listed_nodes([message])
-    found = views.node(message)
+    (listed,) = decode.listed_nodes([message])
+    found = decode.node(message)
     for name in listed.__dataclass_fields__:
         assert getattr(listed, name) == getattr(found, name)
     assert (found.queued_resource, found.accelerator_type) == ("q1", "v5litepod-16")
@@ -39,8 +39,8 @@ def test_a_list_and_a_description_of_a_node_agree(version):
 def test_a_state_that_is_not_known_is_kept_as_it_came():
     message = node(V2)
     message.state = 99
-    (listed,) = views.listed_nodes([message])
-    assert listed.state == views.node(message).state == "99"
+    (listed,) = decode.listed_nodes([message])
+    assert listed.state == decode.node(message).state == "99"
 
 
 def test_what_is_wrong_with_a_node_and_what_is_announced():
@@ -51,7 +51,7 @@ def test_what_is_wrong_with_a_node_and_what_is_announced():
         "maintenance_status": "PENDING",
         "window_start_time": "2026-12-01T00:00:00Z",
     }
-    found = views.node(
+    found = decode.node(
         node(
             V2ALPHA1,
             health="UNHEALTHY_MAINTENANCE",
@@ -75,7 +75,7 @@ def test_what_is_wrong_with_a_node_and_what_is_announced():
 
 
 def test_v2_announces_nothing():
-    found = views.node(node(V2, multislice_node=True))
+    found = decode.node(node(V2, multislice_node=True))
     assert (found.maintenance, found.autocheckpoint, found.is_multislice) == (None, False, True)
 
 
@@ -83,7 +83,7 @@ def test_v2_announces_nothing():
 @pytest.mark.parametrize(("prefix", "first"), [("s", "s-0"), ("", "q1-0")])
 def test_the_nodes_of_a_multislice_that_are_not_made_yet_have_names(version, prefix, first):
     several = {version.multislice: {"node_count": 2, "node_id_prefix": prefix}}
-    found = views.queued_resource(request(version, tpu={"node_spec": [several]}))
+    found = decode.queued_resource(request(version, tpu={"node_spec": [several]}))
     assert found.node_count == 2
     assert found.node_names[0] == first
 
@@ -101,7 +101,7 @@ def test_the_nodes_of_a_multislice_that_are_not_made_yet_have_names(version, pre
     ],
 )
 def test_the_tier_of_a_request(version, fields, provisioning):
-    assert views.queued_resource(request(version, **fields)).provisioning == provisioning
+    assert decode.queued_resource(request(version, **fields)).provisioning == provisioning
 
 
 @pytest.mark.parametrize(
@@ -116,5 +116,5 @@ def test_the_tier_of_a_request(version, fields, provisioning):
 )
 def test_the_window_of_a_request(policy, after_s, until_s):
     created = {"seconds": 100}
-    found = views.queued_resource(request(V2, queueing_policy=policy, create_time=created))
+    found = decode.queued_resource(request(V2, queueing_policy=policy, create_time=created))
     assert (found.valid_after_s, found.valid_until_s) == (after_s, until_s)

@@ -16,10 +16,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from tpuctl.checkpoint.arrays import leaves as checkpoint_leaves
-from tpuctl.checkpoint.arrays.dtypes import aligned_empty, raw_dtype
-from tpuctl.checkpoint.arrays.tree import flatten, leaf_paths, unflatten
-from tpuctl.checkpoint.format.commit import Leaf
-from tpuctl.checkpoint.read.targets import targets
+from tpuctl.checkpoint.arrays.array_tree import flatten, leaf_paths, unflatten
+from tpuctl.checkpoint.arrays.dtypes import allocate_aligned, raw_dtype
+from tpuctl.checkpoint.format.commit_schema import Leaf
+from tpuctl.checkpoint.read.targets import read_targets
 from tpuctl.errors import UsageError
 
 WHOLE = {
@@ -75,10 +75,10 @@ def read(structure, like):
     """Restore the tree as in `like`: its leaves by path, and the boxes that were read of each."""
     paths = leaf_paths(structure)
     leaves = [Leaf(WHOLE[path].dtype.name, WHOLE[path].shape, None, ()) for path in paths]
-    found, values = targets(structure, leaves, like), []
+    found, values = read_targets(structure, leaves, like), []
     for path, target in zip(paths, found, strict=True):
         raw = WHOLE[path].view(raw_dtype(WHOLE[path].dtype.name))
-        arrays = [aligned_empty(box.shape, target.dtype) for box in target.boxes]
+        arrays = [allocate_aligned(box.shape, target.dtype) for box in target.boxes]
         for box, array in zip(target.boxes, arrays, strict=True):
             array[...] = raw[box.slices]
         values.append(target.finish(arrays))
@@ -123,12 +123,12 @@ def refused():
     nowhere = NamedSharding(Mesh(np.array(jax.devices()), "x").abstract_mesh, P("x"))
     abstract = jax.ShapeDtypeStruct((8,), np.float32, sharding=nowhere)
     return {
-        "abstract": error_of(targets, structure, stored, abstract),
+        "abstract": error_of(read_targets, structure, stored, abstract),
         "traced": error_of(jax.jit(lambda x: [flatten([x]), x][1]), jnp.ones(3)),
         "deleted": error_of(flatten, [gone]),
         "key": error_of(flatten, [jax.random.key(0)]),
-        "wide": error_of(targets, structure, stored, like),
-        "shape": error_of(targets, structure, stored, jnp.ones(4)),
+        "wide": error_of(read_targets, structure, stored, like),
+        "shape": error_of(read_targets, structure, stored, jnp.ones(4)),
     }
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
 
 SHAPES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 
@@ -40,18 +40,18 @@ def test_ten_rows_for_four_workers():
 
 
 def test_one_long_row_is_cut_along_the_next_axis():
-    assert [box.shape for box in whole((1, 6)).rows(2)] == [(1, 3), (1, 3)]
+    assert [box.shape for box in whole_box((1, 6)).rows(2)] == [(1, 3), (1, 3)]
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 def test_a_single_element_stays_whole(shape):
-    assert list(whole(shape).rows(3)) == [whole(shape)]
+    assert list(whole_box(shape).rows(3)) == [whole_box(shape)]
 
 
 @settings(deadline=None)
 @given(SHAPES, st.integers(1, 7))
 def test_rows_hold_every_element_once_and_none_is_much_longer(shape, count):
-    rows = list(whole(shape).rows(count))
+    rows = list(whole_box(shape).rows(count))
     assert (marked(shape, *rows) == 1).all()
     assert len(rows) <= count
     sizes = [box.size for box in rows]

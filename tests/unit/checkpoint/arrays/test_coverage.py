@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
 from tpuctl.checkpoint.arrays.coverage import covers
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)
@@ -39,7 +39,7 @@ def taken_apart(draw, box):
 
 @given(st.data(), SHAPES)
 def test_what_was_taken_apart_covers_until_one_is_missing_or_twice_there(data, shape):
-    boxes = data.draw(taken_apart(whole(shape)).flatmap(st.permutations))
+    boxes = data.draw(taken_apart(whole_box(shape)).flatmap(st.permutations))
     assert covers(shape, boxes)
     assert not covers(shape, boxes[1:])
     assert not covers(shape, [*boxes, boxes[0]])

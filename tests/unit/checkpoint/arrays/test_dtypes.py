@@ -21,7 +21,7 @@ SMALL = sorted(name for name, dtype in DTYPES.items() if dtype.bits <= 16 and na
 
 def stored(name, array):
     buffer = np.zeros(dtypes.size_bytes(name, array.size), np.uint8)
-    dtypes.write_into(buffer, name, dtypes.raw(array))
+    dtypes.write_into(buffer, name, dtypes.raw_view(array))
     return buffer.tobytes()
 
 
@@ -66,7 +66,7 @@ def test_the_upper_half_of_four_bits_in_memory_means_nothing():
 def test_a_type_of_ml_dtypes_is_handled_as_its_bits(name):
     pytest.importorskip("ml_dtypes")
     array = np.array([[1, 0, 2], [2, 0, 1]], dtypes.numpy_dtype(name))[:, ::2]
-    raw = dtypes.raw(array)
+    raw = dtypes.raw_view(array)
     assert np.shares_memory(raw, array)
     assert raw.dtype == dtypes.raw_dtype(name)
     assert dtypes.name_of(array.dtype) == name
@@ -100,7 +100,7 @@ def test_without_ml_dtypes_the_error_says_what_to_install(monkeypatch):
 
 @pytest.mark.parametrize("shape", [(), (5,), (3, 1000)])
 def test_an_aligned_array_is_writable_and_begins_where_xla_wants_it(shape):
-    array = dtypes.aligned_empty(shape, np.dtype("<u2"))
+    array = dtypes.allocate_aligned(shape, np.dtype("<u2"))
     array[...] = 7
     assert (array.shape, array.ctypes.data % 64) == (shape, 0)
     assert array.flags.c_contiguous

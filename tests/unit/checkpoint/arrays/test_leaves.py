@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tpuctl.checkpoint import Shards
 from tpuctl.checkpoint.arrays import leaves
 from tpuctl.checkpoint.arrays.boxes import Box
-from tpuctl.checkpoint.arrays.kinds import leaf_value
+from tpuctl.checkpoint.arrays.leaf_types import describe_leaf
 from tpuctl.checkpoint.arrays.leaves import LEAST_SHARE
 from tpuctl.errors import UsageError
 
@@ -20,7 +20,7 @@ SHAPES = st.lists(st.integers(0, 6), max_size=3).map(tuple)
 
 def owned(value, worker_count, index=0):
     """Whose box is where: worker -> the shapes of its boxes."""
-    leaf = leaf_value(value, index)
+    leaf = describe_leaf(value, index)
     return [
         [(box.offset, box.shape) for box, _ in leaf.own(worker_id, worker_count)]
         for worker_id in range(worker_count)
@@ -49,7 +49,7 @@ def test_what_has_too_few_rows_goes_to_another_worker_for_each_leaf():
 @given(SHAPES, st.integers(1, 5), st.integers(0, 9), st.sampled_from([1, 4, LEAST_SHARE]))
 def test_over_all_workers_every_element_is_stored_once(shape, worker_count, index, least):
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
-    leaf = leaf_value(array, index)
+    leaf = describe_leaf(array, index)
     with mock.patch.object(leaves, "LEAST_SHARE", least):
         parts = [part for i in range(worker_count) for part in leaf.own(i, worker_count)]
     found, times = np.zeros_like(array), np.zeros_like(array)
@@ -64,7 +64,7 @@ def test_over_all_workers_every_element_is_stored_once(shape, worker_count, inde
 
 def test_a_program_that_splits_its_model_says_which_boxes_it_holds():
     lower = np.ones((2, 3), np.float32)
-    leaf = leaf_value(Shards((4, 3), np.float32, {(2, 0): lower}), 0)
+    leaf = describe_leaf(Shards((4, 3), np.float32, {(2, 0): lower}), 0)
     assert (leaf.dtype, leaf.shape) == ("float32", (4, 3))
     ((box, elements),) = leaf.own(1, 2)
     assert box == Box((2, 0), (2, 3))

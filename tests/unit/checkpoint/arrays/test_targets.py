@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tpuctl.checkpoint import Shards
+from tpuctl.checkpoint.arrays.array_tree import flatten, unflatten
 from tpuctl.checkpoint.arrays.boxes import Box
 from tpuctl.checkpoint.arrays.dtypes import raw_dtype
-from tpuctl.checkpoint.arrays.tree import flatten, unflatten
-from tpuctl.checkpoint.format.commit import Leaf
-from tpuctl.checkpoint.read.targets import targets
+from tpuctl.checkpoint.format.commit_schema import Leaf
+from tpuctl.checkpoint.read.targets import read_targets
 from tpuctl.errors import UsageError
 
 Moments = namedtuple("Moments", "mean variance")
@@ -32,7 +32,7 @@ class Saved:
 
     def restore(self, like=None):
         """The tree, each box of it read as restoring does."""
-        found = targets(self.structure, self.leaves, like)
+        found = read_targets(self.structure, self.leaves, like)
         leaves = [
             target.finish([raw[(*box.slices, ...)].astype(target.dtype) for box in target.boxes])
             for target, raw in zip(found, self.raw, strict=True)
@@ -86,7 +86,7 @@ def test_namedtuples_are_rebuilt():
 def test_of_shards_only_the_boxes_are_read():
     saved = Saved([np.arange(12.0).reshape(4, 3)])
     like = [Shards((4, 3), np.float64, {(2, 0): np.empty((1, 3)), (0, 1): np.empty((2, 2))})]
-    (target,) = targets(saved.structure, saved.leaves, like)
+    (target,) = read_targets(saved.structure, saved.leaves, like)
     assert target.boxes == (Box((2, 0), (1, 3)), Box((0, 1), (2, 2)))
     (restored,) = saved.restore(like)
     assert restored.boxes[2, 0].tolist() == [[6, 7, 8]]

@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
+from tpuctl.checkpoint.arrays.array_tree import flatten, unflatten
 from tpuctl.checkpoint.arrays.dtypes import raw_dtype
-from tpuctl.checkpoint.arrays.tree import flatten, unflatten
-from tpuctl.checkpoint.format.commit import Leaf
-from tpuctl.checkpoint.read.targets import targets
+from tpuctl.checkpoint.format.commit_schema import Leaf
+from tpuctl.checkpoint.read.targets import read_targets
 from tpuctl.errors import UsageError
 
 torch = pytest.importorskip("torch")
@@ -39,7 +39,7 @@ def stored(tree):
 
 def restored(tree, like):
     structure, leaves, raw = stored(tree)
-    found = targets(structure, leaves, like)
+    found = read_targets(structure, leaves, like)
     return unflatten(structure, [t.finish([a]) for t, a in zip(found, raw, strict=True)], like)
 
 

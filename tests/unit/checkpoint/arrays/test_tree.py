@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpuctl.checkpoint.arrays.tree import flatten, leaf_indices, leaf_paths, unflatten
+from tpuctl.checkpoint.arrays.array_tree import flatten, leaf_indices, leaf_paths, unflatten
 from tpuctl.errors import UsageError
 
 Moments = namedtuple("Moments", "mean variance")

@@ -4,17 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
-from tpuctl.checkpoint.format.commit import Commit, Done, Leaf, Part, StoredObject, document
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
+from tpuctl.checkpoint.format.commit_schema import (
+    Commit,
+    DoneRecord,
+    Leaf,
+    Part,
+    StoredObject,
+    document,
+)
 from tpuctl.checkpoint.format.layout import shard_key
 from tpuctl.checkpoint.format.manifest import (
     decode,
     decode_commit,
     decode_done,
-    digest,
     encode,
     encode_commit,
     encode_done,
+    tree_digest,
 )
 from tpuctl.errors import IntegrityError, PreconditionError
 
@@ -37,11 +44,11 @@ COMMIT = Commit(
     tree={"dict": {"a": {"array": 0}, "b": {"scalar": 1}, "c": {"int": 7}}},
     leaves=(
         Leaf("int8", (8,), None, (Part(0, 8, Box((0,), (4,))), Part(0, 12, Box((4,), (4,))))),
-        Leaf("float64", (), None, (Part(0, 16, whole(())),)),
+        Leaf("float64", (), None, (Part(0, 16, whole_box(())),)),
     ),
     objects=(OBJECT,),
 )
-DONE = Done(0, 1, 0, "AAAAAA==", 1, (OBJECT,), ((0, Part(0, 8, Box((0,), (8,)))),))
+DONE = DoneRecord(0, 1, 0, "AAAAAA==", 1, (OBJECT,), ((0, Part(0, 8, Box((0,), (8,)))),))
 
 
 def leaf(**change):
@@ -149,6 +156,6 @@ def test_a_record_of_another_schema_is_neither_skipped_nor_guessed(monkeypatch):
 def test_the_digest_tells_trees_apart_and_not_workers():
     other = replace(COMMIT.leaves[0], shape=(9,))
     same = replace(COMMIT.leaves[0], parts=())
-    assert digest(COMMIT.tree, [COMMIT.leaves[0]]) == digest(COMMIT.tree, [same])
-    assert digest(COMMIT.tree, [COMMIT.leaves[0]]) != digest(COMMIT.tree, [other])
-    assert digest({"list": []}, []) != digest({"tuple": []}, [])
+    assert tree_digest(COMMIT.tree, [COMMIT.leaves[0]]) == tree_digest(COMMIT.tree, [same])
+    assert tree_digest(COMMIT.tree, [COMMIT.leaves[0]]) != tree_digest(COMMIT.tree, [other])
+    assert tree_digest({"list": []}, []) != tree_digest({"tuple": []}, [])

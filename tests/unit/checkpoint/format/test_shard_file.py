@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
-from tpuctl.checkpoint.format.shard_file import Tensor, header, read_header, tensor_name
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
+from tpuctl.checkpoint.format.shard_file import ShardTensor, header, read_header, tensor_name
 from tpuctl.errors import IntegrityError
 
 
 def tensor(name, array, dtype=None):
-    return Tensor(name, dtype or array.dtype.name, whole(array.shape))
+    return ShardTensor(name, dtype or array.dtype.name, whole_box(array.shape))
 
 
 def test_safetensors_reads_it():
@@ -32,8 +32,8 @@ def test_safetensors_reads_it():
 
 
 def test_what_safetensors_cannot_name_is_bytes():
-    odd = Tensor("odd", "int4", whole((5,)))
-    data = header([odd, Tensor("c", "complex64", whole((2,)))]) + b"abc" + bytes(16)
+    odd = ShardTensor("odd", "int4", whole_box((5,)))
+    data = header([odd, ShardTensor("c", "complex64", whole_box((2,)))]) + b"abc" + bytes(16)
     found = safetensors.numpy.load(data)
     assert found["odd"].tobytes() == b"abc"
     assert (found["c"].dtype, found["c"].shape) == (np.uint8, (16,))

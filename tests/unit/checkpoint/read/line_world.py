@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpuctl.checkpoint.read.restoring import newest_good
+from tpuctl.checkpoint.read.step_reader import restore_newest
 from tpuctl.errors import NoCheckpointError
 from tpuctl.store import Entry
 from unit.checkpoint.memory_store import Change, MemoryBucket, MemoryStore
@@ -146,7 +146,7 @@ class World:
         """Restore as somebody who is no run, and compare."""
         expected = self.expected()
         try:
-            restored = newest_good(MemoryStore(self.bucket), None, None)
+            restored = restore_newest(MemoryStore(self.bucket), None, None)
         except NoCheckpointError as error:
             if expected is not None and not self.is_doubtful(expected):
                 self.wrong.append(f"{expected.save} is not restored: {error}")

@@ -8,17 +8,25 @@ import pytest
 from tpuctl.checkpoint import Checkpointer, restore
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.manifest import decode_commit, encode, encode_commit
-from tpuctl.checkpoint.format.records import Records
-from tpuctl.checkpoint.read.history import read_history
-from tpuctl.checkpoint.read.line import NOTHING, Line, Link, Origin, line_of, origin_of, rollback_of
+from tpuctl.checkpoint.format.record_cache import RecordCache
+from tpuctl.checkpoint.read.lineage import (
+    NO_ORIGIN,
+    Lineage,
+    LineageRun,
+    Origin,
+    origin_of,
+    rollback_of,
+    trace_lineage,
+)
+from tpuctl.checkpoint.read.step_history import read_history
 from tpuctl.checkpoint.read.step_info import list_steps
-from tpuctl.checkpoint.resume.resuming import resume
-from tpuctl.checkpoint.run import Run
+from tpuctl.checkpoint.resume.resume_protocol import resume
+from tpuctl.checkpoint.worker_run import WorkerRun
 from tpuctl.errors import PreconditionError
 from tpuctl.store import open_store
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 
-RUNS = {9: Origin(30, 5), 5: Origin(20, 4), 4: Origin(40, 2), 2: NOTHING}
+RUNS = {9: Origin(30, 5), 5: Origin(20, 4), 4: Origin(40, 2), 2: NO_ORIGIN}
 
 
 def run(bucket, fence, *steps, after=None, **options):
@@ -36,19 +44,23 @@ def states(bucket):
 
 
 def test_the_line_follows_the_origins_back():
-    assert line_of(9, 0, RUNS.get) == Line(
-        (Link(9, layout.LAST_STEP), Link(5, 30), Link(4, 20), Link(2, 20))
+    assert trace_lineage(9, 0, RUNS.get) == Lineage(
+        (LineageRun(9, layout.LAST_STEP), LineageRun(5, 30), LineageRun(4, 20), LineageRun(2, 20))
     )
 
 
 def test_runs_before_the_oldest_commit_matter_to_nobody():
-    assert line_of(9, 5, RUNS.get) == Line((Link(9, layout.LAST_STEP), Link(5, 30)))
+    assert trace_lineage(9, 5, RUNS.get) == Lineage(
+        (LineageRun(9, layout.LAST_STEP), LineageRun(5, 30))
+    )
 
 
 def test_where_an_origin_is_not_known_the_line_ends_in_doubt():
-    line = line_of(9, 0, {9: Origin(30, 5)}.get)
-    assert line == Line((Link(9, layout.LAST_STEP), Link(5, 30)), doubted_by=5)
-    assert [line.may_have(fence, step) for fence, step in ((4, 30), (4, 31), (5, 30))] == [
+    line = trace_lineage(9, 0, {9: Origin(30, 5)}.get)
+    assert line == Lineage(
+        (LineageRun(9, layout.LAST_STEP), LineageRun(5, 30)), unknown_origin_fence=5
+    )
+    assert [line.may_contain(fence, step) for fence, step in ((4, 30), (4, 31), (5, 30))] == [
         True,
         False,
         False,
@@ -59,7 +71,7 @@ def test_where_an_origin_is_not_known_the_line_ends_in_doubt():
     ("step", "fence", "origin"),
     [
         (10, 3, Origin(10, 3)),
-        (-1, -1, NOTHING),
+        (-1, -1, NO_ORIGIN),
         (10, 7, None),  # not older than itself
         (10, -1, None),
         (-1, 3, None),
@@ -145,7 +157,7 @@ def test_a_history_reads_each_record_once_and_the_rollbacks_it_needs():
     for fence in range(2, 9):
         run(bucket, fence, after=10)
     run(bucket, 9, 20, after=10)
-    store, records = MemoryStore(bucket), Records()
+    store, records = MemoryStore(bucket), RecordCache()
     read_history(store, records)
     read = [request.key for request in store.requests if request.verb == "get"]
     assert read == [layout.commit_key(10), layout.commit_key(20)]
@@ -170,7 +182,7 @@ def test_a_directory_may_be_a_path_a_url_or_a_store(tmp_path):
 
 def test_a_record_that_is_gone_is_forgotten():
     bucket = run(MemoryBucket(), 1, 10, 20)
-    store, records = MemoryStore(bucket), Records()
+    store, records = MemoryStore(bucket), RecordCache()
     read_history(store, records)
     store.delete(layout.commit_key(20))
     assert read_history(store, records).latest().step == 10
@@ -178,19 +190,19 @@ def test_a_record_that_is_gone_is_forgotten():
 
 
 def test_records_that_are_kept_hold_no_parts():
-    store, records = MemoryStore(run(MemoryBucket(), 1, 10)), Records()
+    store, records = MemoryStore(run(MemoryBucket(), 1, 10)), RecordCache()
     for _ in range(2):
         assert read_history(store, records).latest().commit.leaves == ()
     assert read_history(store).latest().commit.leaves != ()
     (entry,) = (entry for entry in store.list() if entry.key == layout.commit_key(10))
-    learned = Records()
-    learned.learn(entry, decode_commit(store.get_range(entry.key)))
+    learned = RecordCache()
+    learned.add(entry, decode_commit(store.get_range(entry.key)))
     assert learned._known == records._known
 
 
 def test_what_a_run_has_read_to_resume_it_does_not_read_again():
-    store, records = MemoryStore(run(MemoryBucket(), 1, 10, 20)), Records()
-    resume(Run(store, 0, 1, 2, 1.0), records=records)
+    store, records = MemoryStore(run(MemoryBucket(), 1, 10, 20)), RecordCache()
+    resume(WorkerRun(store, 0, 1, 2, 1.0), records=records)
     before = len(store.requests)
     assert read_history(store, records).latest().step == 20
     read = [request.key for request in store.requests[before:] if request.verb == "get"]

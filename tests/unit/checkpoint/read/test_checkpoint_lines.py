@@ -19,9 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tpuctl.checkpoint.read import blocks
-from tpuctl.checkpoint.resume import agreement, resuming
-from tpuctl.checkpoint.write import cleaning, committing, parts
+from tpuctl.checkpoint.read import block_reader
+from tpuctl.checkpoint.resume import coordination, resume_protocol
+from tpuctl.checkpoint.write import commit_protocol, garbage_collection, part_writer
 from tpuctl.errors import PreconditionError
 from unit.checkpoint.interruptions import INTERRUPTIONS, Interruption
 from unit.checkpoint.memory_store import Killed
@@ -57,9 +57,15 @@ class Lines(RuleBasedStateMachine):
     def begin(self, keep):
         self.world = World(keep)
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(agreement, "time", self.world.time)
-        for module in (blocks, cleaning, committing, parts, resuming):
-            self.patch.setattr(module, "in_parallel", one_after_the_other)
+        self.patch.setattr(coordination, "time", self.world.time)
+        for module in (
+            block_reader,
+            garbage_collection,
+            commit_protocol,
+            part_writer,
+            resume_protocol,
+        ):
+            self.patch.setattr(module, "parallel_map", one_after_the_other)
         self.patch.setattr(threading, "excepthook", unless_killed(threading.excepthook))
         self.runs = []
 

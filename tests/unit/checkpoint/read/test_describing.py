@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint import Checkpointer
-from tpuctl.checkpoint.arrays.statistics import Statistics, measured
+from tpuctl.checkpoint.arrays.statistics import ArrayStatistics, measure
 from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.read.describing import LeafSummary, describe_leaves
-from tpuctl.checkpoint.read.history import read_history
+from tpuctl.checkpoint.read.leaf_summaries import LeafSummary, describe_leaves
+from tpuctl.checkpoint.read.step_history import read_history
 from tpuctl.errors import IntegrityError
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 
@@ -71,7 +71,7 @@ def test_blocks_may_end_anywhere(dtype, count, cuts, random):
     data = random.randbytes(count * kind.itemsize)
     ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     pieces = [data[start:end] for start, end in zip(ends, ends[1:], strict=False)]
-    found = measured(dtype, pieces)
+    found = measure(dtype, pieces)
     with np.errstate(all="ignore"):
         wide = np.frombuffer(data, kind).astype(np.complex128 if kind.kind == "c" else np.float64)
     assert found.nan == np.isnan(wide).sum()
@@ -85,12 +85,12 @@ def test_blocks_may_end_anywhere(dtype, count, cuts, random):
     [([3e200, 4e200], 5e200), ([3e-200, 4e-200], 5e-200), ([1.7e308, 1.7e308], None), ([], 0.0)],
 )
 def test_squares_neither_overflow_nor_vanish(values, norm):
-    found = measured("float64", [np.array(values).tobytes()])
+    found = measure("float64", [np.array(values).tobytes()])
     assert found.norm == (norm if norm is None else pytest.approx(norm))
 
 
 def test_parts_of_an_array_are_joined():
-    first, second = Statistics("float32"), Statistics("float32")
+    first, second = ArrayStatistics("float32"), ArrayStatistics("float32")
     first.add(np.array([3, np.nan], np.float32).tobytes())
     second.add(np.array([4, np.inf], np.float32).tobytes())
     first.join(second)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpuctl.checkpoint.arrays.boxes import Box, whole
+from tpuctl.checkpoint.arrays.boxes import Box, whole_box
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, raw_dtype, size_bytes, write_into
-from tpuctl.checkpoint.format.commit import Commit, Leaf, Part, StoredObject
-from tpuctl.checkpoint.read import blocks as blocks_module
+from tpuctl.checkpoint.format.commit_schema import Commit, Leaf, Part, StoredObject
+from tpuctl.checkpoint.read import block_reader as blocks_module
 from tpuctl.checkpoint.read import ranges
-from tpuctl.checkpoint.read.blocks import Reader
-from tpuctl.checkpoint.read.targets import Target
+from tpuctl.checkpoint.read.block_reader import BlockReader
+from tpuctl.checkpoint.read.targets import ReadTarget
 from tpuctl.errors import IntegrityError
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 
@@ -57,7 +57,7 @@ def arrays(draw):
     shape = tuple(draw(st.lists(st.integers(1, 7), max_size=4)))
     dtype = draw(st.sampled_from(["float32", "int8", "bfloat16", "int4", "complex64"]))
     parts = draw(parts_of(shape))
-    needed = draw(st.lists(boxes(whole(shape)), max_size=3))
+    needed = draw(st.lists(boxes(whole_box(shape)), max_size=3))
     return shape, dtype, parts, needed
 
 
@@ -99,11 +99,13 @@ class Stored:
     def read(self, needed):
         """The arrays of the needed boxes of each leaf."""
         targets = [
-            Target(tuple(found), raw_dtype(leaf.dtype), tuple)
+            ReadTarget(tuple(found), raw_dtype(leaf.dtype), tuple)
             for leaf, found in zip(self.commit.leaves, needed, strict=True)
         ]
         memory = ranges.allocate(targets)
-        Reader(self.store, self.commit).fill(ranges.blocks(self.commit, targets, memory))
+        BlockReader(self.store, self.commit).fill(
+            ranges.needed_blocks(self.commit, targets, memory)
+        )
         return memory
 
     def flip(self, position):
@@ -160,7 +162,7 @@ def test_a_flipped_bit_is_found_where_it_could_matter_and_nothing_else_is_read(
 
 
 def test_a_column_of_a_wide_array_takes_its_own_blocks_only():
-    rows, columns = whole((8, 100)), Box((0, 40), (8, 3))
+    rows, columns = whole_box((8, 100)), Box((0, 40), (8, 3))
     stored = Stored([((8, 100), "float32", [rows], [columns])], 50, 0)
     (found,), wanted = stored.read([[columns]]), stored.blocks_of([[columns]])
     assert found[0].tobytes() == stored.values[0][:, 40:43].tobytes()
@@ -172,18 +174,18 @@ def test_a_column_of_a_wide_array_takes_its_own_blocks_only():
 
 
 def test_what_belongs_together_is_read_straight_into_its_place():
-    stored = Stored([((4, 8), "float32", [whole((4, 8))], [whole((4, 8))])], 64, 10)
-    targets = [Target((whole((4, 8)),), np.dtype("<f4"), tuple)]
+    stored = Stored([((4, 8), "float32", [whole_box((4, 8))], [whole_box((4, 8))])], 64, 10)
+    targets = [ReadTarget((whole_box((4, 8)),), np.dtype("<f4"), tuple)]
     memory = ranges.allocate(targets)
-    (first, *_) = ranges.blocks(stored.commit, targets, memory)
-    (want,) = first.wants
+    (first, *_) = ranges.needed_blocks(stored.commit, targets, memory)
+    (want,) = first.overlaps
     direct = want.direct()
     assert direct.span == (10, 10 + 4 * 8 * 4)
     assert np.shares_memory(direct.memory, memory[0][0])
 
 
 def test_bytes_that_come_wrong_once_are_asked_for_again():
-    stored = Stored([((9,), "int8", [whole((9,))], [])], 4, 0)
+    stored = Stored([((9,), "int8", [whole_box((9,))], [])], 4, 0)
     spoilt = []
 
     def around(request, effect):
@@ -194,7 +196,7 @@ def test_bytes_that_come_wrong_once_are_asked_for_again():
         return data
 
     stored.store = MemoryStore(stored.bucket, around)
-    assert stored.read([[whole((9,))]])[0][0].tobytes() == stored.values[0].tobytes()
+    assert stored.read([[whole_box((9,))]])[0][0].tobytes() == stored.values[0].tobytes()
     assert len(stored.store.requests) == 4
     assert spoilt
 
@@ -211,10 +213,10 @@ def test_bytes_that_come_wrong_once_are_asked_for_again():
     ],
 )
 def test_an_object_that_is_not_there_is_no_other(damage, reason):
-    stored = Stored([((9,), "int8", [whole((9,))], [])], 4, 0)
+    stored = Stored([((9,), "int8", [whole_box((9,))], [])], 4, 0)
     damage(stored.bucket)
     with pytest.raises(IntegrityError, match=reason):
-        stored.read([[whole((9,))]])
+        stored.read([[whole_box((9,))]])
 
 
 @settings(max_examples=80, deadline=None)
@@ -226,7 +228,7 @@ def test_a_run_of_elements_is_boxes_that_follow_one_another(shape, data):
     places = np.arange(box.size).reshape(shape)
     found = [
         place
-        for each in ranges.runs(box, first, count)
+        for each in ranges.contiguous_boxes(box, first, count)
         for place in places[(*each.within(box), ...)].reshape(-1).tolist()
     ]
     assert found == list(range(first, first + count))
@@ -234,13 +236,13 @@ def test_a_run_of_elements_is_boxes_that_follow_one_another(shape, data):
 
 def test_an_array_may_have_all_the_axes_that_numpy_allows():
     shape = (*[1] * 15, 3, *[1] * 15, 2)
-    stored = Stored([(shape, "float32", [whole(shape)], [])], 8, 1)
-    (found,) = stored.read([[whole(shape)]])
+    stored = Stored([(shape, "float32", [whole_box(shape)], [])], 8, 1)
+    (found,) = stored.read([[whole_box(shape)]])
     assert found[0].tobytes() == stored.values[0].tobytes()
 
 
 def test_an_array_that_cannot_be_was_never_saved():
     shape = (2**40, 2**40, 0)
-    targets = [Target((whole(shape),), np.dtype("<f4"), tuple)]
+    targets = [ReadTarget((whole_box(shape),), np.dtype("<f4"), tuple)]
     with pytest.raises(IntegrityError, match="^COMMIT: there can be no array as it says"):
         ranges.allocate(targets)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tpuctl.checkpoint import Checkpointer
 from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.format.commit import Commit
+from tpuctl.checkpoint.format.commit_schema import Commit
 from tpuctl.checkpoint.format.manifest import decode_commit, encode_commit
-from tpuctl.checkpoint.read.history import read_history
-from tpuctl.checkpoint.read.verifying import verify_step
+from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.read.verification import verify_step
 from tpuctl.errors import IntegrityError, NoCheckpointError
 from tpuctl.store import Buffers
 from tpuctl.store.entry import crc32c

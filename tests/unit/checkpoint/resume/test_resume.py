@@ -8,9 +8,9 @@ import pytest
 from tpuctl.checkpoint import Checkpointer, Shards, restore
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.manifest import decode, encode
-from tpuctl.checkpoint.read.history import read_history
-from tpuctl.checkpoint.read.restoring import newest_good
-from tpuctl.checkpoint.resume.agreement import announce, take_fence
+from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.read.step_reader import restore_newest
+from tpuctl.checkpoint.resume.coordination import announce_run, take_fence
 from tpuctl.errors import (
     ConflictError,
     DeadlineError,
@@ -184,7 +184,7 @@ def test_the_others_wait_for_worker_0_but_not_for_ever(bucket):
 def test_who_waits_hears_at_once_of_a_later_run(bucket, worker_id):
     def overtaken(request, effect):
         if request.key == "R" and layout.run_key(7) not in bucket.objects:
-            announce(MemoryStore(bucket), 7)
+            announce_run(MemoryStore(bucket), 7)
         return effect()
 
     run = Halves(bucket, 2, {worker_id: overtaken}).run
@@ -212,7 +212,7 @@ def test_one_worker_has_nobody_to_ask(bucket):
 def test_runs_that_begin_at_once_take_different_fences(bucket):
     def rival(request, effect):
         if request.verb == "put" and request.number < 4:
-            announce(MemoryStore(bucket), int(request.key.removeprefix("RUN_")))
+            announce_run(MemoryStore(bucket), int(request.key.removeprefix("RUN_")))
         return effect()
 
     assert take_fence(MemoryStore(bucket, rival)) == 3
@@ -220,7 +220,7 @@ def test_runs_that_begin_at_once_take_different_fences(bucket):
 
 
 def test_after_the_last_fence_there_is_none(bucket):
-    announce(MemoryStore(bucket), layout.LAST_FENCE)
+    announce_run(MemoryStore(bucket), layout.LAST_FENCE)
     with pytest.raises(PreconditionError, match="fence 9999999999999999 wrote: the last one"):
         take_fence(MemoryStore(bucket))
 
@@ -241,7 +241,7 @@ def deleting_step_20(bucket):
 
 def test_a_step_that_is_deleted_while_it_is_read_is_not_damaged(bucket):
     """The next look finds those that were saved meanwhile."""
-    found = newest_good(MemoryStore(bucket, deleting_step_20(bucket)))
+    found = restore_newest(MemoryStore(bucket, deleting_step_20(bucket)))
     assert (found.step, found.skipped) == (10, ())
     assert marks(bucket) == []
 
@@ -264,7 +264,7 @@ def test_a_step_that_is_replaced_while_it_is_listed_is_not_damaged(bucket):
             return [entry for entry in found if entry.key != of_worker(bucket, 20, 1)]
         return found
 
-    found = newest_good(MemoryStore(bucket, torn))
+    found = restore_newest(MemoryStore(bucket, torn))
     assert (found.step, found.skipped) == (20, ())
 
 

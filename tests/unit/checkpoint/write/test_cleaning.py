@@ -4,9 +4,13 @@ import pytest
 
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.manifest import encode
-from tpuctl.checkpoint.format.records import Records
-from tpuctl.checkpoint.read.history import read_history
-from tpuctl.checkpoint.write.cleaning import carry_out, clean, plan
+from tpuctl.checkpoint.format.record_cache import RecordCache
+from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.write.garbage_collection import (
+    collect_garbage,
+    delete_planned,
+    plan_deletions,
+)
 from tpuctl.errors import PreconditionError, TransientError
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 from unit.checkpoint.runs import Run, tree
@@ -36,7 +40,7 @@ def test_commit_goes_before_anything_that_it_names(bucket, store):
     steps = read_history(store).steps
     del bucket.changes[:]
     Run(store, 2, keep=1).restore()
-    carry_out(store, plan(read_history(store), 1, 2))
+    delete_planned(store, plan_deletions(read_history(store), 1, 2))
     gone = [change.key for change in bucket.changes if change.entry is None]
     assert gone[0] == layout.commit_key(1)
     assert {entry.key for entry in steps[0].entries} <= set(gone)
@@ -51,10 +55,10 @@ def test_a_pinned_step_stays(store):
 
 def test_a_step_that_was_pinned_a_moment_ago_stays(store):
     Run(store, 1, keep=9).save(1, 2)
-    planned = plan(read_history(store), 1, 1)
+    planned = plan_deletions(read_history(store), 1, 1)
     assert [step.step for step in planned.steps] == [1]
     store.put_if_absent(layout.pin_key(1), b"")
-    carry_out(store, planned)
+    delete_planned(store, planned)
     assert states(store) == [(1, "COMPLETE"), (2, "COMPLETE")]
 
 
@@ -136,7 +140,7 @@ def test_a_mark_of_a_commit_that_was_replaced_goes(store):
 def test_a_mark_of_a_commit_that_is_gone_goes(store):
     Run(store, 1).save(2)
     store.put_if_absent(layout.bad_key(1, 7), encode({"reason": "it was bad"}))
-    assert [entry.key for entry in plan(read_history(store), 1, 1).leftovers] == [
+    assert [entry.key for entry in plan_deletions(read_history(store), 1, 1).leftovers] == [
         layout.bad_key(1, 7)
     ]
 
@@ -146,7 +150,7 @@ def test_nothing_that_is_in_doubt_goes(store):
     Run(store, 2, keep=9).restore()
     lost_rollback(store, 2)
     assert [step.is_doubtful for step in read_history(store).steps] == [True, True]
-    assert plan(read_history(store), 1, 3).steps == ()
+    assert plan_deletions(read_history(store), 1, 3).steps == ()
 
 
 def test_keys_that_are_not_ours_are_never_touched(store):
@@ -161,7 +165,7 @@ def test_a_superseded_run_deletes_nothing(store):
     run = Run(store, 1, keep=1).save(1)
     Run(store, 2).restore()
     with pytest.raises(PreconditionError, match="superseded"):
-        clean(run.workers[0]._run, 1, 1, Records())
+        collect_garbage(run.workers[0]._run, 1, 1, RecordCache())
 
 
 def test_a_failure_is_a_warning_and_the_step_is_saved(bucket):

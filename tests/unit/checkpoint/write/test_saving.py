@@ -8,9 +8,9 @@ import pytest
 from tpuctl.checkpoint import Checkpointer
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.manifest import decode, decode_commit
-from tpuctl.checkpoint.read.history import read_history
-from tpuctl.checkpoint.read.restoring import newest_good
-from tpuctl.checkpoint.write import committing, snapshot
+from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.read.step_reader import restore_newest
+from tpuctl.checkpoint.write import commit_protocol, snapshot
 from tpuctl.errors import (
     ConflictError,
     DeadlineError,
@@ -31,7 +31,7 @@ def bucket():
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     """Nobody waits before COMMIT is looked at again."""
-    monkeypatch.setattr(committing, "_PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(commit_protocol, "_PAUSES_S", (0.0, 0.0, 0.0))
 
 
 def commit_of(bucket, step):
@@ -94,7 +94,7 @@ def test_all_workers_try_a_failed_step_again(bucket):
     run.workers[1].save(1, tree(0))
     run.workers[1].wait()
     run.save(1)
-    assert same(newest_good(MemoryStore(bucket)).tree, tree(1))
+    assert same(restore_newest(MemoryStore(bucket)).tree, tree(1))
     assert {stored.path.rpartition("_")[2] for stored in commit_of(bucket, 1).objects} == {
         "1.safetensors"
     }
@@ -115,7 +115,7 @@ def test_a_commit_that_is_damaged_as_soon_as_it_is_there_is_written_anew(bucket)
 
     worker = alone(bucket, Once("COMMIT", rots))
     worker.save(1, tree(1), wait=True)
-    assert same(newest_good(MemoryStore(bucket)).tree, tree(1))
+    assert same(restore_newest(MemoryStore(bucket)).tree, tree(1))
 
 
 def test_a_commit_of_which_nobody_knows_had_succeeded_when_the_step_is_saved_again(bucket):
@@ -164,7 +164,7 @@ def test_a_zombie_that_commits_between_look_and_put_is_replaced(bucket):
     assert later.restore().step == 1
     later.save(2, tree(2), wait=True)
     assert commit_of(bucket, 2).fence == 3
-    assert same(newest_good(MemoryStore(bucket)).tree, tree(2))
+    assert same(restore_newest(MemoryStore(bucket)).tree, tree(2))
 
 
 def test_a_step_that_is_there_is_not_replaced_by_another_run_of_the_same_line(bucket):
@@ -262,7 +262,7 @@ def test_a_copy_that_was_interrupted_spoils_no_later_one(bucket, monkeypatch):
     copy(*late[0])
     held.set()
     worker.wait()
-    assert same(newest_good(MemoryStore(bucket)).tree, tree(2))
+    assert same(restore_newest(MemoryStore(bucket)).tree, tree(2))
 
 
 def test_a_save_of_a_superseded_run_commits_nothing(bucket):

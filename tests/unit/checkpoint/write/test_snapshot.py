@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
+from tpuctl.checkpoint.arrays.array_tree import flatten, leaf_paths
 from tpuctl.checkpoint.arrays.boxes import Box
-from tpuctl.checkpoint.arrays.tree import flatten, leaf_paths
 from tpuctl.checkpoint.write import snapshot
-from tpuctl.checkpoint.write.snapshot import Memory, copied, file_sized, pieces, viewed
+from tpuctl.checkpoint.write.snapshot import (
+    CopyBuffers,
+    copy_pieces,
+    pieces,
+    split_to_file_size,
+    view_pieces,
+)
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ TREE = {
 }
 
 
-@pytest.mark.parametrize("take", [lambda own: copied(own, Memory()), viewed])
+@pytest.mark.parametrize("take", [lambda own: copy_pieces(own, CopyBuffers()), view_pieces])
 def test_a_file_has_the_elements_in_c_order_little_endian_wide_ones_first(take):
     (file,) = contents(take(found(TREE)))
     assert list(file) == ["wide", "columns", "swapped", "bytes"]
@@ -42,27 +48,27 @@ def test_a_file_has_the_elements_in_c_order_little_endian_wide_ones_first(take):
 
 def test_a_copy_stays_as_it_was_and_a_view_does_not():
     array = np.ones(4)
-    copies, views = copied(found([array]), Memory()), viewed(found([array]))
+    copies, views = copy_pieces(found([array]), CopyBuffers()), view_pieces(found([array]))
     array[:] = 2
     assert contents(copies) == [{"0": np.ones(4).tobytes()}]
     assert contents(views) == [{"0": array.tobytes()}]
 
 
 def test_the_same_memory_serves_the_next_save():
-    memory = Memory()
-    first = copied(found(TREE), memory)
+    memory = CopyBuffers()
+    first = copy_pieces(found(TREE), memory)
     addresses = [each.data.ctypes.data for each in first[0].stored]
-    second = copied(found(TREE), memory)
+    second = copy_pieces(found(TREE), memory)
     assert [each.data.ctypes.data for each in second[0].stored] == addresses
 
 
-@pytest.mark.parametrize("take", [lambda own: copied(own, Memory()), viewed])
+@pytest.mark.parametrize("take", [lambda own: copy_pieces(own, CopyBuffers()), view_pieces])
 def test_files_are_filled_up_to_their_size(small_files, take):
     files = take(found([np.full(16, n, np.float64) for n in range(5)]))
     assert [list(file) for file in contents(files)] == [["0", "1"], ["2", "3"], ["4"]]
 
 
-@pytest.mark.parametrize("take", [lambda own: copied(own, Memory()), viewed])
+@pytest.mark.parametrize("take", [lambda own: copy_pieces(own, CopyBuffers()), view_pieces])
 def test_a_leaf_that_is_larger_than_a_file_is_cut(small_files, take):
     array = np.arange(100.0).reshape(10, 10)
     files = take(found({"w": array}))
@@ -78,7 +84,7 @@ def test_a_leaf_that_is_larger_than_a_file_is_cut(small_files, take):
 
 
 def test_a_long_row_is_cut_within(small_files):
-    boxes = list(file_sized(Box((0, 0), (2, 100)), "float64"))
+    boxes = list(split_to_file_size(Box((0, 0), (2, 100)), "float64"))
     assert sum(box.size for box in boxes) == 200
     assert all(box.size * 8 <= 256 for box in boxes)
     assert boxes[0] == Box((0, 0), (1, 25))
@@ -86,6 +92,8 @@ def test_a_long_row_is_cut_within(small_files):
 
 def test_each_worker_has_its_rows():
     array = np.arange(40_002.0).reshape(20_001, 2)
-    first, second = (contents(viewed(found({"w": array}, worker_id, 2))) for worker_id in range(2))
+    first, second = (
+        contents(view_pieces(found({"w": array}, worker_id, 2))) for worker_id in range(2)
+    )
     assert first == [{"w[0:10001,0:2]": array[:10001].tobytes()}]
     assert second == [{"w[10001:20001,0:2]": array[10001:].tobytes()}]

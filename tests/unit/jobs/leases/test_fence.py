@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.errors import TransientError
+from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.leases.fence import fenced
-from tpuctl.jobs.leases.heartbeat import Heartbeat, Watcher
+from tpuctl.jobs.leases.fence import fenced_backends
+from tpuctl.jobs.leases.heartbeat import Heartbeat, HeartbeatWatcher
 from tpuctl.jobs.leases.lease import LeaseLostError
-from tpuctl.jobs.ports import Outside
 from tpuctl.store import open_store
 
 WRITES = {
@@ -41,14 +41,14 @@ class Stopped:
         self.heart = Heartbeat(store, "seat1-a", {}, lambda: self.now_s)
         self.heart.beat()
         self.lease = lease.take(store, lease.offer(store, "j", "me"), "seat1-a")
-        outside = Outside("here", "z", "b", "http://b", store, self.tpu, None, "key")
-        self.outside = fenced(outside, self.lease, self.heart)
+        outside = Backends("here", "z", "b", "http://b", store, self.tpu, None, "key")
+        self.outside = fenced_backends(outside, self.lease, self.heart)
 
     def for_s(self, seconds):
         self.now_s += seconds
 
     def taken_over(self):
-        watcher = Watcher(lambda: self.now_s, frozenset({"seat1"}))
+        watcher = HeartbeatWatcher(lambda: self.now_s, frozenset({"seat1"}))
         watcher.look(self.store)
         assert watcher.bury(self.store, "seat1-a")
         assert lease.take(self.store, self.lease, "seat2-b")
@@ -95,10 +95,10 @@ def test_slices_are_left_alone_once_the_lease_itself_says_so(stopped, kind):
 
 
 def test_a_lease_that_was_rung_is_still_ours(stopped):
-    lease.ring(stopped.store, "j")
+    lease.notify_holder(stopped.store, "j")
     CALLS["a request"](stopped.outside)
     assert stopped.tpu.calls == ["create_queued_resource"]
-    assert replace(lease.held(stopped.store, "j"), generation=0) == replace(
+    assert replace(lease.load_lease(stopped.store, "j"), generation=0) == replace(
         stopped.lease, generation=0
     )
 

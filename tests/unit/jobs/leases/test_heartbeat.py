@@ -8,9 +8,9 @@ import pytest
 from tpuctl.errors import TransientError
 from tpuctl.jobs import client
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.leases.heartbeat import HEARTBEATS, TERMS, Heartbeat, Watcher
+from tpuctl.jobs.leases.heartbeat import DEFAULT_TERMS, HEARTBEATS, Heartbeat, HeartbeatWatcher
 from tpuctl.jobs.leases.lease import LeaseLostError
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 from tpuctl.store import open_store
 
 
@@ -44,7 +44,7 @@ def beating(store, time_):
 
 
 def test_whoever_is_taken_for_dead_has_stopped_acting_before(beating, store, time_):
-    heart, watcher = beating("seat1-a"), Watcher(time_)
+    heart, watcher = beating("seat1-a"), HeartbeatWatcher(time_)
     watcher.look(store)
     dead_at = None
     while dead_at is None:
@@ -53,21 +53,21 @@ def test_whoever_is_taken_for_dead_has_stopped_acting_before(beating, store, tim
         if watcher.is_dead("seat1-a"):
             dead_at = time_.now_s
         assert not (dead_at and heart.is_fresh())
-    assert dead_at - 100.0 == TERMS.dead_after_s < 30.0 - 2 * TERMS.renew_s / 5
+    assert dead_at - 100.0 == DEFAULT_TERMS.dead_after_s < 30.0 - 2 * DEFAULT_TERMS.renew_s / 5
 
 
 def test_a_renewal_is_seen_and_counts_from_then(beating, store, time_):
-    heart, watcher = beating("seat1-a"), Watcher(time_)
+    heart, watcher = beating("seat1-a"), HeartbeatWatcher(time_)
     for _ in range(8):
         watcher.look(store)
         assert not watcher.is_dead("seat1-a")
         assert heart.is_fresh()
-        time_.now_s += TERMS.renew_s
+        time_.now_s += DEFAULT_TERMS.renew_s
         heart.beat()
 
 
 def test_a_watcher_that_was_stopped_has_not_seen_anybody_be_silent(beating, store, time_):
-    heart, watcher = beating("seat1-a"), Watcher(time_)
+    heart, watcher = beating("seat1-a"), HeartbeatWatcher(time_)
     watcher.look(store)
     time_.now_s += 1000.0
     assert not watcher.is_dead("seat1-a")
@@ -80,13 +80,13 @@ def test_a_holder_that_left_or_whose_seat_is_ours_is_dead_at_once(beating, store
     beating("seat1-a")
     left = beating("seat2-b")
     left.leave()
-    watcher = Watcher(time_, frozenset({"seat1"}))
+    watcher = HeartbeatWatcher(time_, frozenset({"seat1"}))
     watcher.look(store)
     assert [watcher.is_dead(holder) for holder in ("seat1-a", "seat2-b", "")] == [True] * 3
 
 
 def test_either_the_burial_or_the_renewal_comes_first(beating, store, time_):
-    late, dead, watcher = beating("seat1-a"), beating("seat2-b"), Watcher(time_)
+    late, dead, watcher = beating("seat1-a"), beating("seat2-b"), HeartbeatWatcher(time_)
     watcher.look(store)
     late.beat()
     assert not watcher.bury(store, "seat1-a")
@@ -101,7 +101,7 @@ def test_either_the_burial_or_the_renewal_comes_first(beating, store, time_):
 
 def test_nothing_is_done_while_the_heartbeat_is_not_renewed(beating, time_):
     heart = beating("seat1-a")
-    time_.now_s += TERMS.hold_s - 0.1
+    time_.now_s += DEFAULT_TERMS.hold_s - 0.1
     heart.check()
     time_.now_s += 0.1
     with pytest.raises(TransientError, match="until the leases are renewed"):
@@ -134,26 +134,26 @@ def test_jobs_without_a_live_supervisor_are_known_by_the_services_times(beating,
     lease.offer(store, "offered", "me")
     beating("seat2-b")
     beating("seat3-c")
-    written_before(store, f"{HEARTBEATS}seat2-b", TERMS.dead_after_s + 1.0)
+    written_before(store, f"{HEARTBEATS}seat2-b", DEFAULT_TERMS.dead_after_s + 1.0)
     home = tmp_path / "home"
-    assert client.unsupervised(store, home, "here") == ["left", "offered", "silent"]
-    with seat.taken(home, "here"):
-        assert client.unsupervised(store, home, "here") == []
+    assert client.unsupervised_jobs(store, home, "here") == ["left", "offered", "silent"]
+    with supervisor_lock.hold(home, "here"):
+        assert client.unsupervised_jobs(store, home, "here") == []
 
 
 def test_the_only_supervisor_is_known_to_be_gone_by_this_machines_clock(beating, store, tmp_path):
     held(store, "silent", "seat1-a")
     beating("seat1-a")
-    assert client.unsupervised(store, tmp_path / "home", "here") == []
+    assert client.unsupervised_jobs(store, tmp_path / "home", "here") == []
     written_before(store, f"{HEARTBEATS}seat1-a", 90.0)
-    assert client.unsupervised(store, tmp_path / "home", "here") == ["silent"]
+    assert client.unsupervised_jobs(store, tmp_path / "home", "here") == ["silent"]
 
 
 def test_a_supervisor_of_this_machines_empty_seat_is_gone_however_fresh_its_beat(
     beating, store, tmp_path
 ):
     home = tmp_path / "home"
-    with seat.taken(home, "here") as place:
+    with supervisor_lock.hold(home, "here") as place:
         held(store, "orphaned", f"{place}-a")
         beating(f"{place}-a")
-    assert client.unsupervised(store, home, "here") == ["orphaned"]
+    assert client.unsupervised_jobs(store, home, "here") == ["orphaned"]

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from tpuctl.errors import TransientError
-from tpuctl.jobs.logs.follow import Live
-from tpuctl.jobs.logs.log_lines import ALL, Lines
+from tpuctl.jobs.logs.log_lines import ALL_LINES, LineAssembler
+from tpuctl.jobs.logs.log_stream import AttemptFollower
 from tpuctl.models.job import Attempt, AttemptState
 from tpuctl.store import open_store
 
@@ -19,8 +19,10 @@ ATTEMPT = Attempt(1, "z", "n", AttemptState.RUNNING, owned=False)
 def live(tmp_path):
     store = open_store(str(tmp_path / "bucket"))
     store.put_if_absent("tpuctl/jobs/j/logs/a1/w0/000000000000", b"1.000 a\n2.000 b\n")
-    found = Live(SimpleNamespace(store=store), ATTEMPT, "j", None, ALL, lambda *_: None)
-    found.logs[SOURCE] = Lines(*SOURCE)
+    found = AttemptFollower(
+        SimpleNamespace(store=store), ATTEMPT, "j", None, ALL_LINES, lambda *_: None
+    )
+    found.logs[SOURCE] = LineAssembler(*SOURCE)
     return found
 
 

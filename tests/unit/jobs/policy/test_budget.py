@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.jobs.policy import budget
-from tpuctl.jobs.policy.actions import Stop
-from tpuctl.jobs.policy.observed import ABSENT
+from tpuctl.jobs.policy.actions import StopWorkers
+from tpuctl.jobs.policy.observation import ABSENT
 from tpuctl.models.job import Attempt, AttemptState, Budget, Phase
 from unit.jobs.job_steps import A1, RAN, asked, job, lived, seen
 
@@ -42,13 +42,13 @@ def test_hours_are_those_of_slices_that_were_ready():
 )
 def test_either_limit_ends_it(given, price, expected):
     record = replace(job(budget=given), usd_per_hour=price, attempts=(attempt(1, 0.0, 5400.0),))
-    assert budget.exceeded(record, 9e9) == expected
+    assert budget.stop_reason(record, 9e9) == expected
 
 
 def test_a_job_whose_budget_is_used_up_is_stopped_with_grace_and_failed():
     record = job(budget=Budget(hours=1.0))
     step = lived(record, *RAN, seen(3602.0, UP, UP))
-    assert isinstance(step.actions[-1], Stop)
+    assert isinstance(step.actions[-1], StopWorkers)
     assert not step.actions[-1].dump
     step = lived(step.record, seen(3603.0, STOPPED, STOPPED))
     assert (step.record.state, step.record.why) == (

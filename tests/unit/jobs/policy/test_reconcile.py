@@ -4,12 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.jobs.policy.actions import Attach, DeleteSlice, RequestSlice, Start, Stop
-from tpuctl.jobs.policy.observed import ABSENT, Observed, Refusal
+from tpuctl.jobs.policy.actions import (
+    ConnectWorkers,
+    DeleteSlice,
+    RequestSlice,
+    StartWorkers,
+    StopWorkers,
+)
+from tpuctl.jobs.policy.observation import ABSENT, JobObservation, SliceRefusal
 from tpuctl.jobs.policy.reconcile import UNSEEN_S, reconcile
-from tpuctl.jobs.record import story
+from tpuctl.jobs.record import status_text as story
 from tpuctl.models.job import (
-    Event,
+    JobEvent,
     JobState,
     Phase,
     Restart,
@@ -33,9 +39,12 @@ def test_the_intent_is_on_record_before_the_slice_is_requested():
 def test_the_barrier_holds_until_every_worker_is_prepared():
     half = seen(3.0, {"phase": Phase.PREPARED}, {"phase": Phase.PREPARING})
     step = lived(job(), *WAITED, half)
-    assert (step.record.state, [type(a) for a in step.actions]) == ("PREPARING", [Attach])
+    assert (step.record.state, [type(a) for a in step.actions]) == ("PREPARING", [ConnectWorkers])
     step = lived(job(), *PREPARED)
-    assert (step.record.state, [type(a) for a in step.actions]) == ("RUNNING", [Attach, Start])
+    assert (step.record.state, [type(a) for a in step.actions]) == (
+        "RUNNING",
+        [ConnectWorkers, StartWorkers],
+    )
 
 
 def test_success_is_every_worker_ended_with_0_and_its_logs_safe():
@@ -55,7 +64,7 @@ def test_a_failure_stops_the_others_and_is_judged_when_all_are_accounted_for():
     failed, running = {**ENDED, "exit_status": 7}, {"phase": Phase.RUNNING}
     step = lived(job(), *RAN, seen(5.0, failed, running))
     assert (step.record.attempt.state, step.record.state) == ("STOPPING", "RUNNING")
-    assert step.actions[-1] == Stop(step.record.attempt, 10.0)
+    assert step.actions[-1] == StopWorkers(step.record.attempt, 10.0)
     stopped = {**ENDED, "signal": 15, "stopped": True}
     step = reconcile(step.record, seen(6.0, failed, stopped))
     assert (step.record.state, step.record.why) == (
@@ -124,14 +133,14 @@ def test_a_lost_agent_is_tried_again_on_the_same_slice_three_times_at_most():
             seen(now + 2, lost, lost),
         ]
         now += 3
-    record = lived(record, Observed(0.5), *story).record
+    record = lived(record, JobObservation(0.5), *story).record
     assert [attempt.outcome for attempt in record.attempts] == ["lost"] * 3
     assert (record.state, record.is_settled) == ("FAILED", True)
 
 
 def test_what_is_not_known_changes_nothing():
     record = lived(job(), *RAN).record
-    unknown = Observed(60.0, workers=gang({"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}))
+    unknown = JobObservation(60.0, workers=gang({"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}))
     assert reconcile(record, unknown).record == replace(record)
 
 
@@ -194,7 +203,7 @@ def test_timeouts_of_queue_setup_and_run():
 
 
 def test_a_refused_request_ends_the_job_with_the_apis_words():
-    refusal = Refusal("no such type", "usage", A1)
+    refusal = SliceRefusal("no such type", "usage", A1)
     record = lived(job(), asked(1.0), replace(asked(2.0), refusal=refusal)).record
     assert (record.state, record.why) == ("FAILED", "no such type")
     assert (record.attempt.outcome, record.attempt.refusal) == ("refused", "usage")
@@ -209,19 +218,19 @@ def test_why_a_job_ended_is_still_told_when_its_slice_is_gone():
     ended = lived(job(), *RAN, seen(5.0, failed, failed), seen(6.0, failed, failed)).record
     gone = reconcile(ended, asked(7.0, a1=ABSENT)).record
     assert gone.why == ended.why == "worker 0: the program ended with status 7"
-    assert gone.events[-1] == Event(7.0, f"deleted {A1}")
+    assert gone.events[-1] == JobEvent(7.0, f"deleted {A1}")
 
 
 def test_a_supervisors_trouble_is_told_until_it_is_over():
     running = lived(job(), *RAN).record
-    in_trouble = story.troubled(running, "403: no", 5.0)
+    in_trouble = story.with_trouble(running, "403: no", 5.0)
     assert in_trouble.why == "its supervisor has trouble: 403: no"
-    assert story.troubled(in_trouble, "403: no", 6.0) == in_trouble
-    over = story.recovered(in_trouble)
+    assert story.with_trouble(in_trouble, "403: no", 6.0) == in_trouble
+    over = story.without_trouble(in_trouble)
     assert over.why == running.why
-    assert story.troubled(over, "403: no", 9.0) == in_trouble
+    assert story.with_trouble(over, "403: no", 9.0) == in_trouble
     ended = replace(running, state=JobState.FAILED)
-    assert story.troubled(ended, "403: no", 5.0) == ended
+    assert story.with_trouble(ended, "403: no", 5.0) == ended
 
 
 def test_what_keeps_the_slice_of_an_ended_job_is_told_once():

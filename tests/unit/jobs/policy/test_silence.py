@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.jobs.policy.attempts import heard_anew
-from tpuctl.jobs.policy.observed import ABSENT
-from tpuctl.jobs.record.retry import reopened
+from tpuctl.jobs.policy.attempts import restart_stopping_wait
+from tpuctl.jobs.policy.observation import ABSENT
+from tpuctl.jobs.record.job_retry import reopen_record
 from tpuctl.models.job import JobRecord, Phase, Restart, Teardown
 from unit.jobs.job_steps import A1, ENDED, RAN, WAITED, asked, job, lived, seen
 
@@ -43,7 +43,7 @@ def test_silence_is_loss_after_a_minute_or_sooner_while_a_peer_answers(reports, 
 def test_a_loss_explains_the_failure_of_a_peer_after_a_takeover_too():
     failed = {**ENDED, "exit_status": 1}
     stopping = lived(job(restart=Restart(failure=0)), *RAN, seen(20.0, failed, quiet(2.0))).record
-    taken = heard_anew(stopping, 90.0)
+    taken = restart_stopping_wait(stopping, 90.0)
     silent = {"phase": Phase.CONNECTING, "unreachable_s": 40.0}
     waits = lived(taken, seen(130.0, failed, silent)).record
     assert waits.attempt.state == "STOPPING"
@@ -164,7 +164,7 @@ def test_a_job_tried_again_by_hand_begins_anew_on_the_slice_that_was_kept():
     record = lived(job(teardown=Teardown.NEVER), *RAN).record
     failed = {**ENDED, "exit_status": 1}
     record = lived(record, seen(5.0, failed, failed), seen(6.0, failed, failed)).record
-    again = reopened(record, 100.0)
+    again = reopen_record(record, 100.0)
     assert (again.state, again.ended_s, again.retried_after, again.unwanted) == (
         "QUEUED", None, 1, ()
     )  # fmt: skip
@@ -176,9 +176,9 @@ def test_a_job_tried_again_by_hand_requests_a_slice_when_its_own_was_deleted():
     failed = {**ENDED, "exit_status": 1}
     record = lived(job(), *RAN, seen(5.0, failed, failed), seen(6.0, failed, failed)).record
     with pytest.raises(Exception, match="still being deleted"):
-        reopened(record, 7.0)
-    again = reopened(lived(record, asked(8.0, a1=ABSENT)).record, 9.0)
+        reopen_record(record, 7.0)
+    again = reopen_record(lived(record, asked(8.0, a1=ABSENT)).record, 9.0)
     record = lived(again, asked(10.0)).record
     assert (record.state, record.attempt.node) == ("WAITING", "digits-a1b2c3-a2")
     with pytest.raises(Exception, match="it has not ended"):
-        reopened(record, 11.0)
+        reopen_record(record, 11.0)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tpuctl.jobs.policy.observed import ABSENT, WITHDRAWN
-from tpuctl.jobs.policy.slice_end import of_slice
+from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN
+from tpuctl.jobs.policy.slice_end import end_by_slice
 from tpuctl.models.job import Attempt, AttemptState
 
 SOMEBODY = ("its slice was deleted by somebody", True)
@@ -29,10 +29,10 @@ GONE = ("node n is gone", True)
 )
 def test_of_slice(owned, node, request_state, expected):
     attempt = Attempt(1, "z", "n", AttemptState.RUNNING, owned, queued_resource="q")
-    found = of_slice(attempt, node, request_state)
+    found = end_by_slice(attempt, node, request_state)
     assert (found and (found.reason, found.final)) == expected
 
 
 def test_a_node_without_a_queued_resource_that_is_absent_was_deleted_by_its_user():
-    found = of_slice(Attempt(1, "z", "n", AttemptState.RUNNING, owned=False), ABSENT, None)
+    found = end_by_slice(Attempt(1, "z", "n", AttemptState.RUNNING, owned=False), ABSENT, None)
     assert (found.reason, found.final) == GONE

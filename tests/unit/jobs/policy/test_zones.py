@@ -4,26 +4,26 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.jobs.policy.actions import DeleteSlice, NoteWeather
-from tpuctl.jobs.policy.observed import ABSENT, Observed, Refusal, Weather
+from tpuctl.jobs.policy.actions import DeleteSlice, RecordStockout
+from tpuctl.jobs.policy.observation import ABSENT, JobObservation, SliceRefusal, ZoneHealth
 from tpuctl.jobs.policy.reconcile import reconcile
-from tpuctl.jobs.record import story
-from tpuctl.jobs.slices import weather
+from tpuctl.jobs.record import status_text
+from tpuctl.jobs.slices import zone_health
 from tpuctl.models.job import JobRecord, Phase, Timeouts
 from unit.jobs.job_steps import A1, A2, asked, job, lived, seen
 
 HERE, THERE, FAR = "us-west4-a", "europe-west4-b", "us-east1-c"
 WAITS = "WAITING_FOR_RESOURCES"
-EMPTY = Weather(has_quota=False, quota="0 of 16 chips left")
-OUT = Weather(out_s=0.0, since_s=0.0, tries=1, heat=0.9)
+EMPTY = ZoneHealth(has_quota=False, quota="0 of 16 chips left")
+OUT = ZoneHealth(out_s=0.0, since_s=0.0, tries=1, heat=0.9)
 
 
 def roaming(*zones: str, **spec) -> JobRecord:
     return replace(job(**spec), zones=zones, zone=zones[0])
 
 
-def out_of_it(now_s: float, name: str, request: str = "FAILED") -> Observed:
-    refusal = Refusal("no more capacity", "no_capacity", name, is_shortage=True)
+def out_of_it(now_s: float, name: str, request: str = "FAILED") -> JobObservation:
+    refusal = SliceRefusal("no more capacity", "no_capacity", name, is_shortage=True)
     return replace(asked(now_s), requests={name: request}, refusal=refusal)
 
 
@@ -39,7 +39,7 @@ def refused_everywhere(record: JobRecord, tries: int, now_s: float) -> tuple[Job
             name = step.record.attempt.queued_resource
             step = lived(
                 step.record, out_of_it(now_s + 0.1, name), asked(now_s + 0.2),
-                Observed(now_s + 0.3, requests={name: ABSENT}, looked_s=now_s + 0.3),
+                JobObservation(now_s + 0.3, requests={name: ABSENT}, looked_s=now_s + 0.3),
             )  # fmt: skip
         record, now_s = step.record, now_s + 1.0
     return record, now_s
@@ -57,37 +57,39 @@ def refused_everywhere(record: JobRecord, tries: int, now_s: float) -> tuple[Job
     ],
 )
 def test_zones_are_tried_in_order_the_hopeless_ones_last(known, expected):
-    step = lived(roaming(HERE, THERE, FAR), replace(asked(1.0), weather=known))
+    step = lived(roaming(HERE, THERE, FAR), replace(asked(1.0), zone_health=known))
     assert (step.record.zone, step.record.attempt.zone) == (expected, expected)
 
 
 def test_without_quota_anywhere_it_waits_and_says_what_is_left():
-    record = lived(job(), replace(asked(1.0), weather={HERE: EMPTY})).record
+    record = lived(job(), replace(asked(1.0), zone_health={HERE: EMPTY})).record
     assert (record.state, record.attempts) == ("WAITING", ())
     assert record.why == "quota of us-west4-a: 0 of 16 chips left"
     freed = replace(EMPTY, has_quota=True, quota="16 of 16 chips left")
-    assert lived(record, replace(asked(60.0), weather={HERE: freed})).record.attempt.zone == HERE
+    assert (
+        lived(record, replace(asked(60.0), zone_health={HERE: freed})).record.attempt.zone == HERE
+    )
 
 
 def test_what_is_known_of_quota_may_be_wrong_so_every_ten_minutes_the_api_is_asked_all_the_same():
-    def empty(now_s: float, **requests: str) -> Observed:
-        return replace(asked(now_s, **requests), weather={HERE: EMPTY})
+    def empty(now_s: float, **requests: str) -> JobObservation:
+        return replace(asked(now_s, **requests), zone_health={HERE: EMPTY})
 
     waits = lived(job(), empty(1.0), empty(600.0)).record
     assert (waits.attempts, waits.next_s) == ((), 601.0)
     tried = lived(waits, empty(601.0)).record
     assert tried.attempt.zone == HERE
-    no = Refusal("quota", "no_capacity", is_shortage=True)
+    no = SliceRefusal("quota", "no_capacity", is_shortage=True)
     gone = (empty(603.0, a1=ABSENT), empty(604.0))
     refused = lived(tried, replace(empty(602.0), refusal=no), *gone).record
     assert (refused.attempt.outcome, refused.next_s) == ("stockout", 1202.0)
 
 
 def test_a_slice_is_requested_when_somebody_has_looked_and_not_before():
-    assert lived(job(), Observed(1.0)).record.attempts == ()
-    assert weather.is_due(job(), None, 1.0)
-    assert not weather.is_due(job(), 1.0, 60.0)
-    assert weather.is_due(job(), 1.0, 61.0)
+    assert lived(job(), JobObservation(1.0)).record.attempts == ()
+    assert zone_health.is_due(job(), None, 1.0)
+    assert not zone_health.is_due(job(), 1.0, 60.0)
+    assert zone_health.is_due(job(), 1.0, 61.0)
 
 
 def test_a_single_zone_is_waited_in_for_ever():
@@ -98,13 +100,13 @@ def test_a_single_zone_is_waited_in_for_ever():
 
 def test_one_of_several_zones_gets_ten_minutes_and_the_next_round_twenty():
     waits = lived(roaming(HERE, THERE), asked(1.0), asked(2.0, a1=WAITS)).record
-    assert story.why(waits, 482.0).endswith(f"since 00:00Z; then {THERE} in 2 min")
+    assert status_text.current_status(waits, 482.0).endswith(f"since 00:00Z; then {THERE} in 2 min")
     step = lived(waits, asked(601.0, a1=WAITS))
     assert step.record.attempt.outcome is None
     step = lived(step.record, asked(602.0, a1=WAITS))
     assert step.record.attempt.outcome == "stockout"
     assert DeleteSlice(HERE, A1) in step.actions
-    assert NoteWeather(1, HERE, 602.0) in step.actions
+    assert RecordStockout(1, HERE, 602.0) in step.actions
     second = lived(step.record, asked(603.0, a1=ABSENT), asked(604.0), asked(605.0, a2=WAITS))
     assert second.record.attempt.zone == THERE
     third = lived(
@@ -117,7 +119,7 @@ def test_one_of_several_zones_gets_ten_minutes_and_the_next_round_twenty():
 
 def test_nobody_leaves_a_queue_for_a_zone_without_quota():
     known = {THERE: EMPTY}
-    waits = replace(asked(2.0, a1=WAITS), weather=known)
+    waits = replace(asked(2.0, a1=WAITS), zone_health=known)
     record = lived(roaming(HERE, THERE), asked(1.0), waits, replace(waits, now_s=9e5)).record
     assert (record.attempt.state, record.attempt.zone) == ("WAITING", HERE)
 
@@ -134,7 +136,7 @@ def test_a_zone_that_refuses_is_asked_again_ever_more_rarely_and_the_reader_coun
     record = lived(record, asked(now_s)).record
     assert record.next_s == last_s + 120.0
     assert record.why == "us-west4-a out of v5litepod-16 since 00:00Z, 3 tries"
-    assert story.why(record, record.next_s - 40.0) == f"{record.why}, next in 40 s"
+    assert status_text.current_status(record, record.next_s - 40.0) == f"{record.why}, next in 40 s"
     again = lived(record, asked(now_s + 50.0)).record
     assert again == record, "the record is not written for a countdown"
     assert lived(record, asked(record.next_s)).record.attempt.number == 4
@@ -144,7 +146,7 @@ def test_all_zones_are_tried_before_one_is_tried_again():
     record, _ = refused_everywhere(roaming(HERE, THERE, FAR), 3, 1.0)
     assert [each.zone for each in record.attempts] == [HERE, THERE, FAR]
     record = lived(record, asked(20.0)).record
-    assert story.why(record, 21.0) == (
+    assert status_text.current_status(record, 21.0) == (
         "us-west4-a, europe-west4-b, us-east1-c out of v5litepod-16 since 00:00Z, 3 tries; "
         "then us-west4-a in 10 s"
     )
@@ -169,12 +171,12 @@ def test_a_stockout_is_no_recovery_and_a_preempted_slice_is():
 
 
 def test_other_jobs_hear_that_a_zone_has_slices_again():
-    step = lived(job(), asked(1.0), replace(seen(2.0), weather={HERE: OUT}))
-    assert NoteWeather(1, HERE, None) in step.actions
+    step = lived(job(), asked(1.0), replace(seen(2.0), zone_health={HERE: OUT}))
+    assert RecordStockout(1, HERE, None) in step.actions
 
 
 def test_a_job_that_cannot_start_here_requests_nothing_and_says_why():
-    lacking = replace(asked(1.0), lacks="HF_TOKEN is not known here")
+    lacking = replace(asked(1.0), blocked_by="HF_TOKEN is not known here")
     record = lived(job(), lacking).record
-    assert (record.state, record.why, record.attempts) == ("WAITING", lacking.lacks, ())
+    assert (record.state, record.why, record.attempts) == ("WAITING", lacking.blocked_by, ())
     assert lived(record, asked(2.0)).record.attempt.number == 1

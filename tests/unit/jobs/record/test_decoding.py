@@ -9,15 +9,15 @@ import pytest
 from tpuctl.errors import DamagedStateError
 from tpuctl.jobs import client
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.record import record
-from tpuctl.jobs.slices import weather
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.slices import zone_health
 from tpuctl.models.job import Attempt, AttemptState, WorkerReport
 from tpuctl.store import open_store
 from unit.jobs.job_steps import job
 
 JOB = replace(job(), job_id="digits-a1b2c3")
 DEEP = b"[" * 200_000
-RECORD = json.loads(record.encode(JOB))
+RECORD = json.loads(record_store.encode(JOB))
 DAMAGE = [
     {"submitted_s": "abc"},
     {"submitted_s": 1e300},
@@ -47,7 +47,7 @@ DAMAGE = [
 @pytest.fixture
 def store(tmp_path):
     found = open_store(str(tmp_path))
-    record.create(found, JOB)
+    record_store.create(found, JOB)
     return found
 
 
@@ -74,19 +74,19 @@ def test_what_is_no_record_at_all_is_told(store, data):
 @pytest.mark.parametrize("name", ["..", "../../evil", "a/b", "A-000000", "-x", "", "x" * 64])
 def test_a_record_under_a_name_that_no_job_has_is_damaged(name):
     with pytest.raises(DamagedStateError, match="no job is named like that"):
-        record.decode(record.encode(replace(JOB, job_id=name)), name)
+        record_store.decode(record_store.encode(replace(JOB, job_id=name)), name)
 
 
 def test_a_metric_that_is_no_number_is_kept_as_the_program_printed_it():
     report = WorkerReport(0, metrics={"loss": float("nan"), "acc": 0.5, "phase": "warmup"})
     running = Attempt(1, "z", "n", AttemptState.RUNNING, owned=True, workers=(report,))
-    found = record.decode(record.encode(replace(JOB, attempts=(running,))), JOB.job_id)
+    found = record_store.decode(record_store.encode(replace(JOB, attempts=(running,))), JOB.job_id)
     assert found.attempts[0].workers[0].metrics == {"loss": "nan", "acc": 0.5, "phase": "warmup"}
 
 
 def test_half_a_character_is_replaced():
-    whole = record.encode(JOB).replace(b'"waiting for a supervisor"', rb'"\ud800!"')
-    assert record.decode(whole, JOB.job_id).why == "?!"
+    whole = record_store.encode(JOB).replace(b'"waiting for a supervisor"', rb'"\ud800!"')
+    assert record_store.decode(whole, JOB.job_id).why == "?!"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_damaged_lease_is_passed_over(store, data):
     whole = lease.offer(store, JOB.job_id, JOB.owner)
     store.put_if_absent("tpuctl/leases/bad-000000", data)
     told = []
-    assert lease.leases(store, {}, told.append) == [whole]
+    assert lease.list_leases(store, {}, told.append) == [whole]
     assert [type(error) for error in told] == [DamagedStateError]
 
 
@@ -112,7 +112,7 @@ def test_a_lease_under_a_name_that_no_job_has_is_passed_over(tmp_path):
     found = open_store(str(tmp_path))
     found.put_if_absent("tpuctl/leases/a/b", odd)
     told = []
-    assert lease.leases(found, {}, told.append) == []
+    assert lease.list_leases(found, {}, told.append) == []
     assert len(told) == 1
 
 
@@ -124,8 +124,10 @@ def test_damaged_weather_says_nothing(store, damage):
     whole = {"schema": 1, "out_s": 1.0, "since_s": 1.0, "tries": 1, "heat": 1.0}
     data = json.dumps({**whole, **damage}).encode()
     store.put_if_absent(f"tpuctl/stockouts/{zone}/{JOB.accelerator_type}", data)
-    found = weather.read(SimpleNamespace(store=store, quota=None), replace(JOB, zones=(zone,)), 2.0)
-    assert found[zone] == weather.CLEAR
+    found = zone_health.read(
+        SimpleNamespace(store=store, quota=None), replace(JOB, zones=(zone,)), 2.0
+    )
+    assert found[zone] == zone_health.NO_STOCKOUT
 
 
 @pytest.mark.parametrize("body", [DEEP, b"{}", b'{"pid": "7"}', b'{"since_s": 1e999}', b"[1]"])
@@ -133,4 +135,4 @@ def test_a_damaged_heartbeat_says_who_holds_and_no_more(store, tmp_path, body):
     taken = lease.take(store, lease.offer(store, JOB.job_id, JOB.owner), "seat-1")
     store.put_if_absent(f"{lease.HEARTBEATS}{taken.holder}", body)
     found = client.supervisor_of(store, tmp_path, "lab", JOB.job_id)
-    assert found == client.Supervisor("seat-1")
+    assert found == client.SupervisorInfo("seat-1")

@@ -7,17 +7,17 @@ import pytest
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError, UsageError
 from tpuctl.jobs import client
-from tpuctl.jobs.record import record
-from tpuctl.jobs.workers.tail import Tail
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.workers.log_tail import LogTail
 from tpuctl.models.job import (
     Attempt,
+    AttemptOutcome,
     AttemptState,
     Checkpoints,
-    Event,
+    JobEvent,
     JobRecord,
     JobSpec,
     JobState,
-    Outcome,
     Phase,
     Resources,
     WorkerReport,
@@ -36,11 +36,11 @@ JOB = JobRecord(
     accelerator_type="v5litepod-16",
     attempts=(
         Attempt(
-            1, "us-west4-a", "n", AttemptState.ENDED, owned=True, outcome=Outcome.PREEMPTED,
+            1, "us-west4-a", "n", AttemptState.ENDED, owned=True, outcome=AttemptOutcome.PREEMPTED,
             workers=(WorkerReport(0, Phase.ENDED, exit_status=1, metrics={"loss": 0.5}),),
         ),
     ),
-    events=(Event(2.0, "it began"),),
+    events=(JobEvent(2.0, "it began"),),
 )  # fmt: skip
 
 
@@ -50,43 +50,43 @@ def store(tmp_path):
 
 
 def test_a_record_comes_back_as_it_was(store):
-    created = record.create(store, JOB)
-    assert record.load(store, JOB.job_id) == created
+    created = record_store.create(store, JOB)
+    assert record_store.load(store, JOB.job_id) == created
     assert created.record == JOB
 
 
 def test_a_record_is_replaced_only_by_who_saw_it(store):
-    first = record.create(store, JOB)
-    record.save(store, replace(JOB, why="new"), first.generation)
+    first = record_store.create(store, JOB)
+    record_store.save(store, replace(JOB, why="new"), first.generation)
     with pytest.raises(PreconditionError):
-        record.save(store, replace(JOB, why="stale"), first.generation)
+        record_store.save(store, replace(JOB, why="stale"), first.generation)
     with pytest.raises(PreconditionError):
-        record.create(store, JOB)
+        record_store.create(store, JOB)
 
 
 def test_a_newer_schema_and_damage_are_told(store):
-    newer = {**json.loads(record.encode(JOB)), "schema": 3}
+    newer = {**json.loads(record_store.encode(JOB)), "schema": 3}
     with pytest.raises(DamagedStateError, match="newer tpuctl"):
-        record.decode(json.dumps(newer).encode(), JOB.job_id)
+        record_store.decode(json.dumps(newer).encode(), JOB.job_id)
     with pytest.raises(DamagedStateError, match="cannot be read"):
-        record.decode(b'{"schema": 1}', JOB.job_id)
+        record_store.decode(b'{"schema": 1}', JOB.job_id)
 
 
 def test_a_field_of_a_later_version_is_ignored(store):
-    later = {**json.loads(record.encode(JOB)), "colour": "red"}
-    assert record.decode(json.dumps(later).encode(), JOB.job_id) == JOB
+    later = {**json.loads(record_store.encode(JOB)), "colour": "red"}
+    assert record_store.decode(json.dumps(later).encode(), JOB.job_id) == JOB
 
 
 def test_cancel_is_asked_once_and_not_of_an_ended_job(store):
-    record.create(store, JOB)
+    record_store.create(store, JOB)
     assert client.cancel(store, JOB.job_id, 5.0).cancel_requested_s == 5.0
     assert client.cancel(store, JOB.job_id, 6.0).cancel_requested_s == 5.0
 
 
 def test_jobs_are_listed_newest_first_and_found_by_name(store):
-    record.create(store, JOB)
+    record_store.create(store, JOB)
     later = replace(JOB, job_id="digits-ffffff", submitted_s=9.0)
-    record.create(store, later)
+    record_store.create(store, later)
     store.put_if_absent("tpuctl/jobs/digits-ffffff/logs/a1/w0/000000000000", b"x")
     assert client.list_jobs(store) == [later, JOB]
     assert client.describe(store, "digits-a1b2c3") == JOB
@@ -101,16 +101,16 @@ def test_a_name_is_that_of_the_job_that_is_open_or_of_the_newest(store):
     ended = replace(JOB, state=JobState.FAILED, attempts=())
     for number, state in enumerate((JobState.FAILED, JobState.RUNNING, JobState.CANCELLED)):
         one = replace(ended, job_id=f"digits-00000{number}", submitted_s=number, state=state)
-        stored = record.create(store, one)
+        stored = record_store.create(store, one)
         if state == JobState.RUNNING:
             running = stored
     assert client.describe(store, "digits").job_id == "digits-000001"
-    record.save(store, replace(running.record, state=JobState.FAILED), running.generation)
+    record_store.save(store, replace(running.record, state=JobState.FAILED), running.generation)
     assert client.describe(store, "digits").job_id == "digits-000002"
 
 
 def test_an_unreadable_record_hides_no_other_job(store):
-    record.create(store, JOB)
+    record_store.create(store, JOB)
     store.put_if_absent("tpuctl/records/torn-ffffff", b'{"schema": 1, "job_id"')
     store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 3}')
     told = []
@@ -123,12 +123,12 @@ def test_an_unreadable_record_hides_no_other_job(store):
 @pytest.mark.parametrize(
     ("state", "outcome", "code"),
     [
-        (JobState.SUCCEEDED, Outcome.SUCCEEDED, None),
-        (JobState.FAILED, Outcome.FAILED, 71),
-        (JobState.FAILED, Outcome.LOST, 71),
-        (JobState.FAILED, Outcome.PREEMPTED, 31),
-        (JobState.FAILED, Outcome.REFUSED, 30),
-        (JobState.CANCELLED, Outcome.CANCELLED, 71),
+        (JobState.SUCCEEDED, AttemptOutcome.SUCCEEDED, None),
+        (JobState.FAILED, AttemptOutcome.FAILED, 71),
+        (JobState.FAILED, AttemptOutcome.LOST, 71),
+        (JobState.FAILED, AttemptOutcome.PREEMPTED, 31),
+        (JobState.FAILED, AttemptOutcome.REFUSED, 30),
+        (JobState.CANCELLED, AttemptOutcome.CANCELLED, 71),
     ],
 )
 def test_how_a_job_ended_is_an_exit_code(state, outcome, code):
@@ -138,7 +138,7 @@ def test_how_a_job_ended_is_an_exit_code(state, outcome, code):
 
 
 def test_a_job_that_ended_between_two_attempts_is_not_worth_what_the_last_one_was():
-    lost = replace(JOB.attempts[0], outcome=Outcome.PREEMPTED, reason="node n is PREEMPTED")
+    lost = replace(JOB.attempts[0], outcome=AttemptOutcome.PREEMPTED, reason="node n is PREEMPTED")
     job = replace(JOB, state=JobState.FAILED, attempts=(lost,), why="no v5litepod-16 within 60 s")
     error = client.error_of(job)
     assert (error.exit_code, str(error)) == (
@@ -148,7 +148,7 @@ def test_a_job_that_ended_between_two_attempts_is_not_worth_what_the_last_one_wa
 
 
 def test_a_hung_job_leads_to_its_stacks():
-    hung = replace(JOB.attempts[0], outcome=Outcome.HUNG, reason="no line for 60 s")
+    hung = replace(JOB.attempts[0], outcome=AttemptOutcome.HUNG, reason="no line for 60 s")
     job = replace(JOB, state=JobState.FAILED, attempts=(hung,), why="no line for 60 s")
     assert client.error_of(job).hint == "run: tpuctl job bundle digits-a1b2c3"
 
@@ -157,13 +157,13 @@ def test_a_hung_job_leads_to_its_stacks():
     ("refusal", "code"), [("usage", 2), ("permission_denied", 21), ("no_capacity", 30), ("", 30)]
 )
 def test_a_refused_slice_is_worth_the_exit_code_of_the_refusal(refusal, code):
-    attempt = replace(JOB.attempts[0], outcome=Outcome.REFUSED, refusal=refusal)
+    attempt = replace(JOB.attempts[0], outcome=AttemptOutcome.REFUSED, refusal=refusal)
     error = client.error_of(replace(JOB, state=JobState.FAILED, attempts=(attempt,)))
     assert error.exit_code == code
 
 
 def test_a_tail_saves_the_whole_lines_that_the_bucket_lacks(store):
-    tail = Tail()
+    tail = LogTail()
     assert tail.add(10, b"aaa\nbbb\n") == b"aaa\nbbb\n"
     assert tail.add(14, b"bbb\nccc\ncut") == b"ccc\ncut"
     store.put_if_absent("logs/000000000010", b"aaa\n")
@@ -173,7 +173,7 @@ def test_a_tail_saves_the_whole_lines_that_the_bucket_lacks(store):
 
 
 def test_a_tail_forgets_what_is_safe(store):
-    tail = Tail()
+    tail = LogTail()
     tail.add(0, b"aaa\nbbb\n")
     tail.drop(4)
     assert (tail.start, bytes(tail.data)) == (4, b"bbb\n")

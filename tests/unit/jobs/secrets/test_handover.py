@@ -7,22 +7,24 @@ import stat
 import pytest
 
 from tpuctl.errors import TransientError
-from tpuctl.jobs.secrets import handover
-from tpuctl.jobs.secrets.secrets import Vault
+from tpuctl.jobs.secrets import secret_handover
+from tpuctl.jobs.secrets.job_secrets import SecretCache
 
 
 def handed(home, vault, *, before=lambda: None, values=None, context="here"):
     async def both() -> None:
-        async with handover.serving(vault, home, context):
+        async with secret_handover.serve(vault, home, context):
             before()
-            await asyncio.to_thread(handover.give, home, context, "digits-1", values or {"A": "v"})
+            await asyncio.to_thread(
+                secret_handover.hand_over, home, context, "digits-1", values or {"A": "v"}
+            )
 
     asyncio.run(both())
 
 
 def test_what_is_given_is_taken_and_lies_nowhere(tmp_path):
-    vault = Vault("here", {})
-    path = handover.socket_path(tmp_path, "here")
+    vault = SecretCache("here", {})
+    path = secret_handover.socket_path(tmp_path, "here")
 
     def look() -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -30,30 +32,30 @@ def test_what_is_given_is_taken_and_lies_nowhere(tmp_path):
 
     value = "long\n" * 50_000
     handed(tmp_path, vault, before=look, values={"A": value})
-    assert vault.handed == {"digits-1": {"A": value}}
+    assert vault.received == {"digits-1": {"A": value}}
     assert list(tmp_path.rglob("*")) == [path.parent]
 
 
 def test_a_path_may_be_longer_than_an_address(tmp_path):
     home = tmp_path / ("long" * 40)
-    vault = Vault("here", {})
+    vault = SecretCache("here", {})
     handed(home, vault, context="context" * 5)
-    assert vault.handed == {"digits-1": {"A": "v"}}
+    assert vault.received == {"digits-1": {"A": "v"}}
 
 
 def test_the_socket_of_a_killed_supervisor_is_replaced(tmp_path):
-    path = handover.socket_path(tmp_path, "here")
+    path = secret_handover.socket_path(tmp_path, "here")
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
-    vault = Vault("here", {})
+    vault = SecretCache("here", {})
     handed(tmp_path, vault)
-    assert vault.handed == {"digits-1": {"A": "v"}}
+    assert vault.received == {"digits-1": {"A": "v"}}
 
 
 def test_without_a_supervisor_the_job_is_said_to_wait(tmp_path):
     with pytest.raises(TransientError, match="the job waits for them") as caught:
-        handover.give(tmp_path, "here", "digits-1", {"A": "hf_abcd"}, patience_s=0)
+        secret_handover.hand_over(tmp_path, "here", "digits-1", {"A": "hf_abcd"}, patience_s=0)
     assert caught.value.hint == "run: tpuctl job retry digits-1"
     assert "hf_abcd" not in repr(caught.value)
 
@@ -66,11 +68,11 @@ def test_without_a_supervisor_the_job_is_said_to_wait(tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_no_message_changes_nothing(tmp_path, line):
-    vault = Vault("here", {})
+    vault = SecretCache("here", {})
 
     async def talk() -> bytes:
-        async with handover.serving(vault, tmp_path, "here"):
-            path = handover.socket_path(tmp_path, "here")
+        async with secret_handover.serve(vault, tmp_path, "here"):
+            path = secret_handover.socket_path(tmp_path, "here")
             reader, writer = await asyncio.open_unix_connection(str(path))
             writer.write(line)
             answer = await reader.read()
@@ -79,7 +81,7 @@ def test_what_is_no_message_changes_nothing(tmp_path, line):
             return answer
 
     assert asyncio.run(talk()) == b""
-    assert vault.handed == {}
+    assert vault.received == {}
 
 
 def test_a_supervisor_that_cannot_listen_goes_on(tmp_path):
@@ -87,7 +89,7 @@ def test_a_supervisor_that_cannot_listen_goes_on(tmp_path):
     said = []
 
     async def serve() -> None:
-        async with handover.serving(Vault("here", {}), tmp_path, "here", said.append):
+        async with secret_handover.serve(SecretCache("here", {}), tmp_path, "here", said.append):
             said.append("supervising")
 
     asyncio.run(serve())

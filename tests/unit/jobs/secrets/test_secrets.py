@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.errors import LocalIOError, PreconditionError, UsageError
-from tpuctl.jobs.record import record as records
-from tpuctl.jobs.secrets import secrets
-from tpuctl.jobs.secrets.secrets import Vault
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.secrets import job_secrets
+from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.models.job import JobRecord, JobSpec
 
 VALUE = "hf_abcdefgh"
@@ -28,8 +28,8 @@ def key_file(tmp_path):
 
 def test_the_submitters_machine_knows_its_environment_and_its_files(key_file):
     references = {"A": "env:TOKEN", "B": f"file:{key_file}", "C": "sm://projects/p/secrets/s"}
-    assert secrets.resolved(references, {"TOKEN": "t"}) == {"A": "t", "B": VALUE}
-    assert secrets.on_worker(references) == {"C": "sm://projects/p/secrets/s"}
+    assert job_secrets.resolve_values(references, {"TOKEN": "t"}) == {"A": "t", "B": VALUE}
+    assert job_secrets.worker_references(references) == {"C": "sm://projects/p/secrets/s"}
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_the_submitters_machine_knows_its_environment_and_its_files(key_file):
 def test_what_cannot_be_had_is_told_without_a_value(key_file, reference, content, kind, message):
     key_file.write_bytes(content)
     with pytest.raises(kind) as caught:
-        secrets.resolved({"A": reference.format(key_file)}, {"TOKEN": ""})
+        job_secrets.resolve_values({"A": reference.format(key_file)}, {"TOKEN": ""})
     assert str(caught.value).startswith(message.format(key_file))
     assert VALUE not in repr(caught.value) + repr(caught.value.__context__)
 
 
 def test_what_was_handed_over_counts_before_the_supervisors_own_environment():
-    vault = Vault("here", {"TOKEN": "old"})
+    vault = SecretCache("here", {"TOKEN": "old"})
     assert vault.values(job(A="env:TOKEN")) == {"A": "old"}
     vault.take("digits-1", {"A": VALUE})
     assert vault.values(job(A="env:TOKEN")) == {"A": VALUE}
@@ -61,37 +61,40 @@ def test_what_was_handed_over_counts_before_the_supervisors_own_environment():
 
 
 def test_a_file_is_read_when_it_is_needed(key_file):
-    vault = Vault("here", {})
+    vault = SecretCache("here", {})
     wanted = job(A=f"file:{key_file}")
     key_file.write_text("renewed")
     assert vault.values(wanted) == {"A": "renewed"}
     key_file.unlink()
-    assert vault.lacking(wanted) == f"secret A: cannot read {key_file}: No such file or directory"
+    assert (
+        vault.missing_reason(wanted)
+        == f"secret A: cannot read {key_file}: No such file or directory"
+    )
 
 
 def test_bytes_of_the_environment_that_are_no_text_are_refused():
     with pytest.raises(UsageError, match="secret A is not UTF-8 text"):
-        secrets.resolved({"A": "env:TOKEN"}, {"TOKEN": "hf_\udcff"})
+        job_secrets.resolve_values({"A": "env:TOKEN"}, {"TOKEN": "hf_\udcff"})
 
 
 def test_a_value_that_is_gone_is_named_with_the_command_that_helps():
-    vault = Vault("here", {})
-    assert vault.lacking(job(A="env:TOKEN")) == (
+    vault = SecretCache("here", {})
+    assert vault.missing_reason(job(A="env:TOKEN")) == (
         "secret A: the environment has no TOKEN; set TOKEN, then run: tpuctl job retry digits-1"
     )
     with pytest.raises(PreconditionError):
         vault.values(job(A="env:TOKEN"))
-    assert vault.lacking(job(A="sm://projects/p/secrets/s")) == ""
+    assert vault.missing_reason(job(A="sm://projects/p/secrets/s")) == ""
 
 
 def test_another_machine_does_not_guess():
-    elsewhere = Vault("there", {"TOKEN": "another one"})
+    elsewhere = SecretCache("there", {"TOKEN": "another one"})
     wanted = job(A="env:TOKEN")
-    assert elsewhere.lacking(wanted) == (
+    assert elsewhere.missing_reason(wanted) == (
         "the value of A is known on desk alone, where the job was submitted; "
         "run there: tpuctl supervisor run"
     )
-    assert elsewhere.lacking(replace(wanted, spec=JobSpec("digits", "true"))) == ""
+    assert elsewhere.missing_reason(replace(wanted, spec=JobSpec("digits", "true"))) == ""
 
 
 def test_a_record_says_where_and_never_what():
@@ -113,4 +116,4 @@ def test_a_record_says_where_and_never_what():
     ],
 )
 def test_a_text_is_shown_without_the_values(values, text, expected):
-    assert secrets.redacted(text, values) == expected
+    assert job_secrets.redact(text, values) == expected

@@ -6,20 +6,20 @@ import threading
 import pytest
 
 from tpuctl.errors import TransientError
-from tpuctl.jobs.slices import errands
-from tpuctl.jobs.slices.errands import Errands
+from tpuctl.jobs.slices import pending_calls
+from tpuctl.jobs.slices.pending_calls import PendingCalls
 
 
 def test_the_same_is_asked_for_once_a_second():
     now = [0.0]
-    asked = Errands(lambda: now[0])
+    asked = PendingCalls(lambda: now[0])
     assert (asked.is_due("a"), asked.is_due("a"), asked.is_due("b")) == (True, False, True)
-    now[0] += errands.AGAIN_S
+    now[0] += pending_calls.REPEAT_AFTER_S
     assert asked.is_due("a")
 
 
 def test_an_answer_that_is_late_is_not_asked_for_twice_and_counts_when_it_comes(monkeypatch):
-    monkeypatch.setattr(errands, "LONGEST_S", 0.01)
+    monkeypatch.setattr(pending_calls, "ANSWER_TIMEOUT_S", 0.01)
     may_answer, calls = threading.Event(), []
 
     def ask(number: int) -> int:
@@ -28,7 +28,7 @@ def test_an_answer_that_is_late_is_not_asked_for_twice_and_counts_when_it_comes(
         return number
 
     async def story() -> list[int]:
-        asked = Errands(lambda: 0.0)
+        asked = PendingCalls(lambda: 0.0)
         for number in (1, 2):
             with pytest.raises(TransientError, match="has not answered for"):
                 await asked.answer("create a", lambda number=number: ask(number))
@@ -42,7 +42,7 @@ def test_an_answer_that_is_late_is_not_asked_for_twice_and_counts_when_it_comes(
 
 
 def test_the_error_of_a_late_answer_is_told_to_who_asks_next(monkeypatch):
-    monkeypatch.setattr(errands, "LONGEST_S", 0.01)
+    monkeypatch.setattr(pending_calls, "ANSWER_TIMEOUT_S", 0.01)
     may_answer = threading.Event()
 
     def ask() -> None:
@@ -50,7 +50,7 @@ def test_the_error_of_a_late_answer_is_told_to_who_asks_next(monkeypatch):
         raise TransientError("the API is away")
 
     async def story() -> None:
-        asked = Errands(lambda: 0.0)
+        asked = PendingCalls(lambda: 0.0)
         with pytest.raises(TransientError, match="has not answered"):
             await asked.answer("delete a", ask)
         may_answer.set()

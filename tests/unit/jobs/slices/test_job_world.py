@@ -14,8 +14,8 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.jobs.policy.observed import ABSENT, WITHDRAWN
-from tpuctl.jobs.slices import world
+from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN
+from tpuctl.jobs.slices import slice_api
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Resources
 from tpuctl.models.node import Node, Worker
@@ -80,8 +80,8 @@ def running(**spec):
     return replace(record, attempts=(attempt,))
 
 
-def looked(cloud: Cloud, record) -> world.Sky:
-    return world.look(cloud, record, lambda: 50.0)
+def looked(cloud: Cloud, record) -> slice_api.SliceObservation:
+    return slice_api.observe_slices(cloud, record, lambda: 50.0)
 
 
 def test_the_nodes_of_several_slices_are_one_after_the_other():
@@ -157,7 +157,7 @@ def test_why_a_request_failed_decides_whether_another_is_made(code, words, is_sh
 
 def requested(cloud: Cloud, **spec):
     record = lived(job(**spec), asked(1.0)).record
-    return world.request_slice(outside(cloud), record, record.attempt)
+    return slice_api.request_slice(outside(cloud), record, record.attempt)
 
 
 def test_several_slices_are_one_request():
@@ -224,6 +224,6 @@ def test_workers_that_are_gone_left_their_last_words_in_the_bucket(tmp_path, dam
     key = protocol.status_key(record.job_id, 1, 1)
     store.put_if_absent(key, json.dumps(well).encode())
     store.put_if_absent(protocol.status_key(record.job_id, 1, 2), damaged)
-    (found,) = world.finals(store, record, record.attempt)
+    (found,) = slice_api.final_reports(store, record, record.attempt)
     assert (found.worker_id, found.phase, found.exit_status) == (1, "ended", 0)
     assert found.last_lines == ("bye",)

@@ -8,9 +8,9 @@ import pytest
 from tpuctl.api.service_usage import tpu_limits
 from tpuctl.api.tpu.rest import Reply
 from tpuctl.errors import TransientError
-from tpuctl.jobs import quota
-from tpuctl.jobs.policy.actions import NoteWeather
-from tpuctl.jobs.slices import weather
+from tpuctl.jobs import remaining_quota
+from tpuctl.jobs.policy.actions import RecordStockout
+from tpuctl.jobs.slices import zone_health
 from tpuctl.models.job import Resources
 from tpuctl.models.node import ListedNode
 from tpuctl.models.queued_resource import QueuedResource
@@ -28,36 +28,36 @@ def sky_log(tmp_path):
 
 
 def test_a_stockout_is_remembered_by_zone_type_and_tier_and_decays(sky_log):
-    weather.note(sky_log.store, JOB, NoteWeather(1, ZONE, 100.0), 100.0)
-    found = weather.read(sky_log, JOB, 100.0)
+    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, 100.0), 100.0)
+    found = zone_health.read(sky_log, JOB, 100.0)
     assert (found[ZONE].out_s, found[ZONE].heat, found[OTHER].out_s) == (100.0, 1.0, None)
-    assert weather.read(sky_log, JOB, 1900.0)[ZONE].heat == 0.5
-    assert weather.read(sky_log, SPOT, 100.0)[ZONE].out_s is None
-    assert [entry.key for entry in sky_log.store.list(weather.STOCKOUTS)] == [
+    assert zone_health.read(sky_log, JOB, 1900.0)[ZONE].heat == 0.5
+    assert zone_health.read(sky_log, SPOT, 100.0)[ZONE].out_s is None
+    assert [entry.key for entry in sky_log.store.list(zone_health.STOCKOUTS)] == [
         f"tpuctl/stockouts/{ZONE}/v5litepod-16"
     ]
 
 
 def test_stockouts_add_up_and_the_same_one_counts_once(sky_log):
     for at_s in (100.0, 1900.0, 1900.0):
-        weather.note(sky_log.store, JOB, NoteWeather(1, ZONE, at_s), at_s)
-    found = weather.read(sky_log, JOB, 1900.0)[ZONE]
+        zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, at_s), at_s)
+    found = zone_health.read(sky_log, JOB, 1900.0)[ZONE]
     assert (found.since_s, found.out_s, found.tries, found.heat) == (100.0, 1900.0, 2, 1.5)
-    weather.note(sky_log.store, JOB, NoteWeather(2, ZONE, 90000.0), 90000.0)
-    anew = weather.read(sky_log, JOB, 90000.0)[ZONE]
+    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(2, ZONE, 90000.0), 90000.0)
+    anew = zone_health.read(sky_log, JOB, 90000.0)[ZONE]
     assert (anew.since_s, anew.tries) == (90000.0, 1)
 
 
 def test_a_zone_that_has_granted_a_slice_is_forgotten(sky_log):
-    weather.note(sky_log.store, JOB, NoteWeather(1, ZONE, 100.0), 100.0)
-    weather.note(sky_log.store, JOB, NoteWeather(2, ZONE, None), 200.0)
-    assert weather.read(sky_log, JOB, 200.0)[ZONE].out_s is None
+    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, 100.0), 100.0)
+    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(2, ZONE, None), 200.0)
+    assert zone_health.read(sky_log, JOB, 200.0)[ZONE].out_s is None
 
 
 @pytest.mark.parametrize("data", [b"torn", b"{}", b'{"schema": 2, "out_s": 1}', b"[1]"])
 def test_what_cannot_be_read_says_nothing(sky_log, data):
     sky_log.store.put_if_absent(f"tpuctl/stockouts/{ZONE}/v5litepod-16", data)
-    assert weather.read(sky_log, JOB, 100.0)[ZONE].heat == 0.0
+    assert zone_health.read(sky_log, JOB, 100.0)[ZONE].heat == 0.0
 
 
 def metric(name: str, unit: str, *buckets: dict) -> dict:
@@ -99,7 +99,9 @@ def test_limits_are_found_under_either_name_and_usage_is_counted(name):
         "p",
     )
     preempted = ListedNode("n", ZONE, "v5litepod-16", "PREEMPTED", 4, "spot", 0)
-    found = quota.left(limits, [preempted], [], (ZONE, OTHER), "v5litepod-16", "spot")
+    found = remaining_quota.quota_by_zone(
+        limits, [preempted], [], (ZONE, OTHER), "v5litepod-16", "spot"
+    )
     assert (found[ZONE].told(1), found[ZONE].is_enough_for(1)) == ("0 of 16 chips left", False)
     assert (found[OTHER].left, found[OTHER].is_enough_for(4)) == (64, True)
     assert not found[OTHER].is_enough_for(5)
@@ -116,14 +118,14 @@ def test_the_narrower_of_two_limits_counts_and_suspended_requests_hold_it():
     held = QueuedResource(
         "q", OTHER, "SUSPENDED", "SERVICE", ("q",), "v6e-16", "v", "on-demand", 0.0
     )
-    found = quota.left(limits, [], [held], (ZONE,), "v6e-16", "on-demand")
+    found = remaining_quota.quota_by_zone(limits, [], [held], (ZONE,), "v6e-16", "on-demand")
     assert (found[ZONE].left, found[ZONE].limit) == (16, 32)
 
 
 def test_of_what_is_unlimited_or_not_told_nothing_is_said():
     limits = tpu_limits(Usage([metric("tpu-v5p", "zone", in_zone(ZONE, -1))]), "p")
-    assert quota.left(limits, [], [], (ZONE, OTHER), "v5p-8", "on-demand") == {}
-    assert quota.left(limits, [], [], (ZONE,), "v6e-8", "on-demand") == {}
+    assert remaining_quota.quota_by_zone(limits, [], [], (ZONE, OTHER), "v5p-8", "on-demand") == {}
+    assert remaining_quota.quota_by_zone(limits, [], [], (ZONE,), "v6e-8", "on-demand") == {}
 
 
 def test_a_quota_that_cannot_be_asked_holds_nobody_up(sky_log):
@@ -133,16 +135,16 @@ def test_a_quota_that_cannot_be_asked_holds_nobody_up(sky_log):
     with pytest.raises(TransientError, match="HTTP 403"):
         refuse()
     asking = SimpleNamespace(store=sky_log.store, quota=refuse)
-    assert weather.read(asking, JOB, 1.0)[ZONE].has_quota is None
+    assert zone_health.read(asking, JOB, 1.0)[ZONE].has_quota is None
 
 
 def test_the_quota_of_every_slice_of_a_job_must_be_there(sky_log):
-    left = quota.Left(left=16, limit=16, unit="chips", each=16)
+    left = remaining_quota.QuotaLeft(left=16, limit=16, unit="chips", each=16)
     asking = SimpleNamespace(store=sky_log.store, quota=lambda *_: {ZONE: left})
-    found = weather.read(asking, JOB, 1.0)
+    found = zone_health.read(asking, JOB, 1.0)
     assert (found[ZONE].has_quota, found[OTHER].has_quota) == (True, None)
     two = replace(JOB, spec=replace(JOB.spec, resources=Resources("v5litepod-16", num_slices=2)))
-    assert weather.read(asking, two, 1.0)[ZONE].has_quota is False
+    assert zone_health.read(asking, two, 1.0)[ZONE].has_quota is False
 
 
 @pytest.mark.parametrize(

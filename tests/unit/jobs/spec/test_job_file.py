@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tpuctl.errors import LocalIOError, UsageError
-from tpuctl.jobs.spec.file import load
+from tpuctl.jobs.spec.job_file import load
 from tpuctl.models.job import (
     Budget,
     Checkpoints,

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tpuctl.errors import UsageError
-from tpuctl.jobs.spec import schema
-from tpuctl.jobs.spec.file import load
+from tpuctl.jobs.spec import job_file_schema
+from tpuctl.jobs.spec.job_file import load
 from tpuctl.models.job import JobSpec
 
 BEGINNING = "name: digits\nrun: python3 train.py\n"
@@ -21,7 +21,10 @@ OF_THE_WHOLE = re.compile(
 NAMES = sorted(
     {
         name
-        for each in [schema.document(), *schema.document()["properties"].values()]
+        for each in [
+            job_file_schema.load_schema(),
+            *job_file_schema.load_schema()["properties"].values(),
+        ]
         for name in each.get("properties", {})
     }
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tpuctl.jobs.spec import scalars, schema
-from tpuctl.jobs.spec.file import load
-from tpuctl.models.duration import seconds
+from tpuctl.jobs.spec import job_file_schema, scalars
+from tpuctl.jobs.spec.job_file import load
+from tpuctl.models.duration import parse_duration
 from tpuctl.models.job import JobSpec
 
 ROOT = Path(__file__).parents[4]
@@ -30,12 +30,12 @@ def schemas(found: dict) -> list[tuple[str, dict]]:
     return [*below.items(), *(each for one in below.values() for each in schemas(one))]
 
 
-EVERY = [("", schema.document()), *schemas(schema.document())]
+EVERY = [("", job_file_schema.load_schema()), *schemas(job_file_schema.load_schema())]
 
 
 def test_the_page_has_the_schema_that_validates():
-    shipped = (ROOT / "tpuctl" / "jobs" / "spec" / schema.FILE).read_bytes()
-    assert (ROOT / "docs" / schema.FILE).read_bytes() == shipped
+    shipped = (ROOT / "tpuctl" / "jobs" / "spec" / job_file_schema.FILE).read_bytes()
+    assert (ROOT / "docs" / job_file_schema.FILE).read_bytes() == shipped
 
 
 def test_no_word_of_the_schema_is_passed_over():
@@ -61,7 +61,7 @@ WITH_EXAMPLES = [(name, each) for name, each in EVERY if "examples" in each]
 def test_an_example_or_default_of_a_key_is_one(name, found):
     for example in [*found["examples"], *([found["default"]] if "default" in found else [])]:
         node = yaml.compose(json.dumps(example))
-        assert schema._value(node, found) is not None
+        assert job_file_schema._value(node, found) is not None
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,20 @@ def test_an_example_or_default_of_a_key_is_one(name, found):
     [("90s", True), ("1h30m", True), ("1.5d", True), ("90", False), ("h", False), ("-1s", False)],
 )
 def test_the_pattern_of_a_duration_is_the_grammar_of_durations(text, is_one):
-    assert scalars.fits(text, schema.document()["$defs"]["duration"]) == is_one
+    assert (
+        scalars.matches_pattern(text, job_file_schema.load_schema()["$defs"]["duration"]) == is_one
+    )
     if is_one:
-        assert seconds(text) > 0
+        assert parse_duration(text) > 0
 
 
 def test_every_key_is_on_the_page_and_in_the_example():
-    whole = schema.read(yaml.compose(fences()[0]))
-    for name, each in schema.document()["properties"].items():
+    whole = job_file_schema.read(yaml.compose(fences()[0]))
+    for name, each in job_file_schema.load_schema()["properties"].items():
         assert f"`{name}" in PAGE, name
         below = each.get("properties", {})
         assert {f"{name}.{key}" for key in below} <= set(whole.values), name
-    assert {*schema.document()["properties"]} - {"requires"} <= set(whole.values)
+    assert {*job_file_schema.load_schema()["properties"]} - {"requires"} <= set(whole.values)
 
 
 def fences() -> list[str]:

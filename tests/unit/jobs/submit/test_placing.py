@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.errors import PreconditionError, UsageError
-from tpuctl.jobs.submit.placing import place
+from tpuctl.jobs.submit.placement import place_job
 from tpuctl.models.job import Budget, JobSpec, Resources
 from tpuctl.models.node import Node
 
@@ -14,7 +14,7 @@ KIND = "v5litepod-16"
 
 def placed(zone="us-west4-a", regions=(), node=None, budget=None, **resources):
     spec = JobSpec("digits", "true", resources=Resources(**{"accelerators": KIND, **resources}))
-    return place(replace(spec, budget=budget or Budget()), node, zone, regions)
+    return place_job(replace(spec, budget=budget or Budget()), node, zone, regions)
 
 
 def node(**extra) -> Node:

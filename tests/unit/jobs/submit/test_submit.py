@@ -19,11 +19,11 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.local import seat
-from tpuctl.jobs.record import record
-from tpuctl.jobs.submit.doubts import doubts
-from tpuctl.jobs.submit.sharing import give_way, refuse_shared_checkpoints
-from tpuctl.jobs.submit.submit import Submitter, default_owner, ensure_supervisor, submit
+from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.submit.job_submission import Submitter, default_owner, ensure_supervisor, submit
+from tpuctl.jobs.submit.shared_checkpoints import refuse_shared_checkpoints, withdraw_if_shared
+from tpuctl.jobs.submit.submit_warnings import warnings_for
 from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState, Resources, Teardown
 
 SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
@@ -37,9 +37,9 @@ def test_a_job_is_a_record_a_workdir_and_a_lease_that_nobody_holds(world, tmp_pa
     (tmp_path / "work").mkdir()
     job = submitted(world, replace(SPEC, workdir=str(tmp_path / "work")))
     assert job.job_id.startswith("digits-")
-    assert record.load(world.store, job.job_id).record == job
+    assert record_store.load(world.store, job.job_id).record == job
     assert world.store.head(f"tpuctl/jobs/{job.job_id}/workdir.tar.gz") is not None
-    assert [each.holder for each in lease.leases(world.store, {})] == [""]
+    assert [each.holder for each in lease.list_leases(world.store, {})] == [""]
 
 
 def test_what_the_job_requires_the_context_must_provide(world):
@@ -78,8 +78,8 @@ def test_two_jobs_do_not_share_their_checkpoints(world):
     )
     refuse_shared_checkpoints(world.store, again, but=first.job_id)
     submitted(world, replace(again, checkpoints=Checkpoints("gs://b/runs/other")))
-    stored = record.load(world.store, first.job_id)
-    record.save(world.store, replace(stored.record, state=JobState.FAILED), stored.generation)
+    stored = record_store.load(world.store, first.job_id)
+    record_store.save(world.store, replace(stored.record, state=JobState.FAILED), stored.generation)
     assert submitted(world, again).state == "QUEUED"
 
 
@@ -100,7 +100,7 @@ class AtOnce:
         return [] if self.hides and prefix == lease.LEASES else self.store.list(prefix)
 
     def put_if_absent(self, key, data):
-        self.hides = self.hides and not key.startswith(record.RECORDS)
+        self.hides = self.hides and not key.startswith(record_store.RECORDS)
         return self.store.put_if_absent(key, data)
 
 
@@ -123,23 +123,23 @@ def test_of_two_jobs_submitted_at_once_the_later_one_leaves_nothing(world, tmp_p
 
 
 def test_of_two_jobs_submitted_at_once_the_earlier_one_stays(world):
-    first = record.load(world.store, submitted(world, SHARED).job_id)
+    first = record_store.load(world.store, submitted(world, SHARED).job_id)
     second = replace(first.record, job_id="digits-ffffff")
     lease.offer(world.store, second.job_id, "me")
-    record.create(world.store, second)
-    give_way(world.store, first)
-    assert record.load(world.store, first.record.job_id) == first
+    record_store.create(world.store, second)
+    withdraw_if_shared(world.store, first)
+    assert record_store.load(world.store, first.record.job_id) == first
 
 
 def test_a_job_in_somebodys_care_was_first_and_one_that_was_taken_meanwhile_is_cancelled(world):
-    mine = record.load(world.store, submitted(world, SHARED).job_id)
-    record.save(world.store, replace(mine.record, fence=1), mine.generation)
+    mine = record_store.load(world.store, submitted(world, SHARED).job_id)
+    record_store.save(world.store, replace(mine.record, fence=1), mine.generation)
     other = replace(mine.record, job_id="digits-ffffff", fence=1)
     lease.offer(world.store, other.job_id, "me")
-    record.create(world.store, other)
+    record_store.create(world.store, other)
     with pytest.raises(ConflictError, match="digits-ffffff"):
-        give_way(world.store, mine)
-    assert record.load(world.store, mine.record.job_id).record.cancel_requested_s == 7.0
+        withdraw_if_shared(world.store, mine)
+    assert record_store.load(world.store, mine.record.job_id).record.cancel_requested_s == 7.0
 
 
 def test_a_file_that_is_insisted_on_goes_along(world, tmp_path):
@@ -198,7 +198,7 @@ DOUBTFUL = JobRecord(
     ],
 )  # fmt: skip
 def test_what_may_surprise_is_said(spec, node, lines):
-    assert doubts(replace(DOUBTFUL, spec=spec, node=node)) == lines
+    assert warnings_for(replace(DOUBTFUL, spec=spec, node=node)) == lines
 
 
 def test_nothing_is_left_behind_by_a_refused_workdir(world, tmp_path):
@@ -220,10 +220,10 @@ SITTING = """
 import os, signal, sys
 from pathlib import Path
 from tpuctl import config
-from tpuctl.jobs.local import seat
+from tpuctl.jobs.local import supervisor_lock
 
 print("supervising", *{"TPUCTL_RECORD", config.TPU_OVERRIDE} & set(os.environ), flush=True)
-with seat.taken(Path(sys.argv[1]), "here"):
+with supervisor_lock.hold(Path(sys.argv[1]), "here"):
     signal.pause()
 """
 
@@ -231,24 +231,24 @@ with seat.taken(Path(sys.argv[1]), "here"):
 def test_a_supervisor_is_started_once_in_the_background(world):
     argv = [sys.executable, "-c", SITTING, str(world.home)]
     ensure_supervisor(world.home, "here", argv)
-    pid = seat.holder(world.home, "here")
+    pid = supervisor_lock.holder_pid(world.home, "here")
     ensure_supervisor(world.home, "here", argv)
-    assert seat.holder(world.home, "here") == pid
-    seat.end(world.home, "here")
+    assert supervisor_lock.holder_pid(world.home, "here") == pid
+    supervisor_lock.stop_supervisor(world.home, "here")
     os.waitpid(pid, 0)
-    log = seat.log_path(world.home, "here")
+    log = supervisor_lock.log_path(world.home, "here")
     assert log.read_text() == "supervising\n"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
 def test_a_recording_ends_with_its_command_and_not_with_the_supervisor(world, monkeypatch):
-    monkeypatch.setenv(config.RECORD, "cassette.jsonl")
+    monkeypatch.setenv(config.RECORD_VARIABLE, "cassette.jsonl")
     monkeypatch.setenv(config.TPU_OVERRIDE, "http://127.0.0.1:1/")
     ensure_supervisor(world.home, "here", [sys.executable, "-c", SITTING, str(world.home)])
-    pid = seat.holder(world.home, "here")
-    seat.end(world.home, "here")
+    pid = supervisor_lock.holder_pid(world.home, "here")
+    supervisor_lock.stop_supervisor(world.home, "here")
     os.waitpid(pid, 0)
-    assert seat.log_path(world.home, "here").read_text() == "supervising\n"
+    assert supervisor_lock.log_path(world.home, "here").read_text() == "supervising\n"
 
 
 def test_a_supervisor_that_does_not_start_is_told_at_once(world):

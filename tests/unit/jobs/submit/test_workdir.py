@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tpuctl.errors import RefusedError, UsageError
-from tpuctl.jobs.submit.workdir import pack
+from tpuctl.jobs.submit.workdir_archive import pack
 
 KEY = "-----BEGIN {}PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2 + "\n"
 

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from tpuctl.errors import TransientError
+from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.leases.lease import LeaseLostError
-from tpuctl.jobs.ports import Clocks
-from tpuctl.jobs.record import record as records
-from tpuctl.jobs.secrets.secrets import Vault
-from tpuctl.jobs.supervisor import custody
-from tpuctl.jobs.supervisor.caretaker import BetterElsewhereError, Caretaker
-from tpuctl.jobs.supervisor.custody import TROUBLE_S, Custody
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.secrets.job_secrets import SecretCache
+from tpuctl.jobs.supervisor import job_pool as custody
+from tpuctl.jobs.supervisor.controller import JobController, WrongHostError
+from tpuctl.jobs.supervisor.job_pool import TROUBLE_S, JobPool
 from tpuctl.models.job import JobRecord, JobSpec, JobState
 from tpuctl.store import open_store
 
@@ -29,14 +29,14 @@ JOB = JobRecord(
 class Held:
     """A job that is ours, in a custody whose clock is in the test's hand."""
 
-    custody: Custody
+    job_pool: JobPool
     store: object
     now: list[float]
     said: list[str] = field(default_factory=list)
 
     @property
     def lease(self):
-        return leasing.held(self.store, JOB.job_id)
+        return leasing.load_lease(self.store, JOB.job_id)
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def held(tmp_path):
     records.create(store, JOB)
     beat = SimpleNamespace(is_fresh=lambda: True, check=lambda: None)
     clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
-    made = Custody(
-        SimpleNamespace(store=store), clocks, Vault("here", {}),
+    made = JobPool(
+        SimpleNamespace(store=store), clocks, SecretCache("here", {}),
         SimpleNamespace(holder=OURS, heartbeat=beat), SimpleNamespace(is_dead=lambda who: not who),
         said.append,
     )  # fmt: skip
@@ -56,27 +56,27 @@ def held(tmp_path):
 
 def test_a_job_that_could_not_be_given_back_is_given_back_later(held, monkeypatch):
     async def elsewhere(_self, _lease):
-        raise BetterElsewhereError("no TOKEN")
+        raise WrongHostError("no TOKEN")
 
     def refused(*_):
         raise TransientError("the bucket is away")
 
-    monkeypatch.setattr(Custody, "_care_once", elsewhere)
+    monkeypatch.setattr(JobPool, "_care_once", elsewhere)
     release, lease = leasing.release, held.lease
     monkeypatch.setattr(custody.leasing, "release", refused)
 
     async def story():
-        held.custody.tasks[JOB.job_id] = asyncio.create_task(held.custody._care(lease))
-        await asyncio.wait(held.custody.tasks.values())
-        await held.custody.reap({JOB.job_id: lease})
-        assert held.custody.is_holding
+        held.job_pool.tasks[JOB.job_id] = asyncio.create_task(held.job_pool._care(lease))
+        await asyncio.wait(held.job_pool.tasks.values())
+        await held.job_pool.reap({JOB.job_id: lease})
+        assert held.job_pool.is_holding
         monkeypatch.setattr(custody.leasing, "release", release)
         held.now[0] += TROUBLE_S
-        await held.custody.consider(held.lease)
+        await held.job_pool.consider(held.lease)
 
     asyncio.run(story())
     assert held.lease.holder == ""
-    assert not held.custody.is_holding
+    assert not held.job_pool.is_holding
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_a_job_that_was_tried_again_as_it_settled_is_offered_unless_somebody_has
         records.save(store, replace(JOB, fence=3), stored.generation)
         if taken_by:
             leasing.reoffer(store, JOB.job_id, JOB.owner, 3)
-            leasing.take(store, leasing.held(store, JOB.job_id), taken_by)
+            leasing.take(store, leasing.load_lease(store, JOB.job_id), taken_by)
 
     monkeypatch.setattr(custody.leasing, "drop", and_meanwhile)
     settled = []
-    held.custody.settled = settled.append
-    held.custody._settle(held.custody.outside, lease)
+    held.job_pool.settled = settled.append
+    held.job_pool._settle(held.job_pool.outside, lease)
     assert ((held.lease.holder, held.lease.fence), settled) == ((holder, fence), [])
 
 
@@ -106,8 +106,8 @@ def test_the_lease_of_a_job_that_is_settled_is_gone(held):
     stored = records.load(held.store, JOB.job_id)
     records.save(held.store, replace(JOB, state=JobState.FAILED), stored.generation)
     settled = []
-    held.custody.settled = settled.append
-    held.custody._settle(held.custody.outside, held.lease)
+    held.job_pool.settled = settled.append
+    held.job_pool._settle(held.job_pool.outside, held.lease)
     assert (held.lease, settled) == (None, [JOB.job_id])
 
 
@@ -123,5 +123,5 @@ def test_the_workers_are_let_go_of_though_their_tails_may_not_be_saved():
     gang = SimpleNamespace(save_tails=refused, close=close)
     care = SimpleNamespace(gang=gang, outside=None, clocks=SimpleNamespace(sleep=None))
     with pytest.raises(LeaseLostError):
-        asyncio.run(Caretaker._close_gang(care))
+        asyncio.run(JobController._close_gang(care))
     assert (closed, care.gang) == ([True], None)

@@ -6,16 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpuctl.jobs.policy import budget
-from tpuctl.jobs.policy.actions import Attach, DeleteSlice, RequestSlice, Start, Stop
-from tpuctl.jobs.policy.observed import ABSENT, Observed, Refusal, Weather
+from tpuctl.jobs.policy.actions import (
+    ConnectWorkers,
+    DeleteSlice,
+    RequestSlice,
+    StartWorkers,
+    StopWorkers,
+)
+from tpuctl.jobs.policy.observation import ABSENT, JobObservation, SliceRefusal, ZoneHealth
 from tpuctl.jobs.policy.reconcile import reconcile
-from tpuctl.jobs.record import story
+from tpuctl.jobs.record import status_text
 from tpuctl.models.job import (
     Attempt,
+    AttemptOutcome,
     Budget,
     JobRecord,
     JobSpec,
-    Outcome,
     Phase,
     Resources,
     Restart,
@@ -52,7 +58,7 @@ class Sky:
     zones: dict[str, str] = field(default_factory=dict)
     attempt: int = 0
     reports: list[dict] = field(default_factory=list)
-    finals: list[dict] = field(default_factory=list)
+    final_reports: list[dict] = field(default_factory=list)
     away: bool = False
     supply: str = "ACTIVE"
     quota: bool = True
@@ -63,20 +69,20 @@ class Sky:
     saved_s: float = 0.0
     created: list[str] = field(default_factory=list)
 
-    def observed(self, record: JobRecord) -> Observed:
+    def observed(self, record: JobRecord) -> JobObservation:
         self.now_s += 1.0
         newest = record.attempt
-        known = {zone: Weather(has_quota=self.quota, quota="0 left") for zone in ZONES}
+        known = {zone: ZoneHealth(has_quota=self.quota, quota="0 left") for zone in ZONES}
         if self.away:
-            return Observed(self.now_s)
+            return JobObservation(self.now_s)
         if newest is None:
-            return Observed(self.now_s, weather=known, looked_s=self.now_s)
+            return JobObservation(self.now_s, zone_health=known, looked_s=self.now_s)
         names = [each.queued_resource for each in record.attempts if each.queued_resource]
         reports = self.reports if newest.number == self.attempt else []
-        return Observed(
+        return JobObservation(
             self.now_s,
             looked_s=self.now_s,
-            weather=known,
+            zone_health=known,
             requests={name: self.requests.get(name, ABSENT) for name in names},
             refusal=self._refusal(newest.queued_resource),
             node=self._node(newest.nodes),
@@ -87,7 +93,9 @@ class Sky:
                 WorkerReport(i, **{"quiet_s": self.quiet_s, **each})
                 for i, each in enumerate(reports)
             ),
-            finals=tuple(WorkerReport(i, **each) for i, each in enumerate(self.finals)),
+            final_reports=tuple(
+                WorkerReport(i, **each) for i, each in enumerate(self.final_reports)
+            ),
             saved_s=self.saved_s,
         )
 
@@ -101,11 +109,15 @@ class Sky:
                 self.requests.pop(name, None)
                 for node in [each for each in self.nodes if each.startswith(name)]:
                     del self.nodes[node]
-            case Attach(attempt) if attempt.number != self.attempt:
-                self.attempt, self.reports, self.finals = attempt.number, list(self.beginning), []
-            case Start():
+            case ConnectWorkers(attempt) if attempt.number != self.attempt:
+                self.attempt, self.reports, self.final_reports = (
+                    attempt.number,
+                    list(self.beginning),
+                    [],
+                )
+            case StartWorkers():
                 self.change(PREPARED, RUNNING)
-            case Stop():
+            case StopWorkers():
                 for going in (PREPARED, RUNNING):
                     self.change(going, STOPPED)
                 self.quiet_s = 0.0
@@ -123,10 +135,10 @@ class Sky:
         if self.supply == "ACTIVE":
             self.nodes.update(dict.fromkeys(attempt.nodes, "READY"))
 
-    def _refusal(self, name: str | None) -> Refusal | None:
+    def _refusal(self, name: str | None) -> SliceRefusal | None:
         if self.requests.get(name or "") != "FAILED":
             return None
-        return Refusal("no more capacity", "no_capacity", name or "", is_shortage=True)
+        return SliceRefusal("no more capacity", "no_capacity", name or "", is_shortage=True)
 
     def _node(self, names: tuple[str, ...]) -> str:
         states = {self.nodes.get(name, ABSENT) for name in names}
@@ -161,7 +173,7 @@ class Sky:
         elif fate == "notice":
             self.change(RUNNING, {**STOPPED, "stopped": False, "preempted": True})
         elif fate == "it deletes itself" and attempt.owned and self._runs(attempt):
-            self.finals = [WELL, WELL]
+            self.final_reports = [WELL, WELL]
             self.act(DeleteSlice(attempt.zone, attempt.queued_resource))
         elif fate in WORKER_FATES and self._runs(attempt):
             self.reports[self.reports.index(RUNNING)] = WORKER_FATES[fate]
@@ -188,7 +200,7 @@ def turn(record: JobRecord, sky: Sky, *, dies: bool = False, reply_lost: bool = 
         if reply_lost and isinstance(action, RequestSlice):
             sky.reply_lost = True
             sky.act(action)
-    assert story.why(step.record, sky.now_s)
+    assert status_text.current_status(step.record, sky.now_s)
     return step.record
 
 
@@ -246,7 +258,7 @@ def test_every_job_ends_and_leaves_nothing_behind(fates, own, several, spec):
     failures = [each for each in record.attempts if each.outcome in ("failed", "hung")]
     assert len(failures) <= spec.restart.failure + 1
     assert [each.number for each in record.attempts] == list(range(1, len(record.attempts) + 1))
-    well = record.attempt is not None and record.attempt.outcome == Outcome.SUCCEEDED
+    well = record.attempt is not None and record.attempt.outcome == AttemptOutcome.SUCCEEDED
     assert (record.state == "SUCCEEDED") == well
     assert {each.zone for each in record.attempts} <= set(record.zones)
     if spec.teardown == Teardown.ALWAYS:

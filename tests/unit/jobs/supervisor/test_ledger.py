@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.jobs.leases.duty import Duty
+from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases.lease import Lease, LeaseLostError
-from tpuctl.jobs.ports import Clocks
-from tpuctl.jobs.record import record as records
-from tpuctl.jobs.supervisor.ledger import PROGRESS_S, RECHECK_S, Ledger
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.supervisor.record_writer import PROGRESS_S, RECHECK_S, RecordWriter
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobSpec, WorkerReport
 from tpuctl.store import open_store
 
@@ -34,7 +34,7 @@ def store(tmp_path):
 def ledger(store, now):
     stored = records.create(store, JOB)
     clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
-    made = Ledger(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
+    made = RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
     asyncio.run(made.claim())
     return made
 
@@ -62,7 +62,7 @@ def test_news_is_written_at_once_and_progress_now_and_then(ledger, now, changes,
 
 
 def test_twenty_jobs_that_move_stay_below_two_writes_a_minute_each():
-    renew_s = Duty(("me",)).terms.renew_s
+    renew_s = SupervisorScope(("me",)).terms.renew_s
     assert 60.0 / PROGRESS_S + 60.0 / renew_s / 20 <= 2.0
 
 
@@ -74,20 +74,20 @@ def test_a_wish_is_kept_through_our_own_writes(ledger, store):
 
 
 def test_a_wish_is_heard_when_the_lease_is_rung_or_after_a_while(ledger, store, now):
-    asyncio.run(ledger.hear_wishes())
+    asyncio.run(ledger.check_for_changes())
     records.request_cancel(store, "j", 5.0)
-    asyncio.run(ledger.hear_wishes())
+    asyncio.run(ledger.check_for_changes())
     assert ledger.record.cancel_requested_s is None
     now[0] += RECHECK_S
-    asyncio.run(ledger.hear_wishes())
+    asyncio.run(ledger.check_for_changes())
     assert ledger.record.cancel_requested_s == 5.0
 
 
 def test_ringing_makes_it_heard_now(ledger, store):
-    asyncio.run(ledger.hear_wishes())
+    asyncio.run(ledger.check_for_changes())
     records.request_cancel(store, "j", 5.0)
     ledger.ring()
-    asyncio.run(ledger.hear_wishes())
+    asyncio.run(ledger.check_for_changes())
     assert ledger.record.cancel_requested_s == 5.0
 
 
@@ -95,9 +95,11 @@ def test_a_record_under_a_higher_fence_is_another_supervisors(ledger, store):
     stored = records.load(store, "j")
     records.save(store, replace(stored.record, fence=3), stored.generation)
     with pytest.raises(LeaseLostError):
-        asyncio.run(ledger.hear_wishes())
+        asyncio.run(ledger.check_for_changes())
     with pytest.raises(LeaseLostError):
-        asyncio.run(Ledger(ledger.store, ledger.lease, ledger.clocks, stored).save(reported()))
+        asyncio.run(
+            RecordWriter(ledger.store, ledger.lease, ledger.clocks, stored).save(reported())
+        )
     assert records.load(store, "j").record.fence == 3
 
 
@@ -107,7 +109,7 @@ def test_a_claim_takes_in_the_last_write_of_an_earlier_holder(store, now):
         store, replace(JOB, fence=1, why="the last of its words"), stored.generation
     )
     clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
-    ledger = Ledger(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
+    ledger = RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
     asyncio.run(ledger.claim())
     found = records.load(store, "j")
     assert (found.record.why, found.record.fence) == ("the last of its words", 2)
@@ -122,5 +124,5 @@ def test_who_takes_over_while_a_gang_stops_waits_for_its_workers_anew(
     stored = records.create(store, replace(JOB, attempts=(left,)))
     now[0] = 80.0
     clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
-    asyncio.run(Ledger(store, Lease("j", "seat-a", 2, "me"), clocks, stored).claim())
+    asyncio.run(RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored).claim())
     assert records.load(store, "j").record.attempt.stopping_s == stopping_s

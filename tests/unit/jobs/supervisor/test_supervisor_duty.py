@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.cli.supervisor import owners
+from tpuctl.cli.supervisor import parse_owners
 from tpuctl.errors import UsageError
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.leases.duty import Duty
 from tpuctl.jobs.leases.lease import Lease
-from tpuctl.jobs.local import unsettled
-from tpuctl.jobs.record import record
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
+from tpuctl.jobs.local import open_jobs
+from tpuctl.jobs.record import record_store
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import AttemptState
 
@@ -28,7 +28,7 @@ from tpuctl.models.job import AttemptState
     ],
 )
 def test_accept_names_owners(accept, taken):
-    duty = Duty(owners(accept))
+    duty = SupervisorScope(parse_owners(accept))
     everybody = ["ada@laptop", "ada@desk", "bob@desk"]
     assert [who for who in everybody if duty.has(Lease("j", "", 0, who))] == taken
 
@@ -36,18 +36,18 @@ def test_accept_names_owners(accept, taken):
 @pytest.mark.parametrize("accept", ["", "ada@laptop,", " ,bob@desk"])
 def test_an_owner_that_is_empty_is_refused(accept):
     with pytest.raises(UsageError, match="names an owner that is empty"):
-        owners(accept)
+        parse_owners(accept)
 
 
 def test_a_supervisor_for_one_job_takes_no_other():
-    duty = Duty(("me",), only="mine-000000")
+    duty = SupervisorScope(("me",), only="mine-000000")
     assert duty.has(Lease("mine-000000", "", 0, "whoever"))
     assert not duty.has(Lease("other-000000", "", 0, "me"))
 
 
 @pytest.mark.parametrize(("stays_s", "over"), [(3.0, True), (3.1, False), (None, False)])
 def test_it_ends_when_idle_unless_it_stays(stays_s, over):
-    assert Duty(("me",), stays_s).is_over(3.0) == over
+    assert SupervisorScope(("me",), stays_s).is_over(3.0) == over
 
 
 def supervised(world, duty, said, until) -> None:
@@ -66,25 +66,25 @@ def supervised(world, duty, said, until) -> None:
 def bound(world):
     """A job with a secret of the environment of another machine."""
     job = world.submit("true", secrets={"TOKEN": "env:TOKEN"})
-    stored = record.load(world.store, job.job_id)
+    stored = record_store.load(world.store, job.job_id)
     wanted = replace(stored.record, seat="another", owner="me@laptop")
-    return record.save(world.store, wanted, stored.generation)
+    return record_store.save(world.store, wanted, stored.generation)
 
 
 def test_a_job_whose_secrets_are_elsewhere_is_left_to_that_machine(world):
     job = bound(world).record
     said = []
-    supervised(world, Duty(("me",)), said, lambda: said)
+    supervised(world, SupervisorScope(("me",)), said, lambda: said)
     assert said == [
         f"{job.job_id}: not looked after here: the value of TOKEN is known on laptop alone, where "
         "the job was submitted; run there: tpuctl supervisor run"
     ]
-    assert (lease.held(world.store, job.job_id).fence, world.tpu.calls) == (0, [])
+    assert (lease.load_lease(world.store, job.job_id).fence, world.tpu.calls) == (0, [])
 
 
 def test_it_is_ended_by_whoever_is_there(world):
     job = bound(world).record
-    record.request_cancel(world.store, job.job_id, 1.0)
+    record_store.request_cancel(world.store, job.job_id, 1.0)
     assert world.finish(job).state == "CANCELLED"
 
 
@@ -96,21 +96,21 @@ def test_a_taken_job_that_needs_them_is_given_back(world):
     said = []
 
     def runs() -> bool:
-        now = record.load(world.store, job.job_id)
+        now = record_store.load(world.store, job.job_id)
         attempt = now.record.attempt
         if attempt is None or attempt.state != AttemptState.RUNNING:
             return False
         if not now.record.seat:
             spec = replace(now.record.spec, secrets=stored.record.spec.secrets)
             moved = replace(now.record, seat="another", spec=spec)
-            record.save(world.store, moved, now.generation)
+            record_store.save(world.store, moved, now.generation)
         return True
 
-    supervised(world, Duty(("me",), only=job.job_id), said, runs)
+    supervised(world, SupervisorScope(("me",), only=job.job_id), said, runs)
     world.tpu.preempt("mine")
-    supervised(world, Duty(("me",), only=job.job_id), said,
+    supervised(world, SupervisorScope(("me",), only=job.job_id), said,
                lambda: any("not looked after here" in line for line in said))  # fmt: skip
-    held = lease.held(world.store, job.job_id)
+    held = lease.load_lease(world.store, job.job_id)
     assert (held.holder, held.fence) == ("", 2)
     assert not [call for call in world.tpu.calls if call.startswith("create")]
 
@@ -118,8 +118,11 @@ def test_a_taken_job_that_needs_them_is_given_back(world):
 def test_what_is_taken_is_known_on_this_machine_until_it_is_settled(world):
     job = world.submit("exec sleep 1000", world.tpu.create("mine"))
     supervised(
-        world, Duty(("me",)), [], lambda: unsettled.known(world.home, "here").jobs == (job.job_id,)
+        world,
+        SupervisorScope(("me",)),
+        [],
+        lambda: open_jobs.load(world.home, "here").jobs == (job.job_id,),
     )
-    record.request_cancel(world.store, job.job_id, 1.0)
+    record_store.request_cancel(world.store, job.job_id, 1.0)
     world.finish(job)
-    assert unsettled.known(world.home, "here").jobs == ()
+    assert open_jobs.load(world.home, "here").jobs == ()

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.jobs.policy import verdict
-from tpuctl.jobs.policy.actions import Stop
-from tpuctl.jobs.policy.observed import ABSENT
+from tpuctl.jobs.policy import attempt_end
+from tpuctl.jobs.policy.actions import StopWorkers
+from tpuctl.jobs.policy.observation import ABSENT
 from tpuctl.models.job import JobRecord, Phase, Restart, Timeouts, WorkerReport
 from unit.jobs.job_steps import A1, ENDED, RAN, asked, gang, job, lived, seen
 
@@ -104,7 +104,10 @@ def test_a_run_without_a_line_or_a_step_of_anybody_is_stopped_after_a_dump(repor
     attempt = step.record.attempt
     assert (attempt.outcome == "hung") == is_hung
     if is_hung:
-        assert (step.actions[-1], attempt.first_worker) == (Stop(attempt, 10.0, dump=True), 1)
+        assert (step.actions[-1], attempt.first_worker) == (
+            StopWorkers(attempt, 10.0, dump=True),
+            1,
+        )
         assert attempt.reason == "no line and no step of any worker for 15 min"
 
 
@@ -125,17 +128,17 @@ def finals(*reports: dict) -> tuple[WorkerReport, ...]:
 
 def test_a_job_whose_workers_all_ended_well_has_succeeded_though_its_slice_deleted_itself():
     gone = asked(2000.0, a1=ABSENT)
-    record = lived(job(), *RAN, replace(gone, finals=finals(WELL, WELL))).record
+    record = lived(job(), *RAN, replace(gone, final_reports=finals(WELL, WELL))).record
     assert (record.state, record.why) == ("SUCCEEDED", "all 2 workers ended well")
-    half = lived(job(), *RAN, seen(5.0, WELL, UP), replace(gone, finals=finals(WELL, WELL)))
+    half = lived(job(), *RAN, seen(5.0, WELL, UP), replace(gone, final_reports=finals(WELL, WELL)))
     assert half.record.state == "SUCCEEDED"
-    assert lived(job(), *RAN, replace(gone, finals=finals(WELL))).record.state == "FAILED"
+    assert lived(job(), *RAN, replace(gone, final_reports=finals(WELL))).record.state == "FAILED"
 
 
 @pytest.mark.parametrize("told", [{"preempted": True}, {"stopped": True}])
 def test_a_program_that_saved_and_ended_well_because_it_was_told_to_has_not_succeeded(told):
     saved = {**WELL, **told}
-    gone = seen(6.0, node="PREEMPTED", finals=finals(saved, saved))
+    gone = seen(6.0, node="PREEMPTED", final_reports=finals(saved, saved))
     record = lived(job(), *RAN, seen(5.0, saved, saved), gone).record
     assert (record.attempts[0].outcome, record.state) == ("preempted", "RECOVERING")
 
@@ -146,14 +149,14 @@ def test_time_runs_out_only_for_what_still_runs():
     assert lived(record, unheard).record.attempt.outcome is None
     well = lived(record, unheard, seen(9001.0, WELL, WELL)).record
     assert well.state == "SUCCEEDED"
-    gone = replace(asked(9001.0, a1=ABSENT), finals=finals(WELL, WELL))
+    gone = replace(asked(9001.0, a1=ABSENT), final_reports=finals(WELL, WELL))
     assert lived(record, unheard, gone).record.state == "SUCCEEDED"
     assert lived(record, unheard, seen(9001.0, UP, UP)).record.attempt.outcome == "timeout"
 
 
 def test_a_program_that_failed_before_its_slice_deleted_itself_has_failed():
     told = finals(failed(4.9), STOPPED)
-    gone = replace(asked(2000.0, a1=ABSENT), finals=told)
+    gone = replace(asked(2000.0, a1=ABSENT), final_reports=told)
     record = lived(job(), *RAN, gone).record
     assert (record.state, record.why) == ("FAILED", "worker 0: the program ended with status 1")
     again = lived(job(restart=Restart(failure=1)), *RAN, gone).record
@@ -161,7 +164,7 @@ def test_a_program_that_failed_before_its_slice_deleted_itself_has_failed():
 
 
 def test_a_preemption_is_not_explained_by_programs_that_failed_of_it():
-    gone = seen(2000.0, node="PREEMPTED", finals=finals(failed(4.9), failed(4.9)))
+    gone = seen(2000.0, node="PREEMPTED", final_reports=finals(failed(4.9), failed(4.9)))
     assert lived(job(), *RAN, gone).record.attempt.outcome == "preempted"
 
 
@@ -188,4 +191,4 @@ def test_people_are_told_once_that_a_slice_cannot_delete_itself():
     ],
 )
 def test_one_worker_in_words(report, words):
-    assert verdict.said(WorkerReport(0, **report)) == words
+    assert attempt_end.worker_text(WorkerReport(0, **report)) == words

@@ -9,7 +9,7 @@ import pytest
 from tpuctl.errors import RefusedError, TransientError
 from tpuctl.jobs.workers import gang as gangs
 from tpuctl.jobs.workers import installation as installing
-from tpuctl.jobs.workers.installation import Given, Place
+from tpuctl.jobs.workers.installation import StartInputs, WorkerSlot
 from tpuctl.models.job import Attempt, AttemptState, Checkpoints, JobRecord, JobSpec
 from tpuctl.models.node import Node, Worker
 
@@ -61,7 +61,12 @@ def dial(outside) -> None:
 def test_worker_ids_count_on_over_the_slices():
     outside = Outside()
     places = dial(outside)
-    assert places == [Place(0, 0, 0), Place(1, 0, 1), Place(2, 1, 0), Place(3, 1, 1)]
+    assert places == [
+        WorkerSlot(0, 0, 0),
+        WorkerSlot(1, 0, 1),
+        WorkerSlot(2, 1, 0),
+        WorkerSlot(3, 1, 1),
+    ]
     assert sorted(outside.dialled[:4]) == [
         (0, "a.0", "key of a.0", "a"), (1, "a.1", "key of a.1", "a"),
         (2, "b.0", "key of b.0", "b"), (3, "b.1", "key of b.1", "b"),
@@ -81,16 +86,16 @@ def test_a_worker_that_was_made_anew_has_a_new_key():
     assert min(outside.asked.count("a"), outside.asked.count("b")) > 1
 
 
-def installed(place: Place, **given) -> tuple[dict, dict]:
-    sent = installing.installation(
-        JOB, ATTEMPT, place, Given(fence=7, **given), endpoint="http://s", bucket="b"
+def installed(place: WorkerSlot, **given) -> tuple[dict, dict]:
+    sent = installing.install_input(
+        JOB, ATTEMPT, place, StartInputs(fence=7, **given), endpoint="http://s", bucket="b"
     )
     document = json.loads(sent)
     return document, json.loads(document["files"]["config.json"])
 
 
 def test_each_worker_is_told_where_it_is():
-    _, config = installed(Place(2, 1, 0))
+    _, config = installed(WorkerSlot(2, 1, 0))
     assert (config["protocol"], config["fence"], config["worker_id"]) == (2, 7, 2)
     assert config["logs"] == "tpuctl/jobs/j-1/logs/a2/w2"
     assert config["final"] == "tpuctl/jobs/j-1/status/a2/w2"
@@ -103,7 +108,7 @@ def test_each_worker_is_told_where_it_is():
 
 
 def test_values_of_secrets_are_in_no_file():
-    document, config = installed(Place(0), secrets={"HF": "hunter22"})
+    document, config = installed(WorkerSlot(0), secrets={"HF": "hunter22"})
     assert document["secrets"] == {"HF": "hunter22"}
     assert "hunter22" not in json.dumps(document["files"])
     assert config["secrets"] == {"WANDB": "sm://projects/p/secrets/w"}
@@ -111,7 +116,7 @@ def test_values_of_secrets_are_in_no_file():
 
 def test_the_switch_is_for_the_first_worker_of_a_slice():
     switch = {"url": "http://t"}
-    for place, expected in ((Place(2, 1, 0), switch), (Place(3, 1, 1), None)):
+    for place, expected in ((WorkerSlot(2, 1, 0), switch), (WorkerSlot(3, 1, 1), None)):
         document, config = installed(place, switch=switch)
         assert config["switch"] == expected
         assert ("switch.py" in document["files"]) == (expected is not None)

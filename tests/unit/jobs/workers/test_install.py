@@ -27,7 +27,7 @@ def installed(tmp_path, monkeypatch):
             "archives": archives, "secrets": {},
         }  # fmt: skip
         return subprocess.run(
-            [sys.executable, *installing.argv()[1:]], input=json.dumps(asked),
+            [sys.executable, *installing.install_argv()[1:]], input=json.dumps(asked),
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 

@@ -18,8 +18,8 @@ ROOT = SOURCES.parent
 
 @pytest.fixture(scope="module")
 def zipped(tmp_path_factory):
-    path = tmp_path_factory.mktemp("worker") / library.NAME
-    path.write_bytes(library.archive())
+    path = tmp_path_factory.mktemp("worker") / library.ARCHIVE_NAME
+    path.write_bytes(library.build_archive())
     return path
 
 
@@ -49,8 +49,8 @@ def test_it_holds_what_training_programs_import_and_no_more(zipped):
 
 
 def test_it_is_small_and_the_same_each_time():
-    again = library.archive.__wrapped__()
-    assert again == library.archive()
+    again = library.build_archive.__wrapped__()
+    assert again == library.build_archive()
     assert len(again) < 150_000
     assert {each.date_time for each in zipfile.ZipFile(BytesIO(again)).infolist()} == {
         (1980, 1, 1, 0, 0, 0)
@@ -59,7 +59,7 @@ def test_it_is_small_and_the_same_each_time():
 
 def test_a_supervisor_imports_no_numpy_for_it():
     program = (
-        "import sys; from tpuctl.jobs.workers import library; library.archive();"
+        "import sys; from tpuctl.jobs.workers import library; library.build_archive();"
         " sys.exit('numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -93,16 +93,16 @@ def test_a_tpuctl_that_runs_on_a_worker_finds_what_it_ships_itself(zipped):
     """The same zip, and the agent's files, though `tpuctl` itself is the one in the zip."""
     program = (
         "import base64\n"
-        "from tpuctl.jobs.slices import switch\n"
+        "from tpuctl.jobs.slices import switch_setup\n"
         "from tpuctl.jobs.workers import installation, library\n"
-        "files = installation.programs(with_switch=True)\n"
-        "print(json.dumps([sorted(files), len(switch.program()),"
-        " base64.b64encode(library.archive()).decode()]))"
+        "files = installation.agent_files(with_switch=True)\n"
+        "print(json.dumps([sorted(files), len(switch_setup.switch_program()),"
+        " base64.b64encode(library.build_archive()).decode()]))"
     )
-    from tpuctl.jobs.slices import switch
+    from tpuctl.jobs.slices import switch_setup
     from tpuctl.jobs.workers import installation
 
     files, size, archive = imported(zipped, also=ROOT, program=program)
-    assert files == sorted(installation.programs(with_switch=True))
-    assert size == len(switch.program())
-    assert archive == installation.archives()[library.NAME]
+    assert files == sorted(installation.agent_files(with_switch=True))
+    assert size == len(switch_setup.switch_program())
+    assert archive == installation.agent_archives()[library.ARCHIVE_NAME]

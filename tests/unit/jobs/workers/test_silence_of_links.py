@@ -6,11 +6,11 @@ import json
 import pytest
 
 from tpuctl.errors import DamagedStateError, LocalIOError
-from tpuctl.jobs.workers import link as links
-from tpuctl.jobs.workers.installation import Given
-from tpuctl.jobs.workers.link import Link, Run
+from tpuctl.jobs.workers import worker_connection as links
+from tpuctl.jobs.workers.installation import StartInputs
+from tpuctl.jobs.workers.worker_connection import RunRef, WorkerConnection
 from tpuctl.models.job import Phase
-from tpuctl.models.operation import CommandFailedError, Completed
+from tpuctl.models.operation import CommandFailedError, CommandResult
 
 RUNNING = {"status": {"phase": "running"}}
 OLD, NEW = {"protocol": 1}, {"protocol": 2}
@@ -44,7 +44,7 @@ class Agent:
 
     async def run(self, argv, *, timeout_s=None, stdin=b""):
         self.asked.append(list(argv[3:]))
-        return Completed(0, self.status)
+        return CommandResult(0, self.status)
 
 
 class Clock:
@@ -59,20 +59,20 @@ class Clock:
         self.now_s += wanted_s
 
 
-def link_to(agent, clock, changes, **options) -> Link:
-    return Link(
-        Run("j-1", 1), links.connecting(1), agent.dial, lambda: clock.now_s, clock.sleep,
+def link_to(agent, clock, changes, **options) -> WorkerConnection:
+    return WorkerConnection(
+        RunRef("j-1", 1), links.initial_report(1), agent.dial, lambda: clock.now_s, clock.sleep,
         lambda: changes.append(clock.now_s), **options,
     )  # fmt: skip
 
 
 def kept(link, until) -> None:
     async def story():
-        task = links.kept(link)
+        task = links.start_keeping(link)
         async with asyncio.timeout(10):
             while not until():
                 await asyncio.sleep(0)
-        await links.cancelled([task])
+        await links.cancel_tasks([task])
 
     asyncio.run(story())
 
@@ -107,7 +107,7 @@ def test_a_silent_worker_is_shown_with_its_last_lines():
 
 
 def test_a_run_that_is_not_there_is_lost():
-    agent, clock = Agent([CommandFailedError(Completed(1, 1))]), Clock()
+    agent, clock = Agent([CommandFailedError(CommandResult(1, 1))]), Clock()
     link = link_to(agent, clock, [])
     kept(link, lambda: link.over)
     assert (link.report.phase, link.report.message) == (
@@ -116,7 +116,7 @@ def test_a_run_that_is_not_there_is_lost():
 
 
 def test_an_agent_that_does_not_start_is_tried_again_and_says_why_without_secrets():
-    broken = CommandFailedError(Completed(1, 127, stderr=b"sh: hunter22: python3: not found\n"))
+    broken = CommandFailedError(CommandResult(1, 127, stderr=b"sh: hunter22: python3: not found\n"))
     agent, clock = Agent([broken], [NEW, RUNNING]), Clock()
     told = []
     link = link_to(agent, clock, [], installation=b"{}", hidden=("hunter22",))
@@ -130,7 +130,7 @@ def test_an_agent_that_does_not_start_is_tried_again_and_says_why_without_secret
 
 
 def test_an_agent_that_knows_a_later_supervisor_ends_this_one():
-    agent, clock = Agent([CommandFailedError(Completed(1, 3))]), Clock()
+    agent, clock = Agent([CommandFailedError(CommandResult(1, 3))]), Clock()
     link = link_to(agent, clock, [], installation=b"{}")
     kept(link, lambda: link.over)
     assert link.is_fenced_off
@@ -146,11 +146,11 @@ def test_options_that_an_old_agent_does_not_know_are_left_out():
         link = link_to(agent, clock, [])
 
         async def story(link=link):
-            task = links.kept(link)
+            task = links.start_keeping(link)
             while link.report.phase != Phase.RUNNING:
                 await asyncio.sleep(0)
             await link.tell("stop", 7, "--grace", "10", "--dump")
-            await links.cancelled([task])
+            await links.cancel_tasks([task])
 
         asyncio.run(story())
         assert agent.asked[-1] == expected
@@ -175,4 +175,4 @@ def test_a_trouble_of_this_machine_is_silence_and_no_lost_worker(trouble):
 
 def test_secrets_are_in_no_representation():
     link = link_to(Agent(), Clock(), [], installation=b"hunter22", hidden=("hunter22",))
-    assert "hunter22" not in repr(link) + repr(Given(secrets={"A": "hunter22"}))
+    assert "hunter22" not in repr(link) + repr(StartInputs(secrets={"A": "hunter22"}))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from localsim.bench import BenchError, collectives, workers
+from localsim.bench import BenchError, collectives, slice_processes
 from localsim.core import Mesh
 from tpuctl import catalog
 
@@ -21,13 +21,13 @@ def four_chips():
 
 
 def test_every_operation_in_every_size_until_time_is_over(four_chips):
-    rows = list(collectives.rows(four_chips, 60.0, [64, SIZE_BYTES]))
+    rows = list(collectives.collective_rows(four_chips, 60.0, [64, SIZE_BYTES]))
     assert [(row["operation"], row["size_bytes"]) for row in rows] == [
         (operation, size)
         for operation in ("all_reduce", "reduce_scatter", "permute", "all_gather", "all_to_all")
         for size in (64, SIZE_BYTES)
     ]
-    assert list(collectives.rows(four_chips, 0.0)) == []
+    assert list(collectives.collective_rows(four_chips, 0.0)) == []
 
 
 @pytest.mark.parametrize("operation", collectives.OPERATIONS)
@@ -41,20 +41,20 @@ def test_what_is_modelled_is_what_the_chips_are_charged(four_chips, operation):
 
 @pytest.mark.parametrize(("chips", "size_bytes"), [(1, 60), (4, 64), (16, 1024), (12, 576)])
 def test_every_chip_can_have_a_part_of_every_part(chips, size_bytes):
-    assert collectives.divisible(57, chips) == size_bytes
-    assert collectives.divisible(size_bytes, chips) == size_bytes
+    assert collectives.divisible_size(57, chips) == size_bytes
+    assert collectives.divisible_size(size_bytes, chips) == size_bytes
 
 
 def test_workers_that_are_processes_measure_together_and_end():
     kind = catalog.accelerator_type("v4-16")
-    rows = [json.loads(line) for line in workers.lines(kind, 1e-6)]
+    rows = [json.loads(line) for line in slice_processes.worker_output(kind, 1e-6)]
     assert [(row["operation"], row["size_bytes"]) for row in rows] == [("all_reduce", 64 << 10)]
 
 
 def test_what_a_worker_complains_of_is_told(monkeypatch):
-    monkeypatch.setattr(workers, "_ports", lambda count: [99999] * count)
+    monkeypatch.setattr(slice_processes, "_ports", lambda count: [99999] * count)
     with pytest.raises(BenchError, match="99999|port must be") as told:
-        list(workers.lines(catalog.accelerator_type("v4-16"), 1.0))
+        list(slice_processes.worker_output(catalog.accelerator_type("v4-16"), 1.0))
     assert told.value.exit_code == 40
 
 
@@ -62,10 +62,10 @@ def test_a_worker_ends_with_whoever_started_it():
     environ = {
         **os.environ,
         "TPU_ACCELERATOR_TYPE": "v4-16",
-        "TPU_PROCESS_ADDRESSES": "127.0.0.1:{},127.0.0.1:{}".format(*workers._ports(2)),
+        "TPU_PROCESS_ADDRESSES": "127.0.0.1:{},127.0.0.1:{}".format(*slice_processes._ports(2)),
         "TPU_WORKER_ID": "0",
     }
-    argv = [sys.executable, "-m", "localsim.bench.worker", "1"]
+    argv = [sys.executable, "-m", "localsim.bench.slice_worker", "1"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, env=environ) as worker:
         worker.stdin.close()
         assert worker.wait(30) == 1

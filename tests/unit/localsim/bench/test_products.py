@@ -28,7 +28,7 @@ KEYS = [
 def test_what_is_modelled_is_what_the_model_says_and_the_rest_was_measured(
     dtype, of_the_model, operand_bytes
 ):
-    row = matmuls.row("v5e", dtype, (8, 16, 24))
+    row = matmuls.matmul_row("v5e", dtype, (8, 16, 24))
     hbm_bytes = (8 * 16 + 16 * 24) * operand_bytes + 8 * 24 * 4
     modelled = model.matmul("v5e", 8, 16, 24, dtype=of_the_model, hbm_bytes=hbm_bytes)
     assert list(row) == KEYS
@@ -44,15 +44,15 @@ def test_what_is_modelled_is_what_the_model_says_and_the_rest_was_measured(
 def test_what_is_modelled_of_a_product_is_what_it_costs_a_program():
     chip = Chip("v6e")
     chip.matmul(*[np.zeros((256, 256), np.float32)] * 2)
-    row = matmuls.row("v6e", "bf16", (256, 256, 256))
+    row = matmuls.matmul_row("v6e", "bf16", (256, 256, 256))
     assert row["chip_modelled_s"] == chip.counters.modelled_s
 
 
 def test_every_format_in_every_shape_until_time_is_over():
     shapes = [(8, 8, 8), (16, 8, 8)]
-    rows = list(matmuls.rows("v6e", lambda: False, shapes))
+    rows = list(matmuls.matmul_rows("v6e", lambda: False, shapes))
     assert [(row["dtype"], row["m"]) for row in rows] == [
         (dtype, m) for m in (8, 16) for dtype in ("bf16", "int8", "e4m3")
     ]
     answers = iter([False, False, False, True])
-    assert list(matmuls.rows("v6e", lambda: next(answers), shapes))[-1]["dtype"] == "e4m3"
+    assert list(matmuls.matmul_rows("v6e", lambda: next(answers), shapes))[-1]["dtype"] == "e4m3"

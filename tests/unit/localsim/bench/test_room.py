@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.bench import BenchError, room
+from localsim.bench import BenchError, machine_limits
 from tpuctl import catalog
 
 GIB = 1 << 30
@@ -10,7 +10,7 @@ GIB = 1 << 30
 
 def check(name, **machine):
     machine = {"processors": 2, "available_bytes": 16 * GIB, **machine}
-    room.check(catalog.accelerator_type(name), 16 << 20, **machine)
+    machine_limits.check_machine(catalog.accelerator_type(name), 16 << 20, **machine)
 
 
 def test_the_chips_of_one_host_fit():
@@ -35,12 +35,15 @@ def test_too_little_memory_for_the_arrays_of_all_chips():
 def test_a_container_has_no_more_than_it_may(tmp_path):
     meminfo, limit = tmp_path / "meminfo", tmp_path / "memory.max"
     meminfo.write_text("MemTotal: 4096 kB\nMemAvailable: 2048 kB\nBuffers: 1 kB\n")
-    assert room.available_bytes(meminfo, limit) == 2 << 20
+    assert machine_limits.available_bytes(meminfo, limit) == 2 << 20
     limit.write_text("max\n")
-    assert room.available_bytes(meminfo, limit) == 2 << 20
+    assert machine_limits.available_bytes(meminfo, limit) == 2 << 20
     limit.write_text("1000\n")
-    assert room.available_bytes(meminfo, limit) == 1000
+    assert machine_limits.available_bytes(meminfo, limit) == 1000
 
 
 def test_where_nothing_tells_nothing_is_refused(tmp_path):
-    check("v5litepod-16", available_bytes=room.available_bytes(tmp_path / "a", tmp_path / "b"))
+    check(
+        "v5litepod-16",
+        available_bytes=machine_limits.available_bytes(tmp_path / "a", tmp_path / "b"),
+    )

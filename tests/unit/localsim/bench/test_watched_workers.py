@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from localsim.bench.workers import _watch
+from localsim.bench.slice_processes import _watch
 
 
 class Worker:

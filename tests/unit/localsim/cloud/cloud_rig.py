@@ -4,14 +4,14 @@ from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
 from localsim.cloud.model.events import BootSlice
-from localsim.cloud.model.nodes import NodeSpec, Scheduling, WorkerIdentity
+from localsim.cloud.model.nodes import HostIdentity, NodeSpec, Scheduling
 
 ZONE = "projects/demo/locations/us-west4-a"
 NODE = f"{ZONE}/nodes/a"
 REQUEST = f"{ZONE}/queuedResources/q"
 SPOT = NodeSpec("v5litepod-16", "v2-alpha-tpuv5-lite", scheduling=Scheduling(spot=True))
 SINGLE = NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite")
-WORKER = WorkerIdentity("t1v-n-0-w-0", "ssh-ed25519 AAAA")
+WORKER = HostIdentity("t1v-n-0-w-0", "ssh-ed25519 AAAA")
 START_S = 1_800_000_000.0
 
 
@@ -49,7 +49,7 @@ class Rig:
         events = self.tick(seconds)
         boots = [event.node for event in events if isinstance(event, BootSlice)]
         for node in boots:
-            self.cloud.slice_booted(node.name, [WORKER] * len(node.addresses))
+            self.cloud.mark_slice_booted(node.name, [WORKER] * len(node.addresses))
         return [*events, *self.live()] if boots else events
 
     def node(self, name=NODE):
@@ -71,5 +71,5 @@ class Rig:
     def ready(self, node_id="a", spec=SPOT):
         self.cloud.create_node(ZONE, node_id, spec)
         for event in self.tick(1):
-            self.cloud.slice_booted(event.node.name, [WORKER] * len(event.node.addresses))
+            self.cloud.mark_slice_booted(event.node.name, [WORKER] * len(event.node.addresses))
         return self.cloud.get_node(f"{ZONE}/nodes/{node_id}")

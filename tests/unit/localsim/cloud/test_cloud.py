@@ -5,12 +5,12 @@ from dataclasses import asdict
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.events import (
     BootSlice,
     DestroySlice,
-    MetadataChanged,
     NoticePreemption,
+    ShowMetadata,
     StopSlice,
 )
 from localsim.cloud.model.nodes import NodeSpec, NodeState
@@ -38,7 +38,7 @@ def test_a_node_is_ready_only_after_its_workers_booted(rig):
     (boot,) = rig.tick(0.1)
     assert isinstance(boot, BootSlice)
     assert rig.state() == NodeState.CREATING
-    rig.cloud.slice_booted(NODE, [WORKER] * 4)
+    rig.cloud.mark_slice_booted(NODE, [WORKER] * 4)
     assert rig.state() == NodeState.READY
     ended = rig.cloud.get_operation(operation.name)
     assert (ended.is_done, ended.node.state, ended.end_time_s) == (True, "READY", START_S + 1)
@@ -65,7 +65,7 @@ def test_a_restart_in_the_middle_of_provisioning_goes_on_exactly(rig):
     (boot,) = rig.tick(0.4)
     rig.restart()  # the workers had been asked for and had not answered
     assert [event.node.name for event in rig.tick()] == [boot.node.name]
-    rig.cloud.slice_booted(NODE, [WORKER] * 4)
+    rig.cloud.mark_slice_booted(NODE, [WORKER] * 4)
     rig.restart()
     assert rig.tick() == []
     assert rig.cloud.get_operation(operation.name).is_done
@@ -78,7 +78,7 @@ def test_a_restart_in_the_middle_of_a_queued_resource_goes_on_exactly(rig):
     seen = []
     for _ in range(8):
         for event in rig.tick(0.2):
-            rig.cloud.slice_booted(event.node.name, [WORKER] * 4)
+            rig.cloud.mark_slice_booted(event.node.name, [WORKER] * 4)
         rig.restart()
         seen.append(rig.request_state())
     assert seen == ["ACCEPTED", *["PROVISIONING"] * 5, "ACTIVE", "ACTIVE"]
@@ -90,7 +90,7 @@ def test_stop_and_start_wait_for_the_workers(rig):
     assert [type(event) for event in rig.tick()] == [StopSlice]
     rig.restart()
     assert [type(event) for event in rig.tick()] == [StopSlice]
-    rig.cloud.slice_stopped(NODE)
+    rig.cloud.mark_slice_stopped(NODE)
     assert (rig.state(), rig.cloud.get_operation(stopping.name).is_done) == ("STOPPED", True)
     assert rig.cloud.running_nodes() == ()
     assert [node.name for node in rig.cloud.nodes_with_disks()] == [NODE]
@@ -98,7 +98,7 @@ def test_stop_and_start_wait_for_the_workers(rig):
     rig.tick()
     rig.restart()
     assert [type(event) for event in rig.tick()] == [BootSlice]
-    rig.cloud.slice_booted(NODE, [WORKER])
+    rig.cloud.mark_slice_booted(NODE, [WORKER])
     assert rig.state() == NodeState.READY
 
 
@@ -106,7 +106,7 @@ def test_deleting_a_node_that_is_being_created_ends_both_operations(rig):
     creating = rig.cloud.create_node(ZONE, "a", SPOT)
     deleting = rig.cloud.delete_node(NODE)
     assert [type(event) for event in rig.tick()] == [DestroySlice]
-    rig.cloud.slice_booted(NODE, [WORKER] * 4)  # the answer of a boot that was under way
+    rig.cloud.mark_slice_booted(NODE, [WORKER] * 4)  # the answer of a boot that was under way
     assert rig.state() == NodeState.DELETING
     rig.tick(0.2)
     assert rig.cloud.get_operation(creating.name).failure.code == Code.CANCELLED
@@ -118,16 +118,16 @@ def test_deleting_a_node_that_is_being_created_ends_both_operations(rig):
 
 def test_a_boot_that_fails_ends_a_new_node_and_is_no_news_of_any_other(rig):
     creating = rig.cloud.create_node(ZONE, "a", SPOT)
-    rig.cloud.slice_failed(NODE, "an answer about an older node of that name")
+    rig.cloud.mark_slice_failed(NODE, "an answer about an older node of that name")
     assert rig.state() == NodeState.CREATING
     rig.tick(1)
-    rig.cloud.slice_failed(NODE, "no disk")
+    rig.cloud.mark_slice_failed(NODE, "no disk")
     failure = rig.cloud.get_operation(creating.name).failure
     assert (failure.code, failure.message) == (Code.INTERNAL, "no disk")
     assert [type(event) for event in rig.tick()] == [DestroySlice]
-    rig.cloud.slice_failed(NODE, "it is gone")
+    rig.cloud.mark_slice_failed(NODE, "it is gone")
     assert rig.ready().state == NodeState.READY
-    rig.cloud.slice_failed(NODE, "it did not come back after a restart")
+    rig.cloud.mark_slice_failed(NODE, "it did not come back after a restart")
     assert rig.state() == NodeState.READY
 
 
@@ -178,7 +178,7 @@ def test_metadata_changes_reach_the_workers(rig):
     rig.ready()
     rig.cloud.update_node(NODE, {"metadata": {"ssh-keys": "u:k"}})
     (event,) = rig.tick(1)
-    assert isinstance(event, MetadataChanged)
+    assert isinstance(event, ShowMetadata)
     assert event.node.metadata == {"ssh-keys": "u:k"}
     rig.cloud.update_node(NODE, {"description": "x"})
     assert rig.tick(1) == []

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localsim.cloud.model.errors import CloudError
+from localsim.cloud.model.cloud_errors import CloudError
 from localsim.cloud.model.nodes import Scheduling
 from localsim.cloud.model.queued_resources import Tier
 from localsim.cloud.scenario.scenario import Scenario

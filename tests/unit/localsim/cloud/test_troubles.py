@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.cloud.model.events import BootSlice, DestroySlice, WorkersAfflicted
+from localsim.cloud.model.events import ApplyWorkerFaults, BootSlice, DestroySlice
 from unit.localsim.cloud.cloud_rig import NODE, REQUEST, SINGLE, SPOT, ZONE
 from unit.localsim.cloud.requests.requests_asked import asked, file
 
@@ -12,13 +12,13 @@ DOWN = "Worker 2 is down: its machine has failed."
 
 
 def suffers(rig, name=NODE):
-    troubles = rig.cloud.worker_troubles(rig.node(name))
+    troubles = rig.cloud.faults_by_worker(rig.node(name))
     return {worker: [each.trouble.value for each in found] for worker, found in troubles.items()}
 
 
 def afflicted(rig, seconds=0.0):
     """The nodes whose workers are told of a change."""
-    return [each.node.node_id for each in rig.tick(seconds) if isinstance(each, WorkersAfflicted)]
+    return [each.node.node_id for each in rig.tick(seconds) if isinstance(each, ApplyWorkerFaults)]
 
 
 def told(rig, name=NODE):
@@ -48,7 +48,7 @@ def test_workers_that_boot_later_suffer_too(rig):
     rig.cloud.add_fault("worker a/3: killed")
     rig.cloud.create_node(ZONE, "a", SPOT)
     events = rig.live(1)
-    assert [type(each) for each in events] == [BootSlice, WorkersAfflicted]
+    assert [type(each) for each in events] == [BootSlice, ApplyWorkerFaults]
     assert suffers(rig) == {1: ["disk full"], 3: ["killed"]}
     rig.cloud.simulate_maintenance_event(NODE)
     rig.live(5)
@@ -72,7 +72,7 @@ def test_a_killed_worker_stays_dead_until_it_is_started_again_under_the_same_fau
     rig.cloud.add_fault("worker a/0: killed")
     rig.cloud.stop_node(NODE)
     rig.tick()
-    rig.cloud.slice_stopped(NODE)
+    rig.cloud.mark_slice_stopped(NODE)
     rig.cloud.add_fault("worker a/0: killed")  # which has no power anyway
     rig.cloud.start_node(NODE)
     rig.live()
@@ -119,7 +119,7 @@ def test_a_worker_that_answers_again_is_noticed_as_well_and_its_symptom_stays(ri
     both = f"Worker 1 cannot be reached over the network. {DOWN}"
     assert told(rig) == ("TIMEOUT", both, ["1", "2"])
     rig.restart()
-    rig.cloud.slice_booted(NODE, rig.node().identities)  # the workers came back with the cloud
+    rig.cloud.mark_slice_booted(NODE, rig.node().identities)  # the workers came back with the cloud
     assert told(rig) == ("TIMEOUT", both, ["1", "2"])
     rig.cloud.clear_faults()
     rig.tick(60)
@@ -150,11 +150,11 @@ def test_the_workers_of_a_preempted_node_vanish_one_after_the_other(rigged):
     rig.ready()
     rig.cloud.preempt(NODE, 0)
     events = rig.tick()
-    assert [type(each) for each in events] == [WorkersAfflicted]
+    assert [type(each) for each in events] == [ApplyWorkerFaults]
     assert (rig.state(), len(suffers(rig))) == ("PREEMPTED", 1)
     assert rig.cloud.nodes_with_disks() == (rig.node(),)
     later = [type(each) for each in rig.tick(8)]
-    assert later == [WorkersAfflicted, WorkersAfflicted, DestroySlice]
+    assert later == [ApplyWorkerFaults, ApplyWorkerFaults, DestroySlice]
     assert rig.cloud.nodes_with_disks() == ()
 
 
@@ -173,7 +173,7 @@ def test_slices_of_a_request_keep_their_places_when_one_is_made_anew(rig):
     names = [f"{ZONE}/nodes/q-{index}" for index in range(3)]
 
     def places():
-        return [rig.cloud.slice_place(rig.node(name)) for name in names]
+        return [rig.cloud.slice_position(rig.node(name)) for name in names]
 
     first = rig.node(names[0]).addresses[0]
     assert [each.slice_id for each in places()] == [0, 1, 2]
@@ -186,4 +186,4 @@ def test_slices_of_a_request_keep_their_places_when_one_is_made_anew(rig):
 
 
 def test_a_node_of_its_own_has_no_place(rig):
-    assert rig.cloud.slice_place(rig.ready()) is None
+    assert rig.cloud.slice_position(rig.ready()) is None

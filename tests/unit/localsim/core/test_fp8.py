@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.core.numbers.fp8 import FORMS, decode_fp8, encode_fp8
+from localsim.core.numbers.fp8 import FP8_FORMATS, decode_fp8, encode_fp8
 
 PEERS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 CODES = np.arange(256, dtype=np.uint8)
@@ -87,7 +87,7 @@ def test_the_borders(form, value, code):
 
 @each_form
 def test_the_greatest_number_is_known(form):
-    assert FORMS[form].greatest == float(ml_dtypes.finfo(PEERS[form]).max)
+    assert FP8_FORMATS[form].greatest == float(ml_dtypes.finfo(PEERS[form]).max)
 
 
 @each_form

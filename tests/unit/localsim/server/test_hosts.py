@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from localsim.ports import RefusedToServe
-from localsim.server import hosts
+from localsim.server import isolation_choice
+from localsim.service_ports import ServeError
 from localsim.workers.isolation.namespace import NamespaceIsolation
 
 
@@ -21,13 +21,13 @@ def refusing(monkeypatch, tmp_path) -> Path:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(NamespaceIsolation, "open", refuse)
-    monkeypatch.setattr(hosts, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(isolation_choice, "_PROC", tmp_path / "proc")
     (tmp_path / "proc" / "kernel").mkdir(parents=True)
     return tmp_path / "proc"
 
 
-def choose(wanted, tmp_path) -> hosts.Chosen:
-    return asyncio.run(hosts.choose(wanted, tmp_path))
+def choose(wanted, tmp_path) -> isolation_choice.IsolationChoice:
+    return asyncio.run(isolation_choice.choose_isolation(wanted, tmp_path))
 
 
 def test_processes_are_chosen_without_a_reason_when_they_are_asked_for(tmp_path):
@@ -63,20 +63,20 @@ def test_where_no_setting_forbids_it_a_container_does(refusing: Path, tmp_path):
 
 
 def test_another_system_is_told_what_it_needs(tmp_path, monkeypatch):
-    monkeypatch.setattr(hosts.sys, "platform", "darwin")
+    monkeypatch.setattr(isolation_choice.sys, "platform", "darwin")
     assert choose(None, tmp_path).reason == "workers that are hosts of their own need Linux"
 
 
 def test_namespaces_that_are_asked_for_and_refused_are_an_error(refusing: Path, tmp_path):
-    with pytest.raises(RefusedToServe, match="--isolation namespace: the kernel") as refused:
+    with pytest.raises(ServeError, match="--isolation namespace: the kernel") as refused:
         choose("namespace", tmp_path)
     assert refused.value.exit_code == 60
 
 
 MASKED = """
 import asyncio, pathlib, sys
-from localsim.server import hosts
-print(asyncio.run(hosts.choose(None, pathlib.Path(sys.argv[1]))).reason)
+from localsim.server import isolation_choice
+print(asyncio.run(isolation_choice.choose_isolation(None, pathlib.Path(sys.argv[1]))).reason)
 """
 
 

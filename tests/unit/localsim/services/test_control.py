@@ -13,9 +13,9 @@ from aiohttp import web
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
-from localsim.cloud.model.nodes import NodeSpec, WorkerIdentity
+from localsim.cloud.model.nodes import HostIdentity, NodeSpec
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.services.control.control import Controls, application
+from localsim.services.control.control import ControlActions, application
 from localsim.workers.isolation.interface import NotPossibleError
 
 TOKEN = "secret"
@@ -41,7 +41,7 @@ class Port:
             self.cloud = Cloud(
                 connection, clock, project="demo", project_number=7, scenario=Scenario()
             )
-            controls = Controls(
+            controls = ControlActions(
                 preempt=self.record, advance=self.record, now=clock.now, reset=self.record,
                 status=self.cloud.counts, act=self.act,
                 require_possible=self.require_possible, settle=self.settle,
@@ -82,7 +82,7 @@ class Port:
             cloud.create_node(ZONE, "a", NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite"))
             cloud._clock.advance(1)
             cloud.tick()
-            cloud.slice_booted(f"{ZONE}/nodes/a", [WorkerIdentity("h", "ssh-ed25519 A")])
+            cloud.mark_slice_booted(f"{ZONE}/nodes/a", [HostIdentity("h", "ssh-ed25519 A")])
 
         self.do(boot)
 

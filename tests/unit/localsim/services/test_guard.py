@@ -6,7 +6,7 @@ import gc
 import pytest
 from aiohttp import web
 
-from localsim.services.net.guard import guard, page_trace
+from localsim.services.net.request_guard import grpc_refusal, guard
 
 HOSTS = frozenset({"127.0.0.1:80", "localhost:80"})
 
@@ -112,4 +112,4 @@ def test_two_hosts_are_no_host():
     ],
 )
 def test_a_call_of_grpc_with_the_marks_of_a_browser_is_refused(metadata, is_refused):
-    assert (page_trace(metadata) is not None) == is_refused
+    assert (grpc_refusal(metadata) is not None) == is_refused

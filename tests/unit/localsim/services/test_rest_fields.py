@@ -4,10 +4,10 @@ import pytest
 from google.longrunning import operations_pb2
 
 from localsim.services.net.wire_errors import MalformedRequestError
-from localsim.services.rest.rest_fields import masked, parsed_mask
-from localsim.services.tpu.rest_messages import REST
+from localsim.services.rest.rest_fields import apply_mask, parse_mask
+from localsim.services.tpu.rest_messages import REST_MESSAGES
 
-LIST = REST["v2"]["ListNodesResponse"].DESCRIPTOR
+LIST = REST_MESSAGES["v2"]["ListNodesResponse"].DESCRIPTOR
 A = {"name": "a", "state": "READY", "labels": {"k": "1", "l": "2"}, "schedulingConfig": {}}
 B = {"name": "b", "networkEndpoints": [{"ipAddress": "1", "port": 2}, {"ipAddress": "3"}]}
 PAGE = {"nodes": [A, B], "nextPageToken": "t"}
@@ -47,7 +47,7 @@ PAGE = {"nodes": [A, B], "nextPageToken": "t"}
     ],
 )
 def test_what_a_mask_leaves(fields, left):
-    assert masked(PAGE, parsed_mask(fields, LIST)) == left
+    assert apply_mask(PAGE, parse_mask(fields, LIST)) == left
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_what_a_mask_leaves(fields, left):
 )
 def test_what_is_no_mask_is_an_invalid_argument(fields):
     with pytest.raises(MalformedRequestError, match="Request contains an invalid argument"):
-        parsed_mask(fields, LIST)
+        parse_mask(fields, LIST)
 
 
 def test_what_is_in_an_operation_cannot_be_known():
-    mask = parsed_mask("response/name,metadata(verb)", operations_pb2.Operation.DESCRIPTOR)
+    mask = parse_mask("response/name,metadata(verb)", operations_pb2.Operation.DESCRIPTOR)
     document = {
         "name": "o",
         "response": {"name": "a", "id": "1"},
         "metadata": {"verb": "x", "y": 1},
     }
-    assert masked(document, mask) == {"response": {"name": "a"}, "metadata": {"verb": "x"}}
+    assert apply_mask(document, mask) == {"response": {"name": "a"}, "metadata": {"verb": "x"}}

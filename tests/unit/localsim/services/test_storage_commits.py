@@ -7,11 +7,11 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects.files import database as objects_database
-from localsim.cloud.objects.files.incoming import INLINE_BYTES
-from localsim.cloud.objects.model import Hashes, NewObject, Preconditions, StorageError
+from localsim.cloud.objects.files import object_database as objects_database
+from localsim.cloud.objects.files.incoming_body import INLINE_BYTES
+from localsim.cloud.objects.storage_model import Hashes, NewObject, Preconditions, StorageError
 from localsim.cloud.objects.store import ObjectKey, ObjectStore
-from localsim.services.storage.commits import Commits
+from localsim.services.storage.group_commit import GroupCommit
 
 BIG = b"x" * (INLINE_BYTES + 1)
 
@@ -66,7 +66,7 @@ def full_disk(store):
 
 async def together(store, *actions):
     """What comes of actions that are asked for at the same time."""
-    commits = Commits(store.database)
+    commits = GroupCommit(store.database)
     return await asyncio.gather(
         *(commits.run(action) for action in actions), return_exceptions=True
     )
@@ -90,7 +90,7 @@ def test_one_of_many_creations_wins(store):
 
 def test_a_change_that_comes_during_a_flush_is_seen_by_nobody_and_waits_for_the_next(store):
     async def story():
-        loop, commits = asyncio.get_running_loop(), Commits(store.database)
+        loop, commits = asyncio.get_running_loop(), GroupCommit(store.database)
         flushing, go_on = asyncio.Event(), asyncio.Event()
 
         def hold():
@@ -114,7 +114,7 @@ def test_a_change_that_comes_during_a_flush_is_seen_by_nobody_and_waits_for_the_
 
 def test_who_does_not_wait_any_more_has_changed_the_store_all_the_same(store):
     async def story():
-        commits = Commits(store.database)
+        commits = GroupCommit(store.database)
         gone = asyncio.create_task(commits.run(store.put("a")))
         await asyncio.sleep(0)
         gone.cancel()

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from localsim.cloud.objects.model import StorageError
-from localsim.cloud.scenario.storage_faults import Refusal
+from localsim.cloud.objects.storage_model import StorageError
+from localsim.cloud.scenario.storage_faults import StorageRefusal
 from localsim.services.storage.wire.retry_tests import MOST_TESTS, RetryTests
 
 GET = "storage.objects.get"
@@ -30,7 +30,7 @@ def test_an_instruction_is_gone_when_it_has_happened_and_only_once():
     tests = RetryTests()
     test_id = inserted(tests, "return-503", "return-503")
     (one,), (other,) = tests.armed(test_id, GET), tests.armed(test_id, GET)
-    assert one.effect == other.effect == Refusal(503)
+    assert one.effect == other.effect == StorageRefusal(503)
     assert (one.strike(), other.strike()) == (True, False)
     assert tests.get(test_id)["instructions"] == {GET: ["return-503"]}
     (last,) = tests.armed(test_id, GET)

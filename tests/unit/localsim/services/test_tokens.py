@@ -6,9 +6,9 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.services.auth import jwt
-from localsim.services.auth.tokens import CLOUD_PLATFORM, LIFE_S, GrantError, Tokens
+from localsim.services.auth.tokens import CLOUD_PLATFORM, LIFE_S, AccessTokens, GrantError
 
 NOW_S = 1_800_000_000.0
 URI = "https://127.0.0.1:1/token"
@@ -31,7 +31,9 @@ def times():
 
 @pytest.fixture
 def tokens(times):
-    return Tokens("secret", {EMAIL: "admin"}, {EMAIL: KEY.public_key()}, URI, lambda: times.now_s)
+    return AccessTokens(
+        "secret", {EMAIL: "admin"}, {EMAIL: KEY.public_key()}, URI, lambda: times.now_s
+    )
 
 
 def assertion(key=KEY, header=None, **changes):
@@ -45,9 +47,9 @@ def assertion(key=KEY, header=None, **changes):
     }
     claims = {name: value for name, value in {**claims, **changes}.items() if value is not None}
     parts = ({"alg": "RS256", "typ": "JWT", **(header or {})}, claims)
-    text = ".".join(jwt.encoded(json.dumps(part).encode()) for part in parts)
+    text = ".".join(jwt.encode_base64url(json.dumps(part).encode()) for part in parts)
     signature = key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
-    return f"{text}.{jwt.encoded(signature)}"
+    return f"{text}.{jwt.encode_base64url(signature)}"
 
 
 def token(tokens, **changes):
@@ -72,7 +74,7 @@ def test_google_auth_names_googles_own_endpoint_wherever_it_is_sent(tokens):
 
 
 def test_where_time_is_faster_a_token_is_renewed_sooner(tokens, times):
-    fast = Tokens(
+    fast = AccessTokens(
         tokens.secret, tokens.emails, tokens.keys, URI, lambda: times.now_s, time_scale=60.0
     )
     assert fast.granted(assertion(), real_now_s=NOW_S)["expires_in"] == 59
@@ -125,12 +127,12 @@ def test_no_secret_shows_in_what_is_printed(tokens):
 
 def test_a_token_outlives_a_restart(tokens, times):
     given = token(tokens)
-    again = Tokens("secret", {EMAIL: "admin"}, {}, URI, lambda: times.now_s)
+    again = AccessTokens("secret", {EMAIL: "admin"}, {}, URI, lambda: times.now_s)
     assert again.caller(f"Bearer {given}", TPU, "m") == "admin"
 
 
 def test_a_token_of_another_server_is_none(tokens, times):
-    other = Tokens("other", tokens.emails, tokens.keys, URI, lambda: times.now_s)
+    other = AccessTokens("other", tokens.emails, tokens.keys, URI, lambda: times.now_s)
     given = f"Bearer {token(other)}"
     assert refusal(tokens, given) == (Code.UNAUTHENTICATED, "ACCESS_TOKEN_TYPE_UNSUPPORTED")
 

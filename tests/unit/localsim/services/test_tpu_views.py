@@ -4,7 +4,7 @@ import pytest
 from google.protobuf import json_format
 
 from localsim.cloud.db.collection import Page
-from localsim.cloud.model.errors import Code, Failure
+from localsim.cloud.model.cloud_errors import Code, Failure
 from localsim.cloud.model.nodes import (
     AcceleratorConfig,
     BootDisk,
@@ -22,24 +22,24 @@ from localsim.cloud.model.queued_resources import (
     Initiator,
     QueuedResource,
     QueuedResourceSpec,
-    Queueing,
+    QueueingPolicy,
     RequestedNode,
     RequestState,
     Tier,
 )
 from localsim.cloud.supply.reservations import Reservation
-from localsim.services.tpu.messages import GRPC
-from localsim.services.tpu.rest_messages import REST
+from localsim.services.tpu.proto_messages import GRPC_MESSAGES
+from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_views import TpuViews
 
 ZONE = "projects/p/locations/z"
 NOW_S = 1_800_000_000.0
 NOW = "2027-01-15T08:00:00Z"
 VIEWS = {
-    ("grpc", "v2"): TpuViews(GRPC["v2"]),
-    ("grpc", "v2alpha1"): TpuViews(GRPC["v2alpha1"]),
-    ("rest", "v2"): TpuViews(REST["v2"]),
-    ("rest", "v2alpha1"): TpuViews(REST["v2alpha1"]),
+    ("grpc", "v2"): TpuViews(GRPC_MESSAGES["v2"]),
+    ("grpc", "v2alpha1"): TpuViews(GRPC_MESSAGES["v2alpha1"]),
+    ("rest", "v2"): TpuViews(REST_MESSAGES["v2"]),
+    ("rest", "v2alpha1"): TpuViews(REST_MESSAGES["v2alpha1"]),
 }
 EVERYWHERE = set(VIEWS)
 OVER_REST = {("rest", "v2"), ("rest", "v2alpha1")}
@@ -181,18 +181,18 @@ def test_a_field_of_a_request_is_seen_where_the_version_has_it(spec, path, value
 @pytest.mark.parametrize(
     ("queueing", "policy"),
     [
-        (Queueing("valid_until_time", until_s=NOW_S), {"validUntilTime": NOW}),
-        (Queueing("valid_after_time", after_s=NOW_S), {"validAfterTime": NOW}),
+        (QueueingPolicy("valid_until_time", until_s=NOW_S), {"validUntilTime": NOW}),
+        (QueueingPolicy("valid_after_time", after_s=NOW_S), {"validAfterTime": NOW}),
         (
-            Queueing("valid_until_duration", until_s=NOW_S, duration_s=5),
+            QueueingPolicy("valid_until_duration", until_s=NOW_S, duration_s=5),
             {"validUntilDuration": "5s"},
         ),
         (
-            Queueing("valid_after_duration", after_s=NOW_S, duration_s=0),
+            QueueingPolicy("valid_after_duration", after_s=NOW_S, duration_s=0),
             {"validAfterDuration": "0s"},
         ),
         (
-            Queueing("valid_interval", after_s=NOW_S, until_s=NOW_S + 1),
+            QueueingPolicy("valid_interval", after_s=NOW_S, until_s=NOW_S + 1),
             {"validInterval": {"startTime": NOW, "endTime": "2027-01-15T08:00:01Z"}},
         ),
     ],
@@ -245,7 +245,7 @@ def test_an_operation_carries_the_classes_of_its_view(view):
 
 
 def test_a_list_is_encoded_again_when_something_in_it_changed():
-    view = TpuViews(GRPC["v2"])
+    view = TpuViews(GRPC_MESSAGES["v2"])
     other = Node(f"{ZONE}/nodes/b", 4, SPEC, NodeState.READY, NOW_S, ())
     parsed = view.messages["ListNodesResponse"].FromString
     first = view.nodes(Page((NODE,), "t", (ZONE,)))

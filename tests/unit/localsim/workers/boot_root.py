@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.abspath(__file__).split("/tests/")[0])  # noqa: PTH100
 
-from localsim.workers.isolation.inside import fullness, kernel, root, users  # noqa: E402
+from localsim.workers.isolation.inside import full_disk, kernel, root, users  # noqa: E402
 
 NAMESPACES = (
     kernel.CLONE_NEWUSER
@@ -23,7 +23,7 @@ NAMESPACES = (
 ACTIONS = {
     "!fill": root.fill,
     "!free": root.free,
-    "!settle": fullness.settle,
+    "!settle": full_disk.settle,
     "!user": users.add,
 }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.workers.chip_holders import ChipHolders, UnreadableError, Usage, read_usage
+from localsim.workers.chip_holders import ChipHolders, ChipUsage, MalformedUsageError, read_usage
 from tpuctl.catalog import accelerator_type
 
 GIB = 2**30
@@ -49,8 +49,8 @@ def test_what_several_programs_hold_adds_up(watch):
     found = holders("v5litepod-4", watch)
     found.begin("a")
     found.begin("b")
-    found.tell("a", Usage((1, 2, 3, 4), 0.75))
-    found.tell("b", Usage((10, 0, 0, 0), 0.75))
+    found.tell("a", ChipUsage((1, 2, 3, 4), 0.75))
+    found.tell("b", ChipUsage((10, 0, 0, 0), 0.75))
     assert [each.used_bytes for each in found.devices()] == [11, 2, 3, 4]
     assert found.duty_cycles() == (100.0,) * 4
     found.end("a")
@@ -61,7 +61,7 @@ def test_what_several_programs_hold_adds_up(watch):
 def test_no_device_holds_more_than_it_has(watch):
     found = holders("v6e-1", watch)
     found.begin("a")
-    found.tell("a", Usage((10**15,), 0))
+    found.tell("a", ChipUsage((10**15,), 0))
     assert [each.used_bytes for each in found.devices()] == [31.25 * GIB]
 
 
@@ -71,14 +71,14 @@ def test_chips_are_idle_since_a_program_was_last_busy_on_them(watch):
     found.begin("a")
     watch.now_s = 160.0
     assert found.devices()[0].idle_s == 10
-    found.tell("a", Usage((0,), 0.1))
+    found.tell("a", ChipUsage((0,), 0.1))
     watch.now_s = 163.0
-    found.tell("a", Usage((0,), 0.0))
+    found.tell("a", ChipUsage((0,), 0.0))
     assert found.devices()[0].idle_s == 3
 
 
 def test_a_line_is_read_as_it_was_told():
-    assert read_usage(b'{"bytes": [1, 2], "busy": 0.5}') == Usage((1, 2), 0.5)
+    assert read_usage(b'{"bytes": [1, 2], "busy": 0.5}') == ChipUsage((1, 2), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def test_a_line_is_read_as_it_was_told():
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused(line):
-    with pytest.raises(UnreadableError):
+    with pytest.raises(MalformedUsageError):
         read_usage(line)

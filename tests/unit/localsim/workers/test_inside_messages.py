@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.workers.isolation.inside.messages import GarbledError, Inbox, pack, send
+from localsim.workers.isolation.inside.socket_messages import GarbledError, Inbox, pack, send
 
 TEXTS = st.text(max_size=200)
 

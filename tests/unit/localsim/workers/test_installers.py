@@ -21,7 +21,7 @@ def test_what_a_file_says_already_stays(top: Path):
     (etc / "gitconfig").write_text("[user]\n\tname = Ada")
     (etc / "uv").mkdir()
     (etc / "uv" / "uv.toml").write_text('https-proxy = "http://old:1"\n[pip]\nsystem = true\n')
-    installers.configure(top, PROXY)
+    installers.configure_proxy(top, PROXY)
     assert (etc / "pip.conf").read_text().split("\n\n") == [
         "[install]\nno-binary = x",
         f"[global]\nproxy = {PROXY}",
@@ -52,7 +52,7 @@ def test_distributions_are_asked_by_https(top: Path, name: str, before: str, aft
     path = top / "etc" / "apt" / name
     path.parent.mkdir(parents=True)
     path.write_text(before)
-    installers.configure(top, PROXY)
+    installers.configure_proxy(top, PROXY)
     assert path.read_text().startswith(after)
     assert "http://" not in path.read_text()
 
@@ -65,7 +65,7 @@ def test_links_to_this_machine_s_own_files_are_not_followed(top: Path, tmp_path:
     (machine / "wgetrc").write_text("tries = 3\n")
     (top / "etc" / "wgetrc").symlink_to(machine / "wgetrc")
     (top / "etc" / "apt").symlink_to(machine / "apt")
-    installers.configure(top, PROXY)
+    installers.configure_proxy(top, PROXY)
     assert f"tries = 3\nhttps_proxy = {PROXY}\n" in (top / "etc" / "wgetrc").read_text()
     assert (machine / "wgetrc").read_text() == "tries = 3\n"
     assert source.read_text() == "deb http://a.example x\n"

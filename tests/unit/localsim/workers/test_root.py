@@ -15,7 +15,7 @@ import pytest
 
 import localsim
 from localsim.workers.disk import root_plan, system_layer
-from localsim.workers.disk.disk import WorkerDisk
+from localsim.workers.disk.slice_disk import WorkerDisk
 
 DRIVER = Path(__file__).with_name("boot_root.py")
 SYSTEM_PYTHON = Path("/usr/bin/python3")
@@ -41,7 +41,7 @@ class Machine:
         return sys.executable if self.user is None else str(SYSTEM_PYTHON)
 
     def plan(self) -> dict[str, Any]:
-        plan = root_plan.plan(
+        plan = root_plan.plan_root(
             self.disk,
             accelerator_type="v5litepod-16",
             hosts_file=self.directory / "hosts",
@@ -90,7 +90,7 @@ def simulator(request: pytest.FixtureRequest) -> Iterator[Machine]:
             (directory / "hosts").write_text(HOSTS)
             (directory / "guest").mkdir()
             (directory / "guest" / "hook.py").write_text("found = True\n")
-            root_plan.prepare(directory / "vpc", {"python": directory / "guest"})
+            root_plan.prepare_shared(directory / "vpc", {"python": directory / "guest"})
             if ordinary:
                 hand_over(directory)
             yield Machine(directory, ORDINARY_USER if ordinary else None)
@@ -137,7 +137,7 @@ def test_nothing_else_of_the_machine_is_in_sight(machine: Machine):
         "cat /etc/shadow",
     )
     assert (home, empty, run, mine, shadow) == ("ada\n", "", "lock\n", "", "root:*:::::::\n")
-    shown = [*root_plan.prefixes(), *root_plan.packages()]
+    shown = [*root_plan.interpreter_prefixes(), *root_plan.package_directories()]
     assert set(tmp.split()) == {each.parts[2] for each in shown if each.is_relative_to("/tmp")}
 
 
@@ -170,7 +170,7 @@ def test_the_interpreter_of_localsim_runs_with_its_packages(machine: Machine):
 
 
 def test_packages_are_read_only_where_they_are_no_part_of_the_interpreter(machine: Machine):
-    for path in root_plan.packages():
+    for path in root_plan.package_directories():
         ((code, text),) = machine.boot(f"touch {path}/mine")[1]
         assert (code, "Read-only" in text) == (1, True)
 
@@ -183,7 +183,7 @@ def test_a_home_that_was_removed_is_there_at_the_next_login(machine: Machine):
 
 
 def test_links_on_the_disk_lead_a_boot_nowhere_outside(machine: Machine):
-    packages = root_plan.packages()
+    packages = root_plan.package_directories()
     elsewhere = ("/tmp", sys.prefix)  # a memory file system, an overlay: no directory of the disk
     if not packages or any(packages[0].is_relative_to(each) for each in elsewhere):
         pytest.skip("nothing is mounted below a directory of the disk here")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from localsim.workers.disk import disk_limit
-from localsim.workers.disk.disk import WorkerDisk
+from localsim.workers.disk.slice_disk import WorkerDisk
 
 MIB = 1 << 20
 
@@ -38,7 +38,7 @@ def watch(
     async def keep(disk: WorkerDisk, host: Recorder) -> None:
         busy = asyncio.Event()
         busy.set()
-        await disk_limit.keep(disk, host, busy=busy, limit_bytes=2 * MIB)
+        await disk_limit.enforce_limit(disk, host, busy=busy, limit_bytes=2 * MIB)
 
     monkeypatch.setattr(disk_limit.asyncio, "sleep", next_round)
     with pytest.raises(asyncio.CancelledError):
@@ -68,7 +68,7 @@ def test_an_idle_worker_is_not_measured(tmp_path: Path):
     async def story() -> list[str]:
         host = Recorder()
         watching = asyncio.ensure_future(
-            disk_limit.keep(WorkerDisk(tmp_path / "absent"), host, busy=asyncio.Event())
+            disk_limit.enforce_limit(WorkerDisk(tmp_path / "absent"), host, busy=asyncio.Event())
         )
         await asyncio.wait({watching}, timeout=0)
         assert not watching.done()

@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from localsim.workers.isolation.inside.messages import Inbox, send
-from localsim.workers.isolation.vpc import Channel, EndedError
+from localsim.workers.isolation.inside.socket_messages import Inbox, send
+from localsim.workers.isolation.vpc import Channel, VpcEndedError
 
 
 @contextlib.asynccontextmanager
@@ -38,7 +38,7 @@ def test_who_makes_no_sense_is_heard_no_more():
         async with conversation() as (channel, theirs, news):
             answer, _ = await asked(channel, theirs, "freeze")
             theirs.sendall(b"\xff" * 9)
-            with pytest.raises(EndedError):
+            with pytest.raises(VpcEndedError):
                 await answer
             assert news == [{}]
 
@@ -57,7 +57,7 @@ def test_news_that_make_no_sense_are_the_last():
             channel._news = refuse
             answer, _ = await asked(channel, theirs, "freeze")
             send(theirs, {"exited": 77})
-            with pytest.raises(EndedError):
+            with pytest.raises(VpcEndedError):
                 await answer
             assert news == [{"exited": 77}, {}]
 

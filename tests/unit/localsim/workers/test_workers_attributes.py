@@ -2,16 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from localsim.workers.attributes import (
-    Present,
-    Record,
-    attributes,
+from localsim.workers.metadata_tree import (
+    RecordValue,
+    WorkerState,
+    build_tree,
+    instance_attributes,
     instance_id,
     ssh_keys,
     tpu_env,
-    tree,
 )
-from localsim.workers.spec import Multislice, SliceSpec, UpcomingMaintenance
+from localsim.workers.spec import MultisliceMembership, SliceSpec, UpcomingMaintenance
 from tpuctl.catalog import generations
 
 SPEC = SliceSpec(
@@ -84,7 +84,7 @@ def test_the_hosts_of_every_known_type_are_its_workers():
 
 
 def test_the_service_s_attributes_win_over_the_user_s():
-    found = attributes(SPEC, 0)
+    found = instance_attributes(SPEC, 0)
     assert found["accelerator-type"] == "v5litepod-16"
     assert found["team"] == "vision"
     assert found["instance-id"] == "digits"
@@ -135,8 +135,8 @@ def test_maintenance_is_announced_then_begins_then_is_over():
         "window_end_time": "1970-01-08T02:00:00Z",
         "window_start_time": "1970-01-08T00:00:00Z",
     }
-    before = Record({"can_reschedule": "true", "maintenance_status": "PENDING", **window})
-    during = Record({"can_reschedule": "false", "maintenance_status": "ONGOING", **window})
+    before = RecordValue({"can_reschedule": "true", "maintenance_status": "PENDING", **window})
+    during = RecordValue({"can_reschedule": "false", "maintenance_status": "ONGOING", **window})
     assert found == {
         "before": ("NONE", before, False),
         "during": ("TERMINATE_ON_HOST_MAINTENANCE", during, True),
@@ -155,14 +155,16 @@ def test_an_external_address_is_an_access_configuration():
 
 
 def instance(spec: SliceSpec, *, index: int = 0, is_preempted: bool = False) -> dict:
-    present = Present(
+    present = WorkerState(
         hostname="h", is_preempted=is_preempted, access_token="t", guest_attributes={}
     )
-    return tree(spec, index, present)["instance"]
+    return build_tree(spec, index, present)["instance"]
 
 
 def test_a_slice_of_several_knows_the_others():
-    place = Multislice("projects/demo/locations/us-west4-a/queuedResources/q", 1, 2, "10.128.0.9")
+    place = MultisliceMembership(
+        "projects/demo/locations/us-west4-a/queuedResources/q", 1, 2, "10.128.0.9"
+    )
     assert tpu_env(replace(SPEC, multislice=place), 0).splitlines()[-3:] == [
         "MEGASCALE_COORDINATOR_ADDRESS: '10.128.0.9:8081'",
         "MEGASCALE_NUM_SLICES: '2'",
@@ -191,8 +193,8 @@ def test_keys_of_the_project_count_unless_the_node_blocks_them(own, of_project, 
 
 
 def test_the_project_s_metadata_is_shown_beside_the_node_s():
-    present = Present("t1v-n-0-w-0", is_preempted=False, access_token="", guest_attributes={})  # noqa: S106
-    shown = tree(replace(SPEC, project_metadata={"team": "speech"}), 0, present)
+    present = WorkerState("t1v-n-0-w-0", is_preempted=False, access_token="", guest_attributes={})  # noqa: S106
+    shown = build_tree(replace(SPEC, project_metadata={"team": "speech"}), 0, present)
     assert shown["project"]["attributes"] == {"team": "speech"}
     assert shown["instance"]["attributes"]["team"] == "vision"
 

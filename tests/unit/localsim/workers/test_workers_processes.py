@@ -32,13 +32,13 @@ def child(argv, **options):
 
 
 def row_of(process):
-    return next(row for row in processes.running() if row.pid == process.pid)
+    return next(row for row in processes.list_processes() if row.pid == process.pid)
 
 
 def test_this_process_is_in_the_table():
-    me = next(row for row in processes.running() if row.pid == os.getpid())
+    me = next(row for row in processes.list_processes() if row.pid == os.getpid())
     assert (me.group, me.session) == (os.getpgrp(), os.getsid(0))
-    assert me.started == processes.started(os.getpid())
+    assert me.started == processes.start_time(os.getpid())
 
 
 def test_a_process_is_known_by_the_marker_it_inherited():
@@ -56,30 +56,30 @@ HEEDING = (
 
 
 def test_zombies_and_the_gone_have_no_start_time(sleeper):
-    assert processes.started(sleeper.pid)
+    assert processes.start_time(sleeper.pid)
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
-    assert processes.started(sleeper.pid) is None
+    assert processes.start_time(sleeper.pid) is None
     sleeper.wait()
-    assert processes.started(sleeper.pid) is None
+    assert processes.start_time(sleeper.pid) is None
 
 
 def test_kill_ends_what_belongs_and_returns_when_it_is_gone(sleeper):
-    asyncio.run(processes.kill(lambda process: process.pid == sleeper.pid))
+    asyncio.run(processes.kill_processes(lambda process: process.pid == sleeper.pid))
     assert sleeper.wait() == -signal.SIGKILL
 
 
 def test_signals_to_the_gone_are_no_error():
     gone = Process(2**22 + 1, 2**22 + 1, 2**22 + 1, "0", worker="")
-    processes.send([gone], signal.SIGTERM)
-    processes.send_groups([gone], signal.SIGTERM)
+    processes.signal_processes([gone], signal.SIGTERM)
+    processes.signal_groups([gone], signal.SIGTERM)
 
 
 @pytest.mark.parametrize(("start", "survives"), [("its own", False), ("another", True)])
 def test_a_record_counts_for_the_process_that_was_started_then(
     tmp_path: Path, sleeper, start: str, *, survives: bool
 ):
-    started = processes.started(sleeper.pid) if start == "its own" else "1"
+    started = processes.start_time(sleeper.pid) if start == "its own" else "1"
     record = tmp_path / "0123456789abcdef/0/processes" / f"{sleeper.pid}-{started}"
     record.parent.mkdir(parents=True)
     record.touch()

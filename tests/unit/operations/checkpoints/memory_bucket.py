@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import google_crc32c
 
 from tpuctl.errors import NotFoundError, PreconditionError
-from tpuctl.store.gcs.bulk import BucketFacts, Listed
+from tpuctl.store.gcs.bulk import BucketFacts, ObjectInfo
 
 
 class MemoryBucket:
@@ -103,4 +103,4 @@ class MemoryBucket:
 
 def _listed(key, generation, data):
     updated = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=generation)
-    return Listed(key, len(data), generation, google_crc32c.value(data), updated.isoformat())
+    return ObjectInfo(key, len(data), generation, google_crc32c.value(data), updated.isoformat())

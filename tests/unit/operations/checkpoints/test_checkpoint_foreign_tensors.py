@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tpuctl.errors import IntegrityError, PreconditionError
-from tpuctl.operations.checkpoints.foreign import recognise
+from tpuctl.operations.checkpoints.foreign import foreign_steps
 from tpuctl.operations.checkpoints.foreign.foreign_tensors import tensors
-from tpuctl.operations.checkpoints.foreign.loopback import served
+from tpuctl.operations.checkpoints.foreign.loopback import serve_folder
 from tpuctl.store import open_store
 from unit.operations.checkpoints.stored_checkpoints import flipped, in_bucket, in_directory
 
@@ -30,19 +30,24 @@ def measured(step) -> dict:
 def stored_step(tmp_path):
     """`stored_step("orbax/100")` is that step in a directory."""
 
-    def look(path: str) -> recognise.ForeignStep:
+    def look(path: str) -> foreign_steps.ForeignStep:
         name, _, step = path.partition("/")
         root = in_directory(name, tmp_path / "run")
-        found = {each.view.name: each for each in recognise.find(str(root), open_store)}
+        found = {
+            each.view.name: each for each in foreign_steps.find_foreign_steps(str(root), open_store)
+        }
         return found[step]
 
     return look
 
 
-def in_a_bucket(path: str) -> recognise.ForeignStep:
+def in_a_bucket(path: str) -> foreign_steps.ForeignStep:
     name, _, step = path.partition("/")
     store = in_bucket(name)
-    found = {each.view.name: each for each in recognise.find(store.url, lambda _: store)}
+    found = {
+        each.view.name: each
+        for each in foreign_steps.find_foreign_steps(store.url, lambda _: store)
+    }
     return found[step]
 
 
@@ -121,7 +126,7 @@ def test_a_database_that_is_damaged_is_an_error(stored_step):
 
 @pytest.mark.parametrize("path", ["", "/", "/secret/_METADATA", "/_METADATA"])
 def test_only_who_knows_the_secret_is_answered(path):
-    with served(in_a_bucket("orbax_single/zarr2").folder) as server:
+    with serve_folder(in_a_bucket("orbax_single/zarr2").folder) as server:
         address = server.url.removeprefix("http://").partition("/")[0]
         asked = HTTPConnection(address, timeout=10)
         asked.request("GET", path)
@@ -136,7 +141,7 @@ def test_only_who_knows_the_secret_is_answered(path):
 def test_metadata_that_makes_no_sense_is_an_error_of_integrity():
     store = in_bucket("orbax_single", without=("zarr2/_METADATA",))
     store.put_if_absent("zarr2/_METADATA", b'{"tree_metadata":{"w":{}}}')
-    step = recognise.find(store.url, lambda _: store)[0]
+    step = foreign_steps.find_foreign_steps(store.url, lambda _: store)[0]
     with pytest.raises(IntegrityError, match="zarr2/: its metadata is none"):
         list(tensors(step))
 
@@ -171,7 +176,7 @@ def test_a_header_that_makes_no_sense_is_an_error_of_integrity(header):
     store = in_bucket("dcp")
     data = len(header).to_bytes(8, "little") + header + bytes(16)
     store.put_if_absent("7/model.safetensors", data)
-    step = recognise.find(store.url, lambda _: store)[0]
+    step = foreign_steps.find_foreign_steps(store.url, lambda _: store)[0]
     with pytest.raises(IntegrityError, match=r"7/model\.safetensors: not a safetensors file"):
         list(tensors(step))
 
@@ -182,13 +187,13 @@ def test_a_number_of_an_unknown_kind_is_described_and_not_measured():
     store.put_if_absent(
         "7/model.safetensors", len(header).to_bytes(8, "little") + header + bytes(3)
     )
-    (found,) = tensors(recognise.find(store.url, lambda _: store)[0])
+    (found,) = tensors(foreign_steps.find_foreign_steps(store.url, lambda _: store)[0])
     assert (found.dtype, found.shape, found.norm) == ("F6_E2M3", (4,), None)
 
 
 def test_the_pickle_of_dcp_is_never_read():
     store = in_bucket("dcp")
-    (step,) = recognise.find(store.url, lambda _: store)
+    (step,) = foreign_steps.find_foreign_steps(store.url, lambda _: store)
     with pytest.raises(PreconditionError, match="is a pickle"):
         tensors(step)
     assert {each.verb for each in store.requests} == {"put", "list"}

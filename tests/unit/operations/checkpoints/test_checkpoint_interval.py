@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuctl.operations.checkpoints.interval import daly_s, lost, young_s
+from tpuctl.operations.checkpoints.interval import daly_s, lost_share, young_s
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
 
@@ -31,16 +31,18 @@ def test_a_save_that_costs_twice_the_mean_is_made_once_in_that_time():
 def test_no_interval_that_is_much_shorter_or_longer_loses_less(mean_s, share, restart_s, off):
     cost_s = mean_s * share
     best_s = daly_s(cost_s, mean_s)
-    assert lost(best_s, cost_s, mean_s, restart_s) < lost(best_s * off, cost_s, mean_s, restart_s)
+    assert lost_share(best_s, cost_s, mean_s, restart_s) < lost_share(
+        best_s * off, cost_s, mean_s, restart_s
+    )
 
 
 def test_what_is_lost_is_what_is_no_progress():
     # 100 s of work and 1 s of saving, hardly ever interrupted: one part of 101.
-    assert lost(100, 1, 1e9, 0) == pytest.approx(1 / 101, rel=1e-3)
+    assert lost_share(100, 1, 1e9, 0) == pytest.approx(1 / 101, rel=1e-3)
     # Free saves that are made always: nothing is lost but the restarts.
-    assert lost(1e-6, 0, 1000, 0) == pytest.approx(0, abs=1e-6)
-    assert lost(1e-6, 0, 1000, 100) == pytest.approx(1 - math.exp(-0.1), rel=1e-3)
+    assert lost_share(1e-6, 0, 1000, 0) == pytest.approx(0, abs=1e-6)
+    assert lost_share(1e-6, 0, 1000, 100) == pytest.approx(1 - math.exp(-0.1), rel=1e-3)
 
 
 def test_an_interval_far_beyond_the_mean_loses_everything():
-    assert lost(1e6, 1, 100, 0) == 1
+    assert lost_share(1e6, 1, 100, 0) == 1

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tpuctl.operations.checkpoints.foreign import recognise
+from tpuctl.operations.checkpoints.foreign import foreign_steps
 from tpuctl.store import open_store
 from unit.operations.checkpoints.stored_checkpoints import DATA, STEPS, in_bucket, in_directory
 
 
 def views(store) -> list:
-    return [each.view for each in recognise.find(store.url, lambda _: store)]
+    return [each.view for each in foreign_steps.find_foreign_steps(store.url, lambda _: store)]
 
 
 def told(views) -> list:
@@ -47,7 +47,7 @@ def test_a_directory_of_steps(name, steps, tmp_path):
 def test_a_directory_that_is_a_step_is_looked_at_from_above(path, tmp_path):
     name, _, step = path.partition("/")
     root = in_directory(name, tmp_path / "run")
-    (found,) = recognise.find(str(root / step), open_store)
+    (found,) = foreign_steps.find_foreign_steps(str(root / step), open_store)
     assert (found.view.name, found.store.url) == (step, str(root))
     assert found.entries[0].key.startswith(f"{step}/")
 
@@ -191,7 +191,7 @@ def test_the_step_in_a_name(name, step):
 def test_a_pin_lies_beside_its_step():
     store = in_bucket("dcp")
     assert [each.pinned for each in views(store)] == [False]
-    store.put_if_absent(recognise.pin_key("step-100"), b"")
+    store.put_if_absent(foreign_steps.pin_key("step-100"), b"")
     assert [each.pinned for each in views(store)] == [True]
 
 
@@ -199,7 +199,7 @@ def test_a_pin_lies_beside_its_step():
 def test_a_step_that_is_half_deleted_looks_like_none(name):
     """After each deletion it is PARTIAL, CORRUPT or gone, never complete."""
     store = in_bucket(name)
-    step, *_ = recognise.find(store.url, lambda _: store)
+    step, *_ = foreign_steps.find_foreign_steps(store.url, lambda _: store)
     for entry in step.deletion_order():
         store.delete(entry.key, generation=entry.generation)
         left = {each.name: each.state for each in views(store)}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tpuctl.errors import OutcomeUnknownError, PermissionDeniedError, TransientError
-from tpuctl.operations.checkpoints.foreign import recognise
-from tpuctl.operations.checkpoints.foreign.verify_sealed import verify
-from tpuctl.operations.checkpoints.watch import POLL_S, watch
+from tpuctl.operations.checkpoints.foreign import foreign_steps
+from tpuctl.operations.checkpoints.foreign.verify_sealed import find_differences
+from tpuctl.operations.checkpoints.seal_watch import POLL_S, watch_and_seal
 from unit.checkpoint.memory_store import MemoryBucket
 from unit.operations.checkpoints.stored_checkpoints import SAVED_S, Bucket, in_bucket
 
@@ -31,9 +31,9 @@ class Watched:
             return self
         raise AssertionError("a watch does not end by itself")
 
-    def _steps(self) -> Iterator[recognise.ForeignStep]:
+    def _steps(self) -> Iterator[foreign_steps.ForeignStep]:
         clock = itertools.count(SAVED_S)
-        return watch(
+        return watch_and_seal(
             self.store.url,
             lambda _: self.store,
             clock=lambda: next(clock),
@@ -73,8 +73,8 @@ def test_what_is_complete_is_sealed_at_once_and_what_is_not_when_it_is():
         store, nothing, lambda: store.put_if_absent("200/commit_success.txt", marker), nothing
     ).run()
     assert watched.sealed == [(0, "100"), (2, "200")]
-    for step in recognise.find(store.url, lambda _: store)[:2]:
-        assert verify(step) == []
+    for step in foreign_steps.find_foreign_steps(store.url, lambda _: store)[:2]:
+        assert find_differences(step) == []
 
 
 def test_a_step_that_appears_is_sealed():

@@ -5,8 +5,8 @@ import pytest
 from tpuctl.errors import UsageError
 from tpuctl.models.node import DiskMode, NodeSpec, Provisioning
 from tpuctl.models.queued_resource import QueuedResourceSpec, Queueing
-from tpuctl.operations.slices import request_specs, rules, specs, startup_script
-from tpuctl.operations.slices.specs import Asked
+from tpuctl.operations.slices import option_rules, request_specs, specs, startup_script
+from tpuctl.operations.slices.specs import SliceOptions
 
 NOW_S = 1_700_000_000.0
 DISK = "projects/demo/zones/us-west4-a/disks/d"
@@ -30,7 +30,7 @@ DISK = "projects/demo/zones/us-west4-a/disks/d"
 )
 def test_options_that_contradict_or_need_each_other(given, message):
     with pytest.raises(UsageError) as caught:
-        rules.check(frozenset(given))
+        option_rules.check_options(frozenset(given))
     assert message in str(caught.value)
     assert caught.value.hint
 
@@ -47,8 +47,8 @@ def test_options_that_contradict_or_need_each_other(given, message):
     ],
 )
 def test_how_capacity_is_to_be_obtained(given, expected):
-    rules.check(frozenset(given))
-    assert rules.provisioning(frozenset(given)) == expected
+    option_rules.check_options(frozenset(given))
+    assert option_rules.provisioning(frozenset(given)) == expected
 
 
 def request(accelerator_type="v5litepod-16", name="n", **extra):
@@ -73,18 +73,18 @@ def request(accelerator_type="v5litepod-16", name="n", **extra):
 )
 def test_requests_that_make_no_sense(spec, message):
     with pytest.raises(UsageError) as caught:
-        request_specs.checked(spec, NOW_S)
+        request_specs.check_request(spec, NOW_S)
     assert message in str(caught.value)
     assert caught.value.hint
 
 
 def test_a_request_that_makes_sense_is_left_alone():
     spec = request(node_count=2, queueing=Queueing(after_duration_s=30, until_duration_s=60))
-    assert request_specs.checked(spec, NOW_S) is spec
+    assert request_specs.check_request(spec, NOW_S) is spec
 
 
 def asked(**extra):
-    return Asked("n1", "us-west4-a", accelerator_type="v5litepod-16", **extra)
+    return SliceOptions("n1", "us-west4-a", accelerator_type="v5litepod-16", **extra)
 
 
 def test_a_data_disk_as_gcloud_writes_it():

@@ -11,7 +11,7 @@ import pytest
 
 from tpuctl.errors import UsageError
 from tpuctl.operations.slices import startup_script
-from tpuctl.operations.slices.startup_script import Outcome, outcomes, wrapped
+from tpuctl.operations.slices.startup_script import ScriptOutcome, script_outcomes, wrap_script
 
 PATH = "/computeMetadata/v1/instance/guest-attributes/"
 
@@ -27,7 +27,7 @@ class Metadata:
         """Run the wrapped script; the process when it has ended."""
         self.puts.clear()
         path = tmp_path / "startup-script"
-        path.write_text(wrapped(script))
+        path.write_text(wrap_script(script))
         path.chmod(0o700)
         return subprocess.run(
             [str(path)],
@@ -127,17 +127,17 @@ def test_a_proxy_of_the_environment_is_not_asked(metadata, tmp_path):
 
 def test_a_script_that_metadata_cannot_hold_is_refused():
     with pytest.raises(UsageError, match="bytes"):
-        wrapped("x" * (256 * 1024))
+        wrap_script("x" * (256 * 1024))
 
 
 def test_what_the_workers_told_as_outcomes():
     code, output = startup_script.EXIT_CODE, startup_script.OUTPUT
     told = [{code: "0", output: "done\n"}, {code: "3"}, {code: "running", output: "old"}, {}]
     told.append({code: "9" * 5000})  # any program of a worker can PUT it
-    assert outcomes(told) == [
-        Outcome(0, "exited", 0, "done\n"),
-        Outcome(1, "exited", 3),
-        Outcome(2, "running"),
-        Outcome(3, "not started"),
-        Outcome(4, "running"),
+    assert script_outcomes(told) == [
+        ScriptOutcome(0, "exited", 0, "done\n"),
+        ScriptOutcome(1, "exited", 3),
+        ScriptOutcome(2, "running"),
+        ScriptOutcome(3, "not started"),
+        ScriptOutcome(4, "running"),
     ]

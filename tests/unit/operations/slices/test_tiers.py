@@ -5,7 +5,7 @@ import pytest
 from tpuctl.errors import TransientError
 from tpuctl.models.node import ListedNode
 from tpuctl.operations.slices.cost import usd_per_hour
-from tpuctl.operations.slices.tiers import told_apart
+from tpuctl.operations.slices.flex_start import with_flex_start
 
 ZONE = "us-west4-a"
 
@@ -30,7 +30,7 @@ NODES = [node("own"), node("flex", "q1"), node("plain", "q2"), node("spot", "q3"
 
 
 def tiers(answer):
-    return [each.provisioning for each in told_apart(Api(answer), NODES)]
+    return [each.provisioning for each in with_flex_start(Api(answer), NODES)]
 
 
 def test_a_node_is_what_its_request_asked_for():
@@ -45,4 +45,4 @@ def test_what_cannot_be_found_out_is_unknown_and_has_no_price(answer):
 
 def test_nothing_is_asked_where_nothing_is_in_doubt():
     nodes = [NODES[0], NODES[3]]
-    assert told_apart(Api(AssertionError("asked")), nodes) == nodes
+    assert with_flex_start(Api(AssertionError("asked")), nodes) == nodes

@@ -9,10 +9,10 @@ from tpuctl.api.tpu.explain import QuotaError
 from tpuctl.errors import TransientError
 from tpuctl.models.node import ListedNode
 from tpuctl.models.queued_resource import QueuedResource
-from tpuctl.models.quota import Wanted
-from tpuctl.operations.slices.quota import holders_named
+from tpuctl.models.quota_holders import QuotaDemand
+from tpuctl.operations.slices.quota_advice import name_holders
 
-WANTED = Wanted("v5litepod-16", "us-west4-a", "spot")
+WANTED = QuotaDemand("v5litepod-16", "us-west4-a", "spot")
 REFUSAL = "create node 'n9': Quota limit 'TPUV5sLitepodPerProjectPerRegion' exceeded. Limit: 48 in"
 OF_A_ZONE = REFUSAL.replace("PerRegion", "PerZone")
 
@@ -39,7 +39,7 @@ class Api:
 
 
 def refused(api, message=REFUSAL, wanted=WANTED):
-    with pytest.raises(QuotaError) as caught, holders_named(api, wanted):
+    with pytest.raises(QuotaError) as caught, name_holders(api, wanted):
         raise QuotaError(message, hint="look")
     return caught.value
 
@@ -85,16 +85,16 @@ def test_a_multislice_holds_what_its_missing_nodes_held():
 
 def test_a_region_is_no_prefix_of_another():
     api = Api([node("far", zone="europe-west10-a"), node("near", zone="europe-west1-b")])
-    error = refused(api, wanted=Wanted("v5litepod-16", "europe-west1-c", "spot"))
+    error = refused(api, wanted=QuotaDemand("v5litepod-16", "europe-west1-c", "spot"))
     assert "in use: node 'near' (16, READY))" in str(error)
 
 
 @pytest.mark.parametrize(
     ("wanted", "held"),
     [
-        (Wanted("v5litepod-64", "us-west4-a", "best-effort"), "a spot"),
-        (Wanted("v5litepod-16", "us-west4-a", "on-demand"), "on demand"),
-        (Wanted("v5litepod-4", "us-west4-a", "on-demand"), "serving"),
+        (QuotaDemand("v5litepod-64", "us-west4-a", "best-effort"), "a spot"),
+        (QuotaDemand("v5litepod-16", "us-west4-a", "on-demand"), "on demand"),
+        (QuotaDemand("v5litepod-4", "us-west4-a", "on-demand"), "serving"),
     ],
 )
 def test_every_pool_has_its_own_holders(wanted, held):
@@ -110,11 +110,13 @@ def test_every_pool_has_its_own_holders(wanted, held):
 
 
 def test_a_type_that_the_catalog_does_not_know_leaves_the_refusal_as_it_is():
-    assert str(refused(Api([node("n")]), wanted=Wanted("v99-1", "us-west4-a", "spot"))) == REFUSAL
+    assert (
+        str(refused(Api([node("n")]), wanted=QuotaDemand("v99-1", "us-west4-a", "spot"))) == REFUSAL
+    )
 
 
 def test_v5p_counts_in_tensorcores():
-    wanted = Wanted("v5p-8", "us-east5-a", "on-demand")
+    wanted = QuotaDemand("v5p-8", "us-east5-a", "on-demand")
     api = Api([node("p", accelerator_type="v5p-8", zone="us-east5-a", tier="on-demand")])
     assert "(8 of 48 TensorCores in use" in str(refused(api, wanted=wanted))
 

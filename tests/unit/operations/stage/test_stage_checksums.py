@@ -7,9 +7,9 @@ import google_crc32c
 import pytest
 
 from tpuctl.errors import IntegrityError
-from tpuctl.models.transfer import Identity
-from tpuctl.operations.stage.plan import checksums as stage_checksums
-from tpuctl.operations.stage.plan.checksums import SETTLED_NS, Checksums
+from tpuctl.models.transfer import FileIdentity
+from tpuctl.operations.stage.plan import checksum_cache as stage_checksums
+from tpuctl.operations.stage.plan.checksum_cache import SETTLED_NS, ChecksumCache
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def reads(monkeypatch):
 
 
 def identity(path):
-    return Identity.of(path.stat())
+    return FileIdentity.of(path.stat())
 
 
 def cache(tmp_path, *, later_ns=10 * SETTLED_NS):
     """A cache whose clock is so much later than the files."""
-    return Checksums(
+    return ChecksumCache(
         tmp_path / "cache", now_ns=lambda: identity(tmp_path / "file").ctime_ns + later_ns
     )
 
@@ -68,7 +68,7 @@ def test_a_file_that_had_just_changed_is_not_remembered(tmp_path, file, reads):
 
 
 def test_without_a_directory_nothing_is_remembered(tmp_path, file):
-    assert read(Checksums(None), file) == google_crc32c.value(b"first")
+    assert read(ChecksumCache(None), file) == google_crc32c.value(b"first")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -112,4 +112,4 @@ def test_another_file_of_the_name_is_not_the_one_that_was_seen(tmp_path, file):
     (tmp_path / "new").write_bytes(b"first")
     (tmp_path / "new").replace(file)
     with pytest.raises(IntegrityError, match="changed while it was read"):
-        Checksums(None).of(str(file), seen)
+        ChecksumCache(None).of(str(file), seen)

@@ -8,31 +8,36 @@ from tpuctl.errors import UsageError
 from tpuctl.operations.stage.plan.endpoints import (
     PULLS,
     PUSHES,
-    InBucket,
-    OnDisk,
-    OnWorkers,
-    Stream,
+    BucketEndpoint,
+    DiskEndpoint,
+    StreamEndpoint,
+    WorkerEndpoint,
     check_pull,
     check_push,
     parse,
 )
 
-EXAMPLES = [OnDisk(Path("x")), InBucket("b", "x"), OnWorkers("n", "0", "x"), Stream()]
+EXAMPLES = [
+    DiskEndpoint(Path("x")),
+    BucketEndpoint("b", "x"),
+    WorkerEndpoint("n", "0", "x"),
+    StreamEndpoint(),
+]
 
 
 @pytest.mark.parametrize(
     ("text", "endpoint"),
     [
-        ("-", Stream()),
-        ("./-", OnDisk(Path("-"))),
-        ("data/x:y", OnDisk(Path("data/x:y"))),
-        ("./worker:n:x", OnDisk(Path("worker:n:x"))),
-        ("gs://b", InBucket("b", "")),
-        ("gs://b/a/b c/", InBucket("b", "a/b c/")),
-        ("worker:n1:/data", OnWorkers("n1", "all", "/data")),
-        ("worker:n1/all:~/data", OnWorkers("n1", "all", "~/data")),
-        ("worker:n1/3:a:b", OnWorkers("n1", "3", "a:b")),
-        ("worker:n1/0-2:x", OnWorkers("n1", "0-2", "x")),
+        ("-", StreamEndpoint()),
+        ("./-", DiskEndpoint(Path("-"))),
+        ("data/x:y", DiskEndpoint(Path("data/x:y"))),
+        ("./worker:n:x", DiskEndpoint(Path("worker:n:x"))),
+        ("gs://b", BucketEndpoint("b", "")),
+        ("gs://b/a/b c/", BucketEndpoint("b", "a/b c/")),
+        ("worker:n1:/data", WorkerEndpoint("n1", "all", "/data")),
+        ("worker:n1/all:~/data", WorkerEndpoint("n1", "all", "~/data")),
+        ("worker:n1/3:a:b", WorkerEndpoint("n1", "3", "a:b")),
+        ("worker:n1/0-2:x", WorkerEndpoint("n1", "0-2", "x")),
     ],
 )
 def test_an_argument_names_a_place(text, endpoint):

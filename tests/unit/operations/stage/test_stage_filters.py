@@ -22,18 +22,18 @@ from tpuctl.operations.stage.plan.filters import Selection, selection
     ],
 )
 def test_excludes(exclude, name, taken):
-    assert Selection(exclude=exclude).takes(name) is taken
+    assert Selection(exclude=exclude).matches(name) is taken
 
 
 def test_includes_name_all_that_takes_part():
     chosen = Selection(include=["*.csv"], exclude=["old/"])
-    taken = [chosen.takes(name) for name in ("a.csv", "deep/a.csv", "a.txt", "old/a.csv")]
+    taken = [chosen.matches(name) for name in ("a.csv", "deep/a.csv", "a.txt", "old/a.csv")]
     assert taken == [True, True, False, False]
 
 
 def test_a_directory_is_entered_unless_it_is_excluded():
     chosen = Selection(include=["*.csv"], exclude=["cache/", "logs/*", "!logs/keep/"])
-    assert [chosen.enters(name) for name in ("data", "cache", "a/cache", "logs/keep")] == [
+    assert [chosen.may_contain(name) for name in ("data", "cache", "a/cache", "logs/keep")] == [
         True, False, False, True,
     ]  # fmt: skip
 
@@ -41,12 +41,12 @@ def test_a_directory_is_entered_unless_it_is_excluded():
 def test_the_file_of_a_directory_comes_first_and_the_command_line_decides(tmp_path):
     (tmp_path / ".tpuctlignore").write_text("*.tmp\n*.log\n")
     chosen = selection(str(tmp_path), (), ("!a.log",))
-    assert [chosen.takes(name) for name in ("a.tmp", "a.log", "b.log")] == [False, True, False]
+    assert [chosen.matches(name) for name in ("a.tmp", "a.log", "b.log")] == [False, True, False]
 
 
 def test_without_patterns_everything_takes_part(tmp_path):
     chosen = selection(str(tmp_path), (), ())
-    assert chosen.takes("anything")
+    assert chosen.matches("anything")
 
 
 def test_what_is_no_pattern_is_said(tmp_path):

@@ -12,16 +12,16 @@ from tpuctl.errors import (
     PreconditionError,
     TransientError,
 )
-from tpuctl.models.transfer import Finished, Progress, Scope
-from tpuctl.operations.stage.plan.checksums import Checksums
-from tpuctl.operations.stage.plan.names import PARTS
-from tpuctl.operations.stage.plan.plan import plan_push
-from tpuctl.operations.stage.plan.plan_pull import plan_pull
-from tpuctl.operations.stage.transfer import parts as stage_parts
-from tpuctl.operations.stage.transfer import pull as stage_pull
-from tpuctl.operations.stage.transfer import push as stage_push
-from tpuctl.operations.stage.transfer.files import Target, Unfinished
-from tpuctl.operations.stage.transfer.parts import part_bytes, parts_prefix, ranges
+from tpuctl.models.transfer import TransferFinished, TransferProgress, TransferScope
+from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
+from tpuctl.operations.stage.plan.names import PARTS_PREFIX
+from tpuctl.operations.stage.plan.pull_plan import plan_pull
+from tpuctl.operations.stage.plan.push_plan import plan_push
+from tpuctl.operations.stage.transfer import part_layout as stage_parts
+from tpuctl.operations.stage.transfer import pull_objects as stage_pull
+from tpuctl.operations.stage.transfer import push_files as stage_push
+from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, UnfinishedFile
+from tpuctl.operations.stage.transfer.part_layout import part_bytes, parts_prefix, ranges
 from unit.operations.checkpoints.memory_bucket import MemoryBucket
 
 MIB = 2**20
@@ -51,14 +51,14 @@ def bucket():
 
 
 def plan(source, bucket):
-    return plan_push(str(source), bucket, "big", Checksums(None), Scope())
+    return plan_push(str(source), bucket, "big", ChecksumCache(None), TransferScope())
 
 
 def outcome(events):
     """The error of the only transfer (None: it succeeded), and the bytes that were counted."""
     events = list(events)
-    (finished,) = (event for event in events if isinstance(event, Finished))
-    return finished.error, sum(event[0] for event in events if isinstance(event, Progress))
+    (finished,) = (event for event in events if isinstance(event, TransferFinished))
+    return finished.error, sum(event[0] for event in events if isinstance(event, TransferProgress))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_part_of_a_request_that_was_given_up_and_arrives_late_is_removed(bucke
 
 def test_parts_of_another_s_newer_push_stay_a_week(bucket, source):
     bucket.put("big", BODY)
-    stale, stream = f"{parts_prefix('big')}0-3-00000000", f"{PARTS}stream-0123/00000000"
+    stale, stream = f"{parts_prefix('big')}0-3-00000000", f"{PARTS_PREFIX}stream-0123/00000000"
     bucket.put(stale, b"old")
     bucket.put(stream, b"old")
     bucket.pass_by(7 * 24 * 3600 - 10)
@@ -175,7 +175,7 @@ def test_parts_of_another_s_newer_push_stay_a_week(bucket, source):
 
 
 def test_leftovers_that_cannot_be_listed_are_no_failure(bucket, source):
-    bucket.before["list"] = lambda prefix: prefix == PARTS and fail()
+    bucket.before["list"] = lambda prefix: prefix == PARTS_PREFIX and fail()
     assert outcome(stage_push.push(plan(source, bucket), bucket)) == (None, len(BODY))
     assert list(bucket.bodies) == ["big"]
 
@@ -194,7 +194,7 @@ def test_where_parts_would_cost_money_it_goes_in_one_piece(source):
 
 
 def pull_plan(bucket, target):
-    return plan_pull(bucket, "big", str(target), Checksums(None), Scope())
+    return plan_pull(bucket, "big", str(target), ChecksumCache(None), TransferScope())
 
 
 def test_ranges_become_the_file(bucket, tmp_path):
@@ -285,8 +285,8 @@ def test_a_disk_that_is_too_small_is_said_at_once_and_keeps_nothing(bucket, tmp_
 
 
 def test_a_file_that_was_let_go_of_is_not_written_to(tmp_path):
-    with Target(str(tmp_path)) as target:
-        file = Unfinished(target, "f", "1")
+    with TargetDirectory(str(tmp_path)) as target:
+        file = UnfinishedFile(target, "f", "1")
         file.close()
         with (tmp_path / "other").open("w+b") as other:  # gets the number of the first
             with pytest.raises(LocalIOError):

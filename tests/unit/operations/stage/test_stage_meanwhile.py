@@ -3,15 +3,15 @@
 import pytest
 
 from tpuctl.errors import IntegrityError, PermissionDeniedError, PreconditionError
-from tpuctl.models.transfer import Finished, Notice, Progress, Scope
-from tpuctl.operations.stage.plan.checksums import Checksums
-from tpuctl.operations.stage.plan.names import PARTS
-from tpuctl.operations.stage.plan.plan import plan_push
-from tpuctl.operations.stage.plan.plan_pull import plan_pull
-from tpuctl.operations.stage.transfer import parts as stage_parts
-from tpuctl.operations.stage.transfer import pull as stage_pull
-from tpuctl.operations.stage.transfer import push as stage_push
-from tpuctl.operations.stage.transfer.parts import parts_prefix
+from tpuctl.models.transfer import TransferFinished, TransferNotice, TransferProgress, TransferScope
+from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
+from tpuctl.operations.stage.plan.names import PARTS_PREFIX
+from tpuctl.operations.stage.plan.pull_plan import plan_pull
+from tpuctl.operations.stage.plan.push_plan import plan_push
+from tpuctl.operations.stage.transfer import part_layout as stage_parts
+from tpuctl.operations.stage.transfer import pull_objects as stage_pull
+from tpuctl.operations.stage.transfer import push_files as stage_push
+from tpuctl.operations.stage.transfer.part_layout import parts_prefix
 from unit.operations.checkpoints.memory_bucket import MemoryBucket
 
 LARGE = bytes(range(200)) * 50
@@ -32,16 +32,16 @@ def box():
 
 
 def plan(path, bucket):
-    return plan_push(str(path), bucket, "x", Checksums(None), Scope())
+    return plan_push(str(path), bucket, "x", ChecksumCache(None), TransferScope())
 
 
 def finished(events):
-    (one,) = (event for event in events if isinstance(event, Finished))
+    (one,) = (event for event in events if isinstance(event, TransferFinished))
     return one
 
 
 def notices(events):
-    return [event.text for event in events if isinstance(event, Notice)]
+    return [event.text for event in events if isinstance(event, TransferNotice)]
 
 
 @pytest.mark.parametrize("body", [b"small", LARGE], ids=["whole", "in parts"])
@@ -52,7 +52,9 @@ def test_the_same_bytes_from_somebody_else_are_there(tmp_path, body, deletes_are
     path.write_bytes(body)
     seen = plan(path, bucket)
     theirs = bucket.put("x", body)
-    assert finished(stage_push.push(seen, bucket)) == Finished(seen.transfers[0], was_there=True)
+    assert finished(stage_push.push(seen, bucket)) == TransferFinished(
+        seen.transfers[0], was_there=True
+    )
     assert {key: generation for key, (generation, _) in bucket.bodies.items()} == {"x": theirs}
 
 
@@ -92,7 +94,7 @@ def test_parts_that_may_not_be_removed_are_told_once_and_go_with_the_next_push(b
     box.before.clear()
     box.put(f"{parts_prefix('another')}0-3-00000000", b"new")  # of a push that goes on
     assert list(stage_push.push(plan(path, box), box)) == []
-    assert [key for key in box.bodies if key.startswith(PARTS)] == [
+    assert [key for key in box.bodies if key.startswith(PARTS_PREFIX)] == [
         f"{parts_prefix('another')}0-3-00000000"
     ]
 
@@ -112,9 +114,11 @@ def test_a_part_that_fails_is_told_as_the_object(box, tmp_path):
 def pulled(bucket, target):
     """The error of a pull of x, the bytes that were counted, and the requests it took."""
     events = list(
-        stage_pull.pull(plan_pull(bucket, "x", str(target), Checksums(None), Scope()), bucket)
+        stage_pull.pull(
+            plan_pull(bucket, "x", str(target), ChecksumCache(None), TransferScope()), bucket
+        )
     )
-    counted = sum(event.size_bytes for event in events if isinstance(event, Progress))
+    counted = sum(event.size_bytes for event in events if isinstance(event, TransferProgress))
     return finished(events).error, counted, len(bucket.sent("download"))
 
 

@@ -56,7 +56,7 @@ def test_what_can_be_an_object():
 
 
 def test_a_name_that_others_need_as_a_directory():
-    refused = names.file_and_directory(["a", "a/b", "c/d/e", "c/d", "ab"])
+    refused = names.directory_conflicts(["a", "a/b", "c/d/e", "c/d", "ab"])
     assert [one.name for one in refused] == ["a", "c/d"]
 
 
@@ -70,7 +70,7 @@ def test_a_name_that_others_need_as_a_directory():
     ],
 )
 def test_names_that_differ_in_case_alone(listed, expected):
-    assert [one.name for one in names.same_file(listed, str.casefold)] == expected
+    assert [one.name for one in names.same_file_conflicts(listed, str.casefold)] == expected
     assert names.can_clash(listed) is bool(expected)
 
 

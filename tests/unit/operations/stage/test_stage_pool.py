@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from tpuctl.errors import IntegrityError, LocalIOError
-from tpuctl.models.transfer import Finished, Progress, Transfer
-from tpuctl.operations.stage.transfer.pool import Stopped, carry_out
+from tpuctl.models.transfer import Transfer, TransferFinished, TransferProgress
+from tpuctl.operations.stage.transfer.pool import WorkStopped, carry_out
 
 ONE = Transfer("key", "name", 1, 0, is_current=False)
 
@@ -26,7 +26,7 @@ def test_what_fails_ends_one_transfer(error, kind):
             raise error
 
     failed, arrived = carry_out([unit, lambda report: report.progress(1)], at_once=1)
-    assert (failed.subject, type(failed.error), arrived) == (ONE, kind, Progress(1))
+    assert (failed.subject, type(failed.error), arrived) == (ONE, kind, TransferProgress(1))
 
 
 def test_a_bug_is_not_an_outcome():
@@ -54,16 +54,16 @@ def test_who_stops_listening_stops_the_work():
         try:
             while True:
                 report.progress(1)
-        except Stopped:
+        except WorkStopped:
             ended.set()
             raise
 
     events = carry_out([endless] * 100, at_once=1)
-    assert isinstance(next(events), Progress)
+    assert isinstance(next(events), TransferProgress)
     events.close()
     assert ended.is_set()
 
 
 def test_finished_says_which():
     (event,) = carry_out([lambda report: report.finished(ONE)])
-    assert event == Finished(ONE, None)
+    assert event == TransferFinished(ONE, None)

@@ -5,13 +5,13 @@ import os
 import pytest
 
 from tpuctl.errors import IntegrityError, LocalIOError, PreconditionError
-from tpuctl.models.transfer import Finished, Identity, Refusal, Scope
-from tpuctl.operations.stage.plan.checksums import Checksums
+from tpuctl.models.transfer import FileIdentity, TransferFinished, TransferRefusal, TransferScope
+from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 from tpuctl.operations.stage.plan.filters import Selection
-from tpuctl.operations.stage.plan.plan import plan_push
-from tpuctl.operations.stage.plan.walk import files
-from tpuctl.operations.stage.transfer import push as stage_push
-from tpuctl.operations.stage.transfer.large_push import Unchanging
+from tpuctl.operations.stage.plan.push_plan import plan_push
+from tpuctl.operations.stage.plan.walk import walk_files
+from tpuctl.operations.stage.transfer import push_files as stage_push
+from tpuctl.operations.stage.transfer.large_push import UnchangingFile
 from unit.operations.checkpoints.memory_bucket import MemoryBucket
 
 
@@ -21,18 +21,20 @@ def bucket():
 
 
 def plan(source, bucket, **scope):
-    return plan_push(str(source), bucket, "set", Checksums(None), Scope(**scope))
+    return plan_push(str(source), bucket, "set", ChecksumCache(None), TransferScope(**scope))
 
 
 def errors(events):
-    return [type(event.error) for event in events if isinstance(event, Finished) and event.error]
+    return [
+        type(event.error) for event in events if isinstance(event, TransferFinished) and event.error
+    ]
 
 
 def test_reading_on_after_a_change_is_refused(tmp_path):
     path = tmp_path / "growing"
     path.write_bytes(b"old" * 100)
     descriptor = os.open(path, os.O_RDONLY)
-    with Unchanging(descriptor, Identity.of(path.stat())) as file:
+    with UnchangingFile(descriptor, FileIdentity.of(path.stat())) as file:
         assert file.read(10) == b"oldoldoldo"
         path.write_bytes(b"new" * 101)
         with pytest.raises(IntegrityError, match="changed while it was read"):
@@ -71,7 +73,9 @@ def test_an_object_that_changed_since_the_plan_is_left_alone(tmp_path, bucket):
     bucket.put("set", b"first")
     seen = plan(path, bucket)
     bucket.put("set", b"somebody else's")
-    (failed,) = (event for event in stage_push.push(seen, bucket) if isinstance(event, Finished))
+    (failed,) = (
+        event for event in stage_push.push(seen, bucket) if isinstance(event, TransferFinished)
+    )
     assert isinstance(failed.error, PreconditionError)
     assert bucket.body("set") == b"somebody else's"
 
@@ -96,8 +100,8 @@ def test_what_is_excluded_is_not_read_and_not_entered(tmp_path):
         (tmp_path / name).write_text("")
     (tmp_path / "cache").chmod(0)
     try:
-        found = list(files(str(tmp_path), Selection(exclude=["cache/", "*.tmp"])))
+        found = list(walk_files(str(tmp_path), Selection(exclude=["cache/", "*.tmp"])))
     finally:
         (tmp_path / "cache").chmod(0o700)
-    assert [one[0] for one in found if not isinstance(one, Refusal)] == ["keep/a"]
-    assert not [one for one in found if isinstance(one, Refusal)]
+    assert [one[0] for one in found if not isinstance(one, TransferRefusal)] == ["keep/a"]
+    assert not [one for one in found if isinstance(one, TransferRefusal)]

@@ -3,7 +3,7 @@
 import pytest
 
 from tpuctl.errors import NotFoundError
-from tpuctl.operations.stage.workers.workers import Heard, placed
+from tpuctl.operations.stage.workers.staging import FetcherEvents, place_objects
 from unit.operations.checkpoints.memory_bucket import MemoryBucket
 
 
@@ -26,7 +26,7 @@ def stocked():
     ],
 )
 def test_objects_have_their_places(stocked, name, target, expected):
-    root, found = placed(stocked, name, target)
+    root, found = place_objects(stocked, name, target)
     assert (root, [one.path for one in found]) == expected
 
 
@@ -38,9 +38,9 @@ def test_objects_have_their_places(stocked, name, target, expected):
     ],
 )
 def test_a_fetcher_that_ends_without_a_word_of_its_own_is_explained(status, error):
-    assert Heard(None).verdict(1, status, "no python3").error == error
+    assert FetcherEvents(None).verdict(1, status, "no python3").error == error
 
 
 def test_nothing_is_an_error(stocked):
     with pytest.raises(NotFoundError):
-        placed(stocked, "se", "data")
+        place_objects(stocked, "se", "data")

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tpuctl.api.ssh import doors
-from tpuctl.models.operation import Completed
-from tpuctl.operations.remote.fanout import AT_ONCE, on_each, on_workers
+from tpuctl.api.ssh import worker_connections
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote.fanout import AT_ONCE, run_on_each, run_on_workers
 
 WORKERS = range(AT_ONCE + 6)
 
@@ -31,7 +31,7 @@ class Open:
 
 @pytest.fixture
 def open_doors(monkeypatch):
-    monkeypatch.setattr(doors, "Doors", Open)
+    monkeypatch.setattr(worker_connections, "WorkerConnections", Open)
 
 
 def test_a_command_that_waits_for_all_workers_runs_on_all(open_doors):
@@ -40,10 +40,10 @@ def test_a_command_that_waits_for_all_workers_runs_on_all(open_doors):
 
         async def meet(shell):
             await everybody.wait()
-            return Completed(shell.worker_id, 0)
+            return CommandResult(shell.worker_id, 0)
 
         async with asyncio.timeout(20):
-            return await on_each(None, None, WORKERS, None, meet)
+            return await run_on_each(None, None, WORKERS, None, meet)
 
     assert [one.worker_id for one in asyncio.run(run())] == list(WORKERS)
 
@@ -56,8 +56,8 @@ def test_so_many_copies_go_on_at_a_time(open_doors):
         most.append(len(going_on))
         await asyncio.sleep(0)
         going_on.remove(shell.worker_id)
-        return Completed(shell.worker_id, 0)
+        return CommandResult(shell.worker_id, 0)
 
     most = []
-    asyncio.run(on_workers(None, None, WORKERS, None, copy))
+    asyncio.run(run_on_workers(None, None, WORKERS, None, copy))
     assert max(most) == AT_ONCE

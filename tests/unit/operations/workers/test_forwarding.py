@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import asyncssh
 import pytest
 
-from tpuctl.api.ssh.shell import Shell
-from tpuctl.api.ssh.tunnels import Link
+from tpuctl.api.ssh.tunnels import WorkerTunnels
+from tpuctl.api.ssh.worker_shell import Shell
 from tpuctl.errors import LocalIOError, PreemptedError, TransientError, UsageError
 from tpuctl.operations.workers import forwarding
-from tpuctl.operations.workers.forwarding import Forwarded, Listeners, forward, parsed
+from tpuctl.operations.workers.forwarding import Listeners, PortForward, forward, parse_ports
 
 KEY = asyncssh.generate_private_key("ssh-ed25519")
 
@@ -72,7 +72,7 @@ class World:
         port = self.acceptor.get_port()
         connected = asyncssh.connect("127.0.0.1", port, known_hosts=None, config=None)
         async with connected as connection, Shell(0, connection) as shell:
-            yield Link(shell)
+            yield WorkerTunnels(shell)
 
 
 @asynccontextmanager
@@ -85,7 +85,7 @@ async def world():
     found.acceptor = await asyncssh.listen(
         "127.0.0.1", 0, server_factory=lambda: Door(found), server_host_keys=[KEY]
     )
-    with Listeners([Forwarded(0, 0, found.remote), Forwarded(0, 0, 1)], "again") as listeners:
+    with Listeners([PortForward(0, 0, found.remote), PortForward(0, 0, 1)], "again") as listeners:
         found.port, found.closed_port = (one.local_port for one in listeners.ports)
         found.task = asyncio.create_task(forward(listeners, found.connect, found))
         try:
@@ -184,7 +184,7 @@ def test_what_cannot_be_reached_at_first_is_an_error():
     async def main():
         found = World()
         found.down = TransientError("no route")
-        with Listeners([Forwarded(0, 0, 1)], "again") as ports, pytest.raises(TransientError):
+        with Listeners([PortForward(0, 0, 1)], "again") as ports, pytest.raises(TransientError):
             await forward(ports, found.connect, found)
 
     asyncio.run(main())
@@ -193,7 +193,7 @@ def test_what_cannot_be_reached_at_first_is_an_error():
 def test_a_port_in_use_is_refused_and_the_others_are_let_go():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        wanted = [Forwarded(0, 0, 8888), Forwarded(0, port, 8888)]
+        wanted = [PortForward(0, 0, 8888), PortForward(0, port, 8888)]
         with pytest.raises(LocalIOError) as refusal:
             Listeners(wanted, "tpuctl node forward n1")
     assert str(refusal.value) == f"cannot listen on 127.0.0.1:{port}: address already in use"
@@ -204,16 +204,16 @@ def test_a_port_in_use_is_refused_and_the_others_are_let_go():
     ("spec", "expected"), [("8888", (8888, 8888)), ("1:65535", (1, 65535)), ("0:80", (0, 80))]
 )
 def test_ports_are_one_number_or_two(spec, expected):
-    (one,) = parsed(0, [spec])
+    (one,) = parse_ports(0, [spec])
     assert (one.local_port, one.remote_port) == expected
 
 
 @pytest.mark.parametrize("spec", ["", "0", "x", "1:", ":1", "65536", "1:2:3", "-1", "8888:0", "²"])
 def test_what_is_no_port_is_refused(spec):
     with pytest.raises(UsageError):
-        parsed(0, [spec])
+        parse_ports(0, [spec])
 
 
 def test_a_port_of_this_machine_leads_to_one_place():
     with pytest.raises(UsageError):
-        parsed(0, ["8888", "8888:9999"])
+        parse_ports(0, ["8888", "8888:9999"])

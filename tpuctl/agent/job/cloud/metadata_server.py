@@ -12,7 +12,7 @@ CONNECT_S = 2.0
 BLOCK_BYTES = 64 * 1024
 
 
-class Answer:
+class MetadataReply:
     """What it said: a status, the value, and the value's version."""
 
     def __init__(self, head: bytes, body: bytes) -> None:
@@ -41,7 +41,7 @@ class Answer:
         return length is not None and len(self.body) >= int(length)
 
 
-def ask(path: str, timeout_s: float) -> Answer:
+def ask(path: str, timeout_s: float) -> MetadataReply:
     """Get one value; raises OSError, and ValueError or IndexError for what is no HTTP."""
     place = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
     host, _, port = place.partition(":")
@@ -57,8 +57,8 @@ def ask(path: str, timeout_s: float) -> Answer:
             block = connection.recv(BLOCK_BYTES)
             told += block
             head, found, body = told.partition(b"\r\n\r\n")
-            if not block or (found and Answer(head, body).is_whole):
-                return Answer(head, body)
+            if not block or (found and MetadataReply(head, body).is_whole):
+                return MetadataReply(head, body)
 
 
 def value(path: str, timeout_s: float = CONNECT_S) -> str | None:

@@ -7,7 +7,7 @@ import http.client
 import json
 from urllib.parse import quote, urlencode
 
-from tpuctl.agent.data import bucket as cloud
+from tpuctl.agent.data import range_reader as cloud
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 CONNECT_S = 5.0
 TIMEOUT_S = 30.0
 BLOCK_BYTES = 256 * 1024
-FINAL = frozenset({400, 403, 404, 410})
+PERMANENT_STATUSES = frozenset({400, 403, 404, 410})
 _TAIL = b"\r\n--part--\r\n"
 
 
-class Denied(OSError):
+class DeniedError(OSError):
     """The service answered, and would answer the same again."""
 
 
-class Objects:
+class ObjectClient:
     """The objects of one bucket. Everything raises OSError, whatever goes wrong."""
 
     def __init__(self, endpoint: str, bucket: str) -> None:
-        redirection = cloud.redirected()
+        redirection = cloud.redirected_endpoint()
         self.endpoint = redirection or endpoint
         self.path = f"/storage/v1/b/{quote(bucket, safe='')}/o"
         self.token = cloud.Token(is_wanted=redirection is None)
@@ -54,7 +54,7 @@ class Objects:
             "Content-Type": "multipart/related; boundary=part",
             "Content-Length": str(len(head) + size_bytes + len(_TAIL)),
         }
-        with self.reply("POST", url, framed(head, blocks), headers) as reply:
+        with self.reply("POST", url, multipart_body(head, blocks), headers) as reply:
             expect(reply, key, 200, 412)
             reply.read()
             return reply.status == 200
@@ -106,11 +106,11 @@ class Objects:
 def expect(reply: http.client.HTTPResponse, what: str, *statuses: int) -> None:
     """Raises OSError for another status, Denied where it is the answer for good."""
     if reply.status not in statuses:
-        is_final = reply.status in FINAL
-        raise (Denied if is_final else OSError)(f"{what}: {cloud.message(reply)}")
+        is_final = reply.status in PERMANENT_STATUSES
+        raise (DeniedError if is_final else OSError)(f"{what}: {cloud.reply_message(reply)}")
 
 
-def framed(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+def multipart_body(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Blocks between the two ends of a multipart body."""
     yield head
     yield from blocks

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE_BYTES = 8 * 1024 * 1024
-KEPT_BYTES = 64 * 1024 * 1024
-MOST_BYTES = 4 * 1024 * 1024 * 1024
+RETAINED_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024 * 1024
 BLOCK_BYTES = 256 * 1024
-DROPPED = "tpuctl: %d bytes of the log were dropped here: the bucket did not take them in time\n"
+GAP_LINE = "tpuctl: %d bytes of the log were dropped here: the bucket did not take them in time\n"
 
 
-class Piece:
+class LogFile:
     """One file: its first offset, how long it is, and the offset after what it stands for."""
 
     def __init__(self, start: int, size_bytes: int = 0) -> None:
@@ -35,7 +35,7 @@ class Piece:
         return self.end != self.start + self.size_bytes
 
 
-class Span:
+class UploadSpan:
     """A part of the log to upload: its bytes, and the offset that is reached with them."""
 
     def __init__(self, start: int, size_bytes: int, end: int) -> None:
@@ -50,7 +50,7 @@ class LogFiles:
     def __init__(self, directory: str) -> None:
         os.makedirs(directory, 0o700, exist_ok=True)
         self.directory = directory
-        self.pieces = [Piece(0)]
+        self.pieces = [LogFile(0)]
         self.file: int | None = None
         self.disk_bytes = 0
         self.safe_bytes = 0
@@ -84,9 +84,9 @@ class LogFiles:
         if self.file is not None:
             os.close(self.file)
         self.file = None
-        self.pieces.append(Piece(self.size_bytes))
-        self.remove_safe(KEPT_BYTES)
-        while self.disk_bytes > MOST_BYTES and self.drop():
+        self.pieces.append(LogFile(self.size_bytes))
+        self.remove_safe(RETAINED_BYTES)
+        while self.disk_bytes > MAX_BYTES and self.drop():
             pass
 
     def write(self, data: bytes) -> None:
@@ -113,7 +113,7 @@ class LogFiles:
                 return
             self.remove(self.pieces.pop(0))
 
-    def remove(self, piece: Piece) -> None:
+    def remove(self, piece: LogFile) -> None:
         """Remove one file; a reader that has it open reads on."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path(piece.start))
@@ -137,46 +137,46 @@ class LogFiles:
         self.pieces[first : last + 1] = [self.gap(gone, start, gone[-1].end)]
         return True
 
-    def gap(self, gone: list[Piece], start: int, end: int) -> Piece:
+    def gap(self, gone: list[LogFile], start: int, end: int) -> LogFile:
         """The line that stands for what is removed here, as old as the oldest of it."""
         with open(self.path(gone[0].start), "rb") as file:
             stamp = file.read(32).partition(b" ")[0]
-        line = stamp + b" " + (DROPPED % (end - start)).encode()
+        line = stamp + b" " + (GAP_LINE % (end - start)).encode()
         new = f"{self.directory}.new"  # beside it: what is within is named by an offset
         with open(new, "wb") as file:
             file.write(line)
         for piece in gone:
             self.remove(piece)
         os.replace(new, self.path(start))
-        gap = Piece(start, len(line))
+        gap = LogFile(start, len(line))
         gap.end = end
         self.disk_bytes += len(line)
         return gap
 
-    def next_span(self, most_bytes: int) -> Span | None:
+    def next_span(self, most_bytes: int) -> UploadSpan | None:
         """What is to be uploaded next, and stays until `uploaded` or `kept`; None: nothing."""
         with self.lock:
             waiting = [piece for piece in self.pieces if piece.end > self.safe_bytes]
             if not waiting:
                 return None
             if waiting[0].is_gap:
-                span = Span(waiting[0].start, waiting[0].size_bytes, waiting[0].end)
+                span = UploadSpan(waiting[0].start, waiting[0].size_bytes, waiting[0].end)
             else:
                 end = min([self.size_bytes, *(piece.start for piece in waiting if piece.is_gap)])
                 limit = self.safe_bytes + most_bytes
                 if end > limit:  # then to the end of a file: lines stay whole
                     end = max([piece.start for piece in waiting if piece.start <= limit])
-                span = Span(self.safe_bytes, end - self.safe_bytes, end)
+                span = UploadSpan(self.safe_bytes, end - self.safe_bytes, end)
             self.busy_bytes = span.end
             return span
 
-    def blocks(self, span: Span) -> Iterator[bytes]:
+    def blocks(self, span: UploadSpan) -> Iterator[bytes]:
         """Its bytes."""
         with self.lock:
             pieces = [(each.start, each.size_bytes) for each in self.pieces]
         return self.read(span, pieces)
 
-    def read(self, span: Span, pieces: list[tuple[int, int]]) -> Iterator[bytes]:
+    def read(self, span: UploadSpan, pieces: list[tuple[int, int]]) -> Iterator[bytes]:
         """Its bytes, without a look at what changes meanwhile."""
         at, end = span.start, span.start + span.size_bytes
         for start, size_bytes in pieces:
@@ -194,7 +194,7 @@ class LogFiles:
         """What lies before that offset is safe."""
         with self.lock:
             self.safe_bytes, self.busy_bytes = end, 0
-            self.remove_safe(KEPT_BYTES)
+            self.remove_safe(RETAINED_BYTES)
 
     def kept(self) -> None:
         """It could not be uploaded."""

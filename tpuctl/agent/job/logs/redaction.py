@@ -12,7 +12,7 @@ LEAST_CHARACTERS = 4
 MARK = "***"
 
 
-def encoded(text: str) -> bytes:
+def encode_value(text: str) -> bytes:
     """The bytes that a variable of this value has; it may hold some that are no UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")
@@ -30,7 +30,7 @@ class Redaction:
     def add(self, values: Iterable[str]) -> None:
         """Replace these too."""
         lines = {line.strip() for value in values for line in value.splitlines()}
-        words = {encoded(line) for line in lines if len(line) >= LEAST_CHARACTERS}
+        words = {encode_value(line) for line in lines if len(line) >= LEAST_CHARACTERS}
         self.words = sorted({*self.words, *words}, key=len, reverse=True)
         self.longest_bytes = max(map(len, self.words), default=0)
 

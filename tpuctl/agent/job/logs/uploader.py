@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 
-from tpuctl.agent.job.logs.apart import apart
+from tpuctl.agent.job.logs.fork_call import call_in_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tpuctl.agent.job.cloud.objects import Objects
-    from tpuctl.agent.job.logs.log_files import LogFiles, Span
+    from tpuctl.agent.job.cloud.objects import ObjectClient
+    from tpuctl.agent.job.logs.log_files import LogFiles, UploadSpan
 
 SEGMENT_BYTES = 256 * 1024 * 1024
 SEGMENT_EVERY_S = 15.0
@@ -24,7 +24,7 @@ PAUSE_S = 0.5
 class Uploader(threading.Thread):
     """A segment every 15 s; at the end whatever is left."""
 
-    def __init__(self, objects: Callable[[], Objects], prefix: str, files: LogFiles) -> None:
+    def __init__(self, objects: Callable[[], ObjectClient], prefix: str, files: LogFiles) -> None:
         super().__init__(daemon=True)
         self.objects = objects
         self.prefix = prefix
@@ -65,7 +65,7 @@ class Uploader(threading.Thread):
         blocks = self.files.blocks(span)
         try:
             if is_apart:
-                self.files.uploaded(apart(lambda: self.sent(span, blocks)))
+                self.files.uploaded(call_in_fork(lambda: self.sent(span, blocks)))
             else:
                 self.files.uploaded(self.sent(span, blocks))
         except OSError:
@@ -73,7 +73,7 @@ class Uploader(threading.Thread):
             return False
         return True
 
-    def sent(self, span: Span, blocks: Iterator[bytes]) -> int:
+    def sent(self, span: UploadSpan, blocks: Iterator[bytes]) -> int:
         """Send it; the offset up to which the log is in the bucket then. Raises OSError."""
         key, objects = f"{self.prefix}/{span.start:012d}", self.objects()
         if objects.create(key, blocks, span.size_bytes):
@@ -83,7 +83,7 @@ class Uploader(threading.Thread):
         return span.end if size_bytes == span.size_bytes else span.start + max(1, size_bytes)
 
 
-def stored(objects: Objects, key: str, data: bytes, patience_s: float) -> bool:
+def store_object(objects: ObjectClient, key: str, data: bytes, patience_s: float) -> bool:
     """Create a small object, with tries for so long; True when it is there."""
     deadline = time.monotonic() + patience_s
     while True:

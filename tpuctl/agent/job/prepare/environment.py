@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def of_ours(step_file: str) -> dict[str, str]:
+def agent_environment(step_file: str) -> dict[str, str]:
     """The worker's own, and what makes a program tell how it goes."""
     return {
         "PYTHONFAULTHANDLER": "1",
@@ -23,12 +23,12 @@ def of_ours(step_file: str) -> dict[str, str]:
     }
 
 
-def of_theirs(
+def user_environment(
     directory: str, config: Mapping[str, Any], secrets: Mapping[str, str], step_file: str
 ) -> dict[str, str]:
     """For `setup` and `run`: variables and secrets of the user, what programs import of tpuctl."""
     found = {
-        **of_ours(step_file),
+        **agent_environment(step_file),
         **config.get("env", {}),
         **secrets,
         processes.MARK: directory,

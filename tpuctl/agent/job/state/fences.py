@@ -12,15 +12,15 @@ from tpuctl.agent.job.state import rundir
 REFUSED = 3
 
 
-def admits(directory: str, fence: int) -> bool:
+def admit(directory: str, fence: int) -> bool:
     """Whether a fence is no smaller than the greatest; it is the greatest from now on."""
     path = directory.rpartition("-a")[0] + ".fence"
     try:
         with open(f"{path}.lock", "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            greatest = int(rundir.word(path) or 0)
+            greatest = int(rundir.read_word(path) or 0)
             if fence > greatest:
-                rundir.leave(path, str(fence))
+                rundir.write_word(path, str(fence))
     except OSError:  # a disk that is read-only keeps nobody from stopping
-        greatest = int(rundir.word(path) or 0)
+        greatest = int(rundir.read_word(path) or 0)
     return fence >= greatest

@@ -39,7 +39,7 @@ def members(group: int) -> Iterator[int]:
                     yield int(name)
 
 
-def group_lives(group: int) -> bool:
+def is_group_alive(group: int) -> bool:
     """Whether a process of the group runs, or has ended and not yet let go of its files."""
     try:
         os.killpg(group, 0)
@@ -62,7 +62,7 @@ def stat(pid: int) -> list[bytes]:
         return file.read().rpartition(b")")[2].split()
 
 
-def started(pid: int) -> int | None:
+def start_ticks(pid: int) -> int | None:
     """When a running process began, in the kernel's ticks; None where the system does not tell."""
     with contextlib.suppress(OSError):
         fields = stat(pid)
@@ -70,7 +70,7 @@ def started(pid: int) -> int | None:
     return None
 
 
-def marked(marks: Sequence[str]) -> Iterator[int]:
+def marked_processes(marks: Sequence[str]) -> Iterator[int]:
     """The processes that carry the mark of a run, whatever group or session they went to."""
     wanted = {f"{MARK}={mark}".encode("utf-8", "surrogateescape") for mark in marks}
     for name in os.listdir("/proc") if has_proc() else []:
@@ -85,7 +85,7 @@ def end_marked(marks: Sequence[str], grace_s: float) -> None:
     number, now = signal.SIGTERM, time.monotonic()
     kill_at, give_up_at = now + grace_s, now + grace_s + DYING_S
     while time.monotonic() < give_up_at:
-        left = list(marked(marks)) if marks else []
+        left = list(marked_processes(marks)) if marks else []
         if not left:
             return
         if time.monotonic() >= kill_at:

@@ -74,7 +74,7 @@ def is_alive(directory: str) -> bool:
     except ValueError:  # it is being written on a full disk
         return True
     began = status.get("agent_started")
-    return began is not None and processes.started(status["agent_pid"]) == began
+    return began is not None and processes.start_ticks(status["agent_pid"]) == began
 
 
 def replace(path: str, text: str) -> None:
@@ -90,7 +90,7 @@ def replace(path: str, text: str) -> None:
         raise
 
 
-def leave(path: str, word: str) -> None:
+def write_word(path: str, word: str) -> None:
     """Leave a word as the text of a link: a full disk takes a link when it takes no data."""
     new = f"{path}.{os.getpid()}"
     with contextlib.suppress(FileNotFoundError):
@@ -99,7 +99,7 @@ def leave(path: str, word: str) -> None:
     os.replace(new, path)
 
 
-def word(path: str) -> str:
+def read_word(path: str) -> str:
     """The word that was left there; empty when none was."""
     try:
         return os.readlink(path)

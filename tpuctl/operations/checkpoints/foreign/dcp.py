@@ -11,8 +11,8 @@ by its names, and its bytes by its seal.
 import re
 from collections.abc import Mapping
 
-from tpuctl.operations.checkpoints.foreign.folder import Finding, Folder
-from tpuctl.operations.checkpoints.model import State
+from tpuctl.operations.checkpoints.foreign.step_folder import FolderStatus, StepFolder
+from tpuctl.operations.checkpoints.step_view import StepState
 from tpuctl.store import Entry
 
 MARKER = ".metadata"
@@ -29,15 +29,17 @@ def recognises(_name: str, files: Mapping[str, Entry]) -> bool:
     )
 
 
-def judge(folder: Folder) -> Finding:
+def read_status(folder: StepFolder) -> FolderStatus:
     """What a step says of itself."""
     markers = _markers(folder)
     if not markers:
-        return Finding(State.PARTIAL, reason=f"there is no {MARKER}: its save has not ended")
+        return FolderStatus(
+            StepState.PARTIAL, reason=f"there is no {MARKER}: its save has not ended"
+        )
     last = max(markers, key=lambda path: folder.files[path].updated_s)
     if not _ranks(folder, _DATA):
-        return Finding(State.CORRUPT, last, f"{folder.prefix}__*.distcp: missing")
-    return Finding(State.UNSEALED, last, committed_s=folder.files[last].updated_s)
+        return FolderStatus(StepState.CORRUPT, last, f"{folder.prefix}__*.distcp: missing")
+    return FolderStatus(StepState.UNSEALED, last, committed_s=folder.files[last].updated_s)
 
 
 def deletion_rank(path: str) -> int:
@@ -45,7 +47,7 @@ def deletion_rank(path: str) -> int:
     return 0 if path == MARKER or _MARKER_OF_RANK.fullmatch(path) else 1
 
 
-def _markers(folder: Folder) -> list[str]:
+def _markers(folder: StepFolder) -> list[str]:
     """The one of all ranks, or those of every rank that wrote something; none while one lacks."""
     if MARKER in folder.files:
         return [MARKER]
@@ -54,5 +56,5 @@ def _markers(folder: Folder) -> list[str]:
     return [f"__{rank}{MARKER}" for rank in sorted(marked)] if complete else []
 
 
-def _ranks(folder: Folder, pattern: re.Pattern[str]) -> set[str]:
+def _ranks(folder: StepFolder, pattern: re.Pattern[str]) -> set[str]:
     return {match[1] for path in folder.files if (match := pattern.fullmatch(path))}

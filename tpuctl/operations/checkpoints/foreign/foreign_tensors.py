@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
-from tpuctl.checkpoint.arrays.statistics import measured
+from tpuctl.checkpoint.arrays.statistics import measure
 from tpuctl.errors import PreconditionError
 from tpuctl.operations.checkpoints.foreign import dcp, orbax_tensors, safetensors_folder
-from tpuctl.operations.checkpoints.foreign.content import blocks
-from tpuctl.operations.checkpoints.foreign.folder import Folder
-from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
-from tpuctl.operations.checkpoints.foreign.safetensors_folder import Tensor
-from tpuctl.operations.checkpoints.model import Kind, TensorView
+from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+from tpuctl.operations.checkpoints.foreign.object_bytes import read_blocks
+from tpuctl.operations.checkpoints.foreign.safetensors_folder import SafetensorsTensor
+from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
+from tpuctl.operations.checkpoints.step_view import CheckpointKind, TensorView
 
 
 def tensors(
@@ -19,23 +19,25 @@ def tensors(
 
     Raises IntegrityError; PreconditionError for DCP, of which nothing is known without its pickle.
     """
-    if step.view.kind is Kind.DCP:
+    if step.view.kind is CheckpointKind.DCP:
         raise PreconditionError(f"the tensors of {step.view.name} cannot be told: {dcp.NOT_OPENED}")
-    if step.view.kind is Kind.ORBAX:
+    if step.view.kind is CheckpointKind.ORBAX:
         return orbax_tensors.tensors(step.folder, advance)
-    return _of_safetensors(step.folder, advance)
+    return _safetensors_tensors(step.folder, advance)
 
 
-def _of_safetensors(folder: Folder, advance: Callable[[int], object]) -> Iterator[TensorView]:
+def _safetensors_tensors(
+    folder: StepFolder, advance: Callable[[int], object]
+) -> Iterator[TensorView]:
     for path in safetensors_folder.files(folder):
         for tensor in safetensors_folder.header(folder, path):
-            yield _measured(folder, path, tensor)
+            yield _measure_tensor(folder, path, tensor)
             advance(tensor.end - tensor.start)
 
 
-def _measured(folder: Folder, path: str, tensor: Tensor) -> TensorView:
+def _measure_tensor(folder: StepFolder, path: str, tensor: SafetensorsTensor) -> TensorView:
     dtype = safetensors_folder.DTYPE_NAMES.get(tensor.dtype)
     if dtype is None:
         return TensorView(tensor.name, tensor.dtype, tensor.shape)
-    found = measured(dtype, blocks(folder, path, tensor.start, tensor.end))
+    found = measure(dtype, read_blocks(folder, path, tensor.start, tensor.end))
     return TensorView(tensor.name, dtype, tensor.shape, found.norm, found.nan, found.inf)

@@ -16,20 +16,20 @@ from typing import Any
 from urllib.parse import unquote
 
 from tpuctl.errors import TpuctlError
-from tpuctl.operations.checkpoints.foreign.content import blocks
-from tpuctl.operations.checkpoints.foreign.folder import Folder
+from tpuctl.operations.checkpoints.foreign.object_bytes import read_blocks
+from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
-class Loopback(ThreadingHTTPServer):
+class LoopbackServer(ThreadingHTTPServer):
     """Answers GET for the objects of one folder."""
 
     daemon_threads = True
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: StepFolder) -> None:
         """Listen on a free port of 127.0.0.1."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _FolderHandler)
         self.folder = folder
         self.secret = f"/{secrets.token_urlsafe(24)}/"
         self.failure: TpuctlError | None = None
@@ -45,9 +45,9 @@ class Loopback(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def served(folder: Folder) -> Iterator[Loopback]:
+def serve_folder(folder: StepFolder) -> Iterator[LoopbackServer]:
     """The folder's objects at `url`, until the block ends."""
-    with Loopback(folder) as server:
+    with LoopbackServer(folder) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
@@ -57,8 +57,8 @@ def served(folder: Folder) -> Iterator[Loopback]:
             thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Loopback
+class _FolderHandler(BaseHTTPRequestHandler):
+    server: LoopbackServer
 
     def do_GET(self) -> None:
         folder, path = self.server.folder, unquote(self.path)
@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         size = folder.files[name].size_bytes
         start, end = self._range(size)
         try:
-            pieces = blocks(folder, name, start, end)
+            pieces = read_blocks(folder, name, start, end)
             first = next(pieces, b"")
         except TpuctlError as error:
             # Not 404, which would mean that there never was such a chunk, and zeros; nor a status

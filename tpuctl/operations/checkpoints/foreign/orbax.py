@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tpuctl.errors import IntegrityError
-from tpuctl.operations.checkpoints.foreign.folder import Finding, Folder
-from tpuctl.operations.checkpoints.model import State
+from tpuctl.operations.checkpoints.foreign.step_folder import FolderStatus, StepFolder
+from tpuctl.operations.checkpoints.step_view import StepState
 from tpuctl.store import Entry
 
 MARKER = "commit_success.txt"
@@ -35,16 +35,16 @@ def recognises(name: str, files: Mapping[str, Entry]) -> bool:
     return TREE_METADATA in below and STEP_METADATA not in below
 
 
-def judge(folder: Folder) -> Finding:
+def read_status(folder: StepFolder) -> FolderStatus:
     """What a step says of itself."""
     if TEMPORARY in folder.name:
-        return Finding(State.PARTIAL, reason="it was not renamed: its save has not ended")
+        return FolderStatus(StepState.PARTIAL, reason="it was not renamed: its save has not ended")
     if STEP_METADATA not in folder.files:
-        return _by_marker(folder, {})
-    return _by_marker(folder, folder.json(STEP_METADATA))
+        return _status_by_marker(folder, {})
+    return _status_by_marker(folder, folder.json(STEP_METADATA))
 
 
-def items(folder: Folder) -> list[str]:
+def items(folder: StepFolder) -> list[str]:
     """The folders of a step's trees with a slash at their end; "" for the step itself."""
     return sorted(
         path.removesuffix(TREE_METADATA)
@@ -61,26 +61,28 @@ def deletion_rank(path: str) -> int:
     return _READ_FIRST.index(last) if last in _READ_FIRST else len(_READ_FIRST)
 
 
-def _by_marker(folder: Folder, metadata: dict[str, Any]) -> Finding:
+def _status_by_marker(folder: StepFolder, metadata: dict[str, Any]) -> FolderStatus:
     began, ended = (
         _seconds(folder, metadata, f"{each}_timestamp_nsecs") for each in ("init", "commit")
     )
     marked = folder.files.get(MARKER)
     if marked is None and (folder.is_in_bucket or (metadata and ended is None)):
-        return Finding(State.PARTIAL, reason=f"there is no {MARKER}: its save has not ended")
+        return FolderStatus(
+            StepState.PARTIAL, reason=f"there is no {MARKER}: its save has not ended"
+        )
     marker = None if marked is None else MARKER
-    if (missing := _missing(folder, metadata)) is not None:
-        return Finding(State.CORRUPT, marker, f"{folder.prefix}{missing}: missing")
+    if (missing := _missing_file(folder, metadata)) is not None:
+        return FolderStatus(StepState.CORRUPT, marker, f"{folder.prefix}{missing}: missing")
     newest_s = max(each.updated_s for each in folder.files.values())
-    return Finding(
-        State.UNSEALED,
+    return FolderStatus(
+        StepState.UNSEALED,
         marker,
         committed_s=ended or (newest_s if marked is None else marked.updated_s),
         save_s=None if began is None or ended is None else max(0.0, ended - began),
     )
 
 
-def _missing(folder: Folder, metadata: dict[str, Any]) -> str | None:
+def _missing_file(folder: StepFolder, metadata: dict[str, Any]) -> str | None:
     """A file without which no restore can succeed, named by the step itself."""
     handlers = metadata.get("item_handlers")
     named = handlers if isinstance(handlers, dict) else {"": handlers}
@@ -94,7 +96,7 @@ def _missing(folder: Folder, metadata: dict[str, Any]) -> str | None:
     return next((path for path in _databases(folder) if path not in folder.files), None)
 
 
-def _databases(folder: Folder) -> list[str]:
+def _databases(folder: StepFolder) -> list[str]:
     """The manifest of each item that has parts of a database."""
     return [
         f"{item}{DATABASE}"
@@ -103,7 +105,7 @@ def _databases(folder: Folder) -> list[str]:
     ]
 
 
-def _seconds(folder: Folder, metadata: dict[str, Any], field: str) -> float | None:
+def _seconds(folder: StepFolder, metadata: dict[str, Any], field: str) -> float | None:
     value = metadata.get(field)
     if value is None:
         return None

@@ -13,19 +13,19 @@ import numpy as np
 
 from tpuctl.errors import IntegrityError
 from tpuctl.operations.checkpoints.foreign import orbax, tensorstore_arrays
-from tpuctl.operations.checkpoints.foreign.folder import Folder
-from tpuctl.operations.checkpoints.foreign.loopback import served
-from tpuctl.operations.checkpoints.model import TensorView
+from tpuctl.operations.checkpoints.foreign.loopback import serve_folder
+from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
+from tpuctl.operations.checkpoints.step_view import TensorView
 
 _NUMPY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
-def tensors(folder: Folder, advance: Callable[[int], object]) -> Iterator[TensorView]:
+def tensors(folder: StepFolder, advance: Callable[[int], object]) -> Iterator[TensorView]:
     """Every array of every item. Raises IntegrityError when it is not what Orbax wrote."""
-    with served(folder) as server:
+    with serve_folder(folder) as server:
         for item in orbax.items(folder):
             try:
-                yield from _of_item(folder, item, server.url, advance)
+                yield from _item_tensors(folder, item, server.url, advance)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise IntegrityError(f"{folder.prefix}{item}: its metadata is none") from error
             except IntegrityError as error:
@@ -33,22 +33,22 @@ def tensors(folder: Folder, advance: Callable[[int], object]) -> Iterator[Tensor
                 raise server.failure or error from error
 
 
-def _of_item(
-    folder: Folder, item: str, url: str, advance: Callable[[int], object]
+def _item_tensors(
+    folder: StepFolder, item: str, url: str, advance: Callable[[int], object]
 ) -> Iterator[TensorView]:
     metadata = folder.json(item + orbax.TREE_METADATA)
     shapes = _shapes(folder, item)
     in_database = f"{item}{orbax.DATABASE}" in folder.files
     driver = "zarr3" if metadata.get("use_zarr3") else "zarr"
     for name, described in _arrays(metadata):
-        array = tensorstore_arrays.opened(
+        array = tensorstore_arrays.open_array(
             f"{url}/{item}".rstrip("/"), name, in_database=in_database, driver=driver
         )
         if array is None:
             shape = described.get("write_shape") if name in shapes else None
-            yield _by_json(folder, item, name, shape)
+            yield _tensor_by_json(folder, item, name, shape)
         else:
-            yield tensorstore_arrays.measured(f"{item}{name}", array, advance)
+            yield tensorstore_arrays.measure_array(f"{item}{name}", array, advance)
 
 
 def _arrays(metadata: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -59,7 +59,7 @@ def _arrays(metadata: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield ".".join(str(key["key"]) for key in each["key_metadata"]), described
 
 
-def _shapes(folder: Folder, item: str) -> set[str]:
+def _shapes(folder: StepFolder, item: str) -> set[str]:
     """The arrays that were on one device each: what was written is all of it."""
     if f"{item}_sharding" not in folder.files:
         return set()
@@ -70,7 +70,9 @@ def _shapes(folder: Folder, item: str) -> set[str]:
     }
 
 
-def _by_json(folder: Folder, item: str, name: str, shape: list[int] | None) -> TensorView:
+def _tensor_by_json(
+    folder: StepFolder, item: str, name: str, shape: list[int] | None
+) -> TensorView:
     for path, field in ((".zarray", "dtype"), ("zarr.json", "data_type")):
         if f"{item}{name}/{path}" in folder.files:
             described = folder.json(f"{item}{name}/{path}")

@@ -16,8 +16,8 @@ from typing import Any
 
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
 from tpuctl.errors import IntegrityError
-from tpuctl.operations.checkpoints.foreign.folder import Finding, Folder
-from tpuctl.operations.checkpoints.model import State
+from tpuctl.operations.checkpoints.foreign.step_folder import FolderStatus, StepFolder
+from tpuctl.operations.checkpoints.step_view import StepState
 from tpuctl.store import Entry
 
 SUFFIX = ".safetensors"
@@ -35,7 +35,7 @@ _LARGEST_HEADER_BYTES = 100_000_000
 
 
 @dataclass(frozen=True)
-class Tensor:
+class SafetensorsTensor:
     """A tensor of a file: where its bytes begin and end in the file."""
 
     name: str
@@ -53,22 +53,24 @@ def recognises(_name: str, files: Mapping[str, Entry]) -> bool:
     )
 
 
-def judge(folder: Folder) -> Finding:
+def read_status(folder: StepFolder) -> FolderStatus:
     """What a folder says of itself: by its names, and in a directory by the headers too."""
     index = indices(folder)
     marker = index[-1] if index else None
-    if (lacking := _lacking(folder, index)) is not None:
-        return Finding(State.PARTIAL, marker, f"{folder.prefix}{lacking}: missing")
+    if (lacking := _missing_file(folder, index)) is not None:
+        return FolderStatus(StepState.PARTIAL, marker, f"{folder.prefix}{lacking}: missing")
     if not index and any(_needs_index(path) for path in files(folder)):
-        return Finding(State.PARTIAL, reason="there is no index yet: its save has not ended")
+        return FolderStatus(
+            StepState.PARTIAL, reason="there is no index yet: its save has not ended"
+        )
     if not folder.is_in_bucket:
         try:
-            check(folder)
+            check_files(folder)
         except IntegrityError as error:
             # What is being written is not distinguished from what was cut off.
-            return Finding(State.PARTIAL, marker, str(error))
+            return FolderStatus(StepState.PARTIAL, marker, str(error))
     written_s = max(folder.files[path].updated_s for path in [*files(folder), *index])
-    return Finding(State.UNSEALED, marker, committed_s=written_s)
+    return FolderStatus(StepState.UNSEALED, marker, committed_s=written_s)
 
 
 def deletion_rank(path: str) -> int:
@@ -76,17 +78,17 @@ def deletion_rank(path: str) -> int:
     return 0 if _INDEX.fullmatch(path) else 1 if path.endswith(SUFFIX) else 2
 
 
-def files(folder: Folder) -> list[str]:
+def files(folder: StepFolder) -> list[str]:
     """Its safetensors files."""
     return sorted(path for path in folder.files if "/" not in path and path.endswith(SUFFIX))
 
 
-def indices(folder: Folder) -> list[str]:
+def indices(folder: StepFolder) -> list[str]:
     """Its indices, as a rule one or none."""
     return sorted(path for path in folder.files if _INDEX.fullmatch(path))
 
 
-def check(folder: Folder) -> None:
+def check_files(folder: StepFolder) -> None:
     """Read every header and index. Raises IntegrityError when one of them is wrong."""
     found = {path: {each.name for each in header(folder, path)} for path in files(folder)}
     for index in indices(folder):
@@ -95,7 +97,7 @@ def check(folder: Folder) -> None:
                 raise IntegrityError(f"{folder.prefix}{path}: it has no tensor {name}")
 
 
-def header(folder: Folder, path: str) -> list[Tensor]:
+def header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
     """The tensors of a file, as they lie in it. Raises IntegrityError when it is none."""
     try:
         return _header(folder, path)
@@ -103,7 +105,7 @@ def header(folder: Folder, path: str) -> list[Tensor]:
         raise IntegrityError(f"{folder.prefix}{path}: not a safetensors file: {error}") from error
 
 
-def weight_map(folder: Folder, index: str) -> dict[str, str]:
+def weight_map(folder: StepFolder, index: str) -> dict[str, str]:
     """In which file each tensor is. Raises IntegrityError when the index makes no sense."""
     found = folder.json(index).get("weight_map")
     if not isinstance(found, dict) or not all(isinstance(path, str) for path in found.values()):
@@ -117,7 +119,7 @@ def _needs_index(path: str) -> bool:
     return match is not None and int(match[3]) > 1 and not path.startswith("shard-")
 
 
-def _lacking(folder: Folder, index: list[str]) -> str | None:
+def _missing_file(folder: StepFolder, index: list[str]) -> str | None:
     """A file that the index or the number in another one's name calls for."""
     named = {path for each in index for path in weight_map(folder, each).values()}
     for path in files(folder):
@@ -129,7 +131,7 @@ def _lacking(folder: Folder, index: list[str]) -> str | None:
     return min(named - folder.files.keys(), default=None)
 
 
-def _header(folder: Folder, path: str) -> list[Tensor]:
+def _header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
     whole = folder.files[path].size_bytes
     size = int.from_bytes(folder.read(path, 0, _SIZE_BYTES), "little")
     base = _SIZE_BYTES + size
@@ -148,7 +150,7 @@ def _header(folder: Folder, path: str) -> list[Tensor]:
     return tensors
 
 
-def _tensor(name: str, described: dict[str, Any], base: int) -> Tensor:
+def _tensor(name: str, described: dict[str, Any], base: int) -> SafetensorsTensor:
     begins, ends = described["data_offsets"]
     shape = tuple(described["shape"])
     numbers = (begins, ends, *shape)
@@ -157,4 +159,4 @@ def _tensor(name: str, described: dict[str, Any], base: int) -> Tensor:
     dtype = str(described["dtype"])
     if dtype in DTYPE_NAMES and ends - begins != size_bytes(DTYPE_NAMES[dtype], math.prod(shape)):
         raise ValueError(f"{name} has not the bytes of its shape")
-    return Tensor(name, dtype, shape, base + begins, base + ends)
+    return SafetensorsTensor(name, dtype, shape, base + begins, base + ends)

@@ -8,12 +8,12 @@ from typing import Any
 
 from tpuctl.checkpoint.format.manifest import decode, encode
 from tpuctl.errors import IntegrityError, NotFoundError
-from tpuctl.operations.checkpoints.foreign.folder import Folder
+from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
 from tpuctl.store import Entry, Store
 
 
 @dataclass(frozen=True)
-class Sealed:
+class SealedObject:
     """One object, its path below the step."""
 
     path: str
@@ -32,7 +32,7 @@ class Seal:
     """The path of the marker that was seen, "" for none."""
     created: str
     writer: str
-    objects: tuple[Sealed, ...]
+    objects: tuple[SealedObject, ...]
 
     @property
     def size_bytes(self) -> int:
@@ -44,12 +44,12 @@ class Seal:
         return encode(asdict(self))
 
 
-def key(name: str) -> str:
+def seal_key(name: str) -> str:
     """The name of a step's seal, beside the step."""
     return f"tpuctl-seal_{name}.json"
 
 
-def read(store: Store, entry: Entry, name: str) -> Seal:
+def read_seal(store: Store, entry: Entry, name: str) -> Seal:
     """The seal of a step. Raises IntegrityError when it is not what was written.
 
     Raises PreconditionError when a later tpuctl wrote it.
@@ -68,7 +68,7 @@ def read(store: Store, entry: Entry, name: str) -> Seal:
     return seal
 
 
-def defects(seal: Seal, folder: Folder) -> list[str]:
+def defects(seal: Seal, folder: StepFolder) -> list[str]:
     """What differs from the seal as far as the listing tells, each with the object's name.
 
     A generation alone is no defect: a copy of a step, made with its seal, has others.
@@ -79,16 +79,16 @@ def defects(seal: Seal, folder: Folder) -> list[str]:
         for path, each in sealed.items()
         if (difference := _difference(each, folder.files.get(path)))
     ]
-    return [*found, *extra(seal, folder)]
+    return [*found, *unsealed_files(seal, folder)]
 
 
-def extra(seal: Seal, folder: Folder) -> list[str]:
+def unsealed_files(seal: Seal, folder: StepFolder) -> list[str]:
     """What is in the step but not in its seal."""
     paths = sorted(folder.files.keys() - {each.path for each in seal.objects})
     return [f"{folder.prefix}{path}: not in the seal" for path in paths]
 
 
-def is_outlived(seal: Seal, written_s: float, folder: Folder) -> bool:
+def is_outdated(seal: Seal, written_s: float, folder: StepFolder) -> bool:
     """Whether the step was saved anew after it was sealed: all of it is of a later time.
 
     `written_s` is the store's time of the seal. A copy that is equal is none, where the listing
@@ -105,10 +105,10 @@ def is_outlived(seal: Seal, written_s: float, folder: Folder) -> bool:
 
 def _seal(record: dict[str, Any]) -> Seal:
     fields = {name: value for name, value in record.items() if name != "schema"}
-    return Seal(**fields | {"objects": tuple(Sealed(**each) for each in fields["objects"])})
+    return Seal(**fields | {"objects": tuple(SealedObject(**each) for each in fields["objects"])})
 
 
-def _difference(sealed: Sealed, entry: Entry | None) -> str:
+def _difference(sealed: SealedObject, entry: Entry | None) -> str:
     if entry is None:
         return "missing"
     if entry.size_bytes != sealed.size_bytes:

@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpuctl.checkpoint.arrays import dtypes
-from tpuctl.checkpoint.arrays.statistics import Statistics
+from tpuctl.checkpoint.arrays.statistics import ArrayStatistics
 from tpuctl.errors import IntegrityError
-from tpuctl.operations.checkpoints.model import TensorView
+from tpuctl.operations.checkpoints.step_view import TensorView
 
 _NO_RETRIES = {"max_retries": 1}
 """Who answers has tried everything."""
 _NOT_THERE = ("NOT_FOUND", "UNAVAILABLE", "DEADLINE_EXCEEDED")
 """How errors begin that say nothing of the bytes: a proxy may stand in the way, for one."""
 _COUNTED_AS = {"int4": "int8", "uint4": "uint8"}
-Array = Any
+TensorStoreArray = Any
 """A tensorstore.TensorStore."""
 
 
-def opened(url: str, name: str, *, in_database: bool, driver: str) -> Array | None:
+def open_array(url: str, name: str, *, in_database: bool, driver: str) -> TensorStoreArray | None:
     """An array below a URL of HTTP, in an OCDBT database or in a folder of its own.
 
     None without TensorStore, or when it finds none. Raises IntegrityError when it is damaged.
@@ -43,34 +43,36 @@ def opened(url: str, name: str, *, in_database: bool, driver: str) -> Array | No
         raise IntegrityError(f"{name}: it cannot be read: {_first_line(error)}") from error
 
 
-def measured(name: str, array: Array, advance: Callable[[int], object]) -> TensorView:
+def measure_array(
+    name: str, array: TensorStoreArray, advance: Callable[[int], object]
+) -> TensorView:
     """What an array is, read one chunk at a time. Raises IntegrityError when one cannot be read."""
     dtype, shape = array.dtype.name, tuple(array.shape)
     if dtype not in dtypes.DTYPES:
         return TensorView(name, dtype, shape)
-    found = Statistics(_COUNTED_AS.get(dtype, dtype))
+    found = ArrayStatistics(_COUNTED_AS.get(dtype, dtype))
     for chunk in _chunks(array):
         try:
             elements = array[chunk].read().result()
         except (ValueError, OSError) as error:
             raise IntegrityError(f"{name}: it cannot be read: {_first_line(error)}") from error
-        found.add(_stored(dtype, elements))
+        found.add(_stored_bytes(dtype, elements))
         advance(elements.nbytes)
     return TensorView(name, dtype, shape, found.norm, found.nan, found.inf)
 
 
-def _stored(dtype: str, elements: NDArray[Any]) -> memoryview:
+def _stored_bytes(dtype: str, elements: NDArray[Any]) -> memoryview:
     """The bytes of elements, four bits in a byte of their own."""
     if dtype in _COUNTED_AS:
         elements = elements.astype(_COUNTED_AS[dtype])
-    return np.ascontiguousarray(dtypes.raw(elements)).reshape(-1).view(np.uint8).data
+    return np.ascontiguousarray(dtypes.raw_view(elements)).reshape(-1).view(np.uint8).data
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition(" [tensorstore_spec")[0].partition("\n")[0]
 
 
-def _chunks(array: Array) -> Iterator[tuple[slice, ...]]:
+def _chunks(array: TensorStoreArray) -> Iterator[tuple[slice, ...]]:
     sides = array.chunk_layout.read_chunk.shape or array.shape
     yield from itertools.product(
         *(

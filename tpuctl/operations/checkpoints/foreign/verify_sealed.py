@@ -3,47 +3,53 @@
 from collections.abc import Callable
 from functools import partial
 
-from tpuctl.checkpoint.parallel import in_parallel
+from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError
 from tpuctl.operations.checkpoints.foreign import safetensors_folder, seal_record
-from tpuctl.operations.checkpoints.foreign.content import THREADS, read_checksum
-from tpuctl.operations.checkpoints.foreign.folder import Folder
-from tpuctl.operations.checkpoints.foreign.recognise import ForeignStep
-from tpuctl.operations.checkpoints.foreign.seal_record import Seal, Sealed
-from tpuctl.operations.checkpoints.model import Kind, State
+from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+from tpuctl.operations.checkpoints.foreign.object_bytes import THREADS, compute_checksum
+from tpuctl.operations.checkpoints.foreign.seal_record import Seal, SealedObject
+from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
+from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState
 
 
-def verify(step: ForeignStep, advance: Callable[[int], object] = lambda _: None) -> list[str]:
+def find_differences(
+    step: ForeignStep, advance: Callable[[int], object] = lambda _: None
+) -> list[str]:
     """What differs from the seal, each with the object's name; every byte is read.
 
     `advance` is told of bytes read, in any thread. Raises PreconditionError when there is no seal,
     NoCheckpointError when the step is not finished.
     """
-    if step.view.state is State.PARTIAL:
+    if step.view.state is StepState.PARTIAL:
         raise NoCheckpointError(f"{step.view.name} is not complete: {step.view.reason}")
     # A file that is cut off is found without a seal too.
-    own = _own_words(step)
+    own = _own_defects(step)
     if step.seal is None:
-        if step.former is not None and not _differences(step.former, step.folder, advance):
+        if step.outdated_seal is not None and not _differences(
+            step.outdated_seal, step.folder, advance
+        ):
             return []  # not saved anew: a copy, of which the seal came first
-        return own or _unsealed(step)
+        return own or _refuse_unsealed(step)
     found = _differences(step.seal, step.folder, advance)
-    if step.view.state is State.UNSEALED and found == seal_record.extra(step.seal, step.folder):
-        return own or _unsealed(step)
-    return found or own or ([step.view.reason] if step.view.state is State.CORRUPT else [])
+    if step.view.state is StepState.UNSEALED and found == seal_record.unsealed_files(
+        step.seal, step.folder
+    ):
+        return own or _refuse_unsealed(step)
+    return found or own or ([step.view.reason] if step.view.state is StepState.CORRUPT else [])
 
 
-def _differences(seal: Seal, folder: Folder, advance: Callable[[int], object]) -> list[str]:
+def _differences(seal: Seal, folder: StepFolder, advance: Callable[[int], object]) -> list[str]:
     """What the listing tells, then what the bytes of the others do."""
     listed = seal_record.defects(seal, folder)
     known = {each.partition(": ")[0] for each in listed}
     unknown = [each for each in seal.objects if folder.prefix + each.path not in known]
     check = partial(_difference, folder, advance=advance)
-    return [*listed, *filter(None, in_parallel(check, unknown, threads=THREADS))]
+    return [*listed, *filter(None, parallel_map(check, unknown, threads=THREADS))]
 
 
-def _unsealed(step: ForeignStep) -> list[str]:
-    if step.view.state is State.CORRUPT:
+def _refuse_unsealed(step: ForeignStep) -> list[str]:
+    if step.view.state is StepState.CORRUPT:
         return [step.view.reason]
     reason = step.view.reason or "it has no seal"
     raise PreconditionError(
@@ -52,22 +58,22 @@ def _unsealed(step: ForeignStep) -> list[str]:
     )
 
 
-def _own_words(step: ForeignStep) -> list[str]:
-    if step.view.kind is not Kind.SAFETENSORS:
+def _own_defects(step: ForeignStep) -> list[str]:
+    if step.view.kind is not CheckpointKind.SAFETENSORS:
         return []
     try:
-        safetensors_folder.check(step.folder)
+        safetensors_folder.check_files(step.folder)
     except IntegrityError as error:
         return [str(error)]
     return []
 
 
-def _difference(folder: Folder, sealed: Sealed, advance: Callable[[int], object]) -> str:
+def _difference(folder: StepFolder, sealed: SealedObject, advance: Callable[[int], object]) -> str:
     try:
-        crc32c = read_checksum(folder, sealed.path, advance)
+        crc32c = compute_checksum(folder, sealed.path, advance)
         if crc32c != sealed.crc32c:
             # Once more: they may have changed on their way here only.
-            crc32c = read_checksum(folder, sealed.path)
+            crc32c = compute_checksum(folder, sealed.path)
     except IntegrityError as error:
         return str(error)
     if crc32c == sealed.crc32c:

@@ -13,14 +13,14 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 @dataclass(frozen=True, slots=True)
-class OnDisk:
+class DiskEndpoint:
     """A file or directory of this machine."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class InBucket:
+class BucketEndpoint:
     """An object, or all below a prefix."""
 
     bucket: str
@@ -28,7 +28,7 @@ class InBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class OnWorkers:
+class WorkerEndpoint:
     """A path on workers of a node; `workers` as `--worker` takes them: all, 0, 1,4,6, 1-3."""
 
     node: str
@@ -42,39 +42,49 @@ class OnWorkers:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamEndpoint:
     """Standard input or output."""
 
 
-Endpoint = OnDisk | InBucket | OnWorkers | Stream
+Endpoint = DiskEndpoint | BucketEndpoint | WorkerEndpoint | StreamEndpoint
 _NAMES: dict[type[Endpoint], str] = {
-    OnDisk: "a path",
-    InBucket: "gs://",
-    OnWorkers: "worker:",
-    Stream: "-",
+    DiskEndpoint: "a path",
+    BucketEndpoint: "gs://",
+    WorkerEndpoint: "worker:",
+    StreamEndpoint: "-",
 }
 PUSHES = {
-    *((source, InBucket) for source in (OnDisk, Stream)),
-    *((source, OnWorkers) for source in (OnDisk, Stream, InBucket)),
+    *((source, BucketEndpoint) for source in (DiskEndpoint, StreamEndpoint)),
+    *((source, WorkerEndpoint) for source in (DiskEndpoint, StreamEndpoint, BucketEndpoint)),
 }
-PULLS = {(source, target) for source in (InBucket, OnWorkers) for target in (OnDisk, Stream)}
+PULLS = {
+    (source, target)
+    for source in (BucketEndpoint, WorkerEndpoint)
+    for target in (DiskEndpoint, StreamEndpoint)
+}
 _INSTEAD = {
-    (InBucket, InBucket): "gcloud storage cp copies between buckets without fetching anything",
-    (OnWorkers, OnWorkers): "push it from the worker's own copy in a bucket, or pull it here first",
-    (OnWorkers, InBucket): "pull it here first; or run on the worker: gcloud storage cp",
-    (OnDisk, OnDisk): "one side is gs://BUCKET/NAME or worker:NODE:PATH",
+    (
+        BucketEndpoint,
+        BucketEndpoint,
+    ): "gcloud storage cp copies between buckets without fetching anything",
+    (
+        WorkerEndpoint,
+        WorkerEndpoint,
+    ): "push it from the worker's own copy in a bucket, or pull it here first",
+    (WorkerEndpoint, BucketEndpoint): "pull it here first; or run on the worker: gcloud storage cp",
+    (DiskEndpoint, DiskEndpoint): "one side is gs://BUCKET/NAME or worker:NODE:PATH",
 }
 
 
 def parse(text: str) -> Endpoint:
     """What an argument of `data` names; `./` before it makes anything a path. UsageError."""
     if text == "-":
-        return Stream()
+        return StreamEndpoint()
     if text.startswith("gs://"):
         bucket, _, name = text.removeprefix("gs://").partition("/")
         if not bucket:
             raise UsageError(f"{text!r} names no bucket", hint="write gs://BUCKET/NAME")
-        return InBucket(bucket, name)
+        return BucketEndpoint(bucket, name)
     if text.startswith("worker:"):
         found = _WORKER.fullmatch(text)
         if found is None:
@@ -82,17 +92,17 @@ def parse(text: str) -> Endpoint:
                 f"{text!r} is not a place on workers",
                 hint="write worker:NODE:PATH (every worker) or worker:NODE/ID:PATH",
             )
-        return OnWorkers(found["node"], found["workers"] or ALL, found["path"])
+        return WorkerEndpoint(found["node"], found["workers"] or ALL, found["path"])
     if _SCHEME.match(text):
         raise UsageError(f"{text!r} is not a gs:// address", hint=GRAMMAR)
     if not text:
         raise UsageError("an empty argument names no place", hint=GRAMMAR)
-    return OnDisk(Path(text))
+    return DiskEndpoint(Path(text))
 
 
 def are_disk_and_bucket(path: str, url: str) -> bool:
     """Whether they name a path of this machine and a bucket. UsageError when nothing at all."""
-    return (type(parse(path)), type(parse(url))) == (OnDisk, InBucket)
+    return (type(parse(path)), type(parse(url))) == (DiskEndpoint, BucketEndpoint)
 
 
 def check_push(source: Endpoint, target: Endpoint) -> None:
@@ -107,7 +117,11 @@ def check_pull(source: Endpoint, target: Endpoint) -> None:
     if (type(source), type(target)) not in PULLS:
         is_turned = (type(source), type(target)) in PUSHES
         raise _refusal("pull", source, target, "run: tpuctl data push" if is_turned else None)
-    if isinstance(source, OnWorkers) and isinstance(target, Stream) and not source.is_one:
+    if (
+        isinstance(source, WorkerEndpoint)
+        and isinstance(target, StreamEndpoint)
+        and not source.is_one
+    ):
         raise UsageError(
             "the files of several workers cannot share one stream",
             hint=f"name one: worker:{source.node}/0:{source.path}",

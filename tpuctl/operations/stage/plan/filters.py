@@ -23,13 +23,13 @@ class Selection:
         self._include = _spec(include)
         self._exclude = _spec(exclude)
 
-    def takes(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Whether a file takes part."""
         if self._include is not None and not self._include.match_file(name):
             return False
         return self._exclude is None or not self._exclude.match_file(name)
 
-    def enters(self, directory: str) -> bool:
+    def may_contain(self, directory: str) -> bool:
         """Whether anything below a directory can take part."""
         return self._exclude is None or not self._exclude.match_file(f"{directory}/")
 

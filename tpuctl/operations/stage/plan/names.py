@@ -6,13 +6,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 from tpuctl.errors import UsageError
-from tpuctl.models.transfer import Refusal
+from tpuctl.models.transfer import TransferRefusal
 
 UNFINISHED = ".tpuctl-part-"
 """How the names of files begin that are not whole yet."""
-OWN = "tpuctl/"
+OWN_PREFIX = "tpuctl/"
 """What tpuctl keeps for itself in a bucket: no sync deletes it, no copy of the bucket has it."""
-PARTS = f"{OWN}parts/"
+PARTS_PREFIX = f"{OWN_PREFIX}parts/"
 """Objects that are not whole yet."""
 MAX_KEY_BYTES = 1024
 MAX_NAME_BYTES = 255
@@ -26,7 +26,7 @@ def split_url(url: str) -> tuple[str, str]:
     return bucket, key
 
 
-def folder(prefix: str) -> str:
+def folder_prefix(prefix: str) -> str:
     """The prefix of everything below it."""
     return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
 
@@ -51,8 +51,8 @@ def why_no_key(key: str) -> str | None:
         return "an object's name has no line ends"
     if key in (".", "..") or key.startswith(".well-known/acme-challenge/"):
         return "Cloud Storage does not allow the name"
-    if key.startswith(PARTS):
-        return f"{PARTS} is for unfinished objects of tpuctl"
+    if key.startswith(PARTS_PREFIX):
+        return f"{PARTS_PREFIX} is for unfinished objects of tpuctl"
     return None
 
 
@@ -62,7 +62,7 @@ def is_data(key: str, size_bytes: int, prefix: str) -> bool:
     Not a part of an unfinished one, nor the empty one that consoles put for a folder; nor what
     tpuctl keeps for itself, unless the prefix says so.
     """
-    own = PARTS if prefix.startswith(OWN) else OWN
+    own = PARTS_PREFIX if prefix.startswith(OWN_PREFIX) else OWN_PREFIX
     return not key.startswith(own) and (size_bytes > 0 or not key.endswith("/"))
 
 
@@ -84,15 +84,17 @@ def why_no_file(name: str) -> str | None:
     return None
 
 
-def file_and_directory(names: Iterable[str]) -> Iterator[Refusal]:
+def directory_conflicts(names: Iterable[str]) -> Iterator[TransferRefusal]:
     """Names that others need as a directory."""
     present = names if isinstance(names, (set, dict)) else set(names)
     directories = {parent for name in present for parent in _parents(name)}
     for name in sorted(directories & set(present)):
-        yield Refusal(name, "a file and a directory of the same name")
+        yield TransferRefusal(name, "a file and a directory of the same name")
 
 
-def same_file(names: Iterable[str], fold: Callable[[str], str]) -> Iterator[Refusal]:
+def same_file_conflicts(
+    names: Iterable[str], fold: Callable[[str], str]
+) -> Iterator[TransferRefusal]:
     """Names that this file system cannot tell from one another, all of them."""
     spellings: dict[str, set[str]] = {}
     for spelling in {spelling for name in names for spelling in (name, *_parents(name))}:
@@ -102,7 +104,9 @@ def same_file(names: Iterable[str], fold: Callable[[str], str]) -> Iterator[Refu
         for spelling in (name, *_parents(name)):
             if spelling in clashing:
                 others = sorted(spellings[fold(spelling)] - {spelling})
-                yield Refusal(name, f"this file system cannot tell {spelling} from {others[0]}")
+                yield TransferRefusal(
+                    name, f"this file system cannot tell {spelling} from {others[0]}"
+                )
                 break
 
 

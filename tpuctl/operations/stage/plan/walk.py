@@ -4,15 +4,17 @@ import os
 import stat
 from collections.abc import Iterator
 
-from tpuctl.models.transfer import Identity, Refusal
+from tpuctl.models.transfer import FileIdentity, TransferRefusal
 from tpuctl.operations.stage.plan.filters import Selection
 from tpuctl.operations.stage.plan.names import UNFINISHED
 
-Found = tuple[str, str, Identity]
+FoundFile = tuple[str, str, FileIdentity]
 """The name of a file, the file it leads to (itself, unless it is a link), and which one that is."""
 
 
-def files(root: str, selection: Selection, *, follow: bool = True) -> Iterator[Found | Refusal]:
+def walk_files(
+    root: str, selection: Selection, *, follow: bool = True
+) -> Iterator[FoundFile | TransferRefusal]:
     """Every file that takes part, and whatever stands there and is none.
 
     A link to a regular file of the same tree is that file (unless not `follow`); any other is
@@ -28,35 +30,37 @@ def files(root: str, selection: Selection, *, follow: bool = True) -> Iterator[F
                     if entry.name.startswith(UNFINISHED):
                         continue  # what an interrupted pull left
                     if entry.is_dir(follow_symlinks=False):
-                        if selection.enters(name):
+                        if selection.may_contain(name):
                             waiting.append(f"{name}/")
-                    elif selection.takes(name):
-                        yield _found(root, name, entry, follow=follow)
+                    elif selection.matches(name):
+                        yield _check_entry(root, name, entry, follow=follow)
         except OSError as error:
-            yield Refusal(directory or root, f"cannot be listed: {error.strerror}")
+            yield TransferRefusal(directory or root, f"cannot be listed: {error.strerror}")
 
 
-def _found(root: str, name: str, entry: os.DirEntry[str], *, follow: bool) -> Found | Refusal:
+def _check_entry(
+    root: str, name: str, entry: os.DirEntry[str], *, follow: bool
+) -> FoundFile | TransferRefusal:
     try:
         if entry.is_symlink() and follow:
-            return _linked(root, name)
+            return _check_link(root, name)
         found = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return Refusal(name, str(error.strerror))
+        return TransferRefusal(name, str(error.strerror))
     if not stat.S_ISREG(found.st_mode):
-        return Refusal(name, "not a regular file")
-    return name, name, Identity.of(found)
+        return TransferRefusal(name, "not a regular file")
+    return name, name, FileIdentity.of(found)
 
 
-def _linked(root: str, name: str) -> Found | Refusal:
+def _check_link(root: str, name: str) -> FoundFile | TransferRefusal:
     base = os.path.realpath(root)
     path = os.path.realpath(os.path.join(root, name))  # noqa: PTH118
     if not path.startswith(f"{base.rstrip('/')}/"):
-        return Refusal(name, "a symbolic link that leads out of the tree")
+        return TransferRefusal(name, "a symbolic link that leads out of the tree")
     try:
         found = os.lstat(path)
     except FileNotFoundError:
-        return Refusal(name, "a symbolic link that leads nowhere")
+        return TransferRefusal(name, "a symbolic link that leads nowhere")
     if not stat.S_ISREG(found.st_mode):
-        return Refusal(name, "a symbolic link to what is no regular file")
-    return name, os.path.relpath(path, base), Identity.of(found)
+        return TransferRefusal(name, "a symbolic link to what is no regular file")
+    return name, os.path.relpath(path, base), FileIdentity.of(found)

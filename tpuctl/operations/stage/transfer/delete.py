@@ -5,42 +5,42 @@ from contextlib import closing
 from functools import partial
 
 from tpuctl.errors import PreconditionError
-from tpuctl.models.transfer import Deletion, Event, Identity, Plan
-from tpuctl.operations.stage.transfer.files import Target, remove, remove_empty
-from tpuctl.operations.stage.transfer.pool import Report, as_ours, carry_out
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.models.transfer import FileIdentity, PlannedDeletion, TransferEvent, TransferPlan
+from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, remove_empty, remove_file
+from tpuctl.operations.stage.transfer.pool import TransferReport, carry_out, to_tpuctl_error
+from tpuctl.store.gcs.bulk import BulkBucket
 
 
-def delete_objects(plan: Plan, bulk: Bulk) -> Iterator[Event]:
+def delete_objects(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
     """Remove objects, each by the generation of the plan."""
     return carry_out(partial(_delete_object, bulk, one) for one in plan.deletions)
 
 
-def delete_files(plan: Plan) -> Iterator[Event]:
+def delete_files(plan: TransferPlan) -> Iterator[TransferEvent]:
     """Remove files, and directories that became empty by it."""
     if not plan.deletions:
         return
-    with Target(plan.root) as target:
+    with TargetDirectory(plan.root) as target:
         units = (partial(_delete_file, target, one) for one in plan.deletions)
         with closing(carry_out(units)) as events:
             yield from events
         try:
             target.sync()
         except OSError as error:
-            raise as_ours(error) from error
+            raise to_tpuctl_error(error) from error
         for directory in {one.name.rpartition("/")[0] for one in plan.deletions}:
             remove_empty(target, directory)
 
 
-def _delete_object(bulk: Bulk, one: Deletion, report: Report) -> None:
+def _delete_object(bulk: BulkBucket, one: PlannedDeletion, report: TransferReport) -> None:
     with report.about(one):
         bulk.delete(one.key, one.generation)
         report.finished(one)
 
 
-def _delete_file(target: Target, one: Deletion, report: Report) -> None:
+def _delete_file(target: TargetDirectory, one: PlannedDeletion, report: TransferReport) -> None:
     with report.about(one):
-        assert isinstance(one.identity, Identity)
-        if not remove(target, one.name, one.identity):
+        assert isinstance(one.identity, FileIdentity)
+        if not remove_file(target, one.name, one.identity):
             raise PreconditionError(f"{one.key} changed since the plan was made")
         report.finished(one)

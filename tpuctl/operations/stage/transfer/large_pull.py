@@ -15,21 +15,21 @@ from tpuctl.errors import (
     TpuctlError,
 )
 from tpuctl.models.transfer import Transfer
-from tpuctl.operations.stage.plan.checksums import checksum
-from tpuctl.operations.stage.transfer.files import Target, Unfinished
-from tpuctl.operations.stage.transfer.parts import Range, ranges, streams
-from tpuctl.operations.stage.transfer.pool import Report, Unit, as_ours
-from tpuctl.store.crc32c_combine import combined
-from tpuctl.store.gcs.bulk import Bulk
+from tpuctl.operations.stage.plan.checksum_cache import checksum
+from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, UnfinishedFile
+from tpuctl.operations.stage.transfer.part_layout import Range, range_groups, ranges
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, to_tpuctl_error
+from tpuctl.store.crc32c_combine import combine_crc32c
+from tpuctl.store.gcs.bulk import BulkBucket
 
-_NOTED = re.compile(r"(\d{1,18}) (\d{1,18}) ([0-9a-f]{8})")
+_JOURNAL_LINE = re.compile(r"(\d{1,18}) (\d{1,18}) ([0-9a-f]{8})")
 """A line of the journal: where a range starts and ends, and its CRC32C."""
 
 
 class LargePull:
     """The ranges of one object, in one file; whoever fetches the last one gives it its name."""
 
-    def __init__(self, one: Transfer, target: Target, bulk: Bulk) -> None:
+    def __init__(self, one: Transfer, target: TargetDirectory, bulk: BulkBucket) -> None:
         self._one = one
         self._target = target
         self._bulk = bulk
@@ -39,11 +39,11 @@ class LargePull:
         self._noted: dict[Range, int] = {}
         self._left = len(self._ranges)
         self._has_failed = False
-        self._file: Unfinished | None = None
+        self._file: UnfinishedFile | None = None
 
     def units(self) -> Iterator[Unit]:
         """A unit for each request."""
-        return (partial(self._unit, parts) for parts in streams(self._one.size_bytes))
+        return (partial(self._unit, parts) for parts in range_groups(self._one.size_bytes))
 
     def close(self) -> None:
         """Let go of the file; what is in it stays for the next attempt."""
@@ -53,7 +53,7 @@ class LargePull:
             self._file = None
             self._has_failed = True
 
-    def _unit(self, parts: list[Range], report: Report) -> None:
+    def _unit(self, parts: list[Range], report: TransferReport) -> None:
         try:
             if not self._has_failed:
                 self._fetch(self._opened(), parts, report)
@@ -67,13 +67,13 @@ class LargePull:
             with self._turn:
                 is_first, self._has_failed = not self._has_failed, True
             if is_first:
-                report.finished(self._one, as_ours(error))
+                report.finished(self._one, to_tpuctl_error(error))
 
-    def _opened(self) -> Unfinished:
+    def _opened(self) -> UnfinishedFile:
         with self._turn:
             if self._file is None:
-                file = Unfinished(self._target, self._one.name, str(self._one.generation))
-                self._noted = dict(_parsed(file.journal()))
+                file = UnfinishedFile(self._target, self._one.name, str(self._one.generation))
+                self._noted = dict(_parse_journal(file.journal()))
                 try:
                     file.reserve(self._one.size_bytes)
                 except LocalIOError:
@@ -84,7 +84,7 @@ class LargePull:
                 self._file = file
             return self._file
 
-    def _fetch(self, file: Unfinished, parts: list[Range], report: Report) -> None:
+    def _fetch(self, file: UnfinishedFile, parts: list[Range], report: TransferReport) -> None:
         missing: list[Range] = []
         for part in parts:
             if self._is_there(file, part):
@@ -95,24 +95,24 @@ class LargePull:
         for run in _runs(missing):
             self._fetch_run(file, run, report)
 
-    def _fetch_run(self, file: Unfinished, run: list[Range], report: Report) -> None:
+    def _fetch_run(self, file: UnfinishedFile, run: list[Range], report: TransferReport) -> None:
         incoming = _Incoming(file, run, report)
-        fetch(self._bulk, self._one, (run[0][0], run[-1][1]), incoming.write)
+        fetch_range(self._bulk, self._one, (run[0][0], run[-1][1]), incoming.write)
         self._values |= incoming.values
 
-    def _is_there(self, file: Unfinished, part: Range) -> bool:
+    def _is_there(self, file: UnfinishedFile, part: Range) -> bool:
         noted = self._noted.get(part)
         return noted is not None and checksum(file.descriptor, *part) == noted
 
-    def _finish(self, report: Report) -> None:
+    def _finish(self, report: TransferReport) -> None:
         file = self._opened()
         # Only the whole has a checksum: which range was damaged shows when it comes as it should.
-        again = iter(streams(self._one.size_bytes))
+        again = iter(range_groups(self._one.size_bytes))
         while not self._is_right():
             run = next(again, None)
             if run is None:
                 file.discard()
-                raise not_what_is_stored(self._one)
+                raise checksum_error(self._one)
             report.progress(run[0][0] - run[-1][1])
             self._fetch_run(file, run, report)
         file.cut(self._one.size_bytes)
@@ -121,13 +121,13 @@ class LargePull:
 
     def _is_right(self) -> bool:
         pieces = ((self._values[part], part[1] - part[0]) for part in self._ranges)
-        return combined(pieces) == self._one.crc32c
+        return combine_crc32c(pieces) == self._one.crc32c
 
 
 class _Incoming:
     """Parts that follow one another, as their bytes come."""
 
-    def __init__(self, file: Unfinished, parts: list[Range], report: Report) -> None:
+    def __init__(self, file: UnfinishedFile, parts: list[Range], report: TransferReport) -> None:
         self.values: dict[Range, int] = {}
         self._file = file
         self._parts = iter(parts)
@@ -169,12 +169,14 @@ def _runs(parts: list[Range]) -> Iterator[list[Range]]:
         yield run
 
 
-def not_what_is_stored(one: Transfer) -> IntegrityError:
+def checksum_error(one: Transfer) -> IntegrityError:
     """The checksums differ."""
     return IntegrityError(f"{one.key}: the bytes received are not the bytes stored")
 
 
-def fetch(bulk: Bulk, one: Transfer, part: Range, write: Callable[[bytes], object]) -> None:
+def fetch_range(
+    bulk: BulkBucket, one: Transfer, part: Range, write: Callable[[bytes], object]
+) -> None:
     """The bytes of a range of the generation that the plan saw; PreconditionError without it."""
     try:
         bulk.download(one.key, one.generation, *part, write)
@@ -182,7 +184,7 @@ def fetch(bulk: Bulk, one: Transfer, part: Range, write: Callable[[bytes], objec
         raise PreconditionError(f"{one.key} changed since the plan was made") from error
 
 
-def _parsed(lines: list[str]) -> Iterator[tuple[Range, int]]:
+def _parse_journal(lines: list[str]) -> Iterator[tuple[Range, int]]:
     for line in lines:
-        if found := _NOTED.fullmatch(line):
+        if found := _JOURNAL_LINE.fullmatch(line):
             yield (int(found[1]), int(found[2])), int(found[3], 16)

@@ -13,13 +13,18 @@ from tpuctl.errors import (
     PreconditionError,
     TpuctlError,
 )
-from tpuctl.models.transfer import Identity, Plan, Transfer
-from tpuctl.operations.stage.plan.checksums import blocks, check_unchanged, checksum, opened
-from tpuctl.operations.stage.transfer.leftovers import Leftovers, of_object
-from tpuctl.operations.stage.transfer.parts import Range, part_key, parts_prefix, ranges
-from tpuctl.operations.stage.transfer.pool import Report, Unit, as_ours
-from tpuctl.store.crc32c_combine import combined
-from tpuctl.store.gcs.bulk import MAX_COMPOSED, Bulk, Listed
+from tpuctl.models.transfer import FileIdentity, Transfer, TransferPlan
+from tpuctl.operations.stage.plan.checksum_cache import (
+    check_unchanged,
+    checksum,
+    open_checked,
+    read_blocks,
+)
+from tpuctl.operations.stage.transfer.leftovers import Leftovers, error_of_object
+from tpuctl.operations.stage.transfer.part_layout import Range, part_key, parts_prefix, ranges
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, to_tpuctl_error
+from tpuctl.store.crc32c_combine import combine_crc32c
+from tpuctl.store.gcs.bulk import MAX_COMPOSED, BulkBucket, ObjectInfo
 
 _TRIES = 3
 """How often parts that somebody removed are sent again."""
@@ -28,7 +33,7 @@ _TRIES = 3
 class LargePush:
     """The parts of one object; whoever sends the last one joins them."""
 
-    def __init__(self, path: str, one: Transfer, bulk: Bulk, leftovers: Leftovers) -> None:
+    def __init__(self, path: str, one: Transfer, bulk: BulkBucket, leftovers: Leftovers) -> None:
         self._path = path
         self._one = one
         self._bulk = bulk
@@ -37,15 +42,15 @@ class LargePush:
         self._ranges = list(ranges(one.size_bytes))
         self._left = len(self._ranges)
         self._has_failed = False
-        self._there: dict[str, Listed] | None = None
-        self._parts: dict[Range, Listed] = {}
+        self._there: dict[str, ObjectInfo] | None = None
+        self._parts: dict[Range, ObjectInfo] = {}
         self._mine: set[str] = set()
 
     def units(self) -> Iterator[Unit]:
         """A unit for each part."""
         return (partial(self._unit, part) for part in self._ranges)
 
-    def _unit(self, part: Range, report: Report) -> None:
+    def _unit(self, part: Range, report: TransferReport) -> None:
         try:
             if not self._has_failed:
                 self._parts[part] = self._sent(part, report)
@@ -59,19 +64,21 @@ class LargePush:
             with self._turn:
                 is_first, self._has_failed = not self._has_failed, True
             if is_first:
-                told = of_object(as_ours(error), parts_prefix(self._one.key), self._one.key)
+                told = error_of_object(
+                    to_tpuctl_error(error), parts_prefix(self._one.key), self._one.key
+                )
                 report.finished(self._one, told)
 
-    def _sent(self, part: Range, report: Report) -> Listed:
-        identity = _seen(self._one)
+    def _sent(self, part: Range, report: TransferReport) -> ObjectInfo:
+        identity = _planned_identity(self._one)
         start, end = part
-        with opened(self._path, identity) as descriptor:
+        with open_checked(self._path, identity) as descriptor:
             value = checksum(descriptor, start, end)
             check_unchanged(descriptor, identity, self._path)
             key = self._key(part, value)
             found = self._earlier().get(key)
             if found is None:
-                pieces = counted(descriptor, part, self._path, report)
+                pieces = counted_blocks(descriptor, part, self._path, report)
                 return self._written(
                     key, part, value,
                     partial(self._bulk.upload, key, pieces, end - start, value, generation=0),
@@ -81,10 +88,10 @@ class LargePush:
         report.progress(end - start)
         return found
 
-    def _written(self, key: str, part: Range, value: int, write: Callable[[], int]) -> Listed:
+    def _written(self, key: str, part: Range, value: int, write: Callable[[], int]) -> ObjectInfo:
         start, end = part
         try:
-            return Listed(key, end - start, write(), value, "")
+            return ObjectInfo(key, end - start, write(), value, "")
         except PreconditionError:
             # Another process sends the same bytes: what it wrote is as good as ours.
             found = self._bulk.head(key)
@@ -92,24 +99,24 @@ class LargePush:
                 raise
             return found
 
-    def _earlier(self) -> dict[str, Listed]:
+    def _earlier(self) -> dict[str, ObjectInfo]:
         with self._turn:
             if self._there is None:
                 listed = self._bulk.list(parts_prefix(self._one.key))
                 self._there = {one.key: one for one in listed}
             return self._there
 
-    def _join(self, report: Report) -> bool:
+    def _join(self, report: TransferReport) -> bool:
         """Make the object; whether somebody else had made the same meanwhile."""
         was_there = False
         for attempt in range(_TRIES):
-            check_path_unchanged(self._path, _seen(self._one))
+            check_path_unchanged(self._path, _planned_identity(self._one))
             try:
                 self._compose()
                 break
             except (NotFoundError, PreconditionError) as error:
-                whole = _value([self._parts[part] for part in self._ranges])
-                if was_there := is_there(self._bulk, self._one, whole, error):
+                whole = _combined_checksum([self._parts[part] for part in self._ranges])
+                if was_there := is_already_written(self._bulk, self._one, whole, error):
                     break
                 if attempt == _TRIES - 1:
                     raise
@@ -118,7 +125,7 @@ class LargePush:
                 for part in self._ranges:
                     report.progress(part[0] - part[1])
                     self._parts[part] = self._sent(part, report)
-        self._leftovers.tidy(self._one.key, self._mine)
+        self._leftovers.remove_outdated(self._one.key, self._mine)
         return was_there
 
     def _compose(self) -> None:
@@ -127,14 +134,16 @@ class LargePush:
             starts = range(0, len(pieces), MAX_COMPOSED)
             pieces = [self._level(pieces[start : start + MAX_COMPOSED]) for start in starts]
         sources = [piece for _, piece in pieces]
-        self._bulk.compose(self._one.key, sources, _value(sources), generation=self._one.generation)
+        self._bulk.compose(
+            self._one.key, sources, _combined_checksum(sources), generation=self._one.generation
+        )
 
-    def _level(self, group: Sequence[tuple[Range, Listed]]) -> tuple[Range, Listed]:
+    def _level(self, group: Sequence[tuple[Range, ObjectInfo]]) -> tuple[Range, ObjectInfo]:
         if len(group) == 1:
             return group[0]
         part = (group[0][0][0], group[-1][0][1])
         sources = [piece for _, piece in group]
-        value = _value(sources)
+        value = _combined_checksum(sources)
         key = self._key(part, value)
         write = partial(self._bulk.compose, key, sources, value, generation=0)
         return part, self._written(key, part, value, write)
@@ -145,28 +154,35 @@ class LargePush:
         return key
 
 
-def push_streamed(plan: Plan, one: Transfer, bulk: Bulk, report: Report) -> None:
+def push_in_one_piece(
+    plan: TransferPlan, one: Transfer, bulk: BulkBucket, report: TransferReport
+) -> None:
     """Send a large file in one piece, where parts would cost money or cannot be removed."""
     with report.about(one):
         path = plan.path(one.name)
-        with opened(path, _seen(one)) as descriptor, Unchanging(descriptor, _seen(one)) as file:
+        with (
+            open_checked(path, _planned_identity(one)) as descriptor,
+            UnchangingFile(descriptor, _planned_identity(one)) as file,
+        ):
             was_there = False
             try:
                 bulk.upload_resumable(one.key, cast("BinaryIO", file), generation=one.generation)
             except PreconditionError as error:
-                check_meanwhile(bulk, one, checksum(descriptor, 0, one.size_bytes), error)
+                check_written_meanwhile(bulk, one, checksum(descriptor, 0, one.size_bytes), error)
                 was_there = True
         report.progress(one.size_bytes)
         report.finished(one, was_there=was_there)
 
 
-def check_meanwhile(bulk: Bulk, one: Transfer, value: int, error: TpuctlError) -> None:
+def check_written_meanwhile(
+    bulk: BulkBucket, one: Transfer, value: int, error: TpuctlError
+) -> None:
     """Raise the error, unless somebody else wrote what was to be written (CRC32C `value`)."""
-    if not is_there(bulk, one, value, error):
+    if not is_already_written(bulk, one, value, error):
         raise error
 
 
-def is_there(bulk: Bulk, one: Transfer, value: int, error: TpuctlError) -> bool:
+def is_already_written(bulk: BulkBucket, one: Transfer, value: int, error: TpuctlError) -> bool:
     """Whether somebody else wrote the same bytes since the plan; False when nobody wrote.
 
     Raises PreconditionError when they wrote other bytes, or removed the object.
@@ -181,14 +197,14 @@ def is_there(bulk: Bulk, one: Transfer, value: int, error: TpuctlError) -> bool:
     return True
 
 
-def check_path_unchanged(path: str, identity: Identity) -> None:
+def check_path_unchanged(path: str, identity: FileIdentity) -> None:
     """Raise IntegrityError when another file has the name now, or the file has other bytes."""
-    with opened(path, identity):
+    with open_checked(path, identity):
         pass
 
 
-def counted(
-    descriptor: int, part: Range, path: str, report: Report
+def counted_blocks(
+    descriptor: int, part: Range, path: str, report: TransferReport
 ) -> Callable[[], Iterator[bytes]]:
     """The bytes of a range, anew at each call; what an earlier call counted is taken back."""
     sent = 0
@@ -199,7 +215,7 @@ def counted(
             report.progress(-sent)
         sent = 0
         try:
-            for block in blocks(descriptor, *part):
+            for block in read_blocks(descriptor, *part):
                 yield block
                 sent += len(block)
                 report.progress(len(block))
@@ -211,10 +227,10 @@ def counted(
     return pieces
 
 
-class Unchanging(io.FileIO):
+class UnchangingFile(io.FileIO):
     """A file that refuses to be read on once it has changed: half of each is nobody's file."""
 
-    def __init__(self, descriptor: int, identity: Identity) -> None:
+    def __init__(self, descriptor: int, identity: FileIdentity) -> None:
         super().__init__(descriptor, closefd=False)
         self._identity = identity
 
@@ -225,11 +241,11 @@ class Unchanging(io.FileIO):
         return data or b""
 
 
-def _value(pieces: Sequence[Listed]) -> int:
-    return combined((piece.crc32c or 0, piece.size_bytes) for piece in pieces)
+def _combined_checksum(pieces: Sequence[ObjectInfo]) -> int:
+    return combine_crc32c((piece.crc32c or 0, piece.size_bytes) for piece in pieces)
 
 
-def _seen(one: Transfer) -> Identity:
+def _planned_identity(one: Transfer) -> FileIdentity:
     if one.identity is None:
         raise ValueError(f"{one.key}: the plan did not look at its file")
     return one.identity

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TypeVar
 
 from tpuctl.errors import PreconditionError, TpuctlError
-from tpuctl.models.transfer import Notice, Plan
-from tpuctl.operations.stage.plan.names import PARTS
-from tpuctl.operations.stage.transfer.parts import parts_prefix
-from tpuctl.operations.stage.transfer.pool import Report, Unit
-from tpuctl.store.gcs.bulk import Bulk, Listed
+from tpuctl.models.transfer import TransferNotice, TransferPlan
+from tpuctl.operations.stage.plan.names import PARTS_PREFIX
+from tpuctl.operations.stage.transfer.part_layout import parts_prefix
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit
+from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
 ABANDONED_S = 7 * 24 * 3600.0
 """How much older than the newest part one is that nobody will compose."""
@@ -22,26 +22,26 @@ Error = TypeVar("Error", bound=TpuctlError)
 class Leftovers:
     """The parts in one bucket, as one push meets them; used by all its threads."""
 
-    def __init__(self, bulk: Bulk) -> None:
+    def __init__(self, bulk: BulkBucket) -> None:
         self.bulk = bulk
         self._kept: dict[str, str] = {}
         """Parts that could not be removed, and why."""
 
-    def units(self, plan: Plan) -> Iterator[Unit]:
+    def units(self, plan: TransferPlan) -> Iterator[Unit]:
         """Remove what interrupted pushes left of objects that are whole now, or left long ago."""
-        parts: list[Listed] = []
+        parts: list[ObjectInfo] = []
         with contextlib.suppress(TpuctlError):  # another push will look again
-            parts += self.bulk.list(PARTS)
+            parts += self.bulk.list(PARTS_PREFIX)
         there = {one.key.rpartition("/")[0] + "/" for one in parts}
         for one in plan.transfers if there else ():
             if one.is_current and parts_prefix(one.key) in there:
-                yield lambda _, key=one.key: self.tidy(key)  # type: ignore[misc]
+                yield lambda _, key=one.key: self.remove_outdated(key)  # type: ignore[misc]
         newest_s = max((one.updated_s for one in parts), default=0.0)  # by the bucket's own clock
         for part in parts:
             if newest_s - part.updated_s > ABANDONED_S:
                 yield partial(self._removed, part)
 
-    def tidy(self, key: str, mine: Container[str] = ()) -> None:
+    def remove_outdated(self, key: str, mine: Container[str] = ()) -> None:
         """Remove parts that are older than the object, and `mine`; what cannot be stays for later.
 
         One of `mine` is younger when a request that was given up, and sent again, arrived after
@@ -53,16 +53,18 @@ class Leftovers:
                 if part.key in mine or (whole is not None and part.updated <= whole.updated):
                     self.remove(part)
 
-    def notices(self) -> Iterator[Notice]:
+    def notices(self) -> Iterator[TransferNotice]:
         """One line about all that could not be removed, if there is any."""
         if self._kept:
             count, why = len(self._kept), next(iter(self._kept.values()))
             what = "1 part of a finished upload stays" if count == 1 else (
                 f"{count} parts of finished uploads stay"
             )  # fmt: skip
-            yield Notice(f"{what} in {self.bulk.url}/{PARTS}, billed as what is stored: {why}")
+            yield TransferNotice(
+                f"{what} in {self.bulk.url}/{PARTS_PREFIX}, billed as what is stored: {why}"
+            )
 
-    def remove(self, part: Listed) -> None:
+    def remove(self, part: ObjectInfo) -> None:
         """Remove a part; what cannot be removed is noticed."""
         try:
             self.bulk.delete(part.key, part.generation)
@@ -71,11 +73,11 @@ class Leftovers:
         except TpuctlError as error:
             self._kept[part.key] = str(error).removeprefix(f"{self.bulk.url}/{part.key}: ")
 
-    def _removed(self, part: Listed, _: Report) -> None:
+    def _removed(self, part: ObjectInfo, _: TransferReport) -> None:
         self.remove(part)
 
 
-def of_object(error: Error, prefix: str, key: str) -> Error:
+def error_of_object(error: Error, prefix: str, key: str) -> Error:
     """The same error, told of the object where it spoke of a part below `prefix`."""
     text = re.sub(re.escape(prefix) + r"[\w-]*", lambda _: key, str(error))
     if text == str(error):

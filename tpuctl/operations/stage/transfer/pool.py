@@ -7,58 +7,66 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from queue import SimpleQueue
 
 from tpuctl.errors import LocalIOError, TpuctlError
-from tpuctl.models.transfer import Deletion, Event, Finished, Progress, Transfer
+from tpuctl.models.transfer import (
+    PlannedDeletion,
+    Transfer,
+    TransferEvent,
+    TransferFinished,
+    TransferProgress,
+)
 
 AT_ONCE = 8
 _GOODBYE_S = 2.0
 
 
-class Stopped(Exception):
+class WorkStopped(Exception):
     """Nobody waits for this any more."""
 
 
-class Report:
+class TransferReport:
     """What the threads tell."""
 
     def __init__(self) -> None:
-        self.events: SimpleQueue[Event | BaseException | None] = SimpleQueue()
+        self.events: SimpleQueue[TransferEvent | BaseException | None] = SimpleQueue()
         self.stopped = threading.Event()
 
     def progress(self, size_bytes: int) -> None:
         """So many bytes are there; raises Stopped when the work is to end."""
         if self.stopped.is_set():
-            raise Stopped
-        self.events.put(Progress(size_bytes))
+            raise WorkStopped
+        self.events.put(TransferProgress(size_bytes))
 
     def finished(
         self,
-        subject: Transfer | Deletion,
+        subject: Transfer | PlannedDeletion,
         error: TpuctlError | None = None,
         *,
         was_there: bool = False,
     ) -> None:
         """A transfer or deletion is over."""
-        self.events.put(Finished(subject, error, was_there))
+        self.events.put(TransferFinished(subject, error, was_there))
 
     @contextlib.contextmanager
-    def about(self, subject: Transfer | Deletion) -> Iterator[None]:
+    def about(self, subject: Transfer | PlannedDeletion) -> Iterator[None]:
         """What fails in here is the end of this one, and of no other."""
         try:
             yield
         except (TpuctlError, OSError) as error:
-            self.finished(subject, as_ours(error))
+            self.finished(subject, to_tpuctl_error(error))
 
 
-Unit = Callable[[Report], None]
+Unit = Callable[[TransferReport], None]
 
 
-def carry_out(units: Iterable[Unit], *, at_once: int = AT_ONCE) -> Generator[Event, None, None]:
+def carry_out(
+    units: Iterable[Unit], *, at_once: int = AT_ONCE
+) -> Generator[TransferEvent, None, None]:
     """Run every unit, in order, some at a time; the events as they come.
 
     Closing the iterator stops what runs within a block of bytes; what does not heed that within two
     seconds (a connection that is silent) is left behind, and ends with the process.
     """
-    report = Report()
+    report = TransferReport()
     source = iter(units)
     turn = threading.Lock()
     threads = [
@@ -84,7 +92,7 @@ def carry_out(units: Iterable[Unit], *, at_once: int = AT_ONCE) -> Generator[Eve
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
 
-def _work(source: Iterator[Unit], turn: threading.Lock, report: Report) -> None:
+def _work(source: Iterator[Unit], turn: threading.Lock, report: TransferReport) -> None:
     try:
         while not report.stopped.is_set():
             with turn:
@@ -92,7 +100,7 @@ def _work(source: Iterator[Unit], turn: threading.Lock, report: Report) -> None:
             if unit is None:
                 break
             unit(report)
-    except Stopped:
+    except WorkStopped:
         pass
     except BaseException as error:  # noqa: BLE001 (raised again by who listens)
         report.events.put(error)
@@ -100,7 +108,7 @@ def _work(source: Iterator[Unit], turn: threading.Lock, report: Report) -> None:
         report.events.put(None)
 
 
-def as_ours(error: TpuctlError | OSError) -> TpuctlError:
+def to_tpuctl_error(error: TpuctlError | OSError) -> TpuctlError:
     """An error of this machine in our words: what the system said comes first."""
     if isinstance(error, TpuctlError):
         return error

@@ -17,11 +17,11 @@ from tpuctl.errors import (
     NotFoundError,
     TpuctlError,
 )
-from tpuctl.operations.stage.plan.names import PARTS
-from tpuctl.operations.stage.transfer import parts as stage_parts
-from tpuctl.operations.stage.transfer.leftovers import Leftovers, of_object
-from tpuctl.store.crc32c_combine import combined
-from tpuctl.store.gcs.bulk import MAX_COMPOSED, Bulk, Listed
+from tpuctl.operations.stage.plan.names import PARTS_PREFIX
+from tpuctl.operations.stage.transfer import part_layout as stage_parts
+from tpuctl.operations.stage.transfer.leftovers import Leftovers, error_of_object
+from tpuctl.store.crc32c_combine import combine_crc32c
+from tpuctl.store.gcs.bulk import MAX_COMPOSED, BulkBucket, ObjectInfo
 
 PART_BYTES = 16 * 1024 * 1024
 PARTS_AT_ONCE = 4
@@ -30,11 +30,11 @@ BLOCK_BYTES = 1024 * 1024
 
 def push_stream(
     source: BinaryIO,
-    bulk: Bulk,
+    bulk: BulkBucket,
     key: str,
     leftovers: Leftovers,
     advance: Callable[[int], None],
-) -> Listed:
+) -> ObjectInfo:
     """Write all that a stream yields, as one object that appears whole or not at all.
 
     Replaces the generation that is there at the beginning. Raises PreconditionError when another
@@ -42,14 +42,14 @@ def push_stream(
     """
     before = bulk.head(key)
     generation = before.generation if before else 0
-    first = _filled(source, PART_BYTES)
+    first = _read_full(source, PART_BYTES)
     if len(first) < PART_BYTES:
         _put(bulk, key, first, generation)
         advance(len(first))
-    elif stage_parts.are_free(bulk):
-        _in_parts(source, first, leftovers, key, generation, advance)
+    elif stage_parts.parts_are_free(bulk):
+        _push_in_parts(source, first, leftovers, key, generation, advance)
     else:
-        _spooled(source, first, bulk, key, generation, advance)
+        _push_spooled(source, first, bulk, key, generation, advance)
     found = bulk.head(key)
     if found is None:
         raise NotFoundError(f"{bulk.url}/{key} was written, and is gone")
@@ -57,7 +57,10 @@ def push_stream(
 
 
 def pull_stream(
-    bulk: Bulk, entry: Listed, write: Callable[[bytes], object], advance: Callable[[int], None]
+    bulk: BulkBucket,
+    entry: ObjectInfo,
+    write: Callable[[bytes], object],
+    advance: Callable[[int], None],
 ) -> None:
     """Give the bytes of an object to `write`, in order. IntegrityError at the end.
 
@@ -96,7 +99,7 @@ class _UnwritableError(Exception):
         self.error = error
 
 
-def stored(bulk: Bulk, key: str) -> Listed:
+def stored_object(bulk: BulkBucket, key: str) -> ObjectInfo:
     """The object of that name; NotFoundError."""
     entry = bulk.head(key) if key else None
     if entry is None:
@@ -104,7 +107,7 @@ def stored(bulk: Bulk, key: str) -> Listed:
     return entry
 
 
-def _in_parts(
+def _push_in_parts(
     source: BinaryIO,
     first: bytes,
     leftovers: Leftovers,
@@ -114,11 +117,11 @@ def _in_parts(
 ) -> None:
     """Parts as they fill, a few at once; composed at the end, and deleted whatever happens."""
     bulk = leftovers.bulk
-    prefix = f"{PARTS}stream-{uuid.uuid4().hex}/"
-    written: list[Listed] = []
+    prefix = f"{PARTS_PREFIX}stream-{uuid.uuid4().hex}/"
+    written: list[ObjectInfo] = []
     try:
         with ThreadPoolExecutor(PARTS_AT_ONCE) as pool:
-            running: list[Future[Listed]] = []
+            running: list[Future[ObjectInfo]] = []
             for number, block in enumerate(_blocks(source, first)):
                 running.append(pool.submit(_put, bulk, f"{prefix}{number:08d}", block, 0))
                 if len(running) == PARTS_AT_ONCE:
@@ -128,36 +131,40 @@ def _in_parts(
         made = list(written)
         _compose(bulk, key, made, generation, prefix)
     except TpuctlError as error:
-        raise of_object(error, prefix, key) from error.__cause__
+        raise error_of_object(error, prefix, key) from error.__cause__
     finally:
         with suppress(TpuctlError):  # rubbish, and named so: a later push removes it
             for one in bulk.list(prefix):
                 leftovers.remove(one)
 
 
-def _compose(bulk: Bulk, key: str, parts: Sequence[Listed], generation: int, prefix: str) -> None:
+def _compose(
+    bulk: BulkBucket, key: str, parts: Sequence[ObjectInfo], generation: int, prefix: str
+) -> None:
     """Join parts in levels of 32."""
     level = 0
     while len(parts) > MAX_COMPOSED:
         level += 1
         groups = [parts[at : at + MAX_COMPOSED] for at in range(0, len(parts), MAX_COMPOSED)]
         parts = [
-            _joined(bulk, f"{prefix}level{level}-{number:08d}", group, 0)
+            _join_parts(bulk, f"{prefix}level{level}-{number:08d}", group, 0)
             for number, group in enumerate(groups)
         ]
-    _joined(bulk, key, parts, generation)
+    _join_parts(bulk, key, parts, generation)
 
 
-def _joined(bulk: Bulk, key: str, parts: Sequence[Listed], generation: int) -> Listed:
-    checksum = combined((one.crc32c or 0, one.size_bytes) for one in parts)
+def _join_parts(
+    bulk: BulkBucket, key: str, parts: Sequence[ObjectInfo], generation: int
+) -> ObjectInfo:
+    checksum = combine_crc32c((one.crc32c or 0, one.size_bytes) for one in parts)
     made = bulk.compose(key, parts, checksum, generation=generation)
-    return Listed(key, sum(one.size_bytes for one in parts), made, checksum, "")
+    return ObjectInfo(key, sum(one.size_bytes for one in parts), made, checksum, "")
 
 
-def _spooled(
+def _push_spooled(
     source: BinaryIO,
     first: bytes,
-    bulk: Bulk,
+    bulk: BulkBucket,
     key: str,
     generation: int,
     advance: Callable[[int], None],
@@ -178,19 +185,19 @@ def _spooled(
         advance(size_bytes)
 
 
-def _put(bulk: Bulk, key: str, data: bytes, generation: int) -> Listed:
+def _put(bulk: BulkBucket, key: str, data: bytes, generation: int) -> ObjectInfo:
     checksum = google_crc32c.value(data)
     made = bulk.upload(key, lambda: [data], len(data), checksum, generation=generation)
-    return Listed(key, len(data), made, checksum, "")
+    return ObjectInfo(key, len(data), made, checksum, "")
 
 
 def _blocks(source: BinaryIO, first: bytes) -> Iterator[bytes]:
     yield first
-    while block := _filled(source, PART_BYTES):
+    while block := _read_full(source, PART_BYTES):
         yield block
 
 
-def _filled(source: BinaryIO, size_bytes: int) -> bytes:
+def _read_full(source: BinaryIO, size_bytes: int) -> bytes:
     """That many bytes, fewer only at the end: a pipe gives what it has. Raises LocalIOError."""
     pieces = []
     try:

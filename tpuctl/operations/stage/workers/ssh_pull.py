@@ -10,41 +10,48 @@ from typing import Protocol
 
 from tpuctl.errors import IntegrityError, LocalIOError, LockedError
 from tpuctl.models.delivery import Delivery, DeliveryState, Meter
-from tpuctl.models.operation import Completed
-from tpuctl.operations.remote.shipping import Lines, Shell, archive, ship
-from tpuctl.operations.stage.plan.checksums import blocks
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote.shipping import (
+    JsonLineReader,
+    ShippingShell,
+    build_archive,
+    ship_archive,
+)
+from tpuctl.operations.stage.plan.checksum_cache import read_blocks
 from tpuctl.operations.stage.plan.names import why_no_file
-from tpuctl.operations.stage.transfer.files import Target, Unfinished
-from tpuctl.operations.stage.workers.ssh import Remote, on_each
-from tpuctl.operations.stage.workers.workers import Reach
+from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, UnfinishedFile
+from tpuctl.operations.stage.workers.ssh_push import RemoteFile, run_on_reach
+from tpuctl.operations.stage.workers.staging import WorkerReach
 
 RESUMED_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class IncomingFile:
     """A file of a worker and its name below the target; `offset`: what an earlier run left."""
 
-    remote: Remote
+    remote: RemoteFile
     name: str
     offset: int = 0
     is_current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkerPullPlan:
     """What is fetched of one worker, and what is refused."""
 
-    incoming: tuple[Incoming, ...]
+    incoming: tuple[IncomingFile, ...]
     refusals: tuple[tuple[str, str], ...]
 
     @property
-    def to_fetch(self) -> tuple[Incoming, ...]:
+    def to_fetch(self) -> tuple[IncomingFile, ...]:
         """What is not here yet."""
         return tuple(one for one in self.incoming if not one.is_current)
 
 
-def plan(files: Sequence[Remote], target: Target, single_name: str) -> Plan:
+def plan_worker_pull(
+    files: Sequence[RemoteFile], target: TargetDirectory, single_name: str
+) -> WorkerPullPlan:
     """Where each file goes; `single_name` is for what was asked for itself."""
     incoming, refusals = [], []
     for one in files:
@@ -57,34 +64,36 @@ def plan(files: Sequence[Remote], target: Target, single_name: str) -> Plan:
             why = str(error)
         if why is not None:
             refusals.append((name, why))
-    return Plan(tuple(incoming), tuple(refusals))
+    return WorkerPullPlan(tuple(incoming), tuple(refusals))
 
 
-def fetch(
-    reach: Reach,
+def fetch_files(
+    reach: WorkerReach,
     root: str,
-    plans: Mapping[int, tuple[Target, Plan]],
+    plans: Mapping[int, tuple[TargetDirectory, WorkerPullPlan]],
     meter: Meter,
 ) -> list[Delivery]:
     """Fetch what is not here yet; a worker that fails stops no other."""
     found: dict[int, Delivery] = {}
 
-    async def work(shell: Shell) -> Completed:
+    async def work(shell: ShippingShell) -> CommandResult:
         target, planned = plans[shell.worker_id]
-        with ToFiles(target, planned.to_fetch, meter) as sink:
+        with FilesWriter(target, planned.to_fetch, meter) as sink:
             status, complaint = await _stream(shell, root, planned.to_fetch, sink)
         target.sync()
-        found[shell.worker_id] = _verdict(shell.worker_id, planned, sink, status, complaint)
-        return Completed(shell.worker_id, status)
+        found[shell.worker_id] = _delivery(shell.worker_id, planned, sink, status, complaint)
+        return CommandResult(shell.worker_id, status)
 
-    for each in on_each(reach, work):
+    for each in run_on_reach(reach, work):
         if each.lost:
             lost, why = DeliveryState.LOST, each.lost_because
             found[each.worker_id] = Delivery(each.worker_id, state=lost, error=why)
     return [found[worker.worker_id] for worker in reach.workers]
 
 
-def read(reach: Reach, root: str, remote: Remote, write: Callable[[bytes], object]) -> None:
+def read_file(
+    reach: WorkerReach, root: str, remote: RemoteFile, write: Callable[[bytes], object]
+) -> None:
     """Give one file's bytes to `write`. Raises IntegrityError, TransientError."""
     digest = hashlib.sha256()
 
@@ -98,38 +107,40 @@ def read(reach: Reach, root: str, remote: Remote, write: Callable[[bytes], objec
                 raise LocalIOError(f"cannot write to standard output: {error.strerror}") from error
             digest.update(data)
 
-    async def work(shell: Shell) -> Completed:
-        status, complaint = await _stream(shell, root, (Incoming(remote, ""),), Tee())
-        return Completed(shell.worker_id, status, lost=complaint if status else None)
+    async def work(shell: ShippingShell) -> CommandResult:
+        status, complaint = await _stream(shell, root, (IncomingFile(remote, ""),), Tee())
+        return CommandResult(shell.worker_id, status, lost=complaint if status else None)
 
-    for each in on_each(reach, work):
+    for each in run_on_reach(reach, work):
         if each.lost or digest.hexdigest() != remote.checksum:
             why = f": {each.lost}" if each.lost else ""
             raise IntegrityError(f"the bytes received are not the bytes on the worker{why}")
 
 
-class Sink(Protocol):
+class ByteSink(Protocol):
     """Takes the bytes of one file after the other."""
 
     def feed(self, data: bytes) -> None:
         """The next bytes of the stream."""
 
 
-class ToFiles:
+class FilesWriter:
     """Several files, one after the other."""
 
-    def __init__(self, target: Target, wanted: Sequence[Incoming], meter: Meter) -> None:
-        self.finished: list[Incoming] = []
+    def __init__(
+        self, target: TargetDirectory, wanted: Sequence[IncomingFile], meter: Meter
+    ) -> None:
+        self.finished: list[IncomingFile] = []
         self.failures: list[tuple[str, str]] = []
         self._target = target
         self._waiting = iter(wanted)
         self._meter = meter
-        self._current: Incoming | None = None
-        self._file: Unfinished | None = None
+        self._current: IncomingFile | None = None
+        self._file: UnfinishedFile | None = None
         self._digest = hashlib.sha256()
         self._reached = 0
 
-    def __enter__(self) -> ToFiles:
+    def __enter__(self) -> FilesWriter:
         self._next()
         return self
 
@@ -161,15 +172,15 @@ class ToFiles:
             self._publish(one, self._file)
             self._current = self._file = None
 
-    def _opened(self, one: Incoming) -> Unfinished:
-        file = Unfinished(self._target, one.name, one.remote.checksum[:24])
+    def _opened(self, one: IncomingFile) -> UnfinishedFile:
+        file = UnfinishedFile(self._target, one.name, one.remote.checksum[:24])
         file.cut(one.offset)
         self._digest, self._reached = hashlib.sha256(), one.offset
-        for block in blocks(file.descriptor, 0, one.offset):
+        for block in read_blocks(file.descriptor, 0, one.offset):
             self._digest.update(block)
         return file
 
-    def _publish(self, one: Incoming, file: Unfinished) -> None:
+    def _publish(self, one: IncomingFile, file: UnfinishedFile) -> None:
         """A file that is whole is verified and gets its name; what is wrong is refused by name."""
         if self._digest.hexdigest() == one.remote.checksum:
             os.fchmod(file.descriptor, 0o600 | (one.remote.mode & ~_umask()))
@@ -183,16 +194,18 @@ class ToFiles:
 
 
 async def _stream(
-    shell: Shell, root: str, wanted: Sequence[Incoming], sink: Sink
+    shell: ShippingShell, root: str, wanted: Sequence[IncomingFile], sink: ByteSink
 ) -> tuple[int, str]:
     rows = [(one.remote.path, one.offset, one.remote.size_bytes) for one in wanted]
-    lines = Lines(lambda _event: None)
-    argv = await ship(shell, archive({"verb": "send", "root": root, "files": rows}))
+    lines = JsonLineReader(lambda _event: None)
+    argv = await ship_archive(shell, build_archive({"verb": "send", "root": root, "files": rows}))
     status = await shell.execute(argv, out=sink.feed, err=lines.err)
     return status, lines.complaint
 
 
-def _verdict(worker_id: int, planned: Plan, sink: ToFiles, status: int, complaint: str) -> Delivery:
+def _delivery(
+    worker_id: int, planned: WorkerPullPlan, sink: FilesWriter, status: int, complaint: str
+) -> Delivery:
     failures = [*planned.refusals, *sink.failures]
     error = f"{failures[0][0]}: {failures[0][1]}" if failures else None
     if status != 0:
@@ -210,7 +223,7 @@ def _verdict(worker_id: int, planned: Plan, sink: ToFiles, status: int, complain
     )
 
 
-def _incoming(remote: Remote, target: Target, name: str) -> Incoming:
+def _incoming(remote: RemoteFile, target: TargetDirectory, name: str) -> IncomingFile:
     """What is here of a file already. Raises LocalIOError."""
     directory, _, base = name.rpartition("/")
     try:
@@ -220,17 +233,19 @@ def _incoming(remote: Remote, target: Target, name: str) -> Incoming:
                 is_as_long = os.fstat(file.fileno()).st_size == remote.size_bytes
                 digest = hashlib.file_digest(file, "sha256") if is_as_long else hashlib.sha256()
     except FileNotFoundError:
-        return Incoming(remote, name, offset=_begun(remote, target, name))
+        return IncomingFile(remote, name, offset=_resume_offset(remote, target, name))
     except OSError as error:
         raise LocalIOError(f"cannot write {name}: {error.strerror}") from error
-    return Incoming(remote, name, is_current=digest.hexdigest() == remote.checksum and is_as_long)
+    return IncomingFile(
+        remote, name, is_current=digest.hexdigest() == remote.checksum and is_as_long
+    )
 
 
-def _begun(remote: Remote, target: Target, name: str) -> int:
+def _resume_offset(remote: RemoteFile, target: TargetDirectory, name: str) -> int:
     """How much an earlier run left; of what is sent in a moment nobody needs to know."""
     if remote.size_bytes <= RESUMED_BYTES:
         return 0
-    file = Unfinished(target, name, remote.checksum[:24])
+    file = UnfinishedFile(target, name, remote.checksum[:24])
     try:
         return min(os.fstat(file.descriptor).st_size, remote.size_bytes)
     finally:

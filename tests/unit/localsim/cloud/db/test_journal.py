@@ -6,11 +6,11 @@ import pytest
 
 from localsim.cloud.db.agenda import Action, Agenda
 from localsim.cloud.db.collection import Collection
-from localsim.cloud.db.counters import Counters
 from localsim.cloud.db.database import open_database
+from localsim.cloud.db.durable_counters import DurableCounters
 from localsim.cloud.db.journal import Journal, NotWrittenError
-from localsim.cloud.db.operation_log import KEPT_S
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.db.operation_log import RETENTION_S
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, ZONE
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
@@ -35,7 +35,7 @@ class Stored:
         self.by_owner = self.things.index(lambda thing: (thing.owner,))
         self.sizes = self.things.tally(lambda thing: {thing.owner: thing.size})
         self.agenda = Agenda(self.journal)
-        self.counters = Counters(self.journal)
+        self.counters = DurableCounters(self.journal)
 
     def known(self):
         """All that anybody can see."""
@@ -120,7 +120,7 @@ def test_nothing_changes_outside_of_a_change(stored):
 def test_operations_are_forgotten_some_time_after_their_end(rig):
     operation = rig.cloud.create_node(ZONE, "a", SINGLE)
     rig.live(1)
-    rig.tick(KEPT_S - 1)
+    rig.tick(RETENTION_S - 1)
     assert rig.cloud.get_operation(operation.name).is_done
     rig.restart()
     rig.tick(1)
@@ -132,7 +132,7 @@ def test_operations_are_forgotten_some_time_after_their_end(rig):
 
 
 def test_an_operation_that_runs_is_not_forgotten(rigged):
-    rig = rigged(provisioning_delay_s=2 * KEPT_S)
+    rig = rigged(provisioning_delay_s=2 * RETENTION_S)
     operation = rig.cloud.create_node(ZONE, "a", SINGLE)
-    rig.tick(1.5 * KEPT_S)
+    rig.tick(1.5 * RETENTION_S)
     assert not rig.cloud.get_operation(operation.name).is_done

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.cloud.model.filters import matcher, ordering, selected
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.model.filters import matcher, ordering, select_items
 
 FIELDS = {"type", "name"}
 V5E = {"type": "v5litepod-16", "name": "projects/p/locations/z/acceleratorTypes/v5litepod-16"}
@@ -135,5 +135,5 @@ def test_order_by():
 
 def test_selected_filters_and_sorts():
     fields = {"name": str, "size": lambda text: str(len(text))}
-    assert selected(["bb", "a", "ccc"], fields, "size!=1", "") == ("bb", "ccc")
-    assert selected(["bb", "a", "ccc"], fields, "", "size desc") == ("ccc", "bb", "a")
+    assert select_items(["bb", "a", "ccc"], fields, "size!=1", "") == ("bb", "ccc")
+    assert select_items(["bb", "a", "ccc"], fields, "", "size desc") == ("ccc", "bb", "a")

@@ -4,11 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.cloud.model.names import LONGEST_ID, Project, checked_id, checked_request_id
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.model.resource_names import (
+    MAX_ID_CHARS,
+    ProjectNames,
+    checked_id,
+    checked_request_id,
+)
 from unit.localsim.cloud.cloud_rig import ZONE
 
-PROJECT = Project("demo", 7, is_closed=lambda zone: zone == "us-east5-b")
+PROJECT = ProjectNames("demo", 7, is_closed=lambda zone: zone == "us-east5-b")
 
 
 def refused(call, *arguments):
@@ -72,12 +77,14 @@ def test_another_project():
     assert error.info.metadata["consumer"] == "projects/other"
 
 
-@pytest.mark.parametrize("text", ["a", "-a", "A_b.c~d+e%f", "0", "x" * LONGEST_ID, "a..b"])
+@pytest.mark.parametrize("text", ["a", "-a", "A_b.c~d+e%f", "0", "x" * MAX_ID_CHARS, "a..b"])
 def test_ids_of_the_documented_pattern_are_taken(text):
     assert checked_id("node id", text) == text
 
 
-@pytest.mark.parametrize("text", ["", "a/b", "a b", "é", ".", "..", "a\n", "x" * (LONGEST_ID + 1)])
+@pytest.mark.parametrize(
+    "text", ["", "a/b", "a b", "é", ".", "..", "a\n", "x" * (MAX_ID_CHARS + 1)]
+)
 def test_other_ids_are_invalid_arguments(text):
     assert refused(checked_id, "node id", text).code == Code.INVALID_ARGUMENT
 

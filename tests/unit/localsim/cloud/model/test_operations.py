@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, SPOT, ZONE
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)

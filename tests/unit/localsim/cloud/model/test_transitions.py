@@ -2,10 +2,10 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.nodes import NODE_TRANSITIONS, NodeEvent, NodeState
 from localsim.cloud.model.queued_resources import REQUEST_TRANSITIONS, RequestEvent, RequestState
-from localsim.cloud.model.transitions import follow
+from localsim.cloud.model.transitions import next_state
 
 
 def edges(table) -> set[str]:
@@ -66,10 +66,10 @@ def test_every_state_has_its_row():
 
 def test_what_the_table_lacks_is_refused():
     with pytest.raises(CloudError) as refusal:
-        follow(NODE_TRANSITIONS, "n", NodeState.CREATING, NodeEvent.STOP)
+        next_state(NODE_TRANSITIONS, "n", NodeState.CREATING, NodeEvent.STOP)
     assert refusal.value.code == Code.FAILED_PRECONDITION
     assert refusal.value.message.startswith(
         "'stop' of 'n' is not supported while in state CREATING. [EID: 0x"
     )
     with pytest.raises(CloudError, match="'delete' of 'q' is not supported while in state ACTIVE"):
-        follow(REQUEST_TRANSITIONS, "q", RequestState.ACTIVE, RequestEvent.DELETE)
+        next_state(REQUEST_TRANSITIONS, "q", RequestState.ACTIVE, RequestEvent.DELETE)

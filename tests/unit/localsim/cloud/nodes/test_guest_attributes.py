@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, WORKER, ZONE
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
@@ -43,7 +43,7 @@ def test_entries_outlive_a_stop_and_end_with_the_node(rig):
     rig.ready(spec=SINGLE)
     rig.cloud.put_guest_attribute(NODE, 0, "a", "k", "v")
     rig.cloud.stop_node(NODE)
-    rig.cloud.slice_stopped(NODE)
+    rig.cloud.mark_slice_stopped(NODE)
     rig.cloud.start_node(NODE)
     rig.live()
     assert told(rig, "a") == [[("a", "k", "v")]]
@@ -70,7 +70,7 @@ def test_a_startup_script_may_put_before_the_node_is_ready(rig):
     rig.cloud.create_node(ZONE, "a", SINGLE)
     rig.tick(1)
     rig.cloud.put_guest_attribute(NODE, 0, "a", "k", "v")
-    rig.cloud.slice_booted(NODE, [WORKER])
+    rig.cloud.mark_slice_booted(NODE, [WORKER])
     assert told(rig, "a") == [[("a", "k", "v")]]
 
 

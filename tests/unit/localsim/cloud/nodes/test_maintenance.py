@@ -2,15 +2,15 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.events import BootSlice, NoticeMaintenance, StopSlice
 from localsim.cloud.model.nodes import NodeSpec, Scheduling
-from localsim.cloud.nodes.maintenance import Announcement
+from localsim.cloud.nodes.maintenance import MaintenanceAnnouncement
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, SPOT, START_S, WORKER, ZONE
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
 
-SOON = Announcement(starts_in_s=10, window_s=100)
+SOON = MaintenanceAnnouncement(starts_in_s=10, window_s=100)
 
 
 def names(events):
@@ -33,7 +33,7 @@ def test_maintenance_is_announced_begins_in_its_window_and_ends(rig):
     assert (node.state, node.health) == ("REPAIRING", "UNHEALTHY_MAINTENANCE")
     assert (node.maintenance.status, node.maintenance.can_reschedule) == ("ONGOING", False)
     assert node.health_description
-    rig.cloud.slice_stopped(NODE)  # the workers are down, and the node stays what it is
+    rig.cloud.mark_slice_stopped(NODE)  # the workers are down, and the node stays what it is
     assert rig.state() == "REPAIRING"
     assert names(rig.live(2)) == ["BootSlice", "NoticeMaintenance"]
     node = rig.node()
@@ -72,7 +72,7 @@ def test_maintenance_that_cannot_be_moved_cannot_be_performed(rig):
     with pytest.raises(CloudError, match="No maintenance") as refusal:
         rig.cloud.perform_maintenance(NODE)
     assert refusal.value.code == Code.FAILED_PRECONDITION
-    rig.cloud.announce_maintenance(NODE, Announcement(10, can_reschedule=False))
+    rig.cloud.announce_maintenance(NODE, MaintenanceAnnouncement(10, can_reschedule=False))
     with pytest.raises(CloudError, match="cannot be rescheduled") as refusal:
         rig.cloud.perform_maintenance(NODE)
     assert refusal.value.code == Code.FAILED_PRECONDITION
@@ -96,7 +96,7 @@ def test_maintenance_needs_running_workers(rig):
     rig.ready(spec=SINGLE)
     rig.cloud.announce_maintenance(NODE, SOON)
     rig.cloud.stop_node(NODE)
-    rig.cloud.slice_stopped(NODE)
+    rig.cloud.mark_slice_stopped(NODE)
     for refused in (
         lambda: rig.cloud.simulate_maintenance_event(NODE),
         lambda: rig.cloud.announce_maintenance(NODE, SOON),
@@ -115,7 +115,7 @@ def test_a_restart_in_the_middle_of_a_repair_goes_on_exactly(rig):
     rig.tick(1)
     rig.restart()
     assert rig.tick(0.9) == []
-    rig.cloud.slice_booted(NODE, [WORKER] * 4)  # an answer about a boot before the repair
+    rig.cloud.mark_slice_booted(NODE, [WORKER] * 4)  # an answer about a boot before the repair
     assert rig.state() == "REPAIRING"
     (boot,) = rig.tick(0.1)
     assert isinstance(boot, BootSlice)
@@ -143,10 +143,10 @@ def test_workers_that_do_not_come_back_are_a_failed_repair_too(rig):
     rig.ready()
     rig.cloud.simulate_maintenance_event(NODE)
     rig.tick(1)
-    rig.cloud.slice_failed(NODE, "an answer about a boot before the repair")
+    rig.cloud.mark_slice_failed(NODE, "an answer about a boot before the repair")
     assert rig.state() == "REPAIRING"
     rig.tick(1)
-    rig.cloud.slice_failed(NODE, "no disk")
+    rig.cloud.mark_slice_failed(NODE, "no disk")
     assert (rig.state(), rig.node().health_description) == ("UNKNOWN", "no disk")
 
 

@@ -2,22 +2,26 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.nodes import NodeSpec
-from localsim.cloud.model.queued_resources import Multislice, QueuedResourceSpec, RequestedNode
-from localsim.cloud.nodes.maintenance import Announcement
+from localsim.cloud.model.queued_resources import (
+    MultisliceParams,
+    QueuedResourceSpec,
+    RequestedNode,
+)
+from localsim.cloud.nodes.maintenance import MaintenanceAnnouncement
 from unit.localsim.cloud.cloud_rig import REQUEST, WORKER, ZONE
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
 
 SLICES = [f"{ZONE}/nodes/q-{index}" for index in range(3)]
-SOON = Announcement(starts_in_s=1000)
+SOON = MaintenanceAnnouncement(starts_in_s=1000)
 
 
 def multislice(rig):
     """An ACTIVE request of three slices."""
     spec = NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite")
-    wanted = RequestedNode(ZONE, "", spec, Multislice(node_count=3))
+    wanted = RequestedNode(ZONE, "", spec, MultisliceParams(node_count=3))
     rig.cloud.create_queued_resource(ZONE, "q", QueuedResourceSpec((wanted,)))
     rig.live(5)
     assert rig.request_state() == "ACTIVE"
@@ -61,7 +65,7 @@ def test_performing_it_for_a_request_ends_when_all_its_nodes_are_back(rig):
     assert refusal.value.code == Code.ABORTED
     rig.tick(2)
     rig.restart()
-    rig.cloud.slice_booted(SLICES[0], [WORKER])
+    rig.cloud.mark_slice_booted(SLICES[0], [WORKER])
     assert rig.outcome(operation) is None
     rig.live()
     assert states(rig) == ["READY"] * 3

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.nodes import Scheduling
-from localsim.cloud.nodes.maintenance import Announcement
+from localsim.cloud.nodes.maintenance import MaintenanceAnnouncement
 from localsim.cloud.scenario.scenario import Scenario
 from unit.localsim.cloud.cloud_rig import SINGLE, SPOT, WORKER, ZONE, Rig
 
@@ -20,14 +20,14 @@ ACTIONS = {
     "stop": lambda cloud, name, _: cloud.stop_node(name),
     "start": lambda cloud, name, _: cloud.start_node(name),
     "update": lambda cloud, name, n: cloud.update_node(name, {"labels": {"n": str(n)}}),
-    "announce": lambda cloud, name, n: cloud.announce_maintenance(name, Announcement(n)),
+    "announce": lambda cloud, name, n: cloud.announce_maintenance(name, MaintenanceAnnouncement(n)),
     "perform": lambda cloud, name, _: cloud.perform_maintenance(name),
     "simulate": lambda cloud, name, _: cloud.simulate_maintenance_event(name),
     "preempt": lambda cloud, name, n: cloud.preempt(name, n),
     "cancel": lambda cloud, _, n: cloud.cancel_operation(operations(cloud)[n].name),
-    "boot": lambda cloud, name, _: cloud.slice_booted(name, [WORKER] * 4),
-    "fail": lambda cloud, name, _: cloud.slice_failed(name, "no disk"),
-    "stopped": lambda cloud, name, _: cloud.slice_stopped(name),
+    "boot": lambda cloud, name, _: cloud.mark_slice_booted(name, [WORKER] * 4),
+    "fail": lambda cloud, name, _: cloud.mark_slice_failed(name, "no disk"),
+    "stopped": lambda cloud, name, _: cloud.mark_slice_stopped(name),
 }
 STEPS = st.tuples(
     st.sampled_from(["wait", "restart", *ACTIONS]), st.sampled_from("abc"), st.integers(0, 5)
@@ -70,7 +70,7 @@ def test_every_history_comes_to_an_end(tmp_path_factory, steps, failing):
         for _ in range(3):
             for event in rig.live(24 * 3600):
                 if type(event).__name__ == "StopSlice":
-                    rig.cloud.slice_stopped(event.node.name)
+                    rig.cloud.mark_slice_stopped(event.node.name)
         assert {node.state for node in rig.cloud.list_nodes(ZONE).items} <= SETTLED
         assert [each for each in operations(rig.cloud) if not each.is_done] == []
         assert rig.cloud.next_due_s() is None

@@ -2,10 +2,10 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
-from localsim.cloud.model.events import MetadataChanged
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.model.events import ShowMetadata
 from localsim.cloud.model.nodes import DataDisk, Network, NodeSpec, NodeState, Scheduling
-from localsim.cloud.nodes.node_update import UPDATABLE, masked
+from localsim.cloud.nodes.node_update import UPDATABLE, masked_fields
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, SPOT, ZONE
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
@@ -49,7 +49,7 @@ def test_a_node_that_is_preempted_during_an_update_keeps_what_it_had(rig):
     rig.ready()
     operation = rig.cloud.update_node(NODE, {"metadata": {"k": "v"}})
     rig.cloud.preempt(NODE, 0)
-    assert not any(isinstance(event, MetadataChanged) for event in rig.tick(1))
+    assert not any(isinstance(event, ShowMetadata) for event in rig.tick(1))
     failure = rig.cloud.get_operation(operation.name).failure
     assert failure.code == Code.INVALID_ARGUMENT
     assert "is not supported while in state PREEMPTED. [EID: 0x" in failure.message
@@ -74,7 +74,7 @@ def test_other_states_fail_the_operation_not_the_call(rig, state):
     if state.startswith("ST"):
         rig.cloud.stop_node(NODE)
     if state in ("STOPPED", "STARTING"):
-        rig.cloud.slice_stopped(NODE)
+        rig.cloud.mark_slice_stopped(NODE)
     if state == "STARTING":
         rig.cloud.start_node(NODE)
     if state == "DELETING":
@@ -99,7 +99,7 @@ def test_disks_are_attached_and_detached(rig):
 def test_external_addresses_come_and_go(rig):
     rig.ready()
     rig.cloud.update_node(NODE, {EXTERNAL: True})
-    assert [type(event) for event in rig.tick(1)] == [MetadataChanged]
+    assert [type(event) for event in rig.tick(1)] == [ShowMetadata]
     assert rig.node().external_addresses == tuple(f"198.18.0.{n}" for n in range(1, 5))
     rig.cloud.update_node(NODE, {EXTERNAL: False})
     rig.tick(1)
@@ -110,7 +110,7 @@ def test_a_node_of_several_networks_keeps_its_kind_of_addresses(rig):
     rig.ready(spec=NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite", networks=(Network("n"),)))
     with pytest.raises(CloudError, match="cannot be updated of 'network_configs'"):
         rig.cloud.update_node(NODE, {EXTERNAL: True})
-    rig.cloud.update_node(NODE, masked(SINGLE, ["*"]))
+    rig.cloud.update_node(NODE, masked_fields(SINGLE, ["*"]))
     rig.tick(1)
     assert rig.node().spec.networks == (Network("n"),)
 
@@ -148,7 +148,7 @@ def test_the_external_addresses_of_a_stopped_node_are_others_when_it_starts(rig)
         spec=NodeSpec("v5litepod-4", "v2-alpha-tpuv5-lite", networks=(network,))
     ).external_addresses
     rig.cloud.stop_node(NODE)
-    rig.cloud.slice_stopped(NODE)
+    rig.cloud.mark_slice_stopped(NODE)
     assert rig.node().external_addresses == ()
     rig.cloud.start_node(NODE)
     (after,) = rig.node().external_addresses
@@ -159,9 +159,9 @@ def test_a_mask_names_fields_of_the_node_that_came_with_it():
     sent = NodeSpec(
         "", "", description="d", labels={"a": "1"}, network=Network("n", enable_external_ips=True)
     )
-    assert masked(sent, ["description", EXTERNAL]) == {"description": "d", EXTERNAL: True}
-    assert masked(sent, ["description", "description"]) == {"description": "d"}
-    assert set(masked(sent, ["*"])) == set(UPDATABLE)
+    assert masked_fields(sent, ["description", EXTERNAL]) == {"description": "d", EXTERNAL: True}
+    assert masked_fields(sent, ["description", "description"]) == {"description": "d"}
+    assert set(masked_fields(sent, ["*"])) == set(UPDATABLE)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_a_mask_names_fields_of_the_node_that_came_with_it():
 )
 def test_a_mask_of_anything_else_is_an_invalid_argument(path):
     with pytest.raises(CloudError, match="cannot be updated") as refusal:
-        masked(SINGLE, ["labels", path])
+        masked_fields(SINGLE, ["labels", path])
     assert refusal.value.code == Code.INVALID_ARGUMENT
 
 
 def test_an_empty_mask_is_an_invalid_argument(rig):
     rig.ready()
     with pytest.raises(CloudError, match="'update_mask' must be set"):
-        masked(SINGLE, [])
+        masked_fields(SINGLE, [])
     with pytest.raises(CloudError, match="'update_mask' must be set"):
         rig.cloud.update_node(NODE, {})
 

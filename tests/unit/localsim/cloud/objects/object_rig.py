@@ -4,7 +4,7 @@ import pytest
 
 from localsim.clock import Clock
 from localsim.cloud.objects.listing import ListQuery
-from localsim.cloud.objects.model import (
+from localsim.cloud.objects.storage_model import (
     NO_PRECONDITIONS,
     Hashes,
     NewObject,

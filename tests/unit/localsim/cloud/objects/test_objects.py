@@ -5,17 +5,17 @@ import shutil
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects.files.bodies import INLINE_BYTES
-from localsim.cloud.objects.model import (
+from localsim.cloud.objects.files.body_directory import INLINE_BYTES
+from localsim.cloud.objects.properties import merged_properties
+from localsim.cloud.objects.storage_model import (
     Hashes,
     NewObject,
     Preconditions,
     StorageError,
     check_object_name,
 )
-from localsim.cloud.objects.properties import merged
 from localsim.cloud.objects.store import ObjectKey, ObjectStore
-from localsim.cloud.objects.uploads import SESSION_LIFE_S
+from localsim.cloud.objects.upload_sessions import SESSION_LIFE_S
 
 NOW_S = 1_786_400_000.0
 BIG = b"x" * (INLINE_BYTES + 1)
@@ -234,11 +234,11 @@ def test_a_failing_disk_is_told(cloud):
 
 def test_patch_merges_and_update_replaces():
     old = {"contentType": "a/b", "metadata": {"x": "1", "y": "2"}}
-    assert merged(old, {"metadata": {"x": None, "z": "3"}, "contentType": None}) == {
+    assert merged_properties(old, {"metadata": {"x": None, "z": "3"}, "contentType": None}) == {
         "metadata": {"y": "2", "z": "3"}
     }
-    assert merged(old, {"metadata": None}) == {"contentType": "a/b"}
-    assert merged({}, {"metadata": {"x": None}}) == {}
+    assert merged_properties(old, {"metadata": None}) == {"contentType": "a/b"}
+    assert merged_properties({}, {"metadata": {"x": None}}) == {}
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a\nb", "a\rb", "\ud800", "é" * 513])

@@ -7,13 +7,13 @@ from contextlib import closing
 
 import pytest
 
-from localsim.cloud.objects.files import bodies as objects_bodies
-from localsim.cloud.objects.files import incoming as objects_incoming
-from localsim.cloud.objects.files.bodies import BodyDirectory
-from localsim.cloud.objects.files.checksums import joined_crc32c
-from localsim.cloud.objects.files.database import ObjectDatabase
-from localsim.cloud.objects.files.incoming import INLINE_BYTES, Body
-from localsim.cloud.objects.model import Hashes, StorageError, encode_crc32c, extend_crc32c
+from localsim.cloud.objects.files import body_directory as objects_bodies
+from localsim.cloud.objects.files import incoming_body as objects_incoming
+from localsim.cloud.objects.files.body_directory import BodyDirectory
+from localsim.cloud.objects.files.checksums import combine_crc32c
+from localsim.cloud.objects.files.incoming_body import INLINE_BYTES, ObjectBody
+from localsim.cloud.objects.files.object_database import ObjectDatabase
+from localsim.cloud.objects.storage_model import Hashes, StorageError, encode_crc32c, extend_crc32c
 
 BIG = os.urandom(INLINE_BYTES + 1)
 MANY = b"x" * (16 * 1024 + 1)
@@ -62,11 +62,11 @@ def crc32c(data):
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 5), (5, 0), (1, 1), (1000, 3), (3, 70_001)])
 def test_a_joined_checksum_is_that_of_the_joined_bytes(sizes):
     first, second = (os.urandom(size) for size in sizes)
-    assert joined_crc32c(crc32c(first), crc32c(second), len(second)) == crc32c(first + second)
+    assert combine_crc32c(crc32c(first), crc32c(second), len(second)) == crc32c(first + second)
 
 
 def test_small_bodies_join_to_a_small_one(bodies):
-    assert bodies.joined(b"ab", b"", b"c") == Body(3, "Nks/tw==", None, data=b"abc")
+    assert bodies.joined(b"ab", b"", b"c") == ObjectBody(3, "Nks/tw==", None, data=b"abc")
     assert bodies.files() == set()
 
 

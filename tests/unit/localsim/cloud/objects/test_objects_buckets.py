@@ -2,8 +2,8 @@
 
 import pytest
 
-from localsim.cloud.objects.buckets.buckets import check_bucket_name
-from localsim.cloud.objects.model import Preconditions, StorageError
+from localsim.cloud.objects.buckets.bucket_store import check_bucket_name
+from localsim.cloud.objects.storage_model import Preconditions, StorageError
 from unit.localsim.cloud.objects.object_rig import NOW_S, refusal, refusal_code
 
 pytest_plugins = ("unit.localsim.cloud.objects.object_fixtures",)

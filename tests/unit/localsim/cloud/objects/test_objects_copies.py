@@ -3,17 +3,17 @@
 import google_crc32c
 import pytest
 
-from localsim.cloud.objects.copies import ComposeSource
-from localsim.cloud.objects.files.bodies import INLINE_BYTES
+from localsim.cloud.objects.files.body_directory import INLINE_BYTES
 from localsim.cloud.objects.listing import ListQuery
-from localsim.cloud.objects.model import (
+from localsim.cloud.objects.object_copies import ComposeSource
+from localsim.cloud.objects.rewrites import TOKEN_LIFE_S, UNIT_BYTES, RewriteRequest
+from localsim.cloud.objects.storage_model import (
     NO_PRECONDITIONS,
     NewObject,
     ObjectKey,
     Preconditions,
     encode_crc32c,
 )
-from localsim.cloud.objects.rewrites import TOKEN_LIFE_S, UNIT_BYTES, RewriteRequest
 from unit.localsim.cloud.objects.object_rig import refusal, refusal_code
 
 pytest_plugins = ("unit.localsim.cloud.objects.object_fixtures",)

@@ -7,8 +7,8 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 
 from localsim.cloud.db.database import NewerSchemaError
-from localsim.cloud.objects.files.database import ObjectDatabase
-from localsim.cloud.objects.model import StorageError
+from localsim.cloud.objects.files.object_database import ObjectDatabase
+from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.tables import SCHEMA_VERSION
 
 
@@ -54,15 +54,15 @@ def test_what_fails_within_a_batch_is_undone_alone(database):
     with database.batch():
         with database.change():
             put(database, 1)
-            database.if_undone(lambda: heard.append("1 undone"))
-            database.once_durable(lambda: heard.append("1 durable"))
+            database.on_rollback(lambda: heard.append("1 undone"))
+            database.after_commit(lambda: heard.append("1 durable"))
         with pytest.raises(ZeroDivisionError), database.change():
             put(database, 2)
             with database.change():
                 put(database, 3)
-                database.if_undone(lambda: heard.append("3 undone"))
-            database.if_undone(lambda: heard.append("2 undone"))
-            database.once_durable(lambda: heard.append("2 durable"))
+                database.on_rollback(lambda: heard.append("3 undone"))
+            database.on_rollback(lambda: heard.append("2 undone"))
+            database.after_commit(lambda: heard.append("2 durable"))
             raise ZeroDivisionError
         assert heard == ["2 undone", "3 undone"]
     database.commit()
@@ -84,8 +84,8 @@ def test_a_disk_that_is_full_undoes_everything_and_the_next_change_succeeds(data
             for generation in (1, 2):
                 with database.change():
                     put(database, generation, b"x" * 10_000)
-                    database.if_undone(lambda: heard.append("undone"))
-                    database.once_durable(lambda: heard.append("durable"))
+                    database.on_rollback(lambda: heard.append("undone"))
+                    database.after_commit(lambda: heard.append("durable"))
         with pytest.raises(StorageError) as error:
             database.commit()
         assert (error.value.code, error.value.reason) == (507, "insufficientStorage")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from localsim.cloud.objects.copies import ComposeSource
 from localsim.cloud.objects.listing import ListQuery
-from localsim.cloud.objects.model import NO_PRECONDITIONS, NewObject, ObjectKey
+from localsim.cloud.objects.object_copies import ComposeSource
+from localsim.cloud.objects.storage_model import NO_PRECONDITIONS, NewObject, ObjectKey
 from unit.localsim.cloud.objects.object_rig import NOW_S, refusal, refusal_code
 
 pytest_plugins = ("unit.localsim.cloud.objects.object_fixtures",)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localsim.cloud.objects.listing import ListQuery, list_page
-from localsim.cloud.objects.model import StorageError, StoredObject
-from localsim.cloud.objects.tables import OBJECT_MARKS, SCHEMA, row_of_object
+from localsim.cloud.objects.storage_model import StorageError, StoredObject
+from localsim.cloud.objects.tables import OBJECT_PLACEHOLDERS, SCHEMA, row_of_object
 from unit.localsim.cloud.objects.object_rig import refusal
 
 
@@ -46,7 +46,7 @@ class Names:
         )
         table = "storage_objects" if is_live else "storage_noncurrent"
         row = row_of_object(stored)
-        self.connection.execute(f"INSERT INTO {table} VALUES ({OBJECT_MARKS})", row)
+        self.connection.execute(f"INSERT INTO {table} VALUES ({OBJECT_PLACEHOLDERS})", row)
 
     def delete(self, name):
         self.connection.execute("DELETE FROM storage_objects WHERE name = ?", (name,))
@@ -233,7 +233,7 @@ def all_pages(names, **query):
 
 @pytest.mark.parametrize("delimiter", ["", "/"])
 def test_a_page_does_not_look_for_ever_for_what_a_glob_matches(monkeypatch, delimiter):
-    monkeypatch.setattr("localsim.cloud.objects.listing.MOST_REJECTED", 10)
+    monkeypatch.setattr("localsim.cloud.objects.listing.MAX_REJECTED", 10)
     names = listed_of(*(f"{number:02}/x" for number in range(35)), "a/b", "a/c")
     glob = "[!0-9]**"
     found, sizes = all_pages(names, match_glob=glob, delimiter=delimiter)
@@ -242,7 +242,7 @@ def test_a_page_does_not_look_for_ever_for_what_a_glob_matches(monkeypatch, deli
 
 
 def test_a_page_ends_where_a_glob_has_cost_too_much(monkeypatch):
-    monkeypatch.setattr("localsim.cloud.objects.listing.MOST_EFFORT", 10)
+    monkeypatch.setattr("localsim.cloud.objects.listing.MAX_EFFORT", 10)
     names = listed_of("aaaa", "bbbb", "cccc", "dddQ")
     found, sizes = all_pages(names, match_glob="**????Q,dddQ".join("{}"))
     assert (found, sizes) == (["dddQ"], [0, 0, 1])

@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects.files import database
-from localsim.cloud.objects.model import NewObject
+from localsim.cloud.objects.files import object_database
+from localsim.cloud.objects.storage_model import NewObject
 from localsim.cloud.objects.store import ObjectKey, ObjectStore, has_no_objects
 
 EARLIER = """
@@ -105,7 +105,7 @@ def test_everything_is_there_and_generations_go_on(earlier, tmp_path):
 
 @pytest.mark.parametrize("step", ["copy_rows", "drop_rows"])
 def test_a_crash_before_or_after_the_copy_is_harmless(earlier, tmp_path, monkeypatch, step):
-    real = getattr(database, step)
+    real = getattr(object_database, step)
 
     def crash(*connections):
         if step == "copy_rows":
@@ -113,7 +113,7 @@ def test_a_crash_before_or_after_the_copy_is_harmless(earlier, tmp_path, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(database, step, crash)
+        patch.setattr(object_database, step, crash)
         with pytest.raises(KeyboardInterrupt):
             ObjectStore(tmp_path, Clock(manual_start_s=NOW_S), earlier=earlier)
     with opened(tmp_path, earlier) as store:

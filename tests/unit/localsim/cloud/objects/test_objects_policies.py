@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.cloud.objects.buckets.policies import held_permissions
+from localsim.cloud.objects.buckets.policies import permissions_of_caller
 from unit.localsim.cloud.objects.object_rig import refusal, refusal_code
 
 pytest_plugins = ("unit.localsim.cloud.objects.object_fixtures",)
@@ -91,7 +91,7 @@ def test_nobody_is_made_public_where_that_is_prevented(objects):
 
 def test_the_caller_has_every_permission_that_exists():
     asked = ["storage.objects.get", "storage.buckets.delete"]
-    assert held_permissions(asked) == asked
-    assert refusal(held_permissions, [])[:2] == (400, "required")
+    assert permissions_of_caller(asked) == asked
+    assert refusal(permissions_of_caller, [])[:2] == (400, "required")
     for wrong in (["storage.objects.*"], ["compute.x.y"], ["storage.buckets.list"], asked[:1] * 2):
-        assert refusal_code(held_permissions, wrong) == 400
+        assert refusal_code(permissions_of_caller, wrong) == 400

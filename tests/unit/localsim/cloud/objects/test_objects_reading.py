@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects.files.incoming import INLINE_BYTES
-from localsim.cloud.objects.model import Hashes, NewObject
+from localsim.cloud.objects.files.incoming_body import INLINE_BYTES
+from localsim.cloud.objects.storage_model import Hashes, NewObject
 from localsim.cloud.objects.store import ObjectKey, ObjectStore
 
 KEY = ObjectKey("box", "whole")

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localsim.cloud.objects.listing import ListQuery
-from localsim.cloud.objects.model import ObjectKey, Preconditions, StorageError
+from localsim.cloud.objects.storage_model import ObjectKey, Preconditions, StorageError
 from unit.localsim.cloud.objects.object_rig import ObjectRig, refusal, refusal_code
 
 pytest_plugins = ("unit.localsim.cloud.objects.object_fixtures",)

@@ -1,7 +1,11 @@
 """Queued resources as the tests ask for them."""
 
 from localsim.cloud.model.nodes import Network, NodeSpec
-from localsim.cloud.model.queued_resources import Multislice, QueuedResourceSpec, RequestedNode
+from localsim.cloud.model.queued_resources import (
+    MultisliceParams,
+    QueuedResourceSpec,
+    RequestedNode,
+)
 from unit.localsim.cloud.cloud_rig import ZONE
 
 WITH_EXTERNAL = Network(enable_external_ips=True)
@@ -13,7 +17,7 @@ def node(accelerator_type="v5litepod-16", **fields):
 
 def asked(node_id="a", spec=None, slices=None, prefix="", zone=ZONE, **fields):
     """One node of that id, or a multislice of so many."""
-    several = None if slices is None else Multislice(slices, prefix)
+    several = None if slices is None else MultisliceParams(slices, prefix)
     wanted = RequestedNode(zone, "" if several else node_id, spec or node(), several)
     return QueuedResourceSpec((wanted,), **fields)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.queued_resources import Tier
 from unit.localsim.cloud.cloud_rig import WORKER, ZONE
 from unit.localsim.cloud.requests.requests_asked import asked, file, node, request, state, states
@@ -96,9 +96,9 @@ def test_what_ran_on_a_slice_has_ended_when_another_fails_them_all(rigged):
     rig = rigged(repair_delay_s=60)
     file(rig, spec=asked(slices=2))
     rig.tick(2)
-    rig.cloud.slice_booted(f"{ZONE}/nodes/q-0", [WORKER] * 4)
+    rig.cloud.mark_slice_booted(f"{ZONE}/nodes/q-0", [WORKER] * 4)
     maintenance = rig.cloud.simulate_maintenance_event(f"{ZONE}/nodes/q-0")
-    rig.cloud.slice_failed(f"{ZONE}/nodes/q-1", "no disk")
+    rig.cloud.mark_slice_failed(f"{ZONE}/nodes/q-1", "no disk")
     rig.live(100)
     assert (state(rig), rig.outcome(maintenance)) == ("FAILED", "INTERNAL")
 
@@ -127,7 +127,7 @@ def test_a_user_who_deletes_a_slice_suspends_the_request(rig):
 def test_one_slice_that_cannot_boot_fails_all(rig):
     file(rig, spec=asked(slices=2))
     boots = {event.node.node_id for event in rig.tick(2)}
-    rig.cloud.slice_failed(f"{ZONE}/nodes/q-0", "no disk")
+    rig.cloud.mark_slice_failed(f"{ZONE}/nodes/q-0", "no disk")
     rig.live(1)
     assert (boots, state(rig), states(rig)) == ({"q-0", "q-1"}, "FAILED", {})
 
@@ -146,7 +146,7 @@ def test_a_repair_that_loses_its_capacity_suspends_the_request(rig):
 def test_a_slice_that_is_lost_before_all_are_up_fails_the_request(rig):
     file(rig, spec=asked(slices=2, **SPOT))
     rig.tick(2)
-    rig.cloud.slice_booted(f"{ZONE}/nodes/q-0", [WORKER] * 4)
+    rig.cloud.mark_slice_booted(f"{ZONE}/nodes/q-0", [WORKER] * 4)
     rig.cloud.preempt(f"{ZONE}/nodes/q-0", 0)
     rig.tick()
     found = request(rig)

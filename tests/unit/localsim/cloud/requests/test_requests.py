@@ -2,10 +2,10 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.events import BootSlice, DestroySlice
 from localsim.cloud.model.nodes import Scheduling
-from localsim.cloud.model.queued_resources import Initiator, Queueing, Tier
+from localsim.cloud.model.queued_resources import Initiator, QueueingPolicy, Tier
 from unit.localsim.cloud.cloud_rig import START_S, WORKER, ZONE
 from unit.localsim.cloud.requests.requests_asked import asked, file, node, request, state, states
 
@@ -43,7 +43,7 @@ def test_there_is_no_node_before_provisioning_starts(rig):
 
 
 def test_the_same_request_is_filed_once_even_when_its_window_has_passed(rig):
-    soon = asked(queueing=Queueing("valid_until_time", until_s=START_S + 5))
+    soon = asked(queueing=QueueingPolicy("valid_until_time", until_s=START_S + 5))
     first = file(rig, spec=soon, request_id=UUID)
     rig.live(10)
     assert file(rig, spec=soon, request_id=UUID).name == first.name
@@ -55,10 +55,10 @@ def test_the_same_request_is_filed_once_even_when_its_window_has_passed(rig):
 @pytest.mark.parametrize(
     ("queueing", "after_s"),
     [
-        (Queueing("valid_after_duration", duration_s=60), 60),
-        (Queueing("valid_after_time", after_s=START_S + 60), 60),
-        (Queueing("valid_interval", after_s=START_S + 60, until_s=START_S + 90), 60),
-        (Queueing("valid_until_duration", duration_s=60), 0.3),
+        (QueueingPolicy("valid_after_duration", duration_s=60), 60),
+        (QueueingPolicy("valid_after_time", after_s=START_S + 60), 60),
+        (QueueingPolicy("valid_interval", after_s=START_S + 60, until_s=START_S + 90), 60),
+        (QueueingPolicy("valid_until_duration", duration_s=60), 0.3),
     ],
 )
 def test_nothing_is_provisioned_before_the_window_opens(rig, queueing, after_s):
@@ -75,7 +75,7 @@ def test_nothing_is_provisioned_before_the_window_opens(rig, queueing, after_s):
 def test_a_request_whose_window_passed_fails_or_waits_for_ever(rigged, expired, after_the_end):
     capacity = {"us-west4-a": {"v5litepod-16": [{"at_s": 120, "slices": 1}]}}
     rig = rigged(expired_requests=expired, capacity=capacity)
-    file(rig, spec=asked(queueing=Queueing("valid_until_duration", duration_s=60)))
+    file(rig, spec=asked(queueing=QueueingPolicy("valid_until_duration", duration_s=60)))
     rig.live(59)
     assert state(rig) == "WAITING_FOR_RESOURCES"
     rig.live(1)
@@ -87,7 +87,7 @@ def test_a_request_whose_window_passed_fails_or_waits_for_ever(rigged, expired, 
 
 
 def test_a_window_does_not_end_what_is_active(rig):
-    file(rig, spec=asked(queueing=Queueing("valid_until_duration", duration_s=60)))
+    file(rig, spec=asked(queueing=QueueingPolicy("valid_until_duration", duration_s=60)))
     rig.live(5)
     rig.live(100)
     assert state(rig) == "ACTIVE"
@@ -96,12 +96,12 @@ def test_a_window_does_not_end_what_is_active(rig):
 @pytest.mark.parametrize(
     ("queueing", "cause"),
     [
-        (Queueing("valid_until_time", until_s=START_S - 1), "must be in the future"),
-        (Queueing("valid_until_duration", duration_s=0), "must be in the future"),
-        (Queueing("valid_until_duration", duration_s=-5), "must not be negative"),
-        (Queueing("valid_after_duration", duration_s=-5), "must not be negative"),
+        (QueueingPolicy("valid_until_time", until_s=START_S - 1), "must be in the future"),
+        (QueueingPolicy("valid_until_duration", duration_s=0), "must be in the future"),
+        (QueueingPolicy("valid_until_duration", duration_s=-5), "must not be negative"),
+        (QueueingPolicy("valid_after_duration", duration_s=-5), "must not be negative"),
         (
-            Queueing("valid_interval", after_s=START_S + 9, until_s=START_S + 8),
+            QueueingPolicy("valid_interval", after_s=START_S + 9, until_s=START_S + 8),
             "must end after it begins",
         ),
     ],
@@ -273,7 +273,7 @@ def test_a_suspended_request_can_be_reset_and_a_provisioning_one_cannot(rig):
 def test_a_boot_that_fails_fails_the_request(rig):
     file(rig)
     (boot,) = (event for event in rig.tick(2) if isinstance(event, BootSlice))
-    rig.cloud.slice_failed(boot.node.name, "no disk")
+    rig.cloud.mark_slice_failed(boot.node.name, "no disk")
     assert failure(rig) == (Code.INTERNAL, "no disk")
-    rig.cloud.slice_booted(boot.node.name, [WORKER] * 4)
+    rig.cloud.mark_slice_booted(boot.node.name, [WORKER] * 4)
     assert states(rig) == {}

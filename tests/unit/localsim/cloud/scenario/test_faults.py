@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.events import BootSlice
 from localsim.cloud.scenario.fault_texts import GRAMMAR, METHODS, parse
-from localsim.cloud.scenario.faults import (
-    CapacityIs,
-    LateKeys,
+from localsim.cloud.scenario.fault_types import (
+    BootFault,
+    CapacityOverride,
+    FaultEffect,
     MethodFault,
-    NeverBoots,
-    QuotaIs,
-    Trouble,
+    QuotaOverride,
+    SshKeysDelay,
     UnreachableZone,
-    Verdict,
-    WorkerTrouble,
+    WorkerFault,
+    WorkerFaultKind,
 )
 from localsim.cloud.scenario.scenario import ScenarioError
 from localsim.cloud.scenario.storage_faults import StorageFault
@@ -25,7 +25,7 @@ from unit.localsim.cloud.requests.requests_asked import asked, file, state
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
 
-UNAVAILABLE = Verdict(code=Code.UNAVAILABLE)
+UNAVAILABLE = FaultEffect(code=Code.UNAVAILABLE)
 EVERYWHERE = "projects/demo/locations/-"
 
 
@@ -34,23 +34,23 @@ EVERYWHERE = "projects/demo/locations/-"
     [
         ("GetNode: UNAVAILABLE x2 after call 3", MethodFault("GetNode", UNAVAILABLE, 2, 3)),
         (" GetNode :UNAVAILABLE  x2 ", MethodFault("GetNode", UNAVAILABLE, 2)),
-        ("CreateNode: latency 2s", MethodFault("CreateNode", Verdict(latency_s=2.0))),
-        ("*: latency 500ms x1", MethodFault("*", Verdict(latency_s=0.5), 1)),
-        ("ListNodes: reset x1", MethodFault("ListNodes", Verdict(reset=True), 1)),
-        ("worker train-*/2: never boots", NeverBoots("train-*", 2)),
-        ("worker a/0: killed", WorkerTrouble("a", 0, Trouble.KILLED)),
-        ("worker a/1: cut off", WorkerTrouble("a", 1, Trouble.CUT_OFF)),
-        ("worker a/2: slow 2.5x", WorkerTrouble("a", 2, Trouble.SLOW, 2.5)),
-        ("worker *a/3: refuses ssh", WorkerTrouble("*a", 3, Trouble.REFUSES_SSH)),
-        ("keys a: late 5m", LateKeys("a", 300.0)),
+        ("CreateNode: latency 2s", MethodFault("CreateNode", FaultEffect(latency_s=2.0))),
+        ("*: latency 500ms x1", MethodFault("*", FaultEffect(latency_s=0.5), 1)),
+        ("ListNodes: reset x1", MethodFault("ListNodes", FaultEffect(reset=True), 1)),
+        ("worker train-*/2: never boots", BootFault("train-*", 2)),
+        ("worker a/0: killed", WorkerFault("a", 0, WorkerFaultKind.KILLED)),
+        ("worker a/1: cut off", WorkerFault("a", 1, WorkerFaultKind.CUT_OFF)),
+        ("worker a/2: slow 2.5x", WorkerFault("a", 2, WorkerFaultKind.SLOW, 2.5)),
+        ("worker *a/3: refuses ssh", WorkerFault("*a", 3, WorkerFaultKind.REFUSES_SSH)),
+        ("keys a: late 5m", SshKeysDelay("a", 300.0)),
         ("zone us-west4-a: unreachable", UnreachableZone("us-west4-a")),
         (
             "capacity us-west4-a v5litepod-16: 0",
-            CapacityIs("us-west4-a", "v5litepod-16", 0),
+            CapacityOverride("us-west4-a", "v5litepod-16", 0),
         ),
-        ("capacity * *: 3", CapacityIs("*", "*", 3)),
-        ("quota IN_USE_ADDRESSES: 8", QuotaIs("IN_USE_ADDRESSES", "*", 8)),
-        ("quota IN_USE_ADDRESSES us-west4: 8", QuotaIs("IN_USE_ADDRESSES", "us-west4", 8)),
+        ("capacity * *: 3", CapacityOverride("*", "*", 3)),
+        ("quota IN_USE_ADDRESSES: 8", QuotaOverride("IN_USE_ADDRESSES", "*", 8)),
+        ("quota IN_USE_ADDRESSES us-west4: 8", QuotaOverride("IN_USE_ADDRESSES", "us-west4", 8)),
     ],
 )
 def test_what_can_be_written(text, fault):
@@ -62,8 +62,8 @@ def test_every_example_of_the_grammar_is_one():
     rows, storage_rows = tpu[:-1], storage[:-2]
     assert (len(rows), len(storage_rows)) == (14, 9)
     assert {type(parse(row[42:])) for row in rows} == {
-        *(MethodFault, NeverBoots, WorkerTrouble, LateKeys),
-        *(UnreachableZone, CapacityIs, QuotaIs),
+        *(MethodFault, BootFault, WorkerFault, SshKeysDelay),
+        *(UnreachableZone, CapacityOverride, QuotaOverride),
     }
     assert {type(parse(row[42:])) for row in storage_rows} == {StorageFault}
 
@@ -123,15 +123,15 @@ def test_faults_count_their_own_method(times, after, methods):
     names = {"G": "GetNode", "L": "ListNodes", "D": "DeleteNode"}
     assert set(names.values()) <= METHODS
     fault = MethodFault("GetNode", UNAVAILABLE, times, after)
-    struck = [fault.meets(call) for call in range(methods.count("G"))]
+    struck = [fault.strikes(call) for call in range(methods.count("G"))]
     assert sum(struck) == max(0, min(times, len(struck) - after))
 
 
 def test_several_faults_of_a_call_come_together(rig):
     for text in ("*: latency 1s", "GetNode: latency 2s", "GetNode: NOT_FOUND", "*: INTERNAL"):
         rig.cloud.add_fault(text)
-    assert rig.cloud.meet_fault("GetNode") == Verdict(latency_s=3.0, code=Code.NOT_FOUND)
-    assert rig.cloud.meet_fault("ListNodes") == Verdict(latency_s=1.0, code=Code.INTERNAL)
+    assert rig.cloud.meet_fault("GetNode") == FaultEffect(latency_s=3.0, code=Code.NOT_FOUND)
+    assert rig.cloud.meet_fault("ListNodes") == FaultEffect(latency_s=1.0, code=Code.INTERNAL)
 
 
 def test_what_was_added_survives_a_restart_and_is_cleared(rigged):

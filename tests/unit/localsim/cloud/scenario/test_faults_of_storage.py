@@ -6,19 +6,19 @@ from hypothesis import strategies as st
 
 from localsim.cloud.scenario.fault_texts import parse
 from localsim.cloud.scenario.scenario import ScenarioError
-from localsim.cloud.scenario.storage_fault_texts import METHODS, instruction
+from localsim.cloud.scenario.storage_fault_texts import METHODS, parse_instruction
 from localsim.cloud.scenario.storage_faults import (
-    Bandwidth,
+    BandwidthLimit,
+    ConnectionCut,
+    ConnectionReset,
     Corruption,
-    Cut,
     DiskFull,
-    Latency,
     LateRefusal,
     LostReply,
-    Refusal,
-    Reset,
-    Stall,
     StorageFault,
+    StorageLatency,
+    StorageRefusal,
+    TransferStall,
 )
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
@@ -29,20 +29,20 @@ INSERT, GET = "storage.objects.insert", "storage.objects.get"
 @pytest.mark.parametrize(
     ("text", "effect"),
     [
-        ("return-503", Refusal(503)),
-        ("return-reset-connection", Reset()),
+        ("return-503", StorageRefusal(503)),
+        ("return-reset-connection", ConnectionReset()),
         ("return-503-after-256K", LateRefusal(503, 262144)),
-        ("return-broken-stream", Cut(4)),
-        ("return-broken-stream-after-256K", Cut(262144)),
+        ("return-broken-stream", ConnectionCut(4)),
+        ("return-broken-stream-after-256K", ConnectionCut(262144)),
         ("return-broken-stream-final-chunk-after-5B", LostReply(5)),
         ("return-corrupted-data", Corruption()),
-        ("stall-for-10s-after-12K", Stall(10, 12288)),
-        ("stall-at-256KiB", Stall(10, 262144)),
-        ("stall-always", Stall(10, 0)),
+        ("stall-for-10s-after-12K", TransferStall(10, 12288)),
+        ("stall-at-256KiB", TransferStall(10, 262144)),
+        ("stall-always", TransferStall(10, 0)),
     ],
 )
 def test_the_words_of_the_test_bench(text, effect):
-    assert instruction(text) == effect
+    assert parse_instruction(text) == effect
     assert parse(f"storage.objects.get: {text} x1") == StorageFault(GET, effect, 1)
 
 
@@ -64,20 +64,20 @@ def test_the_words_of_the_test_bench(text, effect):
     ],
 )
 def test_what_no_http_client_can_ask_for(text):
-    assert instruction(text) is None
+    assert parse_instruction(text) is None
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (f"{INSERT}: return-503 x2 after call 3", StorageFault(INSERT, Refusal(503), 2, 3)),
-        (f"{INSERT}: return-429 retry-after 2s", StorageFault(INSERT, Refusal(429, 2))),
+        (f"{INSERT}: return-503 x2 after call 3", StorageFault(INSERT, StorageRefusal(503), 2, 3)),
+        (f"{INSERT}: return-429 retry-after 2s", StorageFault(INSERT, StorageRefusal(429, 2))),
         (
             f"{INSERT}: return-429-after-8K retry-after 1s",
             StorageFault(INSERT, LateRefusal(429, 8192, 1)),
         ),
-        ("storage.*: latency 200ms", StorageFault("storage.*", Latency(0.2))),
-        (f"{GET}: bandwidth 5MiB/s", StorageFault(GET, Bandwidth(5 * 1024 * 1024))),
+        ("storage.*: latency 200ms", StorageFault("storage.*", StorageLatency(0.2))),
+        (f"{GET}: bandwidth 5MiB/s", StorageFault(GET, BandwidthLimit(5 * 1024 * 1024))),
         (f"{GET}: corrupt bytes x1", StorageFault(GET, Corruption(), 1)),
         (f"{INSERT}: disk full", StorageFault(INSERT, DiskFull())),
         (f"{INSERT}: disk full after 1.5 MiB x1", StorageFault(INSERT, DiskFull(1572864), 1)),
@@ -149,13 +149,13 @@ def test_calls_before_it_are_spared_whatever_restarts(rigged):
     found = [struck(rig, GET)]
     rig.restart()
     found += [struck(rig, INSERT), struck(rig, GET), struck(rig, GET)]
-    assert found == [[], [], [Refusal(503)], []]
+    assert found == [[], [], [StorageRefusal(503)], []]
 
 
 def test_faults_of_tpus_and_of_storage_keep_apart(rig):
     rig.cloud.add_fault("*: latency 1s")
     rig.cloud.add_fault("storage.*: latency 1s")
-    assert struck(rig, GET) == [Latency(1.0)]
+    assert struck(rig, GET) == [StorageLatency(1.0)]
     rig.cloud.meet_fault("GetNode")
     assert met(rig) == [1, 1]
 

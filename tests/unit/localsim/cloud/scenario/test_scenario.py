@@ -7,16 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.cloud.scenario.distributions import DISTRIBUTIONS, drawn
+from localsim.cloud.scenario.distributions import DISTRIBUTIONS, draw_amount
 from localsim.cloud.scenario.fault_texts import GRAMMAR
-from localsim.cloud.scenario.scenario import Scenario, ScenarioError, built_in, load
+from localsim.cloud.scenario.scenario import (
+    Scenario,
+    ScenarioError,
+    built_in_scenarios,
+    load_scenario,
+)
 
 UNLIMITED = float("inf")
 TIMELINE = [{"at_s": 10, "slices": 1}, {"at_s": 600, "slices": 2}]
 
 
 def test_nothing_said_is_plenty():
-    assert Scenario.from_mapping({}) == Scenario() == load("plenty")
+    assert Scenario.from_mapping({}) == Scenario() == load_scenario("plenty")
     assert Scenario().limit("us-west4-a", "v5litepod-16") == UNLIMITED
 
 
@@ -33,16 +38,20 @@ def test_capacity_changes_with_time_and_before_the_first_step_there_is_none():
 
 
 def test_three_scenarios_ship():
-    assert built_in() == ("plenty", "spot-storm", "stockout")
-    stockout = load("stockout")
+    assert built_in_scenarios() == ("plenty", "spot-storm", "stockout")
+    stockout = load_scenario("stockout")
     assert [stockout.limit("us-west4-a", "v6e-8", at_s) for at_s in (0, 600)] == [0, 2]
-    assert load("spot-storm").spot_lifetime_s == {"exponential": 300}
+    assert load_scenario("spot-storm").spot_lifetime_s == {"exponential": 300}
 
 
 def test_a_file_is_read(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("seed: 4\nquota: {IN_USE_ADDRESSES: 8}\n")
-    assert load(path) == load(str(path)) == Scenario(seed=4, quota={"IN_USE_ADDRESSES": 8})
+    assert (
+        load_scenario(path)
+        == load_scenario(str(path))
+        == Scenario(seed=4, quota={"IN_USE_ADDRESSES": 8})
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,14 +68,14 @@ def test_a_file_that_is_none_is_one_line(tmp_path, content, message):
     path = tmp_path / "bad.yaml"
     path.write_bytes(content)
     with pytest.raises(ScenarioError) as error:
-        load(path)
+        load_scenario(path)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_file_that_is_not_there_tells_which_ship(tmp_path):
     with pytest.raises(ScenarioError, match="No such file.*shipped: plenty, spot-storm, stockout"):
-        load(tmp_path / "none")
+        load_scenario(tmp_path / "none")
 
 
 def test_changes_are_merged_and_null_is_the_default():
@@ -79,8 +88,8 @@ def test_changes_are_merged_and_null_is_the_default():
 
 
 def test_settings_make_the_same_scenario_again_even_as_json():
-    for name in built_in():
-        settings = json.loads(json.dumps(load(name).settings()))
+    for name in built_in_scenarios():
+        settings = json.loads(json.dumps(load_scenario(name).settings()))
         assert json.loads(json.dumps(Scenario.from_mapping(settings).settings())) == settings
 
 
@@ -205,16 +214,16 @@ def test_whatever_is_written_is_a_scenario_or_one_line(settings):
 @given(random=st.randoms(use_true_random=False))
 def test_draws_are_amounts(name, random):
     names, _ = DISTRIBUTIONS[name]
-    amount = drawn({name: [2.0, 3.0][: len(names)]}, lambda: random)
+    amount = draw_amount({name: [2.0, 3.0][: len(names)]}, lambda: random)
     assert 0 <= amount < float("inf")
 
 
 def test_a_fixed_amount_draws_nothing():
-    assert drawn(2.5, lambda: pytest.fail("a draw")) == 2.5
+    assert draw_amount(2.5, lambda: pytest.fail("a draw")) == 2.5
 
 
 def test_the_documentation_tells_every_key_and_every_fault():
     text = (Path(__file__).parents[5] / "docs" / "scenario.md").read_text("utf-8")
     assert [key for key in Scenario().settings() if f"| `{key}`" not in text] == []
     assert GRAMMAR in text
-    assert [name for name in (*built_in(), *DISTRIBUTIONS) if name not in text] == []
+    assert [name for name in (*built_in_scenarios(), *DISTRIBUTIONS) if name not in text] == []

@@ -2,9 +2,9 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.nodes import Scheduling
-from localsim.cloud.model.queued_resources import Queueing
+from localsim.cloud.model.queued_resources import QueueingPolicy
 from unit.localsim.cloud.cloud_rig import ZONE
 from unit.localsim.cloud.requests.requests_asked import asked, file, node, request, state, states
 
@@ -132,7 +132,7 @@ def test_a_request_waits_until_its_reservation_begins(rigged):
 
 def test_a_request_whose_window_passed_holds_up_nobody(rigged):
     rig = rigged(expired_requests="wait", capacity={WEST: {"*": [{"at_s": 60, "slices": 1}]}})
-    file(rig, "late", asked("a", queueing=Queueing("valid_until_duration", duration_s=30)))
+    file(rig, "late", asked("a", queueing=QueueingPolicy("valid_until_duration", duration_s=30)))
     file(rig, "next", asked("b"))
     rig.live(62)
     assert (state(rig, "late"), state(rig, "next")) == ("WAITING_FOR_RESOURCES", "ACTIVE")

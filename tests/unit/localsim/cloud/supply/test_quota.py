@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.model import quota_pools
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.nodes import Scheduling
 from localsim.cloud.model.queued_resources import Tier
 from tpuctl import catalog
@@ -46,7 +46,7 @@ def test_the_ids_seen_in_the_field(accelerator_type, preemptible, quota_id, unit
 @given(st.sampled_from(catalog.accelerator_types()), st.booleans())
 def test_every_type_counts_against_one_quota_in_its_own_unit(kind, spot):
     spec = node(kind.name, scheduling=Scheduling(spot=spot))
-    (((quota_id, location), amount),) = quota_pools.needed("us-west4-a", spec).items()
+    (((quota_id, location), amount),) = quota_pools.needed_quota("us-west4-a", spec).items()
     pool = quota_pools.pool(kind.name, preemptible=spot)
     assert quota_id == pool.quota_id in quota_pools.quota_ids()
     assert location == {"zone": "us-west4-a", "region": "us-west4"}[pool.scope]
@@ -172,7 +172,7 @@ def test_a_stopped_node_needs_its_external_addresses_again(rigged):
     spec = node("v5litepod-4", network=WITH_EXTERNAL)
     rig.ready("a", spec)
     rig.cloud.stop_node(f"{ZONE}/nodes/a")
-    rig.cloud.slice_stopped(f"{ZONE}/nodes/a")
+    rig.cloud.mark_slice_stopped(f"{ZONE}/nodes/a")
     assert rig.ready("b", spec).state == "READY"
     with pytest.raises(CloudError, match="IN_USE_ADDRESSES"):
         rig.cloud.start_node(f"{ZONE}/nodes/a")

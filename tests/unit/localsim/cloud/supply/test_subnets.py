@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.cloud.model.errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.state import subnets
 from unit.localsim.cloud.cloud_rig import SINGLE, SPOT, ZONE
 from unit.localsim.cloud.requests.requests_asked import asked, file, state

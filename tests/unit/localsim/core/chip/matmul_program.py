@@ -25,4 +25,4 @@ for number in range(len(operands) // 2):
     )
 products["subnormal"] = mxu.matmul(np.float32([[2**-133]]), np.float32([[2.0]]))
 np.savez(written, **products)
-sys.stdout.write(f"{backends.name()} {'jax' in sys.modules}\n")
+sys.stdout.write(f"{backends.backend_name()} {'jax' in sys.modules}\n")

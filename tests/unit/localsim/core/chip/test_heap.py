@@ -16,7 +16,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 if {kept}:
-    heap.keep_freed()
+    heap.keep_freed_memory()
 for _ in range(10):
     before = faults()
     arrays = [np.ones((1024, 1024), np.float32) for _ in range(4)]

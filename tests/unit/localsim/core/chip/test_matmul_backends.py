@@ -39,7 +39,7 @@ needs_jax = pytest.mark.skipif(
     ],
 )
 def test_the_machine_and_one_variable_choose(environ, has_jax, cpu_flags, expected):
-    assert backends.choose(environ, has_jax=has_jax, cpu_flags=cpu_flags) == expected
+    assert backends.choose_backend(environ, has_jax=has_jax, cpu_flags=cpu_flags) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_machine_and_one_variable_choose(environ, has_jax, cpu_flags, expect
 )
 def test_what_cannot_be_forced_is_refused(environ, has_jax, reason):
     with pytest.raises(ValueError, match=reason):
-        backends.choose(environ, has_jax=has_jax, cpu_flags=NEW)
+        backends.choose_backend(environ, has_jax=has_jax, cpu_flags=NEW)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_what_cannot_be_forced_is_refused(environ, has_jax, reason):
     ],
 )
 def test_the_shape_alone_says_whether_another_backend_is_asked(monkeypatch, left, right, is_asked):
-    monkeypatch.setattr(backends, "name", lambda: "jax")
-    assert backends.of(left, right) == ("jax" if is_asked else "numpy")
+    monkeypatch.setattr(backends, "backend_name", lambda: "jax")
+    assert backends.backend_of(left, right) == ("jax" if is_asked else "numpy")
 
 
 def run(directory, operands, *options, **variables):

@@ -49,10 +49,10 @@ sides = st.tuples(*[st.integers(1, 40)] * 3)
 def test_the_time_is_between_full_overlap_and_none(shape, side, generation):
     plan = list(tiled.tiles(shape, side))
     work = [
-        pipeline.work(generation, each.sides, ("bf16", "bf16"), is_last=each.is_last)
+        pipeline.tile_work(generation, each.sides, ("bf16", "bf16"), is_last=each.is_last)
         for each in plan
     ]
-    scalar = pipeline.run(generation, work)
+    scalar = pipeline.simulate_kernel(generation, work)
     longest_s, all_s = max(scalar.busy_s.values()), sum(scalar.busy_s.values())
     issues = 3 * len(work) + sum(each.is_last for each in plan)
     assert longest_s < scalar.now_s < 1.0001 * (all_s + issues * 1e-9)
@@ -93,9 +93,10 @@ def test_overlap_saves_time_and_rereading_costs_bytes():
     assert done.hbm_bytes == 2 * 2 * 2 * 1024**2 + 4 * 1024**2
     plan = tiled.tiles((1024,) * 3, (512, 256, 512))
     work = [
-        pipeline.work("v5e", each.sides, ("bf16", "bf16"), is_last=each.is_last) for each in plan
+        pipeline.tile_work("v5e", each.sides, ("bf16", "bf16"), is_last=each.is_last)
+        for each in plan
     ]
-    busy_s = pipeline.run("v5e", work).busy_s
+    busy_s = pipeline.simulate_kernel("v5e", work).busy_s
     launch_s = model.elementwise("v5e", 0, 0).value_s
     assert done.mxu_busy_s == pytest.approx(busy_s["mxu"])
     assert max(busy_s.values()) < done.modelled_s - launch_s < 0.8 * sum(busy_s.values())
@@ -105,23 +106,27 @@ def test_overlap_saves_time_and_rereading_costs_bytes():
 def test_the_busiest_unit_sets_the_pace(load_s, product_s, add_s):
     """It works without a pause; the others' first and last tile, and the store, come on top."""
     tiles = [
-        pipeline.Work(Counters(mxu_busy_s=product_s), 1, int(number == 4), load_s, add_s, store_s=3)
+        pipeline.TileWork(
+            Counters(mxu_busy_s=product_s), 1, int(number == 4), load_s, add_s, store_s=3
+        )
         for number in range(5)
     ]
-    scalar = pipeline.run("v5e", tiles)
+    scalar = pipeline.simulate_kernel("v5e", tiles)
     assert scalar.busy_s == {"dma": 5 * load_s + 3, "mxu": 5 * product_s, "vpu": 5 * add_s}
     assert scalar.now_s == pytest.approx(5 * 10 + 1 + 1 + 3, abs=1e-6)
 
 
 def test_a_block_leaves_while_the_next_is_begun():
-    block = pipeline.Work(Counters(mxu_busy_s=1), 1, 1, load_s=1, add_s=1, store_s=10)
+    block = pipeline.TileWork(Counters(mxu_busy_s=1), 1, 1, load_s=1, add_s=1, store_s=10)
     # Loads and stores go one after the other; the last store waits for its product and its sum.
-    assert pipeline.run("v5e", [block] * 5).now_s == pytest.approx(5 * (1 + 10), abs=1e-6)
+    assert pipeline.simulate_kernel("v5e", [block] * 5).now_s == pytest.approx(
+        5 * (1 + 10), abs=1e-6
+    )
 
 
 def test_one_tile_cannot_overlap():
-    work = pipeline.work("v5e", (512, 512, 512), ("bf16", "bf16"), is_last=True)
-    scalar = pipeline.run("v5e", [work])
+    work = pipeline.tile_work("v5e", (512, 512, 512), ("bf16", "bf16"), is_last=True)
+    scalar = pipeline.simulate_kernel("v5e", [work])
     assert scalar.now_s == pytest.approx(sum(scalar.busy_s.values()), abs=5 * CYCLE_S)
 
 

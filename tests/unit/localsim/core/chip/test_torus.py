@@ -2,8 +2,8 @@
 
 import pytest
 
-from localsim.core.collectives.torus import HOST_BOUNDS, coordinates, span
-from localsim.workers import attributes
+from localsim.core.collectives.torus import HOST_BOUNDS, coordinates, torus_span
+from localsim.workers import metadata_tree
 from tpuctl import catalog
 from tpuctl.perfmodel.chip import Axis
 
@@ -25,7 +25,7 @@ def test_every_chip_has_a_place_of_its_own_beside_its_host(name):
 
 
 def test_hosts_have_the_bounds_that_the_metadata_server_tells():
-    assert HOST_BOUNDS == attributes._HOST_BOUNDS
+    assert HOST_BOUNDS == metadata_tree._HOST_BOUNDS
 
 
 def test_x_counts_fastest():
@@ -52,4 +52,4 @@ def test_there_is_no_chip_beyond_the_slice():
     ],
 )
 def test_a_group_spans_what_it_has_of_the_torus(name, group, axes, sharing):
-    assert span(name, group) == (axes, sharing)
+    assert torus_span(name, group) == (axes, sharing)

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from localsim.core.mesh import Mesh
 from localsim.core.wire.exchange import Exchange
-from localsim.core.wire.pulse import Pulse
+from localsim.core.wire.peer_monitor import PeerMonitor
 
 
 def linked(worker_count, buffer_bytes=None):
@@ -24,7 +24,9 @@ def exchanges(worker_count, *, silence_s=8.0, buffer_bytes=None):
     data, pulses = linked(worker_count, buffer_bytes), linked(worker_count)
     return [
         Exchange(
-            worker_id, data[worker_id], Pulse(worker_id, pulses[worker_id], silence_s=silence_s)
+            worker_id,
+            data[worker_id],
+            PeerMonitor(worker_id, pulses[worker_id], silence_s=silence_s),
         )
         for worker_id in range(worker_count)
     ]

@@ -184,14 +184,14 @@ PROGRAM = """
 import hashlib, os, sys, time
 import numpy as np
 from localsim.core.wire.exchange import Exchange
-from localsim.core.wire.meeting import DATA, PULSE, Identity, meet
+from localsim.core.wire.rendezvous import DATA, PULSE, RunIdentity, connect_peers
 from localsim.core.mesh import Mesh
-from localsim.core.wire.pulse import Pulse
+from localsim.core.wire.peer_monitor import PeerMonitor
 
 addresses = [("127.0.0.1", int(each)) for each in os.environ["PORTS"].split(",")]
-me = Identity("1", "any", len(addresses), int(os.environ["TPU_WORKER_ID"]))
-links = meet(me, addresses, time.monotonic() + 60)
-exchange = Exchange(me.worker_id, links[DATA], Pulse(me.worker_id, links[PULSE]))
+me = RunIdentity("1", "any", len(addresses), int(os.environ["TPU_WORKER_ID"]))
+links = connect_peers(me, addresses, time.monotonic() + 60)
+exchange = Exchange(me.worker_id, links[DATA], PeerMonitor(me.worker_id, links[PULSE]))
 for kind in sys.argv[1:]:
     mesh = Mesh(kind, exchange)
     own = range(mesh.first_chip, mesh.first_chip + len(mesh.chips))

@@ -11,7 +11,7 @@ import pytest
 
 from localsim.core import MeshError
 from localsim.core.wire.links import dial, receive_words, send_words
-from localsim.core.wire.meeting import Identity, meet
+from localsim.core.wire.rendezvous import RunIdentity, connect_peers
 from unit.localsim.core.mesh.processes import free_ports
 
 LONG_S, SHORT_S = 30, 0.5
@@ -30,12 +30,12 @@ def threads():
 
 
 def identity(worker_id, attempt="1"):
-    return Identity(attempt, "v4-24", 3, worker_id)
+    return RunIdentity(attempt, "v4-24", 3, worker_id)
 
 
 def come(who, places, limit_s=LONG_S):
     """Meet, tell a number on each connection, read that of the others, and hang up."""
-    links = meet(who, places, time.monotonic() + limit_s)
+    links = connect_peers(who, places, time.monotonic() + limit_s)
     told = {}
     for purpose, by_peer in links.items():
         for link in by_peer.values():
@@ -171,7 +171,7 @@ def test_a_port_that_is_taken_is_named(places):
         socket.create_server(places[1]),
         pytest.raises(MeshError, match=f"worker 1 cannot listen at 127.0.0.1:{places[1][1]}"),
     ):
-        meet(identity(1), places, time.monotonic() + 0.1)
+        connect_peers(identity(1), places, time.monotonic() + 0.1)
 
 
 def test_words_are_small_records(places):

@@ -10,7 +10,7 @@ import pytest
 
 from localsim.core import Mesh, MeshError
 from localsim.core.mesh import MEETING_S
-from localsim.core.wire.pulse import SILENCE_S
+from localsim.core.wire.peer_monitor import SILENCE_S
 from unit.localsim.core.mesh.processes import slice_environment, started
 
 TYPES = {1: "v5litepod-4", 2: "v4-16", 4: "v5litepod-16"}

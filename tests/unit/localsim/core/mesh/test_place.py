@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from localsim.core import Mesh, MeshError
-from localsim.core.wire.place import Place, PlaceError, find
+from localsim.core.wire.slice_membership import MembershipError, SliceMembership, find_membership
 
 ATTRIBUTES = {
     "accelerator-type": "v5litepod-16",
@@ -42,13 +42,13 @@ def metadata_server():
 def test_with_no_variable_the_metadata_server_tells_where_the_workers_meet(metadata_server):
     _, environ = metadata_server
     addresses = ("10.128.0.2:8476", "10.128.0.3:8476")
-    assert find(environ) == Place("v5litepod-16", 2, addresses)
+    assert find_membership(environ) == SliceMembership("v5litepod-16", 2, addresses)
 
 
 def test_endpoints_may_be_bare_hosts(metadata_server):
     attributes, environ = metadata_server
     attributes["worker-network-endpoints"] = "t1v-n-1-w-0,t1v-n-1-w-1"
-    assert find(environ).addresses == ("t1v-n-1-w-0:8476", "t1v-n-1-w-1:8476")
+    assert find_membership(environ).addresses == ("t1v-n-1-w-0:8476", "t1v-n-1-w-1:8476")
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,12 @@ def test_endpoints_may_be_bare_hosts(metadata_server):
 )
 def test_variables_come_before_the_metadata_server(metadata_server, told):
     _, environ = metadata_server
-    expected = Place("v4-16", 1, ("a:1", "b:2")) if len(told) > 1 else Place("v5litepod-1", 0, ())
-    assert find({**environ, **told}) == expected
+    expected = (
+        SliceMembership("v4-16", 1, ("a:1", "b:2"))
+        if len(told) > 1
+        else SliceMembership("v5litepod-1", 0, ())
+    )
+    assert find_membership({**environ, **told}) == expected
 
 
 def test_where_nothing_tells_of_a_slice_there_is_one_chip():
@@ -76,8 +80,8 @@ def test_where_nothing_tells_of_a_slice_there_is_one_chip():
 def test_a_metadata_server_that_does_not_tell_is_named(metadata_server, missing, reason):
     attributes, environ = metadata_server
     del attributes[missing]
-    with pytest.raises(PlaceError, match=f"does not tell {missing}: {reason}"):
-        find(environ)
+    with pytest.raises(MembershipError, match=f"does not tell {missing}: {reason}"):
+        find_membership(environ)
 
 
 def test_a_metadata_server_that_is_not_there_is_a_lost_mesh():

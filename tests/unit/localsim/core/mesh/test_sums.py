@@ -31,17 +31,19 @@ def test_the_bits_do_not_depend_on_who_adds_what(data, size):
         places = frozenset(place for place in range(size) if owners[place] == owner)
         gifts = {place: [values[place : place + 1]] for place in places}
         leaves = sums.leaves(places, gifts, lambda: np.empty(1, "f4"))
-        parts |= {block: sums.total(block, size, leaves) for block in sums.owned(places, size)}
+        parts |= {
+            block: sums.total(block, size, leaves) for block in sums.owned_blocks(places, size)
+        }
 
-    assert sums.total(sums.whole(size), size, parts).tobytes() == wanted.tobytes()
+    assert sums.total(sums.whole_block(size), size, parts).tobytes() == wanted.tobytes()
 
 
 def test_who_has_an_aligned_half_sends_one_block():
-    assert sums.owned(frozenset({4, 5, 6, 7}), 16) == [Block(4, 4)]
-    assert sums.owned(frozenset({0, 1, 2}), 3) == [Block(0, 4)]
-    assert sums.owned(frozenset({1, 2}), 4) == [Block(1, 1), Block(2, 1)]
-    assert sums.owned(frozenset(), 4) == []
+    assert sums.owned_blocks(frozenset({4, 5, 6, 7}), 16) == [Block(4, 4)]
+    assert sums.owned_blocks(frozenset({0, 1, 2}), 3) == [Block(0, 4)]
+    assert sums.owned_blocks(frozenset({1, 2}), 4) == [Block(1, 1), Block(2, 1)]
+    assert sums.owned_blocks(frozenset(), 4) == []
 
 
 def test_nothing_is_added_to_a_lonely_number():
-    assert np.signbit(sums.total(sums.whole(1), 1, {Block(0, 1): np.array([-0.0])}))
+    assert np.signbit(sums.total(sums.whole_block(1), 1, {Block(0, 1): np.array([-0.0])}))

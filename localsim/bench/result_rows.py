@@ -1,0 +1,22 @@
+"""A row of the result: what this machine took beside what the chip would have taken."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tpuctl.perfmodel import chip as model
+
+ResultRow = Mapping[str, Any]
+
+
+def comparison_row(
+    measured_s: float, modelled: model.Estimate, work: float, unit: str
+) -> ResultRow:
+    """Both times, and the rate of the same work in both: `unit` a second, ops or bytes."""
+    return {
+        "host_measured_s": measured_s,
+        f"host_measured_{unit}_per_s": work / measured_s,
+        "chip_modelled_s": modelled.value_s,
+        "chip_modelled_low_s": modelled.low_s,
+        "chip_modelled_high_s": modelled.high_s,
+        f"chip_modelled_{unit}_per_s": work / modelled.value_s,
+    }

@@ -1,0 +1,30 @@
+"""What every group of methods of the simulated cloud works on."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from localsim.clock import Clock
+from localsim.cloud.db.collection import NamedResource, Page
+from localsim.cloud.model.resource_names import ALL_ZONES, ProjectNames, zone_of
+from localsim.cloud.state.state import State
+
+Item = TypeVar("Item", bound=NamedResource)
+
+
+class ApiMethods:
+    """Some methods of the API, with plain arguments; each is durable when it returns."""
+
+    def __init__(self, state: State, project: ProjectNames, clock: Clock) -> None:
+        self._state = state
+        self._project = project
+        self._clock = clock
+
+    def _reached(self, parent: str, page: Page[Item]) -> Page[Item]:
+        """A page without what zones hold that do not answer; a list over all zones names those."""
+        silent = self._state.conditions.unreachable()
+        everywhere, _, zone = parent.rpartition("/")
+        if not silent or zone != ALL_ZONES:
+            return page
+        items = tuple(item for item in page.items if zone_of(item.name) not in silent)
+        unreachable = tuple(f"{everywhere}/{each}" for each in sorted(silent))
+        return replace(page, items=items, unreachable=unreachable)

@@ -1,0 +1,235 @@
+"""What happens to a node, from the request for it to its end."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import IPv4Network
+from typing import Any
+
+from localsim.cloud.db.agenda import Action
+from localsim.cloud.model.cloud_errors import CloudError, Code, already_exists, conflict, invalid
+from localsim.cloud.model.events import BootSlice, DestroySlice, NoticeMaintenance
+from localsim.cloud.model.nodes import (
+    NODE_TRANSITIONS,
+    Health,
+    HostIdentity,
+    Node,
+    NodeEvent,
+    NodeSpec,
+    NodeState,
+    Symptom,
+)
+from localsim.cloud.model.operations import Operation, Verb
+from localsim.cloud.model.resource_names import zone_of
+from localsim.cloud.model.transitions import next_state
+from localsim.cloud.scenario.distributions import draw_amount
+from localsim.cloud.state import external_addresses, node_faults, operation_lifecycle, subnets
+from localsim.cloud.state.state import State
+from localsim.cloud.supply import capacity, quota, reservations
+from tpuctl import catalog
+
+PREEMPTIBLE_LIFE_S = 24 * 3600.0
+"""Preemptible nodes, unlike spot ones, end after 24 hours: TERMINATED, as the API describes it."""
+
+
+def create(
+    state: State, name: str, spec: NodeSpec, now_s: float, *, request_id: str = ""
+) -> Operation:
+    """Begin a node; its capacity is asked for when the provisioning delay is over."""
+    repeated = operation_lifecycle.find_repeated(state, name, Verb.CREATE, request_id, spec)
+    if repeated is not None:
+        return repeated
+    if name in state.nodes:
+        raise already_exists(name)
+    _require_free_block(state, spec)
+    reservations.check(state, name.partition("/nodes/")[0], spec, now_s)
+    quota.require(state, zone_of(name), [spec])
+    subnets.require_room(state, zone_of(name), _workers(spec))
+    operation = operation_lifecycle.begin(
+        state, name, Verb.CREATE, now_s, request_id=request_id, body=spec
+    )
+    state.nodes.put(replace(_new(state, name, spec, now_s), operation=operation.name))
+    _promise_provisioning(state, name, now_s)
+    return operation
+
+
+def create_owned(
+    state: State, name: str, spec: NodeSpec, owner: str, now_s: float, *, multislice: bool = False
+) -> None:
+    """Begin a node of a queued resource, which has its capacity already."""
+    node = replace(_new(state, name, spec, now_s), queued_resource=owner, multislice=multislice)
+    state.nodes.put(_with_machines(state, node))
+    _promise_provisioning(state, name, now_s)
+
+
+def provision(state: State, name: str, now_s: float) -> None:
+    """Let the workers boot, or end the node when there is no capacity for it."""
+    node = state.nodes.get(name)
+    if not node.has_capacity:
+        try:
+            node = state.nodes.put(
+                _with_machines(state, capacity.claim_capacity(state, node, now_s))
+            )
+        except CloudError as error:
+            give_up(state, node, error.code, error.message, now_s)
+            return
+    state.events.append(BootSlice(node))
+
+
+def give_up(state: State, node: Node, code: Code, message: str, now_s: float) -> None:
+    """End a node that never came to be: its operation fails and it is not listed any more."""
+    state.agenda.cancel(node.name)
+    operation_lifecycle.fail(state, node.operation, now_s, code, message)
+    state.nodes.remove(node.name)
+
+
+def mark_ready(state: State, name: str, identities: Sequence[HostIdentity], now_s: float) -> Node:
+    """The workers are up: READY."""
+    before = state.nodes.get(name)
+    if before.state == NodeState.CREATING and before.spec.scheduling.preemptible:
+        state.agenda.add(now_s + PREEMPTIBLE_LIFE_S, Action.EXPIRE_NODE, name)
+    is_repaired = before.state == NodeState.REPAIRING
+    was_up = before.state == NodeState.READY  # the simulator was down, and not its workers
+    ready = finish_change(
+        state,
+        name,
+        NodeEvent.BOOT,
+        now_s,
+        identities=tuple(identities),
+        health=before.health if was_up else Health.HEALTHY,
+        health_description=before.health_description if was_up else "",
+        maintenance=None if is_repaired else before.maintenance,
+    )
+    if is_repaired:
+        state.events.append(NoticeMaintenance(ready))
+    if before.state == NodeState.CREATING:
+        node_faults.strike_new_node(state, ready)
+    node_faults.schedule_detection(state, ready, now_s)
+    return ready
+
+
+def handle_boot_failure(state: State, node: Node, message: str, now_s: float) -> None:
+    """The workers do not come up: gone when they never were, else STOPPED again, or UNKNOWN."""
+    if node.state == NodeState.CREATING:
+        give_up(state, node, Code.INTERNAL, message, now_s)
+        state.events.append(DestroySlice(node))
+    elif node.state == NodeState.STARTING:
+        operation_lifecycle.fail(state, node.operation, now_s, Code.INTERNAL, message)
+        following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
+        state.nodes.put(replace(node, state=following, operation="", external_addresses=()))
+    else:
+        mark_broken(state, node, message, now_s)
+
+
+def mark_broken(state: State, node: Node, message: str, now_s: float) -> Node:
+    """The workers of a node that was up do not come back: UNKNOWN."""
+    operation_lifecycle.fail(state, node.operation, now_s, Code.INTERNAL, message)
+    following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
+    symptom = Symptom(now_s, "MESH_BUILD_FAIL", message, "0")
+    return state.nodes.put(
+        replace(
+            node,
+            state=following,
+            operation="",
+            maintenance=None,
+            health=Health.TIMEOUT,
+            health_description=message,
+            symptoms=(*node.symptoms, symptom),
+        )
+    )
+
+
+def delete(state: State, name: str, now_s: float, *, request_id: str = "") -> Operation:
+    """Begin to delete a node in whatever state it is."""
+    node = state.nodes.get(name)
+    following = next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.DELETE)
+    operation = operation_lifecycle.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
+    operation_lifecycle.fail_all_of(state, node, now_s, Code.CANCELLED, f"'{name}' was deleted.")
+    changed = replace(node, health=Health.HEALTH_UNSPECIFIED, update=None, told=())
+    deleting = state.nodes.put(replace(changed, state=following, operation=operation.name))
+    state.agenda.cancel(name)
+    state.agenda.add(now_s + state.scenario.deletion_delay_s, Action.REMOVE_NODE, name)
+    state.events.append(DestroySlice(deleting))
+    return operation
+
+
+def finish_delete(state: State, name: str, now_s: float) -> None:
+    """The node is gone."""
+    node = state.nodes.get(name)
+    state.nodes.remove(name)
+    operation_lifecycle.succeed(state, node.operation, now_s)
+
+
+def is_waiting(node: Node) -> bool:
+    """Whether it was asked for and nothing has been given to it: it can be called off."""
+    return node.state == NodeState.CREATING and not node.has_capacity
+
+
+def is_booting(state: State, node: Node) -> bool:
+    """Whether its workers were asked to boot and have not said that they are up."""
+    match node.state:
+        case NodeState.STARTING | NodeState.RESTARTING:
+            return True
+        case NodeState.CREATING:
+            return node.has_capacity and not state.agenda.has(Action.PROVISION_NODE, node.name)
+        case NodeState.REPAIRING:
+            return not state.agenda.has(Action.REPAIR_NODE, node.name)
+    return False
+
+
+def has_disks(state: State, node: Node) -> bool:
+    """Whether its workers have disks; before its first boot those of its name are another's."""
+    if node.state == NodeState.CREATING:
+        return is_booting(state, node)
+    if node.state in (NodeState.PREEMPTED, NodeState.TERMINATED):
+        return state.agenda.has(Action.LOSE_WORKER, node.name)
+    return node.state != NodeState.DELETING
+
+
+def refuse_during_update(node: Node) -> None:
+    """Raise ABORTED when an UpdateNode of the node runs: gcloud expects HTTP 409."""
+    if node.update is not None:
+        raise conflict(f"'{node.name}' is being changed by '{node.update.operation}'.")
+
+
+def finish_change(state: State, name: str, event: NodeEvent, now_s: float, **changes: Any) -> Node:
+    """A change has ended well, and its operation with it."""
+    node = state.nodes.get(name)
+    following = next_state(NODE_TRANSITIONS, name, node.state, event)
+    result = state.nodes.put(replace(node, state=following, operation="", **changes))
+    operation_lifecycle.succeed(state, node.operation, now_s, result)
+    return result
+
+
+def _new(state: State, name: str, spec: NodeSpec, now_s: float) -> Node:
+    return Node(
+        name=name,
+        id=state.random(name).getrandbits(62),
+        spec=spec,
+        state=NodeState.CREATING,
+        create_time_s=now_s,
+        addresses=subnets.new_addresses(state, zone_of(name), _workers(spec)),
+    )
+
+
+def _workers(spec: NodeSpec) -> int:
+    return catalog.accelerator_type(spec.accelerator_type).workers
+
+
+def _with_machines(state: State, node: Node) -> Node:
+    """The node when it has capacity: its workers have their external addresses from then on."""
+    external = external_addresses.assign_addresses(state, node.spec, len(node.addresses))
+    return replace(node, has_capacity=True, external_addresses=external)
+
+
+def _require_free_block(state: State, spec: NodeSpec) -> None:
+    if not spec.cidr_block:
+        return
+    block = IPv4Network(spec.cidr_block)
+    for node in state.nodes:
+        if node.spec.cidr_block and block.overlaps(IPv4Network(node.spec.cidr_block)):
+            raise invalid(f"The CIDR block '{block}' is in use by '{node.name}'.")
+
+
+def _promise_provisioning(state: State, name: str, now_s: float) -> None:
+    delay_s = draw_amount(state.scenario.provisioning_delay_s, lambda: state.random(name))
+    state.agenda.add(now_s + delay_s, Action.PROVISION_NODE, name)

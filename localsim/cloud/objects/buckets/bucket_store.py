@@ -1,0 +1,200 @@
+"""The buckets: created, found, listed, changed and, when empty, deleted; and their IAM policies."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from localsim.clock import Clock
+from localsim.cloud.objects.buckets.bucket_fields import (
+    locked_settings,
+    new_settings,
+    patched_settings,
+    replaced_settings,
+)
+from localsim.cloud.objects.buckets.policies import (
+    Binding,
+    checked_bindings,
+    first_bindings,
+    shown_policy,
+)
+from localsim.cloud.objects.files.object_database import ObjectDatabase
+from localsim.cloud.objects.storage_model import (
+    NO_PRECONDITIONS,
+    Bucket,
+    Preconditions,
+    Properties,
+    StorageError,
+    invalid,
+)
+from localsim.cloud.objects.tables import bucket_of_row, next_generation
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_RESERVED = re.compile(r"goog.*|.*g[o0][o0]g[l1][e3].*|[0-9]+(\.[0-9]+){3}")
+_MAX_COMPONENT = 63
+
+
+def check_bucket_name(name: str) -> None:
+    """Refuse the names that Cloud Storage refuses: cloud.google.com/storage/docs/buckets#naming."""
+    parts = name.split(".")
+    if (
+        not _NAME.fullmatch(name)
+        or _RESERVED.fullmatch(name)
+        or not all(0 < len(part) <= _MAX_COMPONENT for part in parts)
+    ):
+        raise invalid(f"Invalid bucket name: '{name}'")
+
+
+class Buckets:
+    """Every bucket of every project: names are global, as on Google."""
+
+    def __init__(
+        self,
+        database: ObjectDatabase,
+        clock: Clock,
+        *,
+        also_delete: Callable[[str], object] = lambda _bucket: None,
+    ) -> None:
+        """`also_delete` is called with the name of a bucket that goes, within the change."""
+        self._database = database
+        self._clock = clock
+        self._also_delete = also_delete
+
+    def create(self, project: str, name: str, resource: Properties) -> Bucket:
+        """Create a bucket; 409 when the name is taken."""
+        check_bucket_name(name)
+        now_s = self._clock.now()
+        settings = new_settings(name, resource, now_s)
+        with self._database.change():
+            if self._find(name) is not None:
+                raise StorageError(
+                    409,
+                    "conflict",
+                    "Your previous request to create the named bucket succeeded"
+                    " and you already own it.",
+                )
+            generation = next_generation(self._database.connection, self._clock)
+            bucket = Bucket(name, project, generation, 1, settings, now_s, now_s)
+            self._write(bucket)
+        return bucket
+
+    def get(
+        self, name: str, preconditions: Preconditions = NO_PRECONDITIONS, *, reading: bool = False
+    ) -> Bucket:
+        """Find a bucket, or 404."""
+        bucket = self._find(name)
+        if bucket is None:
+            raise StorageError(404, "notFound", "The specified bucket does not exist.")
+        preconditions.check(bucket, reading=reading)
+        return bucket
+
+    def list(self, project: str, *, prefix: str, start: str, limit: int) -> list[Bucket]:
+        """The first buckets of the project with the prefix, from the name `start` on."""
+        rows = self._database.connection.execute(
+            "SELECT * FROM storage_buckets WHERE project = ? AND name >= ?"
+            " AND substr(name, 1, ?) = ? ORDER BY name LIMIT ?",
+            (project, start, len(prefix), prefix, limit),
+        )
+        return [bucket_of_row(row) for row in rows]
+
+    def patch(
+        self, name: str, change: Properties, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> Bucket:
+        """Change the given settings; an empty change leaves even the metageneration alone."""
+        with self._database.change():
+            bucket = self.get(name, preconditions)
+            if not change:
+                return bucket
+            settings = patched_settings(name, bucket.properties, change, self._clock.now())
+            return self._change(bucket, settings)
+
+    def update(
+        self, name: str, resource: Properties, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> Bucket:
+        """Replace the settings as a whole."""
+        with self._database.change():
+            bucket = self.get(name, preconditions)
+            settings = replaced_settings(name, bucket.properties, resource, self._clock.now())
+            return self._change(bucket, settings)
+
+    def lock_retention_policy(self, name: str, preconditions: Preconditions) -> Bucket:
+        """Lock the retention policy for good, at a given metageneration."""
+        with self._database.change():
+            bucket = self.get(name)
+            if preconditions.metageneration_match is None:
+                message = "Required parameter: ifMetagenerationMatch"
+                raise StorageError(400, "required", message)
+            settings = locked_settings(name, bucket.properties)
+            preconditions.check(bucket)
+            return self._change(bucket, settings)
+
+    def delete(self, name: str, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
+        """Delete an empty bucket; 409 when it is not, be it for noncurrent objects alone."""
+        with self._database.change():
+            self.get(name, preconditions)
+            if self._has_objects(name):
+                message = "The bucket you tried to delete is not empty."
+                raise StorageError(409, "conflict", message)
+            for statement in (
+                "DELETE FROM storage_buckets WHERE name = ?",
+                "DELETE FROM storage_policies WHERE bucket = ?",
+            ):
+                self._database.connection.execute(statement, (name,))
+            self._also_delete(name)
+
+    def get_iam_policy(self, name: str, version: int = 1) -> dict[str, Any]:
+        """The policy of a bucket as storage#policy, in at most the given version."""
+        with self._database.snapshot():
+            bucket = self.get(name)
+            return shown_policy(bucket, self._bindings(bucket), version)
+
+    def set_iam_policy(self, name: str, policy: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace the policy; 412 when its etag is not the current one."""
+        with self._database.change():
+            bucket = self.get(name)
+            bindings = checked_bindings(bucket, policy)
+            self._database.connection.execute(
+                "INSERT OR REPLACE INTO storage_policies VALUES (?, ?)",
+                (name, json.dumps(bindings)),
+            )
+            changed = self._change(bucket, bucket.properties)
+        return shown_policy(changed, bindings, version=3)
+
+    def _change(self, bucket: Bucket, settings: Properties) -> Bucket:
+        changed = dataclasses.replace(
+            bucket,
+            properties=settings,
+            metageneration=bucket.metageneration + 1,
+            updated_s=self._clock.now(),
+        )
+        self._write(changed)
+        return changed
+
+    def _write(self, bucket: Bucket) -> None:
+        values = {field.name: getattr(bucket, field.name) for field in dataclasses.fields(bucket)}
+        row = values | {"properties": json.dumps(dict(bucket.properties))}
+        self._database.connection.execute(
+            "INSERT OR REPLACE INTO storage_buckets VALUES (?, ?, ?, ?, ?, ?, ?)",
+            tuple(row.values()),
+        )
+
+    def _bindings(self, bucket: Bucket) -> Sequence[Binding]:
+        row = self._database.connection.execute(
+            "SELECT bindings FROM storage_policies WHERE bucket = ?", (bucket.name,)
+        ).fetchone()
+        return first_bindings(bucket) if row is None else tuple(json.loads(row[0]))
+
+    def _find(self, name: str) -> Bucket | None:
+        row = self._database.connection.execute(
+            "SELECT * FROM storage_buckets WHERE name = ?", (name,)
+        ).fetchone()
+        return None if row is None else bucket_of_row(row)
+
+    def _has_objects(self, name: str) -> bool:
+        return any(
+            self._database.connection.execute(
+                f"SELECT 1 FROM {table} WHERE bucket = ? LIMIT 1", (name,)
+            ).fetchone()
+            for table in ("storage_objects", "storage_noncurrent")
+        )

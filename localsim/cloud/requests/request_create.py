@@ -1,0 +1,138 @@
+"""What a user does to a queued resource: files, deletes and resets it."""
+
+from localsim.cloud.db.agenda import Action
+from localsim.cloud.model.cloud_errors import Code, Failure, already_exists, conflict, with_error_id
+from localsim.cloud.model.nodes import NodeState
+from localsim.cloud.model.operations import Operation, Verb
+from localsim.cloud.model.queued_resources import (
+    REQUEST_TRANSITIONS,
+    Initiator,
+    QueuedResource,
+    QueuedResourceSpec,
+    RequestEvent,
+    RequestState,
+)
+from localsim.cloud.model.transitions import next_state
+from localsim.cloud.nodes import node_lifecycle
+from localsim.cloud.requests import request_validation
+from localsim.cloud.requests.request_transitions import fail, move
+from localsim.cloud.requests.request_validation import FLEX_START
+from localsim.cloud.state import operation_lifecycle
+from localsim.cloud.state.state import State
+from localsim.cloud.supply import reservations
+from tpuctl import catalog
+
+
+def create(
+    state: State, name: str, spec: QueuedResourceSpec, request_id: str, now_s: float
+) -> Operation:
+    """File a request; the operation ends when it is accepted, long before there is a node."""
+    repeated = operation_lifecycle.find_repeated(state, name, Verb.CREATE, request_id, spec)
+    if repeated is not None:
+        return repeated
+    wanted = request_validation.checked_spec(name, spec, now_s)
+    if name in state.requests:
+        raise already_exists(name)
+    for node in wanted.nodes:
+        if node.name in state.nodes:
+            raise already_exists(node.name)
+    (parent, tiered), *_ = [(node.parent, wanted.with_tier(node.spec)) for node in wanted.nodes]
+    reservations.check(state, parent, tiered, now_s)
+    operation = operation_lifecycle.begin(
+        state, name, Verb.CREATE, now_s, request_id=request_id, body=spec
+    )
+    state.requests.put(
+        QueuedResource(
+            name=name,
+            spec=wanted,
+            state=RequestState.CREATING,
+            initiator=Initiator.USER,
+            create_time_s=now_s,
+            operation=operation.name,
+        )
+    )
+    state.agenda.add(now_s, Action.ACCEPT_REQUEST, name)
+    return operation
+
+
+def accept(state: State, name: str, now_s: float) -> None:
+    """The request is filed: its operation ends, with an error where flex-start is not offered."""
+    request = state.requests.get(name)
+    refusal = _refusal(request)
+    if refusal is not None:
+        operation_lifecycle.fail(state, request.operation, now_s, refusal.code, refusal.message)
+        fail(state, request, refusal, now_s)
+        return
+    accepted = move(state, name, RequestEvent.ACCEPT, operation="")
+    operation_lifecycle.succeed(state, request.operation, now_s, accepted)
+    admission_s = now_s + state.scenario.acceptance_delay_s
+    queueing = request.spec.queueing
+    if queueing is not None and queueing.after_s is not None:
+        admission_s = max(admission_s, queueing.after_s)
+    state.agenda.add(admission_s, Action.ADMIT_REQUEST, name)
+    if queueing is not None and queueing.until_s is not None:
+        state.agenda.add(queueing.until_s, Action.EXPIRE_REQUEST, name)
+
+
+def delete(state: State, name: str, request_id: str, now_s: float, *, force: bool) -> Operation:
+    """Begin to delete a request, its nodes first; one that has nodes needs force.
+
+    FAILED and SUSPENDED ones never do; PROVISIONING ones are refused with force, too.
+    """
+    repeated = operation_lifecycle.find_repeated(state, name, Verb.DELETE, request_id)
+    if repeated is not None:
+        return repeated
+    request = state.requests.get(name)
+    nodes = state.nodes_by_owner[name]
+    event = RequestEvent.FORCE_DELETE if force or not nodes else RequestEvent.DELETE
+    next_state(REQUEST_TRANSITIONS, name, request.state, event)
+    operation = operation_lifecycle.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
+    cancelled = f"'{name}' was deleted."
+    operation_lifecycle.fail(state, request.operation, now_s, Code.CANCELLED, cancelled)
+    state.agenda.cancel(name)
+    move(state, name, event, operation=operation.name, initiator=Initiator.USER, failure=None)
+    _delete_nodes(state, name, now_s)
+    state.agenda.add(now_s + state.scenario.deletion_delay_s, Action.REMOVE_REQUEST, name)
+    return operation
+
+
+def reset(state: State, name: str, now_s: float) -> Operation:
+    """Begin to make the nodes anew: they are deleted, and the request is ACCEPTED again.
+
+    The operation ends when the request is admitted once more, as that of its creation does.
+    """
+    request = state.requests.get(name)
+    if request.operation:
+        raise conflict(f"'{name}' is being changed by '{request.operation}'.")
+    next_state(REQUEST_TRANSITIONS, name, request.state, RequestEvent.RESET)
+    operation = operation_lifecycle.begin(state, name, Verb.RESET, now_s)
+    state.agenda.cancel(name)
+    move(state, name, RequestEvent.RESET, operation=operation.name, initiator=Initiator.USER)
+    _delete_nodes(state, name, now_s)
+    state.agenda.add(now_s + state.scenario.deletion_delay_s, Action.ADMIT_REQUEST, name)
+    return operation
+
+
+def finish_delete(state: State, name: str, now_s: float) -> None:
+    """The request is gone."""
+    request = state.requests.get(name)
+    state.requests.remove(name)
+    operation_lifecycle.succeed(state, request.operation, now_s)
+
+
+def _delete_nodes(state: State, owner: str, now_s: float) -> None:
+    for node in state.nodes_by_owner[owner]:
+        if node.state != NodeState.DELETING:
+            node_lifecycle.delete(state, node.name, now_s)
+
+
+def _refusal(request: QueuedResource) -> Failure | None:
+    """Why the service does not take the request after all."""
+    kind = catalog.accelerator_type(request.spec.nodes[0].spec.accelerator_type)
+    if (
+        request.spec.provisioning_model != FLEX_START
+        or catalog.generation(kind.generation).flex_start
+    ):
+        return None
+    sentence = f"Flex-start is not offered for '{kind.name}' in zone {request.zone}."
+    return Failure(Code.INVALID_ARGUMENT, with_error_id(sentence))

@@ -1,0 +1,118 @@
+"""What goes wrong on purpose: with calls, with workers, with what a zone has."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from localsim.cloud.model.cloud_errors import Code
+from localsim.cloud.scenario.storage_faults import StorageFault
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEffect:
+    """What happens to one call instead of, or before, its answer."""
+
+    latency_s: float = 0.0
+    """Simulated seconds before anything else."""
+    code: Code | None = None
+    """The refusal that the client gets."""
+    reset: bool = False
+    """Whether the connection is dropped without a word."""
+
+    def __add__(self, other: "FaultEffect") -> "FaultEffect":
+        """Both: the latencies add up, the first refusal counts."""
+        return FaultEffect(
+            self.latency_s + other.latency_s, self.code or other.code, self.reset or other.reset
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MethodFault:
+    """Calls of a method go wrong, `times` of them (None: all) after the first `after`."""
+
+    method: str
+    verdict: FaultEffect
+    times: int | None = None
+    after: int = 0
+
+    def strikes(self, calls: int) -> bool:
+        """Whether it strikes a call that `calls` others came before."""
+        return self.after <= calls and not self.is_over(calls)
+
+    def is_over(self, calls: int) -> bool:
+        """Whether it strikes none that `calls` others came before, nor any later one."""
+        return self.times is not None and calls >= self.after + self.times
+
+
+@dataclass(frozen=True, slots=True)
+class BootFault:
+    """One worker of the nodes whose ids match never comes up."""
+
+    node: str
+    worker: int
+
+
+class WorkerFaultKind(StrEnum):
+    """What can befall a worker that is up."""
+
+    HANGS = "hangs"
+    KILLED = "killed"
+    CUT_OFF = "cut off"
+    DISK_FULL = "disk full"
+    SLOW = "slow"
+    REFUSES_SSH = "refuses ssh"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFault:
+    """Something is wrong with one worker of the nodes whose ids match."""
+
+    node: str
+    worker: int
+    trouble: WorkerFaultKind
+    factor: float = 1.0
+    """How many times slower it is, when it is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class SshKeysDelay:
+    """The workers of the nodes whose ids match let nobody in for a while after their boot."""
+
+    node: str
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnreachableZone:
+    """The control plane of a zone does not answer."""
+
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityOverride:
+    """A zone has so many slices of a type, whatever the scenario says."""
+
+    zone: str
+    accelerator_type: str
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaOverride:
+    """A quota has that limit in a zone or region, or everywhere, whatever the scenario says."""
+
+    quota_id: str
+    location: str
+    limit: int
+
+
+Fault = (
+    MethodFault
+    | BootFault
+    | WorkerFault
+    | SshKeysDelay
+    | UnreachableZone
+    | CapacityOverride
+    | QuotaOverride
+    | StorageFault
+)

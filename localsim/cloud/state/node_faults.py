@@ -1,0 +1,135 @@
+"""What befalls workers that are up, by faults, and what the service notices of it after a while.
+
+The service sees that a worker does not answer, and says so by the node's health and symptoms. It
+has no word for a full disk, a slow worker, or one that refuses SSH: a node with those is HEALTHY.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from localsim.cloud.db.agenda import Action
+from localsim.cloud.model.events import ApplyWorkerFaults
+from localsim.cloud.model.nodes import Health, Node, NodeState, Symptom
+from localsim.cloud.scenario.active_scenario import ActiveFault
+from localsim.cloud.scenario.fault_types import WorkerFault, WorkerFaultKind
+from localsim.cloud.state.state import State
+
+FaultsByWorker = Mapping[int, tuple[WorkerFault, ...]]
+"""By worker; those without any are not in it."""
+
+# Which SymptomType the service has for which cause is assumed, and so are the sentences.
+_NOTICED: Mapping[WorkerFaultKind, tuple[str, str]] = {
+    WorkerFaultKind.KILLED: ("MESH_BUILD_FAIL", "Worker {} is down: its machine has failed."),
+    WorkerFaultKind.CUT_OFF: ("EXECUTE_TIMED_OUT", "Worker {} cannot be reached over the network."),
+    WorkerFaultKind.HANGS: ("EXECUTE_TIMED_OUT", "Worker {} is up but does not respond."),
+}
+"""The worst first: SymptomType and what is said of the worker."""
+
+
+def faults_of_node(state: State, node: Node) -> FaultsByWorker:
+    """What its workers suffer from now."""
+    killed = [WorkerFault(node.node_id, worker, WorkerFaultKind.KILLED) for worker in node.killed]
+    standing = (each for each in _worker_faults(state.conditions.standing) if _strikes(each, node))
+    lasting = [each for each in standing if each.trouble is not WorkerFaultKind.KILLED]
+    found: dict[int, tuple[WorkerFault, ...]] = {}
+    for each in (*killed, *lasting):
+        found[each.worker] = (*found.get(each.worker, ()), each)
+    return found
+
+
+def apply_fault_changes(state: State, before: Iterable[ActiveFault], now_s: float) -> None:
+    """Let the nodes feel which faults have come, and which have gone, since `before`."""
+    old, new = Counter(_worker_faults(before)), Counter(_worker_faults(state.conditions.standing))
+    come, gone = new - old, old - new
+    if not come and not gone:
+        return
+    for node in list(state.nodes):
+        struck = {each for each in come if _strikes(each, node)}
+        if struck:
+            state.conditions.strike(struck.__contains__)
+        if struck or any(_strikes(each, node) for each in gone):
+            felt = state.nodes.put(_without_killed(struck, node))
+            state.events.append(ApplyWorkerFaults(felt))
+            schedule_detection(state, felt, now_s)
+
+
+def mark_worker_lost(state: State, name: str, worker: int, now_s: float) -> None:
+    """A worker of a node that is up has failed, as if a fault had killed it."""
+    node = state.nodes.find(name)
+    if node is None or node.state != NodeState.READY or worker in node.killed:
+        return
+    lost = state.nodes.put(replace(node, killed=tuple(sorted({*node.killed, worker}))))
+    state.events.append(ApplyWorkerFaults(lost))
+    schedule_detection(state, lost, now_s)
+
+
+def strikes_at_boot(fault: WorkerFault, node: Node) -> bool:
+    """Whether a worker of a node that boots now will suffer from the fault."""
+    kills_nobody = fault.trouble is WorkerFaultKind.KILLED and node.state != NodeState.CREATING
+    return _strikes(fault, node) and not kills_nobody
+
+
+def strike_new_node(state: State, node: Node) -> None:
+    """Let the faults that kill workers strike a node that is up for the first time."""
+    struck = _without_killed(_worker_faults(state.conditions.standing), node)
+    if struck.killed:
+        state.events.append(ApplyWorkerFaults(state.nodes.put(struck)))
+
+
+def schedule_detection(state: State, node: Node, now_s: float) -> None:
+    """Let the service look at a node's workers, where there is something to be seen."""
+    if node.health is Health.TIMEOUT or faults_of_node(state, state.nodes.get(node.name)):
+        due_s = now_s + state.scenario.detection_delay_s
+        state.agenda.add(due_s, Action.NOTICE_TROUBLE, node.name)
+
+
+def detect_faults(state: State, name: str, now_s: float) -> None:
+    """The service looks at the workers of a READY node and tells what it sees."""
+    node = state.nodes.find(name)
+    if node is None or node.state != NodeState.READY:
+        return
+    seen = _symptoms(faults_of_node(state, node))
+    if seen:
+        new = [each for each in seen if each.details not in node.health_description]
+        symptoms = (*node.symptoms, *(replace(each, create_time_s=now_s) for each in new))
+        said = " ".join(each.details for each in seen)
+        changes = {"health": Health.TIMEOUT, "health_description": said, "symptoms": symptoms}
+        state.nodes.put(replace(node, **changes))  # type: ignore[arg-type]
+    elif node.health is Health.TIMEOUT:
+        state.nodes.put(replace(node, health=Health.HEALTHY, health_description=""))
+
+
+def _symptoms(troubles: FaultsByWorker) -> list[Symptom]:
+    """The worst of each worker, as a symptom."""
+    found = []
+    for worker, suffered in sorted(troubles.items()):
+        kinds = {each.trouble for each in suffered}
+        worst = next((trouble for trouble in _NOTICED if trouble in kinds), None)
+        if worst is not None:
+            kind, said = _NOTICED[worst]
+            found.append(Symptom(0.0, kind, said.format(worker), str(worker)))
+    return found
+
+
+def _without_killed(faults: Iterable[WorkerFault], node: Node) -> Node:
+    """The node without the workers that these faults kill; one that is down loses none."""
+    if node.state != NodeState.READY:
+        return node
+    fatal = (
+        each for each in faults if each.trouble is WorkerFaultKind.KILLED and _strikes(each, node)
+    )
+    return replace(node, killed=tuple(sorted({*node.killed, *(each.worker for each in fatal)})))
+
+
+def _strikes(fault: object, node: Node) -> bool:
+    return (
+        isinstance(fault, WorkerFault)
+        and fault.worker < len(node.addresses)
+        and fnmatchcase(node.node_id, fault.node)
+    )
+
+
+def _worker_faults(standing: Iterable[ActiveFault]) -> list[WorkerFault]:
+    return [each.fault for each in standing if isinstance(each.fault, WorkerFault)]

@@ -1,0 +1,259 @@
+"""The cloud's state joined to its workers: what the one decides, the other does, in order."""
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from localsim.clock import Clock
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.db.journal import NotWrittenError
+from localsim.cloud.model import events
+from localsim.cloud.model.cloud_errors import CloudError
+from localsim.cloud.model.nodes import HostIdentity, Node
+from localsim.cloud.scenario import fault_texts
+from localsim.cloud.scenario.fault_types import FaultEffect, WorkerFault
+from localsim.cloud.scenario.scenario_checks import ScenarioError
+from localsim.cloud.state import absent_workers
+from localsim.cloud_commits import CloudCommits
+from localsim.worker_specs import fault_effects_of, slice_spec
+from localsim.workers.autocheckpoint import Autocheckpoints
+from localsim.workers.disk.slice_disk import NewerDiskError
+from localsim.workers.processes import UnkillableError
+from localsim.workers.slices import Slices
+from localsim.workers.spec import AttributeNotPublishedError, SliceSpec
+
+T = TypeVar("T")
+
+RETRY_S = 0.2
+"""Real seconds between two tries to write what nobody can be refused."""
+
+
+class Orchestrator:
+    """Runs every request between two ticks of the cloud, and hands its events to the workers."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        slices: Slices,
+        clock: Clock,
+        *,
+        project_metadata: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """Nothing happens before `live` or `run`."""
+        self._project_metadata = project_metadata
+        self.cloud = cloud
+        self.slices = slices
+        self.clock = clock
+        self._commits = CloudCommits(cloud, then=self._let_follow)
+        self._sooner = asyncio.Event()
+        self._awaited_s: float | None = None
+        self._tails: dict[str, asyncio.Task[None]] = {}
+        self._checkpoints = Autocheckpoints(slices, clock)
+        self._handlers: dict[type, Callable[..., Awaitable[None]]] = {
+            events.BootSlice: self._boot,
+            events.StopSlice: self._stop,
+            events.DestroySlice: self._destroy,
+            events.NoticePreemption: self._notice,
+            events.ShowMetadata: self._metadata,
+            events.NoticeMaintenance: self._maintenance,
+            events.ApplyWorkerFaults: self._afflict,
+        }
+
+    async def run(self, action: Callable[[Cloud], T]) -> T:
+        """Do `action` on a cloud that is up to date; its consequences follow by themselves.
+
+        Returns when everything that it did, or saw, is on disk. Actions that come at the same time
+        share one flush of the disk; raises NotWrittenError, with nothing done, when that fails.
+        """
+        return await self._commits.run(action)
+
+    def require_possible(self, fault: str) -> None:
+        """Raise NotPossibleError for a fault that the workers cannot suffer in this isolation."""
+        try:
+            parsed = fault_texts.parse(fault)
+        except ScenarioError:
+            return  # the cloud refuses it in its own words
+        if isinstance(parsed, WorkerFault):
+            self.slices.require_possible(fault_effects_of([parsed]))
+
+    def project_changed(self) -> None:
+        """Show the project's metadata, as it is now, to all workers."""
+        for node in self.cloud.nodes_with_disks():
+            self._follow(node.name, partial(self._show, node))
+
+    async def meet_fault(self, method: str) -> FaultEffect | None:
+        """What goes wrong with this call on purpose; its latency has passed already."""
+        verdict = self.cloud.meet_fault(method)
+        if verdict is not None and verdict.latency_s:
+            await self.clock.pause(verdict.latency_s)
+        return verdict
+
+    async def tell(
+        self, name: str, worker: int, namespace: str, key: str, value: str | None
+    ) -> None:
+        """A worker's news of one guest attribute, None when it is deleted; raises NotToldError."""
+
+        def news(cloud: Cloud) -> None:
+            if value is None:
+                cloud.delete_guest_attribute(name, worker, namespace, key)
+            else:
+                cloud.put_guest_attribute(name, worker, namespace, key, value)
+
+        try:
+            await self.run(news)
+        except CloudError as error:
+            raise AttributeNotPublishedError(error.message) from error
+
+    async def lose(self, name: str, worker: int) -> None:
+        """A worker of a node has failed by itself."""
+        await self._insist(lambda cloud: cloud.lose_worker(name, worker))
+
+    async def reboot(self) -> None:
+        """Bring up the workers that should be up, as after a power cut."""
+        if self.cloud.has_workers:
+            boots = map(events.BootSlice, self.cloud.running_nodes())
+            self._dispatch([self.cloud.with_fault_effects(boot) for boot in boots])
+        await self.settle()
+
+    async def live(self) -> None:
+        """Do what is due when it is due, for ever."""
+        while True:
+            self._sooner.clear()
+            self._awaited_s = self.cloud.next_due_s()
+            due = asyncio.ensure_future(self.clock.sleep_until(self._awaited_s))
+            sooner = asyncio.ensure_future(self._sooner.wait())
+            _, waiting = await asyncio.wait({due, sooner}, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            await self._insist(_nothing)
+
+    async def settle(self) -> None:
+        """Return when every consequence of what is due now has happened.
+
+        A checkpoint that programs are still taking is not waited for: its time is the clock's.
+        """
+        await self.run(_nothing)
+        while busy := [
+            tail for name, tail in self._tails.items() if not self._checkpoints.waits(name)
+        ]:
+            self._checkpoints.begun.clear()
+            done = asyncio.ensure_future(asyncio.wait(busy))
+            begun = asyncio.ensure_future(self._checkpoints.begun.wait())
+            _, waiting = await asyncio.wait({done, begun}, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            await self.run(_nothing)
+
+    async def reset(self) -> None:
+        """Delete every node, request and operation, and the workers with them."""
+        await self.run(lambda cloud: cloud.clear())
+        await self.settle()
+
+    def _let_follow(self) -> None:
+        """Hand the events to the workers, and wake when something is due sooner than was known."""
+        try:
+            self._dispatch(self.cloud.take_events())
+        except NotWrittenError as error:  # a fault of the scenario could not be counted
+            sys.stderr.write(f"{error.message}; trying again\n")
+            asyncio.get_running_loop().call_later(RETRY_S, self._let_follow)
+        due_s = self.cloud.next_due_s()
+        if due_s is not None and (self._awaited_s is None or due_s < self._awaited_s):
+            self._sooner.set()
+
+    async def _insist(self, action: Callable[[Cloud], object]) -> None:
+        """Do what nobody waits for as soon as the disk takes it."""
+        while True:
+            try:
+                await self.run(action)
+            except NotWrittenError as error:
+                if not error.may_pass:
+                    raise
+                sys.stderr.write(f"{error.message}; trying again\n")
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+    def _dispatch(self, found: Sequence[events.Event]) -> None:
+        for event in found:
+            handler = self._handlers[type(event)]
+            if isinstance(event, events.DestroySlice):
+                self._checkpoints.give_up(event.node.name)
+            self._follow(event.node.name, lambda event=event, do=handler: do(event))  # type: ignore[misc]
+
+    def _follow(self, name: str, do: Callable[[], Awaitable[None]]) -> None:
+        """Events of one node happen one after the other, those of several at once."""
+        task = asyncio.ensure_future(self._after(self._tails.get(name), do))
+        self._tails[name] = task
+        task.add_done_callback(lambda done: self._forget(name, done))
+
+    async def _after(
+        self, previous: asyncio.Task[None] | None, do: Callable[[], Awaitable[None]]
+    ) -> None:
+        if previous is not None:
+            await asyncio.wait({previous})  # its failure is no reason to leave the rest undone
+        await do()
+
+    def _forget(self, name: str, done: asyncio.Task[None]) -> None:
+        if self._tails.get(name) is done:
+            del self._tails[name]
+        if not done.cancelled() and (error := done.exception()) is not None:
+            traceback.print_exception(error, file=sys.stderr)
+
+    async def _boot(self, event: events.BootSlice) -> None:
+        name = event.node.name
+        try:
+            identities = await self._identities(event)
+        except (OSError, NewerDiskError, UnkillableError) as error:
+            traceback.print_exc(file=sys.stderr)
+            message = f"The workers of '{name}' cannot boot: {error}"
+            await self._insist(lambda cloud: cloud.mark_slice_failed(name, message))
+            return
+        if not event.never_boots:
+            await self._insist(lambda cloud: cloud.mark_slice_booted(name, identities))
+
+    async def _identities(self, event: events.BootSlice) -> Sequence[HostIdentity]:
+        """What the booted workers are called; where there are none, what they would be."""
+        if not self.cloud.has_workers:
+            return absent_workers.identities(event.node)
+        spec = replace(
+            self._spec(event.node),
+            never_boots=event.never_boots,
+            ssh_keys_delay_s=event.ssh_keys_delay_s,
+        )
+        booted = await self.slices.boot(spec)
+        return [HostIdentity(one.hostname, one.host_key) for one in booted]
+
+    async def _stop(self, event: events.StopSlice) -> None:
+        await self.slices.stop(event.node.name)
+        await self._insist(lambda cloud: cloud.mark_slice_stopped(event.node.name))
+
+    async def _destroy(self, event: events.DestroySlice) -> None:
+        await self.slices.destroy(event.node.name)
+
+    async def _notice(self, event: events.NoticePreemption) -> None:
+        await self.slices.notice(event.node.name)
+
+    def _spec(self, node: Node) -> SliceSpec:
+        return slice_spec(node, self.cloud, self._project_metadata())
+
+    async def _show(self, node: Node) -> None:
+        self.slices.show(self._spec(node))
+
+    async def _afflict(self, event: events.ApplyWorkerFaults) -> None:
+        await self.slices.apply_faults(self._spec(event.node))
+
+    async def _metadata(self, event: events.ShowMetadata) -> None:
+        await self._show(event.node)
+
+    async def _maintenance(self, event: events.NoticeMaintenance) -> None:
+        await self._show(event.node)
+        if event.save_until_s is not None:
+            await self._checkpoints.take(event.node.name, event.save_until_s)
+
+
+def _nothing(_cloud: Cloud) -> None:
+    """Let time pass."""

@@ -1,0 +1,167 @@
+"""What a simulated cloud is made of, put in its place before any port is open."""
+
+import socket
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from localsim import accounts
+from localsim import service_ports as ports
+from localsim.clock import Clock
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.db.timekeeping import last_reading
+from localsim.cloud.objects.store import ObjectStore
+from localsim.cloud.project.project_metadata import ProjectMetadata
+from localsim.cloud.project.secret_store import SecretStore
+from localsim.cloud.scenario.scenario import Scenario, ScenarioError, load_scenario
+from localsim.orchestrator import Orchestrator
+from localsim.server.isolation_choice import IsolationChoice
+from localsim.server.settings import Settings
+from localsim.service_ports import LOOPBACK, ServeError
+from localsim.services.auth.iam import ACCOUNTS
+from localsim.services.auth.worker_tokens import WorkerTokens
+from localsim.services.other_apis.other_api_calls import ProjectContext
+from localsim.services.ssh.loopback_ssh import LoopbackSshServers
+from localsim.services.ssh.ssh_server import SshServer, open_ssh_server
+from localsim.services.worker.chip_lock_server import ChipLockServers
+from localsim.services.worker.metadata_server import open_metadata
+from localsim.state_directory import StateDirectory
+from localsim.workers.chip_holders import CHIP_FILES
+from localsim.workers.isolation.vpc import API_ADDRESS
+from localsim.workers.slices import OpenSshEndpoint, Slices
+from localsim.workers.worker import Worker, WorkerContext
+
+if TYPE_CHECKING:
+    from localsim.server.tls_services import TlsServices
+
+PROJECT = "local-project"
+PROJECT_NUMBER = 424242424242
+ZONE = "us-west4-a"
+BUCKET = "local-bucket"
+BUCKET_PROPERTIES = {"location": "US-WEST4"}
+MANUAL_START_S = 1_800_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What a simulated cloud is made of, before its ports are open."""
+
+    world: Orchestrator
+    objects: ObjectStore
+    slices: Slices
+    project: ProjectContext
+    ports: Mapping[str, int]
+    hosts: IsolationChoice
+    doors: LoopbackSshServers | None
+    worker_tokens: WorkerTokens
+    tls_services: "TlsServices | None"
+    offline: bool
+
+
+def requested_scenario(settings: Settings) -> Scenario:
+    """What is asked for, `plenty` when nothing is; raises RefusedToServe."""
+    try:
+        return Scenario() if settings.scenario is None else load_scenario(settings.scenario)
+    except ScenarioError as error:
+        raise ServeError(str(error), 2) from error
+
+
+def build_components(
+    settings: Settings,
+    rules: Scenario,
+    state: StateDirectory,
+    connection: sqlite3.Connection,
+    hosts: IsolationChoice,
+) -> Components:
+    """Everything in its place, as an earlier run left it; raises RefusedToServe."""
+    clock = Clock(
+        scale=settings.time_scale,
+        manual_start_s=MANUAL_START_S if settings.manual_clock else None,
+        last=last_reading(connection),
+    )
+    wanted = ports.port_names(tls=settings.tls)
+    chosen = ports.choose_ports(settings.port, state.remembered_ports(), wanted)
+    branch = _open_tls_services(settings, state, chosen, clock) if settings.tls else None
+    cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
+    objects = ObjectStore(state.path / "storage", clock, earlier=connection)
+    objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
+    environment = _environment(hosts, chosen)
+    tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=_named_accounts())
+    doors = _loopback_doors(state) if settings.loopback_doors else None
+    slices = Slices(
+        state.path,
+        isolation=hosts.isolation,
+        open_door=open_ssh_server if doors is None else _also_on_loopback(doors),
+        open_metadata=open_metadata,
+        open_chips=ChipLockServers(CHIP_FILES[hosts.isolation.mode]).open,
+        surroundings=WorkerContext(
+            now=clock.now,
+            tell=lambda *news: world.tell(*news),
+            lost=lambda *worker: world.lose(*worker),
+            extra_environment=lambda: environment,
+            access_token=tokens.issue_token,
+        ),
+    )
+    metadata = ProjectMetadata(connection)
+    world = Orchestrator(cloud, slices, clock, project_metadata=metadata.items)
+    secrets = SecretStore(connection)
+    return Components(
+        world=world,
+        objects=objects,
+        slices=slices,
+        project=ProjectContext(PROJECT, PROJECT_NUMBER, metadata, secrets, world, clock.now),
+        ports=chosen,
+        hosts=hosts,
+        doors=doors,
+        worker_tokens=tokens,
+        tls_services=branch,
+        offline=settings.offline,
+    )
+
+
+def _environment(hosts: IsolationChoice, chosen: Mapping[str, int]) -> dict[str, str]:
+    """What programs on workers are told of the simulator."""
+    host = LOOPBACK if hosts.vpc is None else API_ADDRESS
+    return {
+        "STORAGE_EMULATOR_HOST": f"http://{host}:{chosen['storage']}",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://{host}:{chosen['tpu_rest']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"http://{host}:{chosen['neighbours']}/",
+    }
+
+
+def _named_accounts() -> dict[str, Sequence[str]]:
+    """The accounts that have roles of their own, by their addresses."""
+    return {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
+
+
+def _loopback_doors(state: StateDirectory) -> LoopbackSshServers:
+    try:
+        return LoopbackSshServers(state.path)
+    except OSError as error:
+        raise ServeError(f"--loopback-doors: {error.strerror or error}", 60) from error
+
+
+def _also_on_loopback(doors: LoopbackSshServers) -> OpenSshEndpoint:
+    async def opening(worker: Worker, listening: socket.socket) -> SshServer:
+        door = await open_ssh_server(worker, listening)
+        try:
+            await doors.open(worker, door)
+        except BaseException:
+            await door.close()
+            raise
+        return door
+
+    return opening
+
+
+def _open_tls_services(
+    settings: Settings, state: StateDirectory, chosen: Mapping[str, int], clock: Clock
+) -> "TlsServices":
+    from localsim.server.tls_services import (
+        open_tls_services,  # certificates: nobody else pays for them
+    )
+
+    return open_tls_services(
+        state, chosen, project=PROJECT, now=clock.now, time_scale=settings.time_scale
+    )

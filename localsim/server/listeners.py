@@ -1,0 +1,147 @@
+"""Every port of a simulated cloud: on this machine's loopback, and in the VPC where there is one.
+
+Inside the VPC each service answers at the same number as outside; what nobody but this machine's
+user may use answers there on the VPC's own loopback alone, which no worker reaches.
+"""
+
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from localsim import service_ports
+from localsim.server.components import Components
+from localsim.server.controls import build_controls
+from localsim.service_ports import LOOPBACK
+from localsim.services.auth import oauth2
+from localsim.services.authorization import (
+    Authenticator,
+    other_api_authorization,
+    rest_authorization,
+    storage_authorization,
+)
+from localsim.services.control import control
+from localsim.services.net import proxy, relay
+from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.request_guard import guard
+from localsim.services.net.socks import serve_socks
+from localsim.services.other_apis import other_api_server
+from localsim.services.rest import rest
+from localsim.services.storage import application as storage
+from localsim.services.storage.wire.request_faults import FaultSource
+from localsim.services.tpu import tpu_grpc
+from localsim.state_directory import StateDirectory
+from localsim.workers.isolation.vpc import API_ADDRESS
+
+if TYPE_CHECKING:
+    import ssl
+
+    from localsim.server.tls_services import TlsServices
+
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- in the VPC
+WORKER_SERVICES = ("tpu_grpc", "tpu_rest", "storage", "neighbours")
+"""What programs on workers may use, as on Google; the rest is for this machine's user."""
+PACKAGE_PROXY_URL = f"http://{API_ADDRESS}:{proxy.PORT}"
+"""The HTTP proxy for the installation of packages, as workers see it."""
+
+
+async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitStack) -> None:
+    """Open every port, and bring up the workers that should be up."""
+    world, chosen, branch = parts.world, parts.ports, parts.tls_services
+    await parts.slices.sweep({node.name for node in world.cloud.nodes_with_disks()})
+    await service_ports.serve_grpc(tpu_grpc.handlers(world), chosen["tpu_grpc"], stack)
+    if branch is not None:
+        await service_ports.serve_grpc(
+            tpu_grpc.handlers(world),
+            chosen["google_tpu"],
+            stack,
+            certificate=branch.certificate,
+            interceptors=branch.interceptors(_callers(parts)),
+        )
+    for name, app in _applications(parts, state).items():
+        inside = await _open_vpc_sockets(parts, name, stack)
+        doors = _service_ports(name, chosen, branch)
+        await service_ports.serve_http(app, stack, *doors, inside=inside, unpacks=name != "storage")
+    vpc = chosen["vpc"]
+    socks = await service_ports.open_or_refuse(serve_socks(parts.slices, port=vpc), vpc)
+    stack.push_async_callback(socks.close)
+    for listening in await _open_vpc_sockets(parts, "vpc", stack):
+        socks.open(listening)
+    await _open_relays(parts, stack)
+    await _open_package_proxy(parts, stack)
+    state.write("ports.json", {**state.remembered_ports(), **chosen})
+    await world.reboot()
+
+
+def _applications(parts: Components, state: StateDirectory) -> dict[str, Any]:
+    """What speaks HTTP, by the name of its port."""
+    world, branch = parts.world, parts.tls_services
+    guards = _guards(parts.ports, LOOPBACK, "localhost", API_ADDRESS)
+    callers = _callers(parts)
+    granted: Callable[[str], Any] = oauth2.refuse_assertion
+    if branch is not None:
+        granted = branch.tokens.granted
+    faults = FaultSource(world.cloud.storage_faults, world.clock.pause)
+    own = _guards(parts.ports, LOOPBACK, "localhost")
+    storage_guards = (*guards, storage_authorization(callers))
+    authorize = other_api_authorization(callers)
+    return {
+        "tpu_rest": rest.application(world, (*guards, rest_authorization(callers))),
+        "storage": storage.application(parts.objects, storage_guards, faults),
+        "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
+        "control": control.application(build_controls(parts), state.token(), own),
+    }
+
+
+def _callers(parts: Components) -> Authenticator:
+    return Authenticator(
+        parts.worker_tokens, None if parts.tls_services is None else parts.tls_services.tokens
+    )
+
+
+def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:
+    allowed = service_ports.allowed_hosts(hosts, chosen.values())
+    return (guard(hosts=lambda: allowed),)
+
+
+def _service_ports(
+    name: str, chosen: Mapping[str, int], branch: "TlsServices | None"
+) -> "list[tuple[int, ssl.SSLContext | None]]":
+    """The port of a service, and its twin with TLS."""
+    doors: list[tuple[int, ssl.SSLContext | None]] = [(chosen[name], None)]
+    if branch is not None and name in service_ports.TLS_TWINS:
+        doors.append((chosen[service_ports.TLS_TWINS[name]], branch.tls))
+    return doors
+
+
+async def _open_vpc_sockets(
+    parts: Components, name: str, stack: AsyncExitStack
+) -> list[socket.socket]:
+    """Where a service listens in the VPC, until the stack closes; raises OSError."""
+    if parts.hosts.vpc is None:
+        return []
+    address = ALL_ADDRESSES if name in WORKER_SERVICES else LOOPBACK
+    listening = await parts.hosts.vpc.listen(address, parts.ports[name])
+    stack.callback(listening.close)
+    return [listening]
+
+
+async def _open_relays(parts: Components, stack: AsyncExitStack) -> None:
+    """gRPC takes no sockets that others have made, and TLS has its twins: both are relayed."""
+    for name in parts.ports.keys() - {"tpu_rest", "storage", "neighbours", "control", "vpc"}:
+        acceptor = Acceptor(relay.relay_to(_connector(parts.ports[name])))
+        stack.push_async_callback(acceptor.close)
+        for listening in await _open_vpc_sockets(parts, name, stack):
+            acceptor.open(listening)
+
+
+def _connector(port: int) -> "relay.Connect":
+    return lambda: proxy.connect(LOOPBACK, port)
+
+
+async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:
+    if parts.hosts.vpc is None or parts.offline:
+        return
+    way_out = proxy.Proxy(proxy.resolve, proxy.connect)
+    stack.push_async_callback(way_out.close)
+    way_out.open(await parts.hosts.vpc.listen(API_ADDRESS, proxy.PORT))

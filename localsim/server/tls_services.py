@@ -1,0 +1,85 @@
+"""The Google branch: the same APIs once more behind TLS, for clients that bring real credentials.
+
+Loaded only where it is asked for: nobody else pays for certificates and keys.
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localsim import accounts
+from localsim.server import authority
+from localsim.server.authority import Authority
+from localsim.service_ports import LOOPBACK, ServeError
+from localsim.services.auth.iam import ACCOUNTS
+from localsim.services.auth.oauth2 import PATH
+from localsim.services.auth.tokens import AccessTokens
+from localsim.services.authorization import Authenticator, GrpcAuthorization
+from localsim.state_directory import StateDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class TlsServices:
+    """What the TLS ports are served with, and what stands in front of each."""
+
+    authority: Authority
+    tokens: AccessTokens
+    project: str
+    tls: ssl.SSLContext
+
+    @property
+    def certificate(self) -> bytes:
+        """The server's certificate and its key."""
+        return self.authority.server.read_bytes()
+
+    def interceptors(self, callers: Authenticator) -> tuple[Any, ...]:
+        """In front of gRPC."""
+        return (GrpcAuthorization(callers, self.project),)
+
+    def endpoints(self, ports: Mapping[str, int]) -> dict[str, Any]:
+        """For the line of endpoints, under `google`."""
+        keys = {name: str(path) for name, path in self.authority.keys.items()}
+        return {
+            "tpu": f"{LOOPBACK}:{ports['google_tpu']}",
+            "tpu_rest": f"https://{LOOPBACK}:{ports['google_tpu_rest']}",
+            "storage": f"https://{LOOPBACK}:{ports['google_storage']}",
+            "token": token_uri(ports),
+            "ca": str(self.authority.ca),
+            "keys": keys,
+        }
+
+
+def open_tls_services(
+    state: StateDirectory,
+    ports: Mapping[str, int],
+    *,
+    project: str,
+    now: Callable[[], float],
+    time_scale: float,
+) -> TlsServices:
+    """Make or find the keys; raises RefusedToServe."""
+    uri = token_uri(ports)
+    try:
+        found = authority.establish(state.path / "google", project, uri, ACCOUNTS)
+    except (OSError, ValueError, AttributeError) as error:
+        sentence = f"cannot use the keys in {state.path / 'google'}: {type(error).__name__}"
+        raise ServeError(sentence, 62) from error
+    emails = {accounts.email(name, project): name for name in ACCOUNTS}
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.load_cert_chain(found.server)
+    tokens = AccessTokens(
+        secret=found.token_secret,
+        emails=emails,
+        keys={address: found.public_keys[name] for address, name in emails.items()},
+        audience=uri,
+        now=now,
+        time_scale=time_scale,
+    )
+    return TlsServices(found, tokens, project, tls)
+
+
+def token_uri(ports: Mapping[str, int]) -> str:
+    """Where service accounts get their tokens."""
+    return f"https://{LOOPBACK}:{ports['google_token']}{PATH}"

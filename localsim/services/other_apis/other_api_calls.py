@@ -1,0 +1,72 @@
+"""What the neighbours of Cloud TPU have in common: a call, a row of their table, a refusal."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.project.project_metadata import ProjectMetadata
+from localsim.cloud.project.secret_store import SecretStore
+from localsim.services.auth.iam import Account
+from localsim.services.cloud_port import CloudPort
+
+COMPUTE = "compute.googleapis.com"
+SERVICE_USAGE = "serviceusage.googleapis.com"
+RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
+SECRET_MANAGER = "secretmanager.googleapis.com"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectContext:
+    """The one project there is, as its neighbours know it."""
+
+    id: str
+    number: int
+    metadata: ProjectMetadata
+    secrets: SecretStore
+    world: CloudPort
+    now: Callable[[], float]
+    """Simulated seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One request: the names in its path, its query, its JSON body."""
+
+    project: ProjectContext
+    names: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Mapping[str, Any]
+    origin: str
+    """Scheme and host as the client used them."""
+    account: Account | None
+    """Who asks; None where nobody needs a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiMethod:
+    """One method: `http` is `VERB path`; a `{project}` in it must be ours."""
+
+    service: str
+    name: str
+    http: str
+    permission: str
+    answer: Callable[[ApiCall], Any]
+    """The response, or an awaitable of it; raises CloudError or HttpRefusal."""
+
+
+class HttpRefusal(Exception):
+    """A refusal that google.rpc.Code has no word for."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+def foreign_project_error(service: str, project: str) -> CloudError | HttpRefusal:
+    """How a service refuses a project that is not the caller's, or is none."""
+    if service == COMPUTE:
+        return HttpRefusal(404, "notFound", f"The resource 'projects/{project}' was not found")
+    return CloudError(Code.PERMISSION_DENIED, "The caller does not have permission")

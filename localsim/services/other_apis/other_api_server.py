@@ -1,0 +1,128 @@
+"""The neighbours of Cloud TPU on one port: slivers of five APIs, as small as their callers."""
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from localsim.cloud.model.cloud_errors import CloudError, Code, unimplemented
+from localsim.services.auth import oauth2
+from localsim.services.auth.iam import Account
+from localsim.services.net.request_guard import require_json
+from localsim.services.net.wire_errors import http_error
+from localsim.services.other_apis import compute, resourcemanager, secretmanager, serviceusage
+from localsim.services.other_apis.other_api_calls import (
+    COMPUTE,
+    ApiCall,
+    ApiMethod,
+    HttpRefusal,
+    ProjectContext,
+    foreign_project_error,
+)
+from localsim.services.rest.json_messages import parse_json
+
+MOST_BYTES = 1024 * 1024
+MOST_SHOWN = 200
+ROWS = (*compute.ROWS, *serviceusage.ROWS, *resourcemanager.ROWS, *secretmanager.ROWS)
+REASONS = {
+    400: "invalid",
+    401: "required",
+    403: "forbidden",
+    404: "notFound",
+    501: "notImplemented",
+}
+"""HTTP status -> the reason that Compute Engine's errors carry."""
+
+Authorize = Callable[[web.Request, ApiMethod], Account | None]
+"""Who asks, None where nobody needs a token; raises CloudError."""
+
+
+def application(
+    project: ProjectContext,
+    granted: Callable[[str], Any],
+    middlewares: Sequence[Any],
+    authorize: Authorize,
+) -> web.Application:
+    """Serve them all; `granted` answers assertions with tokens or GrantError."""
+    routes = [(*_compiled(row), row) for row in ROWS]
+
+    async def dispatch(request: web.Request) -> web.StreamResponse:
+        if (request.method, request.path) == ("POST", oauth2.PATH):
+            return await oauth2.answer_token_request(request, granted)
+        return await require_json(request, answer)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        service = COMPUTE if request.path.startswith("/compute/") else ""
+        try:
+            row, names = _found(routes, request)
+            account = authorize(request, row)
+            return web.json_response(await _answered(project, row, names, account, request))
+        except CloudError as error:
+            status, document = http_error(error)
+            return web.json_response(_worded(service, document), status=status)
+        except HttpRefusal as refusal:
+            body = {"code": refusal.status, "message": refusal.message}
+            return web.json_response(
+                _worded(COMPUTE, {"error": body}, refusal.reason), status=refusal.status
+            )
+
+    app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
+    app.router.add_route("*", "/{path:.*}", dispatch)
+    return app
+
+
+async def _answered(
+    project: ProjectContext,
+    row: ApiMethod,
+    names: dict[str, str],
+    account: Account | None,
+    request: web.Request,
+) -> Any:
+    asked = names.get("project", project.id)
+    if asked not in (project.id, str(project.number)):
+        raise foreign_project_error(row.service, asked)
+    body = parse_json(await _content(request))
+    if not isinstance(body, dict):
+        sentence = "Invalid JSON payload received. Root element must be a message."
+        raise CloudError(Code.INVALID_ARGUMENT, sentence)
+    origin = f"{request.scheme}://{request.host}"
+    reply = row.answer(ApiCall(project, names, request.query, body, origin, account))
+    return await reply if inspect.isawaitable(reply) else reply
+
+
+async def _content(request: web.Request) -> bytes:
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        sentence = f"Request payload size exceeds the limit: {MOST_BYTES} bytes."
+        raise CloudError(Code.INVALID_ARGUMENT, sentence) from None
+
+
+def _found(
+    routes: Sequence[tuple[str, re.Pattern[str], ApiMethod]], request: web.Request
+) -> tuple[ApiMethod, dict[str, str]]:
+    path = request.rel_url.raw_path
+    for verb, pattern, row in routes:
+        match = pattern.fullmatch(path)
+        if match and verb == request.method:
+            return row, {name: unquote(text) for name, text in match.groupdict().items()}
+    raise unimplemented(f"{request.method} {path[:MOST_SHOWN]}")
+
+
+def _compiled(row: ApiMethod) -> tuple[str, re.Pattern[str]]:
+    verb, path = row.http.split()
+    pattern = path.replace("{version}", "(?P<version>v[0-9][0-9a-z]*|alpha|beta)")
+    return verb, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/:]+)", pattern))
+
+
+def _worded(service: str, document: dict[str, Any], reason: str = "") -> dict[str, Any]:
+    """The error document; Compute Engine's has a list of errors besides."""
+    if service != COMPUTE:
+        return document
+    error = document["error"]
+    why = reason or REASONS.get(error["code"], "backendError")
+    first = {"message": error["message"], "domain": "global", "reason": why}
+    return {"error": {**error, "errors": [first]}}

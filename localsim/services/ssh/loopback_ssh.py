@@ -1,0 +1,81 @@
+"""Workers' SSH servers on loopback, on request: for clients that know of no VPC and no proxy.
+
+Worker 10.a.b.c answers at 127.a.b.c, port 2222. An ssh_config tells OpenSSH, and through it gcloud,
+which of a node's own addresses is served where.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+from pathlib import Path
+
+from localsim.services.ssh.ssh_server import SshServer
+from localsim.workers.worker import Worker
+
+PORT = 2222
+CONFIG = "ssh_config"
+_CLAIM = "127.128.0.1"
+"""Where the first zone's gateway would be: whoever has it has all of them."""
+_ANSWER_S = 0.2
+_HEAD = """\
+# Where the workers of this local cloud are served on loopback; rewritten at every boot of one.
+#   ssh -F THIS_FILE USER@ADDRESS
+#   gcloud compute tpus tpu-vm ssh NODE --ssh-flag=-FTHIS_FILE
+#   gcloud compute tpus tpu-vm scp FILE NODE: --scp-flag=-FTHIS_FILE
+"""
+
+
+class LoopbackSshServers:
+    """All of one simulator's."""
+
+    def __init__(self, directory: Path) -> None:
+        """Claim the addresses; raises OSError with the reason when they are not free."""
+        self.config = directory / CONFIG
+        self._claim = _listen(_CLAIM)
+        self._served: dict[str, tuple[Worker, SshServer]] = {}
+        """By loopback address; doors that have closed are forgotten at the next boot."""
+        self._write()
+
+    async def open(self, worker: Worker, door: SshServer) -> None:
+        """Serve a worker on loopback as well; raises OSError with the reason."""
+        address = loopback_address(worker.addresses[0])
+        await door.listen(_listen(address))
+        still = {key: each for key, each in self._served.items() if not each[1].is_closed}
+        self._served = {**still, address: (worker, door)}
+        self._write()
+
+    def close(self) -> None:
+        """Give the addresses back; each door has closed its own."""
+        self._claim.close()
+        with contextlib.suppress(OSError):
+            self.config.unlink()
+
+    def _write(self) -> None:
+        hosts = (
+            f"Host {' '.join(worker.addresses)}\n  HostName {address}\n  Port {PORT}\n"
+            for address, (worker, _) in self._served.items()
+        )
+        draft = self.config.with_name(f".{CONFIG}.new")
+        draft.write_text("\n".join([_HEAD, *hosts]))
+        draft.chmod(0o600)
+        draft.replace(self.config)
+
+
+def loopback_address(address: str) -> str:
+    """Where on loopback a worker's VPC address is served."""
+    return f"127.{address.partition('.')[2]}"
+
+
+def _listen(address: str) -> socket.socket:
+    """A listening socket; raises OSError where anything answers or may answer already."""
+    where = f"{address}:{PORT}"
+    with socket.socket() as probe:
+        probe.settimeout(_ANSWER_S)
+        if probe.connect_ex((address, PORT)) in (0, errno.EISCONN):
+            raise OSError(errno.EADDRINUSE, f"something answers at {where} already")
+    try:
+        return socket.create_server((address, PORT))
+    except OSError as error:
+        cause = os.strerror(error.errno or 0)
+        raise OSError(error.errno, f"nothing can be served at {where}: {cause}") from None

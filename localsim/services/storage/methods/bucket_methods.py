@@ -1,0 +1,93 @@
+"""The bucket methods of the JSON API."""
+
+from typing import Any
+
+from aiohttp import web
+
+from localsim.cloud.objects.storage_model import Bucket
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.json_errors import missing_parameter
+from localsim.services.storage.wire.json_requests import (
+    StorageCall,
+    page_limit,
+    page_start,
+    page_token,
+    read_json_body,
+    required_parameter,
+)
+from localsim.services.storage.wire.resources import bucket_resource, reply
+
+
+async def insert_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Create a bucket; a setting it would not honour is refused."""
+    resource = await read_json_body(call.request)
+    name = resource.get("name")
+    if not isinstance(name, str):
+        raise missing_parameter("name")
+    project = required_parameter(call.query, "project")
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.create(project, name, resource)
+    )
+    return _bucket_reply(call, bucket)
+
+
+async def get_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Describe a bucket."""
+    bucket = service.objects.buckets.get(call.bucket, call.preconditions, reading=True)
+    return _bucket_reply(call, bucket)
+
+
+async def list_buckets(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """One page of a project's buckets."""
+    limit = page_limit(call.query)
+    buckets = service.objects.buckets.list(
+        required_parameter(call.query, "project"),
+        prefix=call.query.get("prefix", ""),
+        start=page_start(call.query)[0],
+        limit=limit + 1,
+    )
+    page: dict[str, Any] = {"kind": "storage#buckets"}
+    if len(buckets) > limit:
+        page["nextPageToken"] = page_token(buckets[limit].name)
+    if buckets:
+        page["items"] = [bucket_resource(bucket, call.origin) for bucket in buckets[:limit]]
+    return reply(call, page)
+
+
+async def delete_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Delete an empty bucket."""
+    await service.commits.run(
+        lambda: service.objects.buckets.delete(call.bucket, call.preconditions)
+    )
+    return web.Response(status=204)
+
+
+async def patch_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Change some of a bucket's fields."""
+    change = await read_json_body(call.request)
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.patch(call.bucket, change, call.preconditions)
+    )
+    return _bucket_reply(call, bucket)
+
+
+async def update_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Replace what is stored of a bucket's fields."""
+    settings = await read_json_body(call.request)
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.update(call.bucket, settings, call.preconditions)
+    )
+    return _bucket_reply(call, bucket)
+
+
+async def lock_retention_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Lock the retention policy for ever; the metageneration must be given."""
+    required_parameter(call.query, "ifMetagenerationMatch")
+    bucket = await service.commits.run(
+        lambda: service.objects.buckets.lock_retention_policy(call.bucket, call.preconditions)
+    )
+    return _bucket_reply(call, bucket)
+
+
+def _bucket_reply(call: StorageCall, bucket: Bucket) -> web.Response:
+    return reply(call, bucket_resource(bucket, call.origin), {"ETag": bucket.etag})

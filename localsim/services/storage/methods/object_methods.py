@@ -1,0 +1,87 @@
+"""The object methods of the JSON API, but for those that make one object of others."""
+
+from aiohttp import web
+
+from localsim.cloud.objects.properties import writable_properties
+from localsim.cloud.objects.storage_model import not_implemented
+from localsim.services.storage.methods.downloads import download_object
+from localsim.services.storage.methods.resumable import continue_resumable, start_resumable
+from localsim.services.storage.methods.single_uploads import (
+    check_length,
+    insert_media,
+    insert_multipart,
+)
+from localsim.services.storage.service import Handler, StorageService
+from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
+from localsim.services.storage.wire.json_requests import (
+    StorageCall,
+    list_query,
+    page_token,
+    read_json_body,
+)
+from localsim.services.storage.wire.resources import listing_reply, object_reply
+
+
+async def get_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Describe an object, or with alt=media send its bytes."""
+    if call.query.get("alt") == "media":
+        return await download_object(service, call)
+    stored = service.objects.get(call.key, call.preconditions, reading=True)
+    return object_reply(call, await service.md5s.shown(service.objects, stored))
+
+
+async def list_objects(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """One page of a bucket's objects."""
+    listing = service.objects.list(call.bucket, list_query(call.query))
+    if listing.next_start is None:
+        return listing_reply(call, listing, None)
+    token = page_token(listing.next_start, listing.next_generation)
+    return listing_reply(call, listing, token)
+
+
+async def patch_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Change some fields of the metadata."""
+    change = writable_properties(await read_json_body(call.request))
+    stored = await service.commits.run(
+        lambda: service.objects.patch(call.key, change, call.preconditions)
+    )
+    return object_reply(call, stored)
+
+
+async def update_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Replace the metadata as a whole."""
+    properties = writable_properties(await read_json_body(call.request))
+    stored = await service.commits.run(
+        lambda: service.objects.update(call.key, properties, call.preconditions)
+    )
+    return object_reply(call, stored)
+
+
+async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Delete an object, or one generation of it for good."""
+    await service.commits.run(lambda: service.objects.delete(call.key, call.preconditions))
+    return web.Response(status=204)
+
+
+_INSERTS: dict[str, Handler] = {
+    "media": insert_media,
+    "multipart": insert_multipart,
+    "resumable": start_resumable,
+}
+
+
+async def insert_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Begin an upload, do it at once, or go on with one: some clients POST the chunks too."""
+    check_length(call.request.headers)
+    if "upload_id" in call.query:
+        return await continue_resumable(service, call)
+    if "X-Goog-Encryption-Algorithm" in call.request.headers:
+        raise not_implemented("Customer-supplied encryption")
+    kind = call.query.get("uploadType")
+    if kind is None:
+        raise missing_parameter("uploadType")
+    insert = _INSERTS.get(kind)
+    if insert is None:
+        raise ParameterError("uploadType", f"Invalid value for uploadType: {kind!r}")
+    service.objects.buckets.get(call.bucket)
+    return await insert(service, call)

@@ -1,0 +1,149 @@
+"""Uploads in one request: media and multipart, streamed into the store, published when whole."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from localsim.cloud.objects.files.body_directory import IncomingBody, ObjectBody
+from localsim.cloud.objects.object_copies import MAX_OBJECT_BYTES
+from localsim.cloud.objects.properties import writable_properties
+from localsim.cloud.objects.storage_model import (
+    Hashes,
+    NewObject,
+    StorageError,
+    StoredObject,
+    check_object_name,
+    not_implemented,
+)
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.gunzip import gunzip_chunks
+from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
+from localsim.services.storage.wire.json_requests import (
+    StorageCall,
+    expected_hashes,
+    parse_json_object,
+    required_parameter,
+)
+from localsim.services.storage.wire.multipart import RelatedParser, boundary_of
+from localsim.services.storage.wire.resources import hash_header, object_reply
+
+_DEFAULT_TYPE = "application/octet-stream"
+
+
+async def insert_media(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """The body is the object, the query its name."""
+    headers = call.request.headers
+    resource = {"name": required_parameter(call.query, "name")}
+    new = new_object(call, resource, headers.get("Content-Type"))
+    incoming = service.objects.bodies.receive()
+    try:
+        async for data in _media(call):
+            await receive_data(incoming, data)
+        body = await seal_body(service, incoming, new.expected)
+        stored = await service.commits.run(lambda: service.objects.publish(new, body))
+    finally:
+        incoming.discard()
+    return upload_reply(call, stored)
+
+
+async def insert_multipart(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """The first part of the body is the resource, the second the object."""
+    parser = RelatedParser(boundary_of(call.request.headers.get("Content-Type", "")))
+    incoming = service.objects.bodies.receive()
+    try:
+        async for data in _media(call):
+            await receive_data(incoming, parser.feed(data))
+        parser.check_end()
+        new = new_object(call, parse_json_object(parser.metadata or b""), parser.media_type)
+        body = await seal_body(service, incoming, new.expected)
+        stored = await service.commits.run(lambda: service.objects.publish(new, body))
+    finally:
+        incoming.discard()
+    return upload_reply(call, stored)
+
+
+def new_object(
+    call: StorageCall,
+    resource: Mapping[str, Any],
+    media_type: str | None,
+    declared_bytes: int | None = None,
+) -> NewObject:
+    """What the client wants written: the query's name and the resource's type come first."""
+    check_agreement(resource, bucket=call.bucket, name=call.query.get("name"))
+    name = call.query.get("name") or resource.get("name")
+    if not isinstance(name, str) or not name:
+        raise missing_parameter("name")
+    check_object_name(name)
+    given = {"contentType": media_type or _DEFAULT_TYPE, **resource}
+    if "contentEncoding" in call.query:
+        given["contentEncoding"] = call.query["contentEncoding"]
+    return NewObject(
+        bucket=call.bucket,
+        name=name,
+        properties=writable_properties(given),
+        preconditions=call.preconditions,
+        expected=expected_hashes(resource, call),
+        declared_bytes=declared_bytes,
+    )
+
+
+def check_agreement(resource: Mapping[str, Any], **parameters: str | None) -> None:
+    """Refuse a resource that names another bucket or object than the request; ParameterError."""
+    for name, value in parameters.items():
+        given = resource.get(name)
+        if given and value and given != value:
+            message = (
+                f"Value '{given}' in content does not agree with value '{value}'. This can happen"
+                " when a value set through a parameter is inconsistent with a value set in the"
+                " request."
+            )
+            raise ParameterError(name, message)
+
+
+def check_length(headers: Mapping[str, str]) -> None:
+    """Refuse an upload that does not say where its body ends (411), or that it is huge (413)."""
+    if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
+        message = "You must provide the Content-Length HTTP header."
+        raise StorageError(411, "lengthRequired", message)
+    for name in ("Content-Length", "X-Upload-Content-Length"):
+        check_size(headers.get(name, ""))
+
+
+def check_size(text: str) -> None:
+    """Refuse a size, as a header gives it, that no object can have (413)."""
+    if text.isdecimal() and int(text[:20]) > MAX_OBJECT_BYTES:
+        message = f"The upload is larger than the {MAX_OBJECT_BYTES} bytes that an object may have."
+        raise StorageError(413, "uploadTooLarge", message)
+
+
+def _media(call: StorageCall) -> AsyncIterator[bytes]:
+    """The body; a Content-Encoding of the request is that of the way here, not of the object."""
+    encoding = call.request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding == "gzip":
+        return gunzip_chunks(call.chunks())
+    if encoding != "identity":
+        raise not_implemented(f"A request with Content-Encoding: {encoding}")
+    return call.chunks()
+
+
+async def receive_data(incoming: IncomingBody, data: bytes) -> None:
+    """Write at once, and let the disk keep up: little is left to synchronize at the end."""
+    flush = incoming.write(data)
+    if flush is not None:
+        await asyncio.wrap_future(flush)
+
+
+async def seal_body(
+    service: StorageService, incoming: IncomingBody, expected: Hashes
+) -> ObjectBody:
+    """Check the body and make it durable, in a thread when that blocks."""
+    if incoming.is_on_disk:
+        return await asyncio.to_thread(service.objects.bodies.seal, incoming, expected)
+    return service.objects.bodies.seal(incoming, expected)
+
+
+def upload_reply(call: StorageCall, stored: StoredObject) -> web.Response:
+    """The reply to a finished upload."""
+    return object_reply(call, stored, {"X-Goog-Hash": hash_header(stored)})

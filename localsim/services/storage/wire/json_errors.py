@@ -1,0 +1,73 @@
+"""A refusal of Cloud Storage in the error envelope of its JSON API.
+
+Reasons: cloud.google.com/storage/docs/json_api/v1/status-codes.
+"""
+
+import json
+import sqlite3
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from localsim.cloud.model.cloud_errors import CloudError
+from localsim.cloud.objects.storage_model import StorageError, invalid
+
+_PLACES: Mapping[str, tuple[str, str]] = {
+    "conditionNotMet": ("header", "If-Match"),
+    "requestedRangeNotSatisfiable": ("header", "Range"),
+}
+"""Where the fault is, for the reasons that always mean the same place."""
+
+
+class ParameterError(StorageError):
+    """A parameter that is missing or does not read; named in the envelope."""
+
+    def __init__(self, parameter: str, message: str, reason: str = "invalidParameter") -> None:
+        super().__init__(400, reason, message)
+        self.parameter = parameter
+
+
+def missing_parameter(parameter: str) -> ParameterError:
+    """A parameter that must be there is not (400)."""
+    return ParameterError(parameter, f"Required parameter: {parameter}", "required")
+
+
+def error_envelope(error: StorageError) -> dict[str, Any]:
+    """The body of the reply."""
+    detail = {"message": error.message, "domain": "global", "reason": error.reason}
+    place = _PLACES.get(error.reason)
+    if isinstance(error, ParameterError):
+        place = ("parameter", error.parameter)
+    if place is not None:
+        detail["locationType"], detail["location"] = place
+    return {"error": {"code": error.code, "message": error.message, "errors": [detail]}}
+
+
+def error_response(error: StorageError) -> web.Response:
+    """The whole reply; a 304 has no body."""
+    if error.code == 304:  # noqa: PLR2004
+        return web.Response(status=304)
+    headers = getattr(error, "headers", {})
+    return web.Response(
+        status=error.code,
+        body=json.dumps(error_envelope(error), separators=(",", ":")).encode(),
+        headers={"Content-Type": "application/json; charset=UTF-8", **headers},
+    )
+
+
+def refusal(error: Exception) -> StorageError:
+    """What a client is told of anything that went wrong; what nobody foresaw is shown on stderr."""
+    if isinstance(error, StorageError):
+        return error
+    if isinstance(error, CloudError):  # a fault of the scenario could not be counted
+        return StorageError(503, "backendError", error.message)
+    if isinstance(error, web.RequestPayloadError):
+        return invalid(f"Malformed request body: {error}")
+    if isinstance(error, sqlite3.OperationalError):  # the disk is full, or not to be written
+        return StorageError(507, "insufficientStorage", f"localsim: {error}")
+    traceback.print_exception(error, file=sys.stderr)
+    message = "We encountered an internal error. Please try again."
+    return StorageError(500, "internalError", message)

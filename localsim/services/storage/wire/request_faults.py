@@ -1,0 +1,245 @@
+"""What goes wrong on purpose with one request of Cloud Storage, before, during and after it.
+
+Nothing is counted before it happens: of two requests that wait for the same fault only the one that
+comes to it first meets it.
+"""
+
+import asyncio
+import errno
+import math
+import re
+import socket
+import struct
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from aiohttp import web
+
+from localsim.cloud.objects.files.durable_files import disk_errors
+from localsim.cloud.objects.storage_model import StorageError
+from localsim.cloud.scenario.storage_faults import (
+    ArmedStorageFault,
+    BandwidthLimit,
+    ConnectionCut,
+    ConnectionReset,
+    Corruption,
+    DiskFull,
+    LateRefusal,
+    LostReply,
+    StorageLatency,
+    StorageRefusal,
+    TransferStall,
+)
+from localsim.services.storage.wire.retry_tests import HEADER, RetryTests
+
+BLOCK_BYTES = 64 * 1024
+POLL_S = 1.0
+"""Real seconds between two looks at whether a client that waits in vain is still there."""
+_REASONS = {400: "invalid", 401: "authError", 403: "forbidden", 429: "rateLimitExceeded"}
+_UPLOADS = ("storage.objects.insert", "storage.multipartUploads.put")
+_OF_DOWNLOADS = (ConnectionCut, TransferStall)
+_OF_UPLOADS = (LateRefusal, ConnectionCut, TransferStall, DiskFull)
+_FIRST_BYTE = re.compile(r"\s*bytes\s+(\d{1,18})-")
+_NO_LINGER = struct.pack("ii", 1, 0)
+Kind = TypeVar("Kind")
+
+ArmedFaultsOf = Callable[[str], Sequence[ArmedStorageFault]]
+"""What the scenario has in store for a call of a method."""
+Pause = Callable[[float], Awaitable[None]]
+"""Lets simulated seconds pass."""
+
+
+class InjectedError(StorageError):
+    """An answer that a fault asks for; with the headers that it has."""
+
+    def __init__(self, status: int, retry_after_s: int | None = None) -> None:
+        super().__init__(
+            status, _REASONS.get(status, "backendError"), f"Retry Test: Caused a {status}"
+        )
+        self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+
+
+def no_faults(_method: str) -> tuple[ArmedStorageFault, ...]:
+    """A scenario in which nothing goes wrong."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSource:
+    """Where faults come from: the scenario, and the tests that clients have set up themselves."""
+
+    standing: ArmedFaultsOf = no_faults
+    pause: Pause = asyncio.sleep
+    retry_tests: RetryTests = field(default_factory=RetryTests)
+
+    def of(self, method: str, request: web.Request) -> "CallFaults | None":
+        """What a call may meet, None for nothing; raises StorageError for an unknown retry test."""
+        armed = [*self.standing(method)]
+        test_id = request.headers.get(HEADER)
+        if test_id is not None and not request.secure:
+            armed += self.retry_tests.armed(test_id, method)
+        return CallFaults(request, method, self.pause, armed) if armed else None
+
+
+class CallFaults:
+    """What one request meets."""
+
+    def __init__(
+        self, request: web.Request, method: str, pause: Pause, armed: Sequence[ArmedStorageFault]
+    ) -> None:
+        """Nothing has happened yet."""
+        self._request = request
+        self._method = method
+        self._pause = pause
+        self._armed = list(armed)
+
+    async def before(self) -> None:
+        """All the latencies, then the first refusal; raises StorageError or ConnectionError."""
+        for each, latency in self._of(StorageLatency):
+            if each.strike():
+                await self._stall(latency.time_s)
+        for each in self._armed:
+            if isinstance(each.effect, ConnectionReset) and each.strike():
+                raise self._reset()
+            if isinstance(each.effect, StorageRefusal) and each.strike():
+                raise InjectedError(each.effect.status, each.effect.retry_after_s)
+            if isinstance(each.effect, DiskFull) and self._only_writes and each.strike():
+                await self._happen(each.effect)
+
+    async def received(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        """The bytes of an upload; raises StorageError or ConnectionError where an effect asks."""
+        found = _FIRST_BYTE.match(self._request.headers.get("Content-Range", ""))
+        async for block in self._paced(chunks, _OF_UPLOADS, int(found[1]) if found else 0):
+            yield block
+
+    async def send(self, response: web.StreamResponse, blocks: AsyncIterable[bytes]) -> None:
+        """Write the bytes of an object to a prepared response; raises ConnectionError."""
+        corrupt = [each for each, _ in self._of(Corruption)]
+        async for block in self._paced(blocks, _OF_DOWNLOADS, 0):
+            is_corrupt = any([each.strike() for each in corrupt])
+            await response.write(_one_bit_off(block) if is_corrupt else block)
+            corrupt = []
+
+    async def _paced(
+        self, chunks: AsyncIterable[bytes], kinds: tuple[type, ...], position: int
+    ) -> AsyncIterator[bytes]:
+        """The bytes of a body, of which `position` came earlier, with what happens among them."""
+        waiting = [each for each in self._armed if isinstance(each.effect, kinds)]
+        bytes_per_s = self._bandwidth()
+        await self._pass(waiting, position)
+        async for data in chunks:
+            rest = memoryview(data)
+            while rest:
+                size_bytes = min(len(rest), BLOCK_BYTES, _next(waiting) - position)
+                await self._stall(size_bytes / bytes_per_s)
+                yield bytes(rest[:size_bytes])
+                rest, position = rest[size_bytes:], position + size_bytes
+                await self._pass(waiting, position)
+
+    async def after(self, response: web.StreamResponse) -> web.StreamResponse:
+        """The reply, or a part of it and then the end of the connection: ConnectionError."""
+        if not isinstance(response, web.Response) or not isinstance(response.body, bytes):
+            return response  # an object, which has been sent
+        for each in self._armed:
+            reply_bytes = self._let_through(each, response)
+            if reply_bytes is not None and each.strike():
+                raise await self._broken(response, reply_bytes)
+        return response
+
+    def _let_through(self, each: ArmedStorageFault, response: web.Response) -> int | None:
+        """How much of the reply gets through, None for all of it."""
+        size_bytes = len(response.body) if isinstance(response.body, bytes) else 0
+        match each.effect:
+            case LostReply(after_bytes):
+                is_last = response.status == 200 and "upload_id" in self._request.query  # noqa: PLR2004
+                is_last = is_last and "X-HTTP-Status-Code-Override" not in response.headers
+                return min(after_bytes, size_bytes) if is_last else None
+            case ConnectionCut(after_bytes) if (
+                after_bytes <= size_bytes and self._method not in _UPLOADS
+            ):
+                return None if self._request.method == "HEAD" else after_bytes
+        return None
+
+    async def _broken(self, response: web.Response, reply_bytes: int) -> ConnectionError:
+        body = response.body if isinstance(response.body, bytes) else b""
+        headers = {**response.headers, "Content-Length": str(len(body))}
+        begun = web.StreamResponse(status=response.status, headers=headers)
+        await begun.prepare(self._request)
+        await begun.write(body[:reply_bytes])
+        return self._closed()
+
+    @property
+    def _only_writes(self) -> bool:
+        """Whether it changes the store without a body of its own."""
+        return self._request.method not in ("GET", "HEAD") and self._method not in _UPLOADS
+
+    def _of(self, kind: type[Kind]) -> list[tuple[ArmedStorageFault, Kind]]:
+        return [(each, each.effect) for each in self._armed if isinstance(each.effect, kind)]
+
+    def _bandwidth(self) -> float:
+        """Bytes a simulated second, the least of what is asked for."""
+        found = [one.bytes_per_s for each, one in self._of(BandwidthLimit) if each.strike()]
+        return min(found, default=math.inf)
+
+    async def _pass(self, waiting: list[ArmedStorageFault], position: int) -> None:
+        """Let happen what was waiting for a position; each but once."""
+        for each in [each for each in waiting if _position(each) <= position]:
+            waiting.remove(each)
+            if each.strike():
+                await self._happen(each.effect)
+
+    async def _happen(self, effect: object) -> None:
+        match effect:
+            case LateRefusal():
+                raise InjectedError(effect.status, effect.retry_after_s)
+            case TransferStall(time_s):
+                await self._stall(time_s)
+            case DiskFull():
+                with disk_errors():
+                    raise OSError(errno.ENOSPC, "a fault fills the disk")
+            case ConnectionCut():
+                raise self._closed()
+
+    async def _stall(self, seconds: float) -> None:
+        """Let time pass; raises ConnectionError when the client has gone meanwhile."""
+        if not seconds:
+            return
+        pause = asyncio.ensure_future(self._pause(seconds))
+        try:
+            while not pause.done():
+                await asyncio.wait({pause}, timeout=POLL_S)
+                if self._request.transport is None:
+                    raise ConnectionResetError("the client has gone")
+        finally:
+            pause.cancel()
+
+    def _reset(self) -> ConnectionError:
+        """Drop the connection so that the client is told: RST."""
+        transport = self._request.transport
+        if transport is not None:
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            transport.abort()
+        return ConnectionResetError("reset on purpose")
+
+    def _closed(self) -> ConnectionError:
+        """End the connection behind what has been written."""
+        if self._request.transport is not None:
+            self._request.transport.close()
+        return ConnectionResetError("cut on purpose")
+
+
+def _position(armed: ArmedStorageFault) -> int:
+    effect = armed.effect
+    return effect.after_bytes if isinstance(effect, _OF_UPLOADS) else 0
+
+
+def _next(waiting: Sequence[ArmedStorageFault]) -> int:
+    """Where the next of them happens."""
+    return min((_position(each) for each in waiting), default=1 << 62)
+
+
+def _one_bit_off(block: bytes) -> bytes:
+    middle = len(block) // 2
+    return block[:middle] + bytes([block[middle] ^ 1]) + block[middle + 1 :]

@@ -1,0 +1,181 @@
+"""Multipart uploads of the XML API: start, send parts, look, complete, abort.
+
+Two things are refused that Google's documentation says it does not do: conditions on what the
+object replaces, and more than 10,000 parts.
+"""
+
+from aiohttp import web
+
+from localsim.cloud.objects.multipart_uploads import (
+    MAX_PARTS,
+    MultipartUpload,
+    UploadPart,
+    UploadsQuery,
+)
+from localsim.cloud.objects.storage_model import NO_PRECONDITIONS, invalid
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.json_requests import (
+    MAX_JSON_BYTES,
+    StorageCall,
+    expected_hashes,
+    required_parameter,
+)
+from localsim.services.storage.wire.resources import timestamp
+from localsim.services.storage.xml.documents import OF_UPLOADS, Tree, xml_response
+from localsim.services.storage.xml.parser import claimed_parts, malformed_document
+from localsim.services.storage.xml.xml_buckets import Spell, page_limit, spelling
+from localsim.services.storage.xml.xml_objects import new_object, receive_body, written_headers
+from localsim.services.storage.xml.xml_requests import etag_of, parse_number
+
+MAX_XML_BYTES = MAX_JSON_BYTES
+
+
+async def start_upload(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Begin an upload; the headers say what the object will be."""
+    new = new_object(call)
+    _check_unconditional(call)
+
+    def begin() -> str:
+        service.objects.buckets.get(call.bucket)
+        return service.objects.parts.start(new)
+
+    upload_id = await service.commits.run(begin)
+    tree = (("Bucket", call.bucket), ("Key", call.key.name), ("UploadId", upload_id))
+    return xml_response("InitiateMultipartUploadResult", tree, OF_UPLOADS)
+
+
+async def put_part(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Receive a part, in place of an earlier one of the same number."""
+    upload_id, part_number = required_parameter(call.query, "uploadId"), _part_number(call)
+    service.objects.parts.require(call.key, upload_id)
+    if "x-goog-copy-source" in call.request.headers or "x-amz-copy-source" in call.request.headers:
+        raise invalid("A part cannot be the copy of an object.")
+    incoming = service.objects.bodies.receive()
+    incoming.create()  # small as it may be, its file becomes one of the object's
+    try:
+        expected = expected_hashes({}, call)
+        body = await receive_body(service, call, incoming, expected)
+        part = await service.commits.run(
+            lambda: service.objects.parts.put(call.key, upload_id, part_number, body)
+        )
+    finally:
+        incoming.discard()
+    sums = f"crc32c={part.crc32c},md5={part.md5}"
+    return web.Response(headers={"ETag": f'"{part.etag}"', "X-Goog-Hash": sums})
+
+
+async def list_parts(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """One page of the parts that have come."""
+    upload_id = required_parameter(call.query, "uploadId")
+    after = parse_number(call.query, "part-number-marker") or 0
+    limit = page_limit(call.query, "max-parts")
+    found = service.objects.parts.list(call.key, upload_id, after=after, limit=limit + 1)
+    page = found[:limit]
+    is_truncated = bool(page) and len(found) > limit
+    tree = (
+        ("Bucket", call.bucket),
+        ("Key", spelling(call.query)(call.key.name)),
+        ("UploadId", upload_id),
+        ("StorageClass", "STANDARD"),
+        ("PartNumberMarker", after),
+        *((("NextPartNumberMarker", page[-1].number),) if is_truncated else ()),
+        ("MaxParts", limit),
+        ("IsTruncated", str(is_truncated).lower()),
+        *(("Part", _part_tree(part)) for part in page),
+    )
+    return xml_response("ListPartsResult", tree, OF_UPLOADS)
+
+
+async def list_uploads(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """One page of a bucket's uploads under way."""
+    service.objects.buckets.get(call.bucket)
+    limit, spell = page_limit(call.query, "max-uploads"), spelling(call.query)
+    query = UploadsQuery(
+        prefix=call.query.get("prefix", ""),
+        name_marker=call.query.get("key-marker", ""),
+        id_marker=call.query.get("upload-id-marker", ""),
+        limit=limit + 1,
+    )
+    found = service.objects.parts.list_uploads(call.bucket, query)
+    page = found[:limit]
+    is_truncated = bool(page) and len(found) > limit
+    tree = (
+        ("Bucket", call.bucket),
+        ("Prefix", spell(query.prefix)),
+        ("KeyMarker", spell(query.name_marker)),
+        ("UploadIdMarker", query.id_marker),
+        *((("NextKeyMarker", spell(page[-1].name)),) if is_truncated else ()),
+        *((("NextUploadIdMarker", page[-1].id),) if is_truncated else ()),
+        ("MaxUploads", limit),
+        ("IsTruncated", str(is_truncated).lower()),
+        *(("Upload", _upload_tree(upload, spell)) for upload in page),
+    )
+    return xml_response("ListMultipartUploadsResult", tree, OF_UPLOADS)
+
+
+async def complete_upload(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Make the object of the parts that the body lists."""
+    upload_id = required_parameter(call.query, "uploadId")
+    service.objects.parts.require(call.key, upload_id)
+    _check_unconditional(call)
+    claims = claimed_parts(await _body(call))
+    stored = await service.commits.run(
+        lambda: service.objects.parts.complete(call.key, upload_id, claims)
+    )
+    tree = (
+        ("Location", f"{call.origin}{call.request.raw_path.partition('?')[0]}"),
+        ("Bucket", call.bucket),
+        ("Key", call.key.name),
+        ("ETag", etag_of(stored)),
+    )
+    response = xml_response("CompleteMultipartUploadResult", tree, OF_UPLOADS)
+    response.headers.update(written_headers(stored))
+    return response
+
+
+async def abort_upload(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Forget an upload and its parts."""
+    upload_id = required_parameter(call.query, "uploadId")
+    await service.commits.run(lambda: service.objects.parts.abort(call.key, upload_id))
+    return web.Response(status=204)
+
+
+def _part_number(call: StorageCall) -> int:
+    part_number = parse_number(call.query, "partNumber")
+    if part_number is None or not 1 <= part_number <= MAX_PARTS:
+        raise invalid(f"Part number must be an integer between 1 and {MAX_PARTS}, inclusive.")
+    return part_number
+
+
+def _check_unconditional(call: StorageCall) -> None:
+    about_etags = {"If-Match", "If-None-Match"} & call.request.headers.keys()
+    if call.preconditions != NO_PRECONDITIONS or about_etags:
+        raise invalid("Multipart uploads take no preconditions.")
+
+
+async def _body(call: StorageCall) -> bytes:
+    """The document in the body, which is a small one."""
+    data = bytearray()
+    async for chunk in call.chunks():
+        data += chunk
+        if len(data) > MAX_XML_BYTES:
+            raise malformed_document()
+    return bytes(data)
+
+
+def _upload_tree(upload: MultipartUpload, spell: Spell) -> Tree:
+    return (
+        ("Key", spell(upload.name)),
+        ("UploadId", upload.id),
+        ("StorageClass", "STANDARD"),
+        ("Initiated", timestamp(upload.created_s)),
+    )
+
+
+def _part_tree(part: UploadPart) -> Tree:
+    return (
+        ("PartNumber", part.number),
+        ("LastModified", timestamp(part.updated_s)),
+        ("ETag", f'"{part.etag}"'),
+        ("Size", part.size_bytes),
+    )

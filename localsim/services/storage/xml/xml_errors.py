@@ -1,0 +1,67 @@
+"""A refusal of Cloud Storage as the XML API words it.
+
+Codes and messages: cloud.google.com/storage/docs/xml-api/reference-status.
+"""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from localsim.cloud.objects.retention import HoldError
+from localsim.cloud.objects.storage_model import StorageError
+from localsim.services.storage.xml.documents import xml_response
+
+_BY_STATUS: Mapping[int, tuple[str, str]] = {
+    400: ("InvalidArgument", "Invalid argument."),
+    401: ("AuthenticationRequired", "Authentication required."),
+    403: ("AccessDenied", "Access denied."),
+    404: ("NoSuchKey", "The specified key does not exist."),
+    412: (
+        "PreconditionFailed",
+        "At least one of the pre-conditions you specified did not hold.",
+    ),
+    413: ("EntityTooLarge", "Your proposed upload is larger than the maximum object size."),
+    416: ("InvalidRange", "The requested range cannot be satisfied."),
+    429: ("SlowDown", "Please reduce your request rate."),
+    501: (
+        "NotImplemented",
+        "A header or query you provided implies functionality that is not implemented.",
+    ),
+    503: ("ServiceUnavailable", "Please reduce your request rate."),
+}
+_UNDER_HOLD = (
+    "ObjectUnderActiveHold",
+    "Object overwrite or deletion is not allowed due to active hold on the object.",
+)
+_RETAINED = (
+    "RetentionPolicyNotMet",
+    "Object overwrite or deletion is not allowed due to retention policy.",
+)
+_OTHERWISE = ("InternalError", "We encountered an internal error. Please try again.")
+
+
+class XmlError(StorageError):
+    """A refusal by a code that only the XML API has; `reason` is that code."""
+
+    def __init__(self, code: int, reason: str, message: str, details: str = "") -> None:
+        super().__init__(code, reason, message)
+        self.details = details or message
+        self.headers: dict[str, str] = {}
+
+
+def error_response(error: StorageError) -> web.Response:
+    """The whole reply; a 304 has no body, and what details there are stand beside the message."""
+    if error.code == 304:  # noqa: PLR2004
+        return web.Response(status=304, headers=getattr(error, "headers", {}))
+    code, message = _BY_STATUS.get(error.code, _OTHERWISE)
+    if isinstance(error, HoldError):
+        code, message = _UNDER_HOLD
+    if error.reason == "retentionPolicyNotMet":
+        code, message = _RETAINED
+    if error.reason[:1].isupper():  # as only those of this API are
+        code, message = error.reason, error.message
+    details = error.details if isinstance(error, XmlError) else error.message
+    tree = (("Code", code), ("Message", message), ("Details", details))
+    response = xml_response("Error", tree, status=error.code)
+    response.headers.update(getattr(error, "headers", {}))
+    return response

@@ -1,0 +1,164 @@
+"""The object methods of the XML API: PUT, GET, HEAD and DELETE, and the copy that is a PUT."""
+
+import re
+from urllib.parse import quote
+
+from aiohttp import web
+
+from localsim.cloud.objects.files.body_directory import IncomingBody, ObjectBody
+from localsim.cloud.objects.storage_model import (
+    Hashes,
+    NewObject,
+    ObjectKey,
+    StorageError,
+    StoredObject,
+    check_object_name,
+)
+from localsim.services.storage.methods.downloads import send_media
+from localsim.services.storage.methods.single_uploads import receive_data, seal_body
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.json_requests import StorageCall, expected_hashes
+from localsim.services.storage.wire.resources import hash_header, media_headers, timestamp
+from localsim.services.storage.xml.documents import xml_response
+from localsim.services.storage.xml.validators import check_validators
+from localsim.services.storage.xml.xml_errors import XmlError
+from localsim.services.storage.xml.xml_requests import (
+    copy_source,
+    etag_of,
+    extension_header,
+    properties_of,
+)
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_REPLACE = "REPLACE"
+
+
+async def put_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Write an object, or make it a copy of the one that a header names."""
+    source = copy_source(call.request.headers)
+    if source is not None:
+        return await _copy(service, call, source)
+    service.objects.buckets.get(call.bucket)
+    new = new_object(call)
+    incoming = service.objects.bodies.receive()
+    try:
+        body = await receive_body(service, call, incoming, new.expected)
+        stored = await service.commits.run(lambda: _publish(service, call, new, body))
+    finally:
+        incoming.discard()
+    return web.Response(headers=written_headers(stored))
+
+
+async def get_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Send the object's bytes, or the range of them that was asked for; to HEAD only headers."""
+    with service.objects.open(call.key, call.preconditions) as body:
+        check_validators(call, body.stored, reading=True)
+        return await send_media(call, body, object_headers)
+
+
+async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
+    """Delete an object, or one generation of it for good."""
+
+    def delete() -> None:
+        check_validators(call, _live(service, call.key), reading=False)
+        service.objects.delete(call.key, call.preconditions)
+
+    await service.commits.run(delete)
+    return web.Response(status=204)
+
+
+def new_object(call: StorageCall) -> NewObject:
+    """What the client wants written, checked before a byte of it is received."""
+    check_object_name(call.key.name)
+    return NewObject(
+        bucket=call.bucket,
+        name=call.key.name,
+        properties=properties_of(call.request.headers),
+        preconditions=call.preconditions,
+        expected=expected_hashes({}, call),
+    )
+
+
+async def receive_body(
+    service: StorageService, call: StorageCall, incoming: IncomingBody, expected: Hashes
+) -> ObjectBody:
+    """The bytes of the request, checked and durable; 400 BadDigest when they are others."""
+    async for data in call.chunks():
+        await receive_data(incoming, data)
+    try:
+        return await seal_body(service, incoming, expected)
+    except StorageError as error:
+        if error.code == 400:  # noqa: PLR2004
+            message = "The Content-MD5 or x-goog-hash you specified did not match what we received."
+            raise XmlError(400, "BadDigest", message, error.message) from None
+        raise
+
+
+def object_headers(stored: StoredObject) -> dict[str, str]:
+    """The headers of an object: those of every download, custom metadata, and an ETag in quotes."""
+    metadata = (stored.properties.get("metadata") or {}).items()
+    custom = {f"x-goog-meta-{key}": value for key, value in metadata if _TOKEN.fullmatch(key)}
+    headers = {**custom, **media_headers(stored), "ETag": etag_of(stored)}
+    if stored.component_count is not None:
+        headers["X-Goog-Component-Count"] = str(stored.component_count)
+    # Metadata that came as JSON may hold what no header can.
+    return {name: _of_one_line(value) for name, value in headers.items()}
+
+
+def written_headers(stored: StoredObject) -> dict[str, str]:
+    """What the client is told of an object that it has written."""
+    return {
+        "ETag": etag_of(stored),
+        "X-Goog-Generation": str(stored.generation),
+        "X-Goog-Metageneration": str(stored.metageneration),
+        "X-Goog-Hash": hash_header(stored),
+        "X-Goog-Stored-Content-Encoding": stored.properties.get("contentEncoding", "identity"),
+        "X-Goog-Stored-Content-Length": str(stored.size_bytes),
+    }
+
+
+def _publish(
+    service: StorageService, call: StorageCall, new: NewObject, body: ObjectBody
+) -> StoredObject:
+    with service.objects.database.change():
+        service.objects.bodies.keep(body)  # it goes if what follows refuses
+        check_validators(call, _live(service, call.key), reading=False)
+        return service.objects.publish(new, body)
+
+
+def _live(service: StorageService, key: ObjectKey) -> StoredObject | None:
+    try:
+        return service.objects.get(key)
+    except StorageError:
+        return None
+
+
+async def _copy(
+    service: StorageService, call: StorageCall, source: ObjectKey
+) -> web.StreamResponse:
+    """The same bytes under another name, and the same metadata unless the client brings its own."""
+    service.objects.buckets.get(call.bucket)
+    check_object_name(call.key.name)
+    replaces = (
+        extension_header(call.request.headers, "metadata-directive") or ""
+    ).upper() == _REPLACE
+
+    new = NewObject(
+        call.bucket, call.key.name, properties_of(call.request.headers), call.preconditions
+    )
+
+    def copy() -> StoredObject:
+        check_validators(call, _live(service, call.key), reading=False)
+        return service.objects.copies.copy(
+            source, call.source_preconditions, new, keeps_metadata=not replaces
+        )
+
+    stored = await service.commits.run(copy)
+    tree = (("LastModified", timestamp(stored.updated_s)), ("ETag", etag_of(stored)))
+    response = xml_response("CopyObjectResult", tree)
+    response.headers.update(written_headers(stored))
+    return response
+
+
+def _of_one_line(value: str) -> str:
+    return value if value.isprintable() else quote(value, safe=" ")

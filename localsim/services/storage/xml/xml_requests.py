@@ -1,0 +1,164 @@
+"""What a request of the XML API asks for: its target in the path, nearly all else in headers."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from localsim.cloud.objects.multipart_uploads import md5_hex
+from localsim.cloud.objects.properties import writable_properties
+from localsim.cloud.objects.storage_model import (
+    ObjectKey,
+    Preconditions,
+    StoredObject,
+    invalid,
+    not_implemented,
+)
+from localsim.services.storage.wire.json_requests import (
+    Query,
+    StorageCall,
+    decode_segment,
+    parse_int64,
+)
+
+PREFIXES = ("x-goog-", "x-amz-")
+"""Clients of S3 spell Google's own headers in the second way, and are understood."""
+_FIELDS = {
+    "cache-control": "cacheControl",
+    "content-disposition": "contentDisposition",
+    "content-encoding": "contentEncoding",
+    "content-language": "contentLanguage",
+    "content-type": "contentType",
+    **{f"{prefix}storage-class": "storageClass" for prefix in PREFIXES},
+    "x-goog-custom-time": "customTime",
+}
+_REFUSED_HEADERS = (
+    "content-range",
+    "x-amz-copy-source-range",
+    "x-amz-server-side-encryption-customer-algorithm",
+    "x-amz-tagging",
+    "x-amz-website-redirect-location",
+    "x-goog-encryption-algorithm",
+    "x-goog-encryption-kms-key-name",
+    "x-goog-interop-list-objects-format",
+    "x-goog-object-lock-mode",
+    "x-goog-resumable",
+)
+"""They ask for what this service does not do, or for another request than they came with."""
+_REFUSED_PARAMETERS = frozenset(
+    {
+        *("acl", "billing", "compose", "cors", "defaultObjectAcl", "delete", "encryption"),
+        *("encryptionConfig", "legal-hold", "lifecycle", "location", "logging", "object-lock"),
+        *("policy", "publicAccessBlock", "requestPayment", "restore", "retention"),
+        *("storageClass", "tagging", "torrent", "upload_id", "versioning", "versions", "website"),
+        *("response-cache-control", "response-content-disposition", "response-content-encoding"),
+        *("response-content-language", "response-content-type", "response-expires"),
+        *("GoogleAccessId", "Signature", "X-Amz-Signature", "X-Goog-Signature"),
+    }
+)
+"""Subresources and signed URLs: another resource than the object or bucket of the path."""
+_WIDENING_ACLS = ("authenticated-read", "public-read", "public-read-write")
+_STREAMED = "STREAMING-"
+_DEFAULT_TYPE = "application/octet-stream"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class XmlCall(StorageCall):
+    """One request, its conditions where the XML API has them."""
+
+    @property
+    def preconditions(self) -> Preconditions:
+        """The conditions of the x-goog-if- headers; the others are about ETags of this API."""
+        return self._header_conditions("x-goog-if-")
+
+    @property
+    def source_preconditions(self) -> Preconditions:
+        """What must hold of the source of a copy."""
+        return self._header_conditions("x-goog-copy-source-if-")
+
+    def _header_conditions(self, prefix: str) -> Preconditions:
+        headers = self.request.headers
+        return Preconditions(
+            generation_match=parse_number(headers, f"{prefix}generation-match"),
+            metageneration_match=parse_number(headers, f"{prefix}metageneration-match"),
+        )
+
+
+def parse_xml_query(text: str) -> Query:
+    """Decode a query string, refusing what would turn the request into another one."""
+    try:
+        query = dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+    except ValueError:
+        raise invalid("The query is not valid percent-encoded UTF-8.") from None
+    for name in query:
+        if name in _REFUSED_PARAMETERS:
+            raise not_implemented(f"The parameter {name!r}")
+    return query
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse headers whose absence from the result nobody would notice (501)."""
+    for name in _REFUSED_HEADERS:
+        if name in headers:
+            raise not_implemented(f"The header {name!r}")
+    if headers.get("x-amz-content-sha256", "").startswith(_STREAMED):
+        raise not_implemented("A body in signed chunks")
+    acl = extension_header(headers, "acl")
+    if acl in _WIDENING_ACLS:
+        raise not_implemented(f"The ACL {acl!r}")
+
+
+def extension_header(headers: Mapping[str, str], name: str) -> str | None:
+    """A header of Google's own, under either of its names."""
+    return next((headers[prefix + name] for prefix in PREFIXES if prefix + name in headers), None)
+
+
+def parse_number(values: Mapping[str, str], name: str) -> int | None:
+    """A number that is not negative, of the query or a header; None where it is not given."""
+    text = values.get(name)
+    if not text:
+        return None
+    value = parse_int64(text)
+    if value is None or value < 0:
+        raise invalid(f"Invalid value for {name}: {text!r}")
+    return value
+
+
+def properties_of(headers: Mapping[str, str]) -> dict[str, Any]:
+    """The metadata of the object that is to be written."""
+    given: dict[str, Any] = {"contentType": _DEFAULT_TYPE}
+    metadata: dict[str, str] = {}
+    for header, value in headers.items():
+        name = header.lower()
+        if name in _FIELDS:
+            given[_FIELDS[name]] = text_of(value)
+        for prefix in PREFIXES:
+            if name.startswith(f"{prefix}meta-"):
+                metadata[name.removeprefix(f"{prefix}meta-")] = text_of(value)
+    return writable_properties({**given, **({"metadata": metadata} if metadata else {})})
+
+
+def text_of(header: str) -> str:
+    """A header's value; what was not UTF-8 is refused."""
+    try:
+        header.encode()
+    except UnicodeEncodeError:
+        raise invalid("Headers must be valid UTF-8.") from None
+    return header
+
+
+def copy_source(headers: Mapping[str, str]) -> ObjectKey | None:
+    """The object to copy, where the request asks for that."""
+    text = extension_header(headers, "copy-source")
+    if text is None:
+        return None
+    bucket, _, name = text.removeprefix("/").partition("?")[0].partition("/")
+    if not bucket or not name:
+        raise invalid(f"Invalid copy source: {text!r}")
+    generation = parse_number(headers, "x-goog-copy-source-generation")
+    return ObjectKey(decode_segment(bucket), decode_segment(name), generation)
+
+
+def etag_of(stored: StoredObject) -> str:
+    """The quoted MD5, or something opaque of an object that has none, as on Google."""
+    return f'"{stored.etag if stored.md5 is None else md5_hex(stored.md5)}"'

@@ -1,0 +1,90 @@
+"""Cloud TPU over gRPC: bytes in, bytes out, by the method table.
+
+A web page cannot speak to this port: browsers speak HTTP/2 only inside TLS, and this port answers
+nothing else. gRPC for Python does not show a handler the `:authority` that a client sent, only a
+`host` sent in its place; so what a browser cannot hide is refused instead (guard.py).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from localsim.cloud.model.cloud_errors import CloudError, Code, unimplemented
+from localsim.services.cloud_port import CloudPort
+from localsim.services.net.request_guard import grpc_refusal
+from localsim.services.net.wire_errors import (
+    FieldViolation,
+    MalformedRequestError,
+    grpc_error,
+    refusal,
+)
+from localsim.services.tpu.calls import ConnectionDroppedError, answer_call
+from localsim.services.tpu.tpu_methods import Method, all_methods
+
+Behaviour = Callable[[bytes, Any], Awaitable[bytes]]
+_GenericHandler: Any = grpc.GenericRpcHandler
+
+
+def handlers(world: CloudPort) -> tuple[Any, ...]:
+    """For a grpc.aio server's `add_generic_rpc_handlers`."""
+    return (TpuHandler(world, all_methods()),)
+
+
+class TpuHandler(_GenericHandler):
+    """Every call of every service; methods outside the table are UNIMPLEMENTED."""
+
+    def __init__(self, world: CloudPort, methods: Iterable[Method]) -> None:
+        """Serve the methods of a table."""
+        self._handlers = {
+            method.full_name: grpc.unary_unary_rpc_method_handler(_calling(world, method))
+            for method in methods
+        }
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of one call."""
+        trace = grpc_refusal(handler_call_details.invocation_metadata)
+        if trace is not None:
+            return _refusing(CloudError(Code.PERMISSION_DENIED, f"Refused: {trace}."))
+        called = handler_call_details.method
+        found = self._handlers.get(called)
+        return found or _refusing(unimplemented(f"Method {called.rpartition('/')[2]}"))
+
+
+def _calling(world: CloudPort, method: Method) -> Behaviour:
+    async def call(body: bytes, context: Any) -> bytes:
+        try:
+            return await answer_call(world, method, lambda: _parsed(method, body))
+        except ConnectionDroppedError:
+            # One call cannot close a connection that others share; this is what a client of gRPC
+            # is told when its connection is closed.
+            return await _abort(context, grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        except asyncio.CancelledError:  # the client has gone, or this server ends
+            return await _abort(context, grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        except Exception as error:  # noqa: BLE001 (the last resort of a call, shown on stderr)
+            return await _abort(context, *grpc_error(refusal(error)))
+
+    return call
+
+
+def _refusing(error: CloudError) -> Any:
+    async def call(_body: bytes, context: Any) -> bytes:
+        return await _abort(context, *grpc_error(error))
+
+    return grpc.unary_unary_rpc_method_handler(call)
+
+
+async def _abort(context: Any, *told: Any) -> NoReturn:
+    """Status, text and trailers end the call."""
+    await context.abort(*told)
+    raise AssertionError("abort has raised")
+
+
+def _parsed(method: Method, body: bytes) -> Any:
+    try:
+        return method.request.FromString(body)
+    except DecodeError:
+        sentence = f"The request is not a {method.name}Request."
+        raise MalformedRequestError([FieldViolation(sentence)]) from None

@@ -1,0 +1,145 @@
+"""Where the programs of a worker tell that they hold its chips; port 8431 is open while they do.
+
+A connection is greeted with {"lock": path, "devices": [paths]}. A program that has the lock sends
+{"hold": pid}, is answered {"metrics": port}, and then sends {"bytes": [...], "busy": share} as
+often as it likes. When the connection ends, however the program does, it holds the chips no more.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from localsim.service_ports import LOOPBACK
+from localsim.services.net import relay
+from localsim.services.net.acceptor import Acceptor
+from localsim.services.worker.tpu_metrics import MetricServer
+from localsim.workers.chip_holders import (
+    MAX_LINE_BYTES,
+    ChipFiles,
+    ChipHolders,
+    MalformedUsageError,
+    read_usage,
+)
+from localsim.workers.worker import Worker
+from tpuctl.catalog import accelerator_type
+
+METRICS_PORT = 8431
+ADDRESS_VARIABLE = "LOCALSIM_CHIPS"
+"""The variable by which programs find the door."""
+
+
+class ChipLockServers:
+    """Opens the door of each worker."""
+
+    def __init__(self, files: Callable[[Worker], ChipFiles]) -> None:
+        """`files` are the chips' on a worker."""
+        self._files = files
+        self._server = MetricServer()
+
+    async def open(self, worker: Worker, listening: socket.socket) -> "ChipLockServer":
+        """Listen for the programs of a worker, which are told where."""
+        host, port = listening.getsockname()
+        worker.variables[ADDRESS_VARIABLE] = f"{host}:{port}"
+        return ChipLockServer(worker, self._files(worker), self._server, listening)
+
+
+class ChipLockServer:
+    """The door of one worker, and the metric service behind it."""
+
+    def __init__(
+        self, worker: Worker, files: ChipFiles, server: MetricServer, listening: socket.socket
+    ) -> None:
+        kind = accelerator_type(worker.accelerator_type)
+        self._worker = worker
+        self._greeting = {"lock": files.lock, "devices": files.devices}
+        self._server = server
+        self._holders = ChipHolders(kind, time.monotonic)
+        self._metrics: Acceptor | None = None
+        self._metrics_port = 0
+        self._changing = asyncio.Lock()
+        self._programs = Acceptor(self._serve)
+        self._programs.open(listening)
+
+    async def close(self) -> None:
+        """Cut every connection and stop."""
+        await self._programs.close()
+        await self._adjust()
+
+    async def _serve(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection, limit=MAX_LINE_BYTES)
+        holder = object()
+        try:
+            await _send(writer, self._greeting)
+            if not _holds(await reader.readline()):
+                return
+            self._holders.begin(holder)
+            await self._adjust()
+            await _send(writer, {"metrics": self._metrics_port})
+            while line := await reader.readline():
+                self._holders.tell(holder, read_usage(line))
+        except (OSError, ValueError, RecursionError, MalformedUsageError):
+            return  # it has gone, or makes no sense
+        finally:
+            writer.transport.abort()
+            self._holders.end(holder)
+            await asyncio.shield(self._adjust())  # `close` waits for it as well
+
+    async def _adjust(self) -> None:
+        """Serve metrics while somebody holds the chips, and only then."""
+        async with self._changing:
+            if self._holders.are_held == (self._metrics is not None):
+                return
+            if self._metrics is not None:
+                await self._metrics.close()
+                self._metrics, self._metrics_port = None, 0
+                await self._server.end()
+                return
+            with contextlib.suppress(OSError):  # a program has taken the port
+                listening = await self._worker.host.listen(METRICS_PORT)
+                with _closed_on_error(listening):
+                    await self._server.begin()
+                self._metrics_port = listening.getsockname()[1]
+                self._metrics = Acceptor(self._relay)
+                self._metrics.open(listening)
+
+    async def _relay(self, client: socket.socket) -> None:
+        """Join a client to the metric server, which is told whose chips it means."""
+        server = socket.socket()
+        server.setblocking(False)  # noqa: FBT003
+        port = 0
+        try:
+            server.bind((LOOPBACK, 0))
+            port = server.getsockname()[1]
+            self._server.expect(port, self._worker.hostname, self._holders)
+            await asyncio.get_running_loop().sock_connect(server, (LOOPBACK, self._server.port))
+            await relay.relay_bytes(client, server)
+        except OSError:
+            return
+        finally:
+            self._server.forget(port)
+            server.close()
+            client.close()
+
+
+@contextlib.contextmanager
+def _closed_on_error(connection: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _holds(line: bytes) -> bool:
+    """Whether a program says that it has the lock; raises ValueError."""
+    words = json.loads(line) if line else None
+    return isinstance(words, dict) and isinstance(words.get("hold"), int)
+
+
+async def _send(writer: asyncio.StreamWriter, words: dict[str, Any]) -> None:
+    writer.write(json.dumps(words).encode() + b"\n")
+    await writer.drain()

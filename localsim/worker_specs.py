@@ -1,0 +1,75 @@
+"""A node of the cloud in the words of the workers."""
+
+from collections.abc import Iterable, Mapping
+
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.model.nodes import Maintenance, Node, ServiceAccount
+from localsim.cloud.scenario.fault_types import WorkerFault, WorkerFaultKind
+from localsim.cloud.state.slice_positions import SlicePosition
+from localsim.workers.spec import (
+    HostFault,
+    MultisliceMembership,
+    SliceSpec,
+    UpcomingMaintenance,
+    WorkerAttribute,
+)
+
+
+def slice_spec(node: Node, cloud: Cloud, project_metadata: Mapping[str, str]) -> SliceSpec:
+    """What the workers need to know of a node."""
+    account = node.spec.service_account or ServiceAccount()
+    place = cloud.slice_position(node)
+    return SliceSpec(
+        name=node.name,
+        node_id=node.id,
+        project=cloud.project,
+        project_number=cloud.project_number,
+        zone=node.zone,
+        accelerator_type=node.accelerator_type,
+        runtime_version=node.runtime_version,
+        spot=node.spot,
+        addresses=node.addresses,
+        metadata=node.metadata,
+        project_metadata=project_metadata,
+        external_addresses=node.external_addresses,
+        service_account=account.email,
+        scopes=account.scopes,
+        maintenance=_upcoming(node.maintenance) if node.maintenance else None,
+        guest_attributes=tuple(
+            tuple(WorkerAttribute(each.namespace, each.key, each.value) for each in worker)
+            for worker in node.told
+        ),
+        multislice=_multislice(place) if place else None,
+        worker_faults={
+            worker: fault_effects_of(found)
+            for worker, found in cloud.faults_by_worker(node).items()
+        },
+    )
+
+
+def fault_effects_of(troubles: Iterable[WorkerFault]) -> HostFault:
+    """What a worker suffers from."""
+    factors = {each.trouble: each.factor for each in troubles}
+    return HostFault(
+        hangs=WorkerFaultKind.HANGS in factors,
+        killed=WorkerFaultKind.KILLED in factors,
+        cut_off=WorkerFaultKind.CUT_OFF in factors,
+        disk_full=WorkerFaultKind.DISK_FULL in factors,
+        refuses_ssh=WorkerFaultKind.REFUSES_SSH in factors,
+        slow=factors.get(WorkerFaultKind.SLOW),
+    )
+
+
+def _multislice(place: SlicePosition) -> MultisliceMembership:
+    return MultisliceMembership(place.request, place.slice_id, place.num_slices, place.coordinator)
+
+
+def _upcoming(maintenance: Maintenance) -> UpcomingMaintenance:
+    return UpcomingMaintenance(
+        type=maintenance.type,
+        can_reschedule=maintenance.can_reschedule,
+        window_start_s=maintenance.window_start_s,
+        window_end_s=maintenance.window_end_s,
+        latest_window_start_s=maintenance.latest_window_start_s,
+        status=maintenance.status,
+    )

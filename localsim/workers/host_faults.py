@@ -1,0 +1,76 @@
+"""What befalls a worker on purpose, brought about on its host and at its door.
+
+The host does what its way of keeping workers apart can do; what it cannot is said on stderr.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+
+from localsim.workers.isolation.interface import Host, NotPossibleError
+from localsim.workers.isolation.process import CANNOT_FILL_DISK, ProcessIsolation
+from localsim.workers.spec import HostFault
+from localsim.workers.ssh_endpoint import SshBehaviour, SshEndpoint
+from localsim.workers.worker import Worker
+
+CHANGE_S = 30.0
+"""A worker whose first process does not answer must not hold up the others."""
+_CHANGES: Mapping[str, Callable[[Host, HostFault], Awaitable[None]]] = {
+    "hangs": lambda host, wanted: host.freeze(frozen=wanted.hangs),
+    "cut_off": lambda host, wanted: host.connect_network(connected=not wanted.cut_off),
+    "disk_full": lambda host, wanted: host.fill_disk(full=wanted.disk_full),
+    "slow": lambda host, wanted: host.slow_down(wanted.slow),
+}
+"""Field of an affliction -> what its change means for the host."""
+
+
+_NOT_POSSIBLE: Mapping[str, Mapping[str, str]] = {
+    ProcessIsolation.mode: {"disk_full": CANNOT_FILL_DISK}
+}
+"""Mode of isolation -> field of an affliction -> why it cannot be brought about."""
+
+
+def require_possible(mode: str, wanted: HostFault) -> None:
+    """Raise NotPossibleError for what this way of keeping workers apart cannot bring about."""
+    for field, reason in _NOT_POSSIBLE.get(mode, {}).items():
+        if getattr(wanted, field):
+            raise NotPossibleError(reason)
+
+
+async def apply_fault(worker: Worker, door: SshEndpoint, wanted: HostFault) -> None:
+    """Bring a worker from what it suffers to what it shall; a killed one stays as it is."""
+    was = worker.affliction
+    if was == wanted or was.killed:
+        return
+    worker.set_fault(wanted)
+    if wanted.killed:
+        worker.cut_power()
+        # Its peers hear nothing any more, not even that their connections are closed.
+        await _try(worker, worker.host.connect_network(connected=False))
+        # Connections break first: no client is told an exit status.
+        await asyncio.gather(door.close(), worker.host.crash())
+        return
+    door.behave(_manner(wanted))
+    for field, change in _CHANGES.items():
+        if getattr(was, field) != getattr(wanted, field):
+            await _try(worker, change(worker.host, wanted))
+
+
+def _manner(affliction: HostFault) -> SshBehaviour:
+    """How the door of a worker that suffers so treats clients: the worst counts."""
+    worst = (
+        (affliction.cut_off, SshBehaviour.UNREACHABLE),
+        (affliction.hangs, SshBehaviour.HANGS),
+        (affliction.refuses_ssh, SshBehaviour.REFUSES),
+    )
+    return next((manner for is_so, manner in worst if is_so), SshBehaviour.SERVES)
+
+
+async def _try(worker: Worker, change: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(CHANGE_S):
+            await change
+    except TimeoutError:
+        sys.stderr.write(f"{worker.hostname}: it does not answer\n")
+    except (NotPossibleError, OSError) as error:
+        sys.stderr.write(f"{worker.hostname}: {error}\n")

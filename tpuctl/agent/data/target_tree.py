@@ -1,0 +1,188 @@
+"""Files below one directory of a worker: names that leave it or pass a link are refused.
+
+Every step down is taken from an open directory and follows no link, so that nobody can move the
+ground away. Standard library only, Python 3.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from hashlib import sha256
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+PARTIAL_PREFIX = ".tpuctl-part-"
+LOCK_S = 30.0
+LOCK_POLL_S = 0.1
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FILE_MODE = 0o666
+
+
+class RefusedNameError(Exception):
+    """A name that is not written, and why."""
+
+
+def refusals(paths: Iterable[str]) -> dict[str, str]:
+    """Path -> why it cannot be a file beneath a directory, given the others."""
+    known = set(paths)
+    found = {}
+    for path in known:
+        parts = path.split("/")
+        if any(part in ("", ".", "..") for part in parts) or "\0" in path:
+            found[path] = "the name would lead out of the target"
+        elif any("/".join(parts[:depth]) in known for depth in range(1, len(parts))):
+            found[path] = "a file and a directory of the same name"
+        elif parts[-1].startswith(PARTIAL_PREFIX):
+            found[path] = "the name is one of a file that is being written"
+    return found
+
+
+class TargetTree:
+    """A directory that files are written beneath."""
+
+    def __init__(self, root: Path) -> None:
+        """Made when it is not there."""
+        root.mkdir(parents=True, exist_ok=True)
+        self.root = os.open(root, DIRECTORY)
+
+    @contextlib.contextmanager
+    def parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """The open directory of a path, made where it is missing, and the last name. Refused."""
+        *above, name = path.split("/")
+        descriptor = os.dup(self.root)
+        try:
+            for part in above:
+                below = self._enter(descriptor, part)
+                os.close(descriptor)
+                descriptor = below
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
+
+    def _enter(self, directory: int, name: str) -> int:
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=directory)
+                os.fsync(directory)
+            return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise RefusedNameError(obstacle(directory, name)) from error
+            raise
+
+
+def obstacle(directory: int, name: str) -> str:
+    """What a name is that should have been a directory."""
+    mode = os.lstat(name, dir_fd=directory).st_mode
+    if stat.S_ISLNK(mode):
+        return "a symbolic link stands in the way"
+    return "a file and a directory of the same name"
+
+
+def open_existing(directory: int, name: str) -> int | None:
+    """An open regular file of that name, or None where there is nothing. Raises Refused."""
+    try:
+        descriptor = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
+        )
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise RefusedNameError("a symbolic link stands in the way") from error
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise RefusedNameError("a file and a directory of the same name")
+
+
+@contextlib.contextmanager
+def open_unfinished(directory: int, name: str) -> Iterator[int]:
+    """A file that is being written, by nobody else; what an earlier run wrote is still in it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        descriptor = os.open(name, flags, FILE_MODE, dir_fd=directory)
+        try:
+            wait_for_lock(descriptor)
+            if is_named(descriptor, directory, name):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def is_named(descriptor: int, directory: int, name: str) -> bool:
+    """Who held the lock before us may have given the file its final name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(name, dir_fd=directory))
+    except FileNotFoundError:
+        return False
+
+
+def unfinished_name(name: str, version: str) -> str:
+    """Where a file of that name grows, until it is that version."""
+    return f"{unfinished_prefix(name)}{version}"
+
+
+def unfinished_prefix(name: str) -> str:
+    """How all unfinished files of a name begin."""
+    return f"{PARTIAL_PREFIX}{sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}-"
+
+
+def sweep(directory: int, families: set[str]) -> None:
+    """Remove what earlier runs left of files that are whole now, unless somebody writes to it."""
+    for name in os.listdir(directory):
+        if name.startswith(PARTIAL_PREFIX) and name[: len(unfinished_prefix(""))] in families:
+            with contextlib.suppress(OSError):
+                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=directory)
+                finally:
+                    os.close(descriptor)
+
+
+def wait_for_lock(descriptor: int) -> None:
+    """Hold a file's lock; who was killed a moment ago may still hold it. Raises Refused."""
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise RefusedNameError("another tpuctl is writing it") from None
+            time.sleep(LOCK_POLL_S)
+        else:
+            return
+
+
+def walk(root: Path) -> Iterator[tuple[str, Path]]:
+    """(path below the root, path to open) of every regular file; the root itself has no name."""
+    if root.is_file():
+        yield "", root
+        return
+    for directory, below, names in os.walk(str(root), onerror=raise_unreadable):
+        below.sort()
+        for name in sorted(names):
+            path = Path(directory, name)
+            if stat.S_ISREG(path.lstat().st_mode) and not name.startswith(PARTIAL_PREFIX):
+                yield path.relative_to(root).as_posix(), path
+
+
+def raise_unreadable(error: OSError) -> None:
+    """A directory that cannot be read must not look like an empty one."""
+    raise error
+
+
+def home_path(path: str) -> Path:
+    """A path of the command line on this worker: absolute, or below HOME."""
+    return Path.home() / Path(path).expanduser()

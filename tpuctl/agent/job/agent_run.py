@@ -1,0 +1,277 @@
+"""One attempt on this worker, from its config to its final status. Python 3.8."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+from tpuctl.agent.job import finish, log_end, stack_dump
+from tpuctl.agent.job.child import BLOCK_BYTES, Child, shell_argv, spawn
+from tpuctl.agent.job.cloud import metadata_server
+from tpuctl.agent.job.cloud.metadata_watch import MetadataWatch, try_start
+from tpuctl.agent.job.logs import step_progress, uploader
+from tpuctl.agent.job.logs.job_log import JobLog
+from tpuctl.agent.job.logs.log_files import LogFiles
+from tpuctl.agent.job.logs.redaction import Redaction
+from tpuctl.agent.job.prepare import environment
+from tpuctl.agent.job.selector import Selector
+from tpuctl.agent.job.state import processes, rundir
+from tpuctl.agent.job.state.commands import RunCommands
+from tpuctl.agent.job.state.status_file import PROTOCOL, StatusFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from tpuctl.agent.job.cloud.objects import ObjectClient
+
+HEARTBEAT_S = 5.0
+STATUS_EVERY_S = 0.1
+STEP_EVERY_S = 1.0
+RSS_EVERY_S = 1.0
+BARRIER_S = 1.0
+SWITCH_S = 60.0
+SWITCH_CHARACTERS = 500
+NOT_STARTED = 127
+
+
+class AgentRun:
+    """The stages of a run, what is known of it, and where that is told."""
+
+    def __init__(
+        self, directory: str, config: Mapping[str, Any], secrets: Mapping[str, str]
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.secrets = dict(secrets)
+        self.redaction = Redaction()
+        self.redaction.add(self.secrets.values())
+        self.files = LogFiles(os.path.join(directory, "log"))
+        self.log = JobLog(self.files, self.redaction)
+        self.uploader = uploader.Uploader(self.objects, config["logs"], self.files)
+        self.alarm = Selector()
+        self.orders = RunCommands(directory)
+        self.step_file = step_progress.StepFile(directory, self.redaction)
+        self.step_s = 0.0
+        self.stacks = b""
+        self.file = StatusFile(directory)
+        self.status: dict[str, Any] = {
+            "phase": "preparing",
+            "agent_pid": os.getpid(),
+            "agent_started": processes.start_ticks(os.getpid()),
+        }
+
+    def objects(self) -> ObjectClient:
+        """The bucket; what reaches it is imported where it is needed: it is half of an agent."""
+        from tpuctl.agent.job.cloud.objects import ObjectClient
+
+        return ObjectClient(self.config["endpoint"], self.config["bucket"])
+
+    def main(self) -> None:
+        """Prepare, wait, run, upload."""
+        self.alarm.listen(self.terminate, self.stop)
+        try_start(self.uploader)
+        self.report()
+        try_start(MetadataWatch("instance/preempted", self.on_preempted))
+        try_start(MetadataWatch("instance/maintenance-event", self.on_maintenance))
+        if all(prepare() for prepare in self.preparation()):
+            self.report(phase="prepared")
+            if self.is_released():
+                self.stage("run", shell_argv(self.config["run"]))
+        finish.finish_run(self)
+
+    def preparation(self) -> Iterator[Callable[[], bool]]:
+        """What comes before the barrier, in order; each says whether to go on."""
+        config = self.config
+        if config.get("workdir"):
+            yield lambda: self.stage("fetch", self.own("fetch"))
+        if config.get("mounts"):
+            yield lambda: self.stage("mounts", self.own("mounts"))
+        if config.get("secrets"):
+            yield self.resolve_secrets
+        if config.get("switch"):
+            yield self.arm_switch
+        if config.get("setup"):
+            yield lambda: self.stage("setup", shell_argv(config["setup"]))
+
+    def own(self, verb: str) -> list[str]:
+        """A stage that is ours: another process, to give its memory back."""
+        # Only the mounts gain from what is installed here: a fast checksum.
+        bare = [] if verb == "mounts" else ["-S"]
+        return [sys.executable, *bare, os.path.abspath(sys.argv[0]), verb, self.directory]
+
+    def resolve_secrets(self) -> bool:
+        """Read the values of `sm://` references over a pipe, and redact them from then on."""
+        told = bytearray()
+        is_well = self.stage("secrets", self.own("secrets"), told)
+        if is_well:
+            self.secrets.update(json.loads(told))
+            self.redaction.add(self.secrets.values())
+        return is_well
+
+    def arm_switch(self) -> bool:
+        """Let the slice's own switch prove what it may do; a run does not depend on it."""
+        path = os.path.join(self.directory, "switch.json")
+        told = bytearray()
+        try:
+            rundir.replace(path, json.dumps(self.config["switch"]))
+            argv = [sys.executable, os.path.join(self.directory, "switch.py"), "arm", path]
+            status = self.execute("switch", argv, told, SWITCH_S)
+            words = bytes(told).decode("utf-8", "replace").split("\n")
+            said = [line for line in words if line.strip()][-1:] or ["it said nothing"]
+            result = said[0] if status == 0 else f"the switch failed with status {status}"
+        except OSError as error:
+            result = f"the switch does not start: {error.strerror}"
+        shown: str = self.redaction.of_json(result)
+        self.report(switch=shown[:SWITCH_CHARACTERS])
+        if self.orders.is_stopping():
+            self.end("switch", None)
+        return not self.orders.is_stopping()
+
+    def terminate(self) -> None:
+        """The worker shuts down."""
+        self.orders.is_terminated = True
+
+    def stop(self) -> None:
+        """Somebody asked, who could not write it down."""
+        self.orders.is_told = True
+
+    def on_preempted(self, value: str) -> None:
+        """The metadata server says whether this worker is to be preempted."""
+        self.orders.is_preempted = value == "TRUE"
+        self.alarm.ring()
+
+    def on_maintenance(self, value: str) -> None:
+        """The metadata server says what becomes of this worker's host."""
+        self.orders.maintenance = None if value == "NONE" else value
+        self.alarm.ring()
+
+    def is_released(self) -> bool:
+        """Wait at the barrier: True to go on, False to stop."""
+        while not self.orders.may_start():
+            if self.orders.is_stopping():
+                self.end("run", None)
+                return False
+            self.alarm.wait(min(BARRIER_S, self.tick()), BLOCK_BYTES)
+        return True
+
+    def stage(self, name: str, argv: list[str], private: bytearray | None = None) -> bool:
+        """Run one stage to its end; True when it succeeded and nobody asked to stop."""
+        if self.orders.is_stopping():
+            self.end(name, None)
+            return False
+        try:
+            status = self.execute(name, argv, private)
+        except (OSError, ValueError) as error:  # a NUL in a variable is a ValueError
+            self.log.say(f"{argv[0]}: {getattr(error, 'strerror', None) or error}")
+            self.end(name, NOT_STARTED)
+            return False
+        if name == "run" or status or self.orders.is_stopping():
+            self.end(name, status)
+        return status == 0 and not self.orders.is_stopping()
+
+    def execute(
+        self,
+        name: str,
+        argv: list[str],
+        private: bytearray | None = None,
+        limit_s: float | None = None,
+    ) -> int:
+        """Run a process group to its end; its status. What is private of it is not logged."""
+        process = self.spawn(name, argv, is_private=private is not None)
+        phase = "running" if name == "run" else "preparing"
+        self.report(pid=process.pid, pid_started=processes.start_ticks(process.pid), phase=phase)
+        child = Child(process, self.alarm, self.orders)
+        child.limit = None if limit_s is None else time.monotonic() + limit_s
+        logged = process.stdout if private is None else process.stderr
+        with process:
+            if private is not None and process.stdout is not None:
+                self.alarm.watch(process.stdout.fileno(), private.extend)
+            if logged is not None:
+                self.alarm.watch(logged.fileno(), lambda block: self.take(self.log.feed(block)))
+            try:
+                child.pump(self.log, self.take, self.tick)
+            except BaseException:  # else its end would be waited for, with nobody to read from it
+                processes.signal_group(process.pid, signal.SIGKILL)
+                raise
+        if child.stacks:
+            told = b"".join([stack_dump.SIGABRT_HEADING.encode(), *(self.log.heard or [])])
+            self.stacks = self.redaction.of("".join(child.stacks).encode()) + told
+            self.log.heard = None
+        return process.returncode
+
+    def spawn(self, name: str, argv: list[str], *, is_private: bool) -> subprocess.Popen[bytes]:
+        """Start a stage; the user's own find their environment and their secrets."""
+        workdir = os.path.join(self.directory, "workdir")
+        os.makedirs(workdir, exist_ok=True)
+        step_file = self.step_file.path
+        if name not in ("setup", "run"):
+            ours = environment.agent_environment(step_file)
+            return spawn(argv, self.directory, ours, is_private=is_private)
+        theirs = environment.user_environment(self.directory, self.config, self.secrets, step_file)
+        return spawn(argv, workdir, theirs, is_private=is_private)
+
+    def take(self, lines: bytes) -> None:
+        """Learn from lines that were printed."""
+        if lines:
+            self.status.update(step_progress.parse_progress(lines))
+
+    def tick(self) -> float:
+        """Tell what has changed, though not too often; for how long nothing is to be done."""
+        news = self.step_file.news()
+        if news is not None:
+            self.status.update(news[0])
+            self.step_s = news[1]
+        if self.orders.maintenance != self.status.get("maintenance"):
+            self.status["maintenance"] = self.orders.maintenance
+            self.log.say(f"maintenance of this worker's host: {self.orders.maintenance}")
+        is_changed = self.status != self.file.written
+        if self.file.age_s >= (STATUS_EVERY_S if is_changed else HEARTBEAT_S):
+            self.report()
+            is_changed = False
+        return STATUS_EVERY_S if is_changed else STEP_EVERY_S
+
+    def end(self, stage: str, returncode: int | None) -> None:
+        """Note how the run ended: an exit status, a signal, or a request to stop."""
+        is_signalled = returncode is not None and returncode < 0
+        has_failed = stage == "run" and bool(returncode)
+        log = self.log.tail + self.log.complaint
+        self.report(
+            phase="ended",
+            stage=stage,
+            exit_status=None if is_signalled else returncode,
+            signal=-returncode if returncode is not None and is_signalled else None,
+            stopped=self.orders.stop() is not None,
+            terminated=self.orders.is_terminated,
+            preempted=self.orders.is_preempted,
+            ended_s=round(time.time(), 3),
+            last_lines=log_end.last_lines(log),
+            traceback=log_end.traceback(log) if has_failed else "",
+        )
+        if returncode != 0 and not self.orders.is_preempted:
+            self.report(preempted=metadata_server.value("instance/preempted") == "TRUE")
+
+    def report(self, **changes: Any) -> None:
+        """Write DIR/status.json now."""
+        self.status.update(changes)
+        if self.file.age_s >= RSS_EVERY_S:
+            self.status["rss_bytes"] = processes.group_rss_bytes(self.status.get("pid"))
+        self.file.write(self.status, self.document())
+
+    def document(self) -> dict[str, Any]:
+        """What there is to say."""
+        active_s = max(self.log.active_s or 0.0, self.step_s)
+        told: dict[str, Any] = self.redaction.of_json(self.status)
+        return {
+            "protocol": PROTOCOL,
+            **told,
+            "active_s": round(active_s, 3) or None,
+            "updated": round(time.time(), 3),
+            "log_bytes": self.files.size_bytes,
+            "uploaded_bytes": self.files.safe_bytes,
+        }

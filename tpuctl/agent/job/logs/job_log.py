@@ -1,0 +1,81 @@
+"""What a run prints: whole lines, redacted, stamped and written down. Python 3.8."""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tpuctl.agent.job.logs.log_files import LogFiles
+    from tpuctl.agent.job.logs.redaction import Redaction
+
+LINE_BYTES = 64 * 1024
+"""A longer line is cut."""
+TAIL_BYTES = 64 * 1024
+"""Kept in memory, for what is said of a run that ended."""
+MAX_HEARD_BYTES = 1024 * 1024
+
+
+class JobLog:
+    """Takes what processes print, in blocks as they come."""
+
+    def __init__(self, files: LogFiles, redaction: Redaction) -> None:
+        self.files = files
+        self.redaction = redaction
+        self.rest = b""
+        self.tail = b""
+        self.active_s: float | None = None
+        """When the last line came."""
+        self.complaint = b""
+        """Why lines are missing, since some could not be written."""
+        self.heard: list[bytes] | None = None
+        """Lines that somebody wants to have besides, while not None."""
+
+    def feed(self, block: bytes) -> bytes:
+        """Take a block; the whole lines that it completes, redacted."""
+        text = self.rest + block
+        cut = text.rfind(b"\n") + 1
+        if cut:
+            whole, self.rest = text[:cut], text[cut:]
+            return self.append(self.redaction.of(whole))
+        self.rest = text
+        if len(text) < LINE_BYTES + self.redaction.longest_bytes:
+            return b""
+        # A secret may have begun at the end of what is there: so much of it waits for the rest.
+        text = self.redaction.of(text)
+        cut = len(text) - self.redaction.longest_bytes
+        self.rest = text[cut:]
+        return self.append(text[:cut] + b"\n")
+
+    def end_line(self) -> bytes:
+        """What came without a line end."""
+        rest, self.rest = self.redaction.of(self.rest), b""
+        return self.append(rest + b"\n") if rest else b""
+
+    def say(self, text: str) -> None:
+        """A line of the agent's own."""
+        self.write(self.redaction.of(f"tpuctl: {text}\n".encode("utf-8", "replace")), time.time())
+
+    def append(self, lines: bytes) -> bytes:
+        """Write whole, redacted lines of the program's."""
+        self.active_s = time.time()
+        return self.write(lines, self.active_s)
+
+    def write(self, lines: bytes, now_s: float) -> bytes:
+        """Write lines behind a time."""
+        self.keep(lines)
+        stamp = f"{now_s:.3f} ".encode()
+        try:
+            if self.complaint:
+                self.files.append(stamp + self.complaint)
+                self.complaint = b""
+            self.files.append(stamp + lines[:-1].replace(b"\n", b"\n" + stamp) + b"\n")
+        except OSError as error:
+            self.complaint = f"tpuctl: cannot write the log: {error.strerror}\n".encode()
+        return lines
+
+    def keep(self, lines: bytes) -> None:
+        """Remember the end."""
+        self.tail = (self.tail + lines[-TAIL_BYTES:])[-TAIL_BYTES:]
+        if self.heard is not None and sum(map(len, self.heard)) < MAX_HEARD_BYTES:
+            self.heard.append(lines)

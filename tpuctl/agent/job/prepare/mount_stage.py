@@ -1,0 +1,143 @@
+"""The stage `mounts`: objects of buckets, copied to paths of this worker. Python 3.8."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from tpuctl.agent.data import fetcher, target_tree
+from tpuctl.agent.data import range_reader as cloud
+from tpuctl.agent.data.report import ProgressReport
+from tpuctl.agent.job.cloud.objects import DeniedError, ObjectClient
+from tpuctl.agent.job.state import rundir
+
+TRIES = 16
+"""Two minutes."""
+
+
+class MountError(Exception):
+    """A mount that cannot be had, and why."""
+
+
+class MountUnreachedError(Exception):
+    """The bucket did not answer."""
+
+
+class MountReport(ProgressReport):
+    """Counts; names on standard error what is not there."""
+
+    is_unreached = False
+    """Something of it for no better reason than that the bucket did not answer."""
+
+    def refuse(self, path: str, why: str) -> None:
+        """Name an object that is not there."""
+        with self.lock:
+            self.failed += 1
+        sys.stderr.write(f"tpuctl: {path}: {why}\n")
+
+
+def copy_all(directory: str) -> int:
+    """Copy every mount; 1 when some object is not to be had, 75 when it was not reached."""
+    config = rundir.config(directory)
+    for mount in config["mounts"]:
+        try:
+            report = copy_mount(config["endpoint"], mount["url"], mount["path"])
+        except (MountError, MountUnreachedError, target_tree.RefusedNameError, OSError) as error:
+            sys.stderr.write(f"tpuctl: {mount['path']}: {error}\n")
+            return rundir.UNREACHED if isinstance(error, MountUnreachedError) else 1
+        sys.stdout.write(
+            f"tpuctl: {mount['path']}: {report.fetched} objects copied"
+            f" ({report.fetched_bytes} bytes), {report.skipped} were there\n"
+        )
+        sys.stdout.flush()
+        if report.failed:
+            return rundir.UNREACHED if report.is_unreached else 1
+    return 0
+
+
+def copy_mount(endpoint: str, url: str, path: str) -> MountReport:
+    """Copy what lies at a URL to a path. Raises Refused, Unreached, OSError."""
+    bucket, _, prefix = url[len("gs://") :].rstrip("/").partition("/")
+    objects = list_objects(ObjectClient(endpoint, bucket), prefix)
+    if not objects:
+        raise MountError(f"there is no object at {url}")
+    target, name = os.path.split(path) if is_single_object(objects, prefix) else (path, "")
+    make_directory(target)
+    wanted = [each._replace(path=each.path or name) for each in objects]
+    report = MountReport()
+    refused = target_tree.refusals(each.path for each in wanted)
+    going = fetcher.Fetcher(
+        cloud.RangeReader(endpoint, bucket),
+        target_tree.TargetTree(target_tree.home_path(target)),
+        report,
+    )
+    for each, why in sorted(refused.items()):
+        report.refuse(each, why)
+    going.fetch_all(each for each in wanted if each.path not in refused)
+    going.close()
+    report.is_unreached = going.is_unreached
+    return report
+
+
+def is_single_object(objects: list[fetcher.ManifestObject], prefix: str) -> bool:
+    """The URL names an object, not what lies below a name."""
+    return len(objects) == 1 and objects[0].name == prefix
+
+
+def list_objects(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObject]:
+    """What lies below a prefix, else the object of that name. Raises Denied, Unreached."""
+    below = f"{prefix}/" if prefix else ""
+    found = objects_with_prefix(objects, below)
+    if found or not prefix:
+        return found
+    return [each for each in objects_with_prefix(objects, prefix) if each.name == prefix]
+
+
+def objects_with_prefix(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObject]:
+    """The objects whose names begin so; the service is asked again. Raises Denied, Unreached."""
+    said = ""
+    for attempt in range(TRIES):
+        try:
+            return [
+                fetcher.ManifestObject(
+                    row["name"], int(row["generation"]), int(row["size"]), row["crc32c"],
+                    row["name"][len(prefix) :],
+                )
+                for row in objects.listed(prefix)
+                if not row["name"].endswith("/")  # what consoles show as an empty directory
+            ]  # fmt: skip
+        except DeniedError:
+            raise
+        except OSError as error:
+            said = str(error)
+            sys.stderr.write(f"tpuctl: {said}\n")
+        time.sleep(min(8.0, 0.25 * 2**attempt))
+    raise MountUnreachedError(said)
+
+
+def make_directory(path: str) -> None:
+    """See that a directory is there and ours to write in; by sudo where it must be. Refused."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except PermissionError:
+        run_as_root("mkdir", "-p", "--", path)
+    if os.access(path, os.W_OK):
+        return
+    if os.listdir(path):
+        raise MountError("this user may not write there, and there are files of others")
+    run_as_root("chown", f"{os.getuid()}:{os.getgid()}", "--", path)
+
+
+def run_as_root(*argv: str) -> None:
+    """Run a command as root, where that needs no password. Raises Refused."""
+    try:
+        done = subprocess.run(
+            ["sudo", "-n", *argv], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except OSError as error:
+        raise MountError(f"it cannot be made: sudo: {error.strerror}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        raise MountError(f"it cannot be made: {said or argv[0]}")

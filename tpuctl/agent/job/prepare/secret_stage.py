@@ -1,0 +1,98 @@
+"""The stage `secrets`: values of Secret Manager, as the worker's own account. Python 3.8."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import sys
+import time
+from urllib.parse import quote, urlsplit
+
+from tpuctl.agent.data import crc32c
+from tpuctl.agent.data import range_reader as cloud
+from tpuctl.agent.job.state import rundir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SERVICE = "https://secretmanager.googleapis.com/"
+REDIRECTION = "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER"
+TIMEOUT_S = 30.0
+TRIES = 18
+"""Two minutes."""
+SCHEME = "sm://"
+
+
+class SecretError(Exception):
+    """A value that cannot be had, and why."""
+
+
+class SecretUnreachedError(SecretError):
+    """The service did not answer."""
+
+
+def print_secrets(directory: str) -> int:
+    """Print the values as one JSON object, to be read by the agent alone.
+
+    1 when one of them is refused, 75 when the service does not answer.
+    """
+    found = {}
+    token = cloud.Token()
+    for name, reference in sorted(rundir.config(directory)["secrets"].items()):
+        try:
+            found[name] = secret_value(reference, token)
+        except SecretError as error:
+            sys.stderr.write(f"tpuctl: cannot read the secret {name} ({reference}): {error}\n")
+            return rundir.UNREACHED if isinstance(error, SecretUnreachedError) else 1
+    sys.stdout.write(json.dumps(found))
+    return 0
+
+
+def secret_value(reference: str, token: cloud.Token) -> str:
+    """The value of `sm://projects/P/secrets/S[/versions/V]`. Raises Refused, Unreached."""
+    name = reference[len(SCHEME) :]
+    if "/versions/" not in name:
+        name += "/versions/latest"
+    payload = access_secret(quote(name), token)["payload"]
+    data = base64.b64decode(payload.get("data", ""))
+    told = payload.get("dataCrc32c")
+    if told is not None and int(told) != crc32c.extend(0, data):
+        raise SecretError("the bytes received are not the bytes stored")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise SecretError("it is no text") from None
+
+
+def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:
+    """The service's answer, with more tries. Raises Refused, Unreached."""
+    last = ""
+    for attempt in range(TRIES):
+        try:
+            return request_secret(name, token)
+        except (OSError, ValueError, http.client.HTTPException, cloud.TransientFailure) as error:
+            last = str(error) or type(error).__name__
+        time.sleep(min(8.0, 0.25 * 2**attempt))
+    raise SecretUnreachedError(last)
+
+
+def request_secret(name: str, token: cloud.Token) -> dict[str, Any]:
+    """One request. Raises Refused, Passing, OSError, HTTPException; ValueError for no JSON."""
+    service = os.environ.get(REDIRECTION) or SERVICE
+    path = urlsplit(service).path.rstrip("/")
+    connection = cloud.connect(service, TIMEOUT_S)
+    try:
+        connection.request("GET", f"{path}/v1/{name}:access", headers=token.headers())
+        with connection.getresponse() as reply:
+            if reply.status == 200:
+                found: dict[str, Any] = json.loads(reply.read())
+                return found
+            text = cloud.reply_message(reply)
+            raise (
+                cloud.TransientFailure if reply.status in cloud.TRANSIENT_STATUSES else SecretError
+            )(text)
+    finally:
+        connection.close()

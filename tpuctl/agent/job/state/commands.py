@@ -1,0 +1,58 @@
+"""What supervisors, the worker's shutdown and its metadata server ask of a run. Python 3.8."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from tpuctl.agent.job.state import fences, rundir
+
+GRACE_S = 10.0
+
+
+class RunCommands:
+    """What is asked of one run so far."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.is_terminated = False
+        """The worker shuts down."""
+        self.is_told = False
+        """To stop, by a signal: the disk takes not even a link."""
+        self.is_preempted = False
+        self.maintenance: str | None = None
+
+    def may_start(self) -> bool:
+        """Somebody opened the barrier."""
+        return bool(rundir.read_word(os.path.join(self.directory, "go")))
+
+    def stop(self) -> tuple[float, bool] | None:
+        """The request to stop, if there is one: its grace, and whether a dump comes first."""
+        text = rundir.read_word(os.path.join(self.directory, "stop"))
+        if not text:
+            return (GRACE_S, False) if self.is_terminated or self.is_told else None
+        words = text.split()
+        return float(words[0]), "dump" in words[1:]
+
+    def is_stopping(self) -> bool:
+        """Nothing more is to be started."""
+        return self.is_preempted or self.stop() is not None
+
+
+def write_command(directory: str, name: str, text: str, fence: int | None) -> int:
+    """Leave word for the agent, and wake it; what an old supervisor says is refused."""
+    if fence is not None and not fences.admit(directory, fence):
+        return fences.REFUSED
+    number = signal.SIGUSR1
+    try:
+        rundir.write_word(os.path.join(directory, name), text)
+    except OSError:
+        if name != "stop":
+            raise
+        number = signal.SIGUSR2  # a disk that is read-only keeps nobody from stopping
+    status = rundir.known_status(directory)
+    if status and rundir.is_alive(directory):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(status["agent_pid"], number)
+    return 0

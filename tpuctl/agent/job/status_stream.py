@@ -1,0 +1,162 @@
+"""Tells of a run: its status once, or status and log as they come. Python 3.8."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from tpuctl.agent.job.state import rundir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+PROTOCOL = 2
+POLL_S = 0.05
+LOOK_EVERY = 10
+"""In between only a file that grew, or a new status, is looked at."""
+KEEPALIVE_S = 2.0
+BLOCK_BYTES = 256 * 1024
+
+
+def show(directory: str) -> int:
+    """Print the status; 1 when there is no such run."""
+    status = rundir.known_status(directory)
+    if status is None:
+        return 1
+    sys.stdout.write(json.dumps({**status, "alive": rundir.is_alive(directory)}) + "\n")
+    return 0
+
+
+def watch(directory: str, offset: int | None) -> int:
+    """Stream until the run is over; 1 when there is no such run."""
+    if not rundir.is_alive(directory) and rundir.known_status(directory) is None:
+        return 1
+    return StatusStream(directory, offset).main()
+
+
+class StatusStream:
+    """Streams a run's log and status to the other end of an SSH connection."""
+
+    def __init__(self, directory: str, offset: int | None) -> None:
+        self.directory = directory
+        self.offset = offset
+        self.status: dict[str, Any] = {}
+        self.version: object = None
+        self.sent: dict[str, Any] = {}
+        self.sent_at = 0.0
+        self.newest: tuple[str, int] | None = None
+        """The file that grows, and its size when everything of it was sent."""
+
+    def main(self) -> int:
+        """Until the run is over and everything was sent, or nobody reads any more.
+
+        75 when the agent stands still: to say anything would say that all is well.
+        """
+        polls = 0
+        while True:
+            is_thorough = polls % LOOK_EVERY == 0
+            if is_thorough and self.is_stuck():
+                sys.stderr.write(f"the agent has done nothing for {rundir.STUCK_S:.0f} s\n")
+                return rundir.UNREACHED
+            if not polls:
+                self.send({"protocol": PROTOCOL})
+            if self.is_over(is_thorough=is_thorough):
+                return 0
+            if time.monotonic() - self.sent_at > KEEPALIVE_S:
+                self.send({})  # fails when nobody reads any more
+            time.sleep(POLL_S)
+            polls += 1
+
+    def is_stuck(self) -> bool:
+        """The agent lives, and stands still."""
+        status = self.status or rundir.known_status(self.directory) or {}
+        return rundir.is_stuck(self.directory, status) and rundir.is_alive(self.directory)
+
+    def is_over(self, *, is_thorough: bool) -> bool:
+        """Send what is new; whether that was all."""
+        # In this order the log that is sent never lags behind the status that follows it.
+        is_alive = not is_thorough or rundir.is_alive(self.directory)
+        is_news = self.has_new_status()
+        if is_thorough or is_news or self.has_grown():
+            self.send_log()
+        if self.status != self.sent:
+            self.send({"status": self.status})
+            self.sent = self.status
+        is_closed = bool(self.status.get("closed"))
+        if is_closed or not is_alive:
+            self.send({"gone": not is_closed})
+        return is_closed or not is_alive
+
+    def has_new_status(self) -> bool:
+        """Read the status where it was written anew."""
+        try:
+            found = os.stat(os.path.join(self.directory, "status.json"))
+            version = found.st_ino, found.st_mtime_ns
+            if version == self.version:
+                return False
+            self.status = rundir.read_status(self.directory) or {}
+            self.version = version
+        except (FileNotFoundError, ValueError):
+            return False  # it is being written on a full disk
+        return True
+
+    def has_grown(self) -> bool:
+        """The file that was the newest has grown; a newer one is found in time."""
+        if self.newest is None:
+            return True
+        path, size_bytes = self.newest
+        try:
+            return os.stat(path).st_size != size_bytes
+        except FileNotFoundError:
+            return True
+
+    def send_log(self) -> None:
+        """What the log has grown by; from what is not in the bucket yet, unless told otherwise."""
+        if self.offset is None:
+            self.offset = int(self.status.get("uploaded_bytes", 0))
+        while True:
+            block = self.next_block(self.offset)
+            if not block:
+                return
+            self.send({"offset": self.offset, **encode_block(block)})
+            self.offset += len(block)
+
+    def next_block(self, offset: int) -> bytes:
+        """What there is at an offset, or at the next one that is on the disk."""
+        directory = os.path.join(self.directory, "log")
+        self.newest = None
+        try:
+            starts = sorted(int(name) for name in os.listdir(directory))
+            earlier = [start for start in starts if start <= offset][-1:]
+            for start in [*earlier, *(start for start in starts if start > offset)]:
+                path = os.path.join(directory, f"{start:012d}")
+                with open(path, "rb", buffering=0) as file:
+                    file.seek(max(0, offset - start))
+                    block = file.read(BLOCK_BYTES)
+                if block:
+                    self.offset = max(offset, start)
+                    return block
+                self.newest = path, offset - start
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # removed meanwhile: the next time finds what is there then; of protocol 1: a file
+        return b""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """One JSON line."""
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+        self.sent_at = time.monotonic()
+
+
+def encode_block(block: bytes) -> dict[str, str]:
+    """Bytes as JSON can carry them."""
+    try:
+        return {"log": block.decode("utf-8")}
+    except UnicodeDecodeError:
+        import base64
+
+        return {"log64": base64.b64encode(block).decode("ascii")}

@@ -1,0 +1,52 @@
+"""The way that a dialer means, to the workers of one node."""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tpuctl.api.ssh import dialers
+from tpuctl.api.ssh.dialers import SSH_PORT, Dialer
+from tpuctl.api.ssh.keys import Access
+from tpuctl.api.ssh.known_hosts import WorkerIdentity
+from tpuctl.models.node import Node, Worker
+
+
+class Route(Protocol):
+    """Connections to workers, and what they share."""
+
+    async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
+        """A connection to a port of a worker; raises TransientError, RefusedError, UsageError."""
+        ...
+
+    async def close(self) -> None:
+        """End what is shared; connections may end with it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRoute:
+    """Each connection stands alone."""
+
+    dialer: Dialer
+
+    async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
+        """As the dialer says."""
+        return await dialers.dial(self.dialer, worker, port)
+
+    async def close(self) -> None:
+        """Nothing is shared."""
+
+
+def route_to(access: Access, node: Node, known: Mapping[int, WorkerIdentity]) -> Route:
+    """The way to a node's workers; raises UsageError."""
+    dialer = dialers.parse_dialer(access.dialer)
+    if dialer.kind == dialers.JUMP:
+        from tpuctl.api.ssh.jump import JumpHost
+
+        return JumpHost(dialer, access.known_jump_hosts)
+    if dialer.kind == dialers.IAP:
+        from tpuctl.api.ssh.iap import google_relay  # aiohttp takes its time to load
+
+        return google_relay(access.context, node, known)
+    return AddressRoute(dialer)

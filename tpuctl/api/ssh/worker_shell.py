@@ -1,0 +1,260 @@
+"""Commands on a worker, through one open SSH connection to it."""
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import asyncssh
+
+from tpuctl.api.ssh.remote_command import (
+    HEARTBEAT,
+    HEARTBEAT_S,
+    command_and_watcher,
+    heartbeat_command,
+)
+from tpuctl.errors import TransientError
+from tpuctl.models.operation import CommandFailedError, CommandResult
+
+LOGIN_SHELL = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -l')
+CHUNK_BYTES = 64 * 1024
+KEEPALIVE_S = 5
+KEEPALIVE_COUNT = 4
+"""A worker that is cut off is lost when it has not answered for 25 s."""
+_REASONS = {
+    "Server not responding to keepalive": f"no answer for {KEEPALIVE_S * (KEEPALIVE_COUNT + 1)} s",
+    "Connection lost": "the connection broke",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The terminal that a remote shell is shown on."""
+
+    kind: str
+    columns: int
+    rows: int
+
+
+class Shell:
+    """One open connection to one worker; an async context manager."""
+
+    def __init__(self, worker_id: int, connection: asyncssh.SSHClientConnection) -> None:
+        """`connection` is for what only SSH itself can do, within `lost_is_transient`."""
+        self.worker_id = worker_id
+        self.connection = connection
+        self._attached: asyncssh.SSHClientProcess[bytes] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection, and with it what is attached to it."""
+        self.connection.abort()
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
+    ) -> CommandResult:
+        """Run argv to its end and keep what it printed; TransientError when the worker is lost."""
+        async with lost_is_transient(self.worker_id, has_output=False):
+            done = await self.connection.run(
+                shlex.join(argv), input=stdin, encoding=None, timeout=timeout_s
+            )
+            status = _status(done)
+        return CommandResult(self.worker_id, status, _bytes(done.stdout), _bytes(done.stderr))
+
+    async def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AsyncIterator[bytes]:
+        """What argv prints, as it comes; ends when argv does.
+
+        Raises TransientError when the worker is lost, CommandFailedError when argv fails.
+        """
+        async with lost_is_transient(self.worker_id, has_output=False):
+            process = await self.connection.create_process(
+                shlex.join(argv), encoding=None, input=stdin or None
+            )
+            async with process:
+                while chunk := await process.stdout.read(CHUNK_BYTES):
+                    yield bytes(chunk)
+                done = await process.wait()
+            status = _status(done)
+        if status:
+            said = _bytes(done.stderr)
+            raise CommandFailedError(CommandResult(self.worker_id, status, stderr=said))
+
+    async def execute(
+        self,
+        argv: Sequence[str],
+        *,
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+        timeout_s: float | None = None,
+    ) -> int:
+        """Run argv and pass on what it prints; it ends when we do. Its exit status.
+
+        Raises TransientError when the worker is lost, TimeoutError when argv takes too long.
+        """
+        async with asyncio.timeout(timeout_s), lost_is_transient(self.worker_id):
+            process = await self.connection.create_process(heartbeat_command(argv), encoding=None)
+            here = asyncio.create_task(_send_heartbeats(process))
+            return await _relay_output(process, out, err, beside=here)
+
+    async def converse(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: AsyncIterator[bytes],
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+    ) -> int:
+        """Run argv, which reads what `stdin` yields, and pass on what it prints; its exit status.
+
+        It must end by itself when its standard input does: that is how it learns of our end.
+        """
+        async with lost_is_transient(self.worker_id):
+            process = await self.connection.create_process(shlex.join(argv), encoding=None)
+            giving = asyncio.create_task(_send_stdin(stdin, process))
+            status = await _relay_output(process, out, err, beside=giving)
+            with contextlib.suppress(asyncio.CancelledError):
+                await giving
+            return status
+
+    async def login(
+        self,
+        *,
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+        stdin: asyncio.StreamReader,
+        terminal: Terminal | None = None,
+        argv: Sequence[str] = (),
+    ) -> int:
+        """A login shell, or argv, joined to our streams; it ends when we do. Its exit status."""
+        size = (terminal.columns, terminal.rows) if terminal else None
+        line, beside = command_and_watcher(argv or LOGIN_SHELL)
+        async with lost_is_transient(self.worker_id), self._keeping(beside):
+            process = await self.connection.create_process(
+                line,
+                encoding=None,
+                term_type=terminal.kind if terminal else None,
+                term_size=size,
+            )
+            self._attached = process
+            feeding = asyncio.create_task(_feed(stdin, process))
+            return await _relay_output(process, out, err, beside=feeding)
+
+    @contextlib.asynccontextmanager
+    async def _keeping(self, line: str) -> AsyncIterator[None]:
+        """Let what watches over another command hear of us meanwhile."""
+        keeper = await self.connection.create_process(line, encoding=None)
+        here = asyncio.create_task(_send_heartbeats(keeper))
+        try:
+            await keeper.stdout.readline()  # from now on it sees our end
+            yield
+        finally:
+            here.cancel()
+            keeper.close()
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell the attached command that its terminal has another size now."""
+        if self._attached:
+            self._attached.change_terminal_size(columns, rows)
+
+
+class lost_is_transient:
+    """A connection that breaks under a command is a lost worker."""
+
+    def __init__(self, worker_id: int, *, has_output: bool = True) -> None:
+        """`has_output`: what comes is written to our own output meanwhile."""
+        self.worker_id = worker_id
+        self.has_output = has_output
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, BrokenPipeError) and self.has_output:
+            return  # our own output: whoever read it has gone
+        if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
+            raise TransientError(f"worker {self.worker_id}: {reason(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """Why a connection broke, in our words."""
+    text = str(error) or "no answer"
+    return _REASONS.get(text, text)
+
+
+async def _relay_output(
+    process: asyncssh.SSHClientProcess[bytes],
+    out: Callable[[bytes], None],
+    err: Callable[[bytes], None],
+    *,
+    beside: asyncio.Task[None],
+) -> int:
+    """Pass on what a process prints, to its end; its exit status. Never waits for a silent peer."""
+    try:
+        await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
+        return _status(await process.wait())
+    finally:
+        beside.cancel()
+        process.close()
+
+
+async def _pump(reader: asyncssh.SSHReader[bytes], write: Callable[[bytes], None]) -> None:
+    while chunk := await reader.read(CHUNK_BYTES):
+        write(bytes(chunk))
+
+
+async def _send_heartbeats(process: asyncssh.SSHClientProcess[bytes]) -> None:
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        while True:
+            process.stdin.write(HEARTBEAT)
+            await asyncio.sleep(HEARTBEAT_S)
+
+
+async def _send_stdin(
+    stdin: AsyncIterator[bytes], process: asyncssh.SSHClientProcess[bytes]
+) -> None:
+    """Whoever ends before it has read everything says why by its exit status."""
+    try:
+        async for block in stdin:
+            process.stdin.write(block)
+            await process.stdin.drain()
+    except (BrokenPipeError, ConnectionResetError, asyncssh.Error):
+        return
+    finally:
+        with contextlib.suppress(OSError, asyncssh.Error):
+            process.stdin.write_eof()
+
+
+async def _feed(stdin: asyncio.StreamReader, process: asyncssh.SSHClientProcess[bytes]) -> None:
+    with contextlib.suppress(OSError, asyncssh.Error):  # it has ended meanwhile
+        while chunk := await stdin.read(CHUNK_BYTES):
+            process.stdin.write(chunk)
+            await process.stdin.drain()
+        process.stdin.write_eof()
+
+
+def _bytes(data: bytes | str | None) -> bytes:
+    return data if isinstance(data, bytes) else b""
+
+
+def _status(done: asyncssh.SSHCompletedProcess) -> int:
+    if done.returncode is None:
+        raise ConnectionResetError("the connection ended before the command did")
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode

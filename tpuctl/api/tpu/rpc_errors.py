@@ -1,0 +1,83 @@
+"""The errors of gRPC and of HTTP become tpuctl's; what they mean is in api/explain.py."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from grpc import RpcError, StatusCode
+
+from tpuctl.api.tpu.explain import error_for
+from tpuctl.api.tpu.hints import CallSubject
+from tpuctl.errors import OutcomeUnknownError
+from tpuctl.models.operation import Status
+
+AMBIGUOUS = frozenset(
+    {
+        StatusCode.UNAVAILABLE,
+        StatusCode.DEADLINE_EXCEEDED,
+        StatusCode.INTERNAL,
+        StatusCode.UNKNOWN,
+        StatusCode.CANCELLED,
+    }
+)
+"""After one of these a change may or may not have happened."""
+DETAILS_KEY = "grpc-status-details-bin"
+
+
+class HttpError(RpcError):
+    """An HTTP reply that is an error, with the face of a gRPC one: one retry, one translation."""
+
+    def __init__(self, code: StatusCode, status: Status) -> None:
+        super().__init__(status.message)
+        self._code = code
+        self.status = status
+
+    def code(self) -> StatusCode:
+        """As gRPC has it."""
+        return self._code
+
+    def details(self) -> str:
+        """What the service said."""
+        return self.status.message
+
+
+@contextmanager
+def translate_errors(about: CallSubject | str, *, changes: bool = False) -> Iterator[None]:
+    """Raise the tpuctl error for a refusal; with `changes`, a lost reply is outcome unknown."""
+    asked = CallSubject(about) if isinstance(about, str) else about
+    try:
+        yield
+    except RpcError as error:
+        status = status_of(error)
+        found = error_for(status, asked)
+        if changes and error.code() in AMBIGUOUS:
+            text = f"{str(found).rstrip('.')} (it may have been done all the same)"
+            found = OutcomeUnknownError(text, hint=asked.hint)
+        raise found from error
+
+
+def status_of(error: RpcError) -> Status:
+    """The code, the text and, where the service sent one, the ErrorInfo of a refusal."""
+    if isinstance(error, HttpError):
+        return error.status
+    code = error.code()
+    message = error.details() or code.name
+    trailers: Any = getattr(error, "trailing_metadata", tuple)() or ()
+    packed = next((value for key, value in trailers if key == DETAILS_KEY), b"")
+    number = int(code.value[0])
+    return _with_error_info(number, message, packed) if packed else Status(number, message)
+
+
+def _with_error_info(code: int, message: str, packed: bytes) -> Status:
+    from google.protobuf.message import DecodeError
+    from google.rpc import error_details_pb2, status_pb2
+
+    info = error_details_pb2.ErrorInfo()
+    try:
+        details: Any = status_pb2.Status.FromString(packed).details
+        found = any(each.Unpack(info) for each in details)
+    except DecodeError:
+        found = False
+    if not found:
+        return Status(code, message)
+    return Status(code, message, info.reason, dict(info.metadata))

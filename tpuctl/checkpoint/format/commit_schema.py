@@ -1,0 +1,165 @@
+"""What COMMIT and a worker's done record say, and that they make sense together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tpuctl.checkpoint.arrays.boxes import Box
+from tpuctl.store import Entry
+
+BLOCK_BYTES = 8 * 1024 * 1024
+"""A reader verifies so many bytes at a time, and reads no fewer."""
+FILE_BYTES = 128 * 1024 * 1024
+"""A worker's parts go into files of at most about this size: several are sent at once."""
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One version of one file of a worker, its path below the checkpoint directory."""
+
+    path: str
+    size_bytes: int
+    generation: int
+    crc32c: str
+    blocks: str
+    """The CRC-32C of each block, four bytes big-endian one after the other, in base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A box of a leaf: in which object, from which byte on; little-endian, in C order."""
+
+    object: int
+    start: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An array of the tree as a whole, and the parts it is stored in."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    sharding: Mapping[str, Any] | None
+    """How the program that wrote it had it lie; for people only."""
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class DoneRecord:
+    """A worker's word that its files are in."""
+
+    worker: int
+    worker_count: int
+    round: int
+    """How often this process had begun to save the step before: what it tries again is new."""
+    digest: str
+    """The CRC-32C of the structure with dtypes and shapes: every worker saved the same tree."""
+    blocked_ms: int
+    """For how long `save` kept the program waiting."""
+    objects: tuple[StoredObject, ...]
+    parts: tuple[tuple[int, Part], ...]
+    """The number of the leaf, and the part; `object` counts this worker's objects."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What a step consists of."""
+
+    step: int
+    fence: int
+    parent: int
+    origin: int
+    """From which step the run went on that wrote it, -1 for none: as in its ROLLBACK."""
+    origin_fence: int
+    """The fence of that step's COMMIT, -1 for none."""
+    worker_count: int
+    job: str
+    attempt: int
+    """0: not known."""
+    program: str
+    writer: str
+    created: str
+    save_ms: int
+    """From the call of `save` until COMMIT was to be written, of worker 0."""
+    blocked_ms: int
+    """The longest that `save` kept a worker's program waiting."""
+    block_bytes: int
+    tree: Mapping[str, Any]
+    leaves: tuple[Leaf, ...]
+    objects: tuple[StoredObject, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """All its objects together."""
+        return sum(each.size_bytes for each in self.objects)
+
+
+def is_version_of(stored: StoredObject, entry: Entry) -> bool:
+    """Whether the store still has what was committed, by all that a listing says.
+
+    A directory's may not know the checksum of a file: that is no difference.
+    """
+    found = (entry.key, entry.size_bytes, entry.generation, entry.crc32c or stored.crc32c)
+    return (stored.path, stored.size_bytes, stored.generation, stored.crc32c) == found
+
+
+def document(record: Commit | DoneRecord) -> dict[str, Any]:
+    """The record as JSON has it: a part's box becomes its offset and shape."""
+    found = {**vars(record), "objects": [vars(stored) for stored in record.objects]}
+    if isinstance(record, Commit):
+        found["leaves"] = [
+            {**vars(leaf), "parts": [_flat(part) for part in leaf.parts]} for leaf in record.leaves
+        ]
+    else:
+        found["parts"] = [{"leaf": leaf, **_flat(part)} for leaf, part in record.parts]
+    return found
+
+
+def commit_of(record: Mapping[str, Any]) -> Commit:
+    """COMMIT out of its JSON; raises KeyError, TypeError or ValueError when it is none."""
+    fields = {key: value for key, value in record.items() if key != "schema"}
+    boxes: dict[str, Box] = {}
+    leaves = tuple(
+        Leaf(
+            each["dtype"],
+            tuple(each["shape"]),
+            each["sharding"],
+            tuple(_part(part, boxes) for part in each["parts"]),
+        )
+        for each in fields.pop("leaves")
+    )
+    return Commit(**fields | {"objects": _objects(record)}, leaves=leaves)
+
+
+def done_of(record: Mapping[str, Any]) -> DoneRecord:
+    """A done record out of its JSON; raises KeyError, TypeError or ValueError when it is none."""
+    fields = {key: value for key, value in record.items() if key != "schema"}
+    boxes: dict[str, Box] = {}
+    parts = tuple((each["leaf"], _part(each, boxes)) for each in fields.pop("parts"))
+    return DoneRecord(**fields | {"objects": _objects(record)}, parts=parts)
+
+
+def _objects(record: Mapping[str, Any]) -> tuple[StoredObject, ...]:
+    return tuple(StoredObject(**each) for each in record["objects"])
+
+
+def _flat(part: Part) -> dict[str, Any]:
+    box = part.box
+    return {"object": part.object, "start": part.start, "offset": box.offset, "shape": box.shape}
+
+
+def _part(part: Mapping[str, Any], boxes: dict[str, Box]) -> Part:
+    return Part(part["object"], part["start"], _box(part, boxes))
+
+
+def _box(part: Mapping[str, Any], boxes: dict[str, Box]) -> Box:
+    """One for all parts that say the same: a mesh cuts thousands of leaves alike."""
+    offset, shape = part["offset"], part["shape"]
+    said = f"{offset}{shape}"  # of 1 and true, which are equal, one is no number
+    box = boxes.get(said)
+    if box is None:
+        box = boxes[said] = Box(tuple(offset), tuple(shape))
+    return box

@@ -1,0 +1,55 @@
+"""Small records of a checkpoint directory, each version of them read and understood once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tpuctl.checkpoint.format.commit_schema import Commit
+from tpuctl.errors import IntegrityError
+from tpuctl.store import Entry, Store
+
+T = TypeVar("T")
+
+
+class RecordCache:
+    """What was read before: a generation of an object never changes. For any number of threads.
+
+    Of a COMMIT all but its leaves: who keeps records for as long as a program runs keeps no
+    million parts in memory that only a reader of arrays asks for.
+    """
+
+    def __init__(self, *, has_leaves: bool = False) -> None:
+        """Nothing is known yet; with leaves, a COMMIT is known as a whole."""
+        self._known: dict[tuple[str, int], Any] = {}
+        self._has_leaves = has_leaves
+
+    def read(self, store: Store, entry: Entry, decode: Callable[[bytes], T]) -> T:
+        """The record as it was listed; NotFoundError when it is gone, IntegrityError."""
+        known: T | None = self._known.get((entry.key, entry.generation))
+        return self.add(entry, read_record(store, entry, decode)) if known is None else known
+
+    def add(self, entry: Entry, record: T) -> T:
+        """Remember what was just written, and read back; returns what is remembered."""
+        known: Any = record
+        if isinstance(record, Commit) and not self._has_leaves:
+            known = replace(record, leaves=())
+        self._known[entry.key, entry.generation] = known
+        remembered: T = known
+        return remembered
+
+    def forget_all_but(self, entries: Collection[Entry]) -> None:
+        """Keep only what is still there."""
+        there = {(entry.key, entry.generation) for entry in entries}
+        known = list(self._known.items())
+        self._known = {found: each for found, each in known if found in there}
+
+
+def read_record(store: Store, entry: Entry, decode: Callable[[bytes], T]) -> T:
+    """The record as it was listed; NotFoundError when it is gone, IntegrityError."""
+    try:
+        return decode(store.get_range(entry.key, generation=entry.generation))
+    except IntegrityError:
+        # Bytes damaged on the way are right the second time; those damaged at rest are not.
+        return decode(store.get_range(entry.key, generation=entry.generation))

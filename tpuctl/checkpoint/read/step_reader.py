@@ -1,0 +1,159 @@
+"""Reading a step back: every byte is checked before any array is handed out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuctl.checkpoint.arrays.array_tree import Tree, unflatten
+from tpuctl.checkpoint.checkpoint_directory import Directory, open_directory
+from tpuctl.checkpoint.format.commit_schema import Commit
+from tpuctl.checkpoint.read import ranges
+from tpuctl.checkpoint.read.block_reader import BlockReader
+from tpuctl.checkpoint.read.step_history import (
+    COMPLETE,
+    CORRUPT,
+    CheckpointStep,
+    History,
+    inspect_step,
+    read_history,
+)
+from tpuctl.checkpoint.read.targets import read_targets
+from tpuctl.errors import IntegrityError, NoCheckpointError
+from tpuctl.store import Store
+
+LISTING_TRIES = 5
+"""A step may be deleted while it is read, as often as newer ones are saved meanwhile."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A step's tree, and the newer steps that could not be restored, each with the reason."""
+
+    step: int
+    tree: Tree
+    skipped: tuple[tuple[int, str], ...] = ()
+
+
+class StepDeletedError(Exception):
+    """The step was deleted while it was read: it was not damaged, and there are newer ones."""
+
+
+def restore(
+    directory: Directory,
+    step: int | None = None,
+    like: Tree = None,
+    *,
+    client: object | None = None,
+) -> Restored:
+    """The newest good step, or that one, without being part of a run: nothing is written.
+
+    `like` is a tree of arrays, shapes or Shards that says of what kind each leaf is to be, and
+    which part of it is needed here. Raises NoCheckpointError when no step can be restored,
+    UsageError when the checkpoint is of another tree than `like`.
+    """
+    return restore_newest(open_directory(directory, client), step, like)
+
+
+def restore_newest(store: Store, step: int | None = None, like: Tree = None) -> Restored:
+    """The newest step that verifies, or that one; NoCheckpointError when there is none."""
+    for looks_left in reversed(range(LISTING_TRIES)):
+        skipped: list[tuple[int, str]] = []
+        try:
+            history = read_history(store)
+            for candidate in candidates(store, history, step):
+                try:
+                    tree = read_step(store, candidate, like)
+                except IntegrityError as error:
+                    skipped.append((candidate.step, str(error)))
+                else:
+                    return Restored(candidate.step, tree, tuple(skipped))
+        except StepDeletedError:
+            continue
+        # No listing is of one moment: a step may be committed behind it, and the one before deleted
+        # ahead of it. Where there are steps, but none that has a COMMIT, it looks again.
+        if skipped or not history.steps or not looks_left:
+            raise no_good_step_error(store, skipped)
+    raise deleted_meanwhile_error(store)
+
+
+def candidates(store: Store, history: History, step: int | None) -> list[CheckpointStep]:
+    """What may be restored, newest first, or the step that was asked for.
+
+    Raises NoCheckpointError when that one cannot be, or when it is not known what can.
+    """
+    if step is not None:
+        return [_step_by_number(store, history, step)]
+    visible = history.visible()
+    doubtful = [str(each.step) for each in history.steps if each.is_doubtful]
+    if doubtful and not visible:
+        raise NoCheckpointError(
+            f"it is not known from which step the run with fence "
+            f"{history.unknown_origin_fence} went on:"
+            f" ROLLBACK in {store.url} is damaged",
+            hint=f"restore one by its number: {', '.join(doubtful)}",
+        )
+    return visible
+
+
+def read_step(store: Store, step: CheckpointStep, like: Tree = None) -> Tree:
+    """The checked tree of a step; IntegrityError says which object is not right, GoneError."""
+    if step.commit is None or step.defect:
+        raise _confirm_defect(store, step)
+    try:
+        return read_tree(store, step.commit, like)
+    except IntegrityError as error:
+        if _is_gone(store, step):
+            raise StepDeletedError from error
+        raise
+
+
+def read_tree(store: Store, commit: Commit, like: Tree = None) -> Tree:
+    """What a COMMIT names, as `like` says, else as arrays of numpy; IntegrityError."""
+    wanted = read_targets(commit.tree, commit.leaves, like)
+    arrays = ranges.allocate(wanted)
+    BlockReader(store, commit).fill(ranges.needed_blocks(commit, wanted, arrays))
+    leaves = [target.finish(memory) for target, memory in zip(wanted, arrays, strict=True)]
+    return unflatten(commit.tree, leaves, like)
+
+
+def no_good_step_error(store: Store, skipped: list[tuple[int, str]]) -> NoCheckpointError:
+    """What to raise when every step was skipped, or there was none."""
+    if not skipped:
+        return NoCheckpointError(f"there is no checkpoint under {store.url}")
+    reasons = "; ".join(f"step {number}: {reason}" for number, reason in skipped)
+    return NoCheckpointError(
+        f"no checkpoint under {store.url} can be restored: {reasons}",
+        hint="to start from nothing, give the run another checkpoint directory",
+    )
+
+
+def deleted_meanwhile_error(store: Store) -> NoCheckpointError:
+    """What to raise when every step that was tried was deleted meanwhile."""
+    return NoCheckpointError(f"steps under {store.url} are deleted faster than they are read")
+
+
+def _step_by_number(store: Store, history: History, number: int) -> CheckpointStep:
+    step = history.find(number)
+    if step is None:
+        there = ", ".join(str(each.step) for each in history.steps if each.state == COMPLETE)
+        raise NoCheckpointError(
+            f"there is no step {number} under {store.url}", hint=f"there are: {there or 'none'}"
+        )
+    if step.state not in (COMPLETE, CORRUPT):
+        raise NoCheckpointError(f"step {number} under {store.url} is {step.state}: {step.reason}")
+    return step
+
+
+def _confirm_defect(store: Store, step: CheckpointStep) -> Exception:
+    """A defect that is seen twice: a step may be replaced or deleted while it is listed."""
+    again = inspect_step(store, step.step)
+    if again.committed != step.committed or again.defect is None:
+        return StepDeletedError()
+    return IntegrityError(again.defect)
+
+
+def _is_gone(store: Store, step: CheckpointStep) -> bool:
+    if step.committed is None:
+        return True
+    there = store.head(step.committed.key)
+    return there is None or there.generation != step.committed.generation

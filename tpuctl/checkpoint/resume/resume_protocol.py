@@ -1,0 +1,265 @@
+"""From which step a run goes on: the newest that every worker of it can read its share of."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tpuctl.checkpoint.arrays.array_tree import Tree
+from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
+from tpuctl.checkpoint.format.record_cache import RecordCache, read_record
+from tpuctl.checkpoint.parallel import parallel_map
+from tpuctl.checkpoint.read.bad_marker import mark_bad
+from tpuctl.checkpoint.read.lineage import NO_ORIGIN, NO_STEP, Origin
+from tpuctl.checkpoint.read.step_history import CheckpointStep, History, read_history
+from tpuctl.checkpoint.read.step_reader import (
+    LISTING_TRIES,
+    Restored,
+    StepDeletedError,
+    candidates,
+    deleted_meanwhile_error,
+    no_good_step_error,
+    read_step,
+)
+from tpuctl.checkpoint.resume.coordination import (
+    check_fence,
+    fence_used_error,
+    list_run_records,
+    read_rollback,
+    resume_timeout_error,
+    wait_for,
+    write_rollback,
+)
+from tpuctl.checkpoint.worker_run import WorkerRun
+from tpuctl.errors import (
+    DeadlineError,
+    IntegrityError,
+    NotFoundError,
+    PartialFailureError,
+    PreconditionError,
+)
+from tpuctl.store import Entry
+
+GOOD, DAMAGED, GONE, FAILED = "", "integrity", "gone", "failed"
+"""What a worker answers to a proposal."""
+_READERS = 16
+"""So many small records are read at once."""
+
+
+class ResumeResult(NamedTuple):
+    """What a run goes on with: the tree, None when it begins with nothing, and whose step it is."""
+
+    restored: Restored | None
+    origin: Origin
+
+
+def resume(
+    run: WorkerRun, step: int | None = None, like: Tree = None, records: RecordCache | None = None
+) -> ResumeResult:
+    """Restore what every worker of this run can: the newest good step, or that one.
+
+    Worker 0 has announced the run before, and leaves in `records` which COMMITs it has read. What
+    is found to be damaged is marked. Raises NoCheckpointError when there are steps and none is
+    good, PreconditionError when the run is superseded, ConflictError when its fence was used.
+    """
+    if run.worker_id == 0:
+        return _Leader(run, like, RecordCache() if records is None else records).resume(step)
+    return _Follower(run, like).resume()
+
+
+class _Leader:
+    """Worker 0: proposes, collects what the others found, decides."""
+
+    def __init__(self, run: WorkerRun, like: Tree, records: RecordCache) -> None:
+        self._run = run
+        self._like = like
+        self._records = records
+        self._numbers = itertools.count()
+
+    def resume(self, step: int | None) -> ResumeResult:
+        for _ in range(LISTING_TRIES):
+            try:
+                restored, origin = self._first_good(step)
+            except StepDeletedError:
+                continue
+            write_rollback(self._run, origin)
+            return ResumeResult(restored, origin)
+        raise deleted_meanwhile_error(self._run.store)
+
+    def _first_good(self, step: int | None) -> ResumeResult:
+        store = self._run.store
+        history = read_history(store)
+        self._remember(history)
+        check_fence(history, self._run.fence)
+        skipped: list[tuple[int, str]] = []
+        for candidate in candidates(store, history, step):
+            try:
+                tree = self._read_on_all_workers(candidate)
+            except IntegrityError as error:
+                skipped.append((candidate.step, str(error)))
+                mark_bad(self._run.store, candidate, str(error), self._run.fence)
+                continue
+            fence = -1 if candidate.commit is None else candidate.commit.fence
+            _log_skipped(candidate.step, skipped)
+            restored = Restored(candidate.step, tree, tuple(skipped))
+            return ResumeResult(restored, Origin(candidate.step, fence))
+        if not skipped:
+            return ResumeResult(None, NO_ORIGIN)
+        raise no_good_step_error(store, skipped)
+
+    def _remember(self, history: History) -> None:
+        """The saves of this run need not read these again."""
+        for step in history.steps:
+            if step.committed is not None and step.commit is not None:
+                self._records.add(step.committed, step.commit)
+
+    def _read_on_all_workers(self, step: CheckpointStep) -> Tree:
+        """The tree, when all workers can read their share; IntegrityError, GoneError."""
+        if self._run.worker_count == 1 or step.commit is None or step.defect:
+            return read_step(self._run.store, step, self._like)
+        number = next(self._numbers)
+        self._propose(number, step)
+        tree = read_step(self._run.store, step, self._like)
+        self._await_answers(number, step)
+        return tree
+
+    def _propose(self, number: int, step: CheckpointStep) -> None:
+        fence = self._run.fence
+        generation = 0 if step.committed is None else step.committed.generation
+        record = {"fence": fence, "step": step.step, "generation": generation}
+        try:
+            self._run.store.put_if_absent(layout.try_key(fence, number), encode(record))
+        except PreconditionError as error:
+            raise fence_used_error(self._run.store, fence) from error
+
+    def _await_answers(self, number: int, step: CheckpointStep) -> None:
+        run = self._run
+        silent = {layout.answer_key(run.fence, number, i): i for i in range(1, run.worker_count)}
+
+        def probe() -> bool | None:
+            said = list_run_records(run)
+            found = [said[key] for key in silent if key in said]
+            answers = parallel_map(self._answer, found, threads=_READERS)
+            for entry, answer in zip(found, answers, strict=True):
+                _check_answer(silent.pop(entry.key), step, answer)
+            return None if silent else True
+
+        if wait_for(probe, run.timeout_s) is None:
+            workers = ", ".join(f"worker {worker_id}" for worker_id in silent.values())
+            raise DeadlineError(
+                f"{workers} did not say within {run.timeout_s:g} s whether step {step.step} is good"
+            )
+
+    def _answer(self, entry: Entry) -> Mapping[str, Any]:
+        try:
+            return read_record(self._run.store, entry, decode)
+        except (IntegrityError, NotFoundError) as error:
+            # It is the answer that is not right, not the step.
+            raise PartialFailureError(f"{entry.key}: {error}") from error
+
+
+def _log_skipped(step: int, skipped: Sequence[tuple[int, str]]) -> None:
+    """Say on stderr, unless the program has its logs go elsewhere, what was passed over."""
+    if not skipped:
+        return
+    import logging  # it takes a tenth of the time that importing this package may take
+
+    log = logging.getLogger("tpuctl.checkpoint")
+    for number, reason in skipped:
+        log.warning(
+            "checkpoint of step %d is damaged: %s; going on from step %d", number, reason, step
+        )
+
+
+def _check_answer(worker_id: int, step: CheckpointStep, answer: Mapping[str, Any]) -> None:
+    kind, reason = answer.get("kind"), f"worker {worker_id}: {answer.get('reason')}"
+    if kind == DAMAGED:
+        raise IntegrityError(reason)
+    if kind == GONE:
+        raise StepDeletedError
+    if kind != GOOD:
+        raise PartialFailureError(f"step {step.step} is not restored: {reason}")
+
+
+class _Follower:
+    """The other workers: read what worker 0 proposes, answer, and wait for what it decides."""
+
+    def __init__(self, run: WorkerRun, like: Tree) -> None:
+        self._run = run
+        self._like = like
+        self._skipped: list[tuple[int, str]] = []
+
+    def resume(self) -> ResumeResult:
+        read = ResumeResult(None, NO_ORIGIN)
+        for number in itertools.count():
+            said = wait_for(self._next(number), self._run.timeout_s)
+            if said is None:
+                raise resume_timeout_error(self._run)
+            origin = read_rollback(self._run, said)
+            if origin is not None:
+                return self._result_of(origin, read)
+            if read.restored is not None:
+                self._skipped.append((read.origin.step, "another worker could not read it"))
+            read = self._answer(number, said)
+        raise AssertionError("a count does not end")
+
+    def _next(self, number: int) -> Callable[[], dict[str, Entry] | None]:
+        keys = {layout.try_key(self._run.fence, number), layout.rollback_key(self._run.fence)}
+
+        def probe() -> dict[str, Entry] | None:
+            said = list_run_records(self._run)
+            return said if keys & said.keys() else None
+
+        return probe
+
+    def _result_of(self, origin: Origin, read: ResumeResult) -> ResumeResult:
+        if origin == NO_ORIGIN:
+            return ResumeResult(None, NO_ORIGIN)
+        if read.restored is None or origin != read.origin:
+            # What another run of this fence agreed on: this one has a worker 0 that will fail.
+            raise fence_used_error(self._run.store, self._run.fence)
+        return read
+
+    def _answer(self, number: int, said: dict[str, Entry]) -> ResumeResult:
+        proposed = read_record(
+            self._run.store, said[layout.try_key(self._run.fence, number)], decode
+        )
+        step, generation = proposed.get("step", NO_STEP), proposed.get("generation", 0)
+        try:
+            read = self._read(step, generation)
+        except IntegrityError as error:
+            self._say(number, DAMAGED, str(error))
+            self._skipped.append((step, str(error)))
+        except StepDeletedError:
+            self._say(number, GONE, "it was deleted")
+        except Exception as error:
+            self._say(number, FAILED, str(error) or type(error).__name__)
+            raise
+        else:
+            self._say(number, GOOD, "")
+            return read
+        return ResumeResult(None, NO_ORIGIN)
+
+    def _read(self, step: int, generation: int) -> ResumeResult:
+        store = self._run.store
+        entry = store.head(layout.commit_key(step))
+        if entry is None or entry.generation != generation:
+            raise StepDeletedError
+        try:
+            commit = read_record(store, entry, decode_commit)
+        except NotFoundError as error:
+            raise StepDeletedError from error
+        tree = read_step(store, CheckpointStep(step, (), entry, commit), self._like)
+        restored = Restored(step, tree, tuple(self._skipped))
+        return ResumeResult(restored, Origin(step, commit.fence))
+
+    def _say(self, number: int, kind: str, reason: str) -> None:
+        run = self._run
+        record = {"fence": run.fence, "worker": run.worker_id, "kind": kind, "reason": reason}
+        key = layout.answer_key(run.fence, number, run.worker_id)
+        try:
+            run.store.put_if_absent(key, encode(record))
+        except PreconditionError as error:
+            raise fence_used_error(run.store, run.fence) from error

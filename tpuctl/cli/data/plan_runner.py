@@ -1,0 +1,216 @@
+"""From a plan to its end: shown, confirmed, carried out, and what came of it as an exit code."""
+
+import errno
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from tpuctl.cli.shell.copy_progress import show_copy
+from tpuctl.cli.shell.output import printable
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.errors import (
+    CredentialsError,
+    LocalIOError,
+    LockedError,
+    PartialFailureError,
+    PermissionDeniedError,
+    RefusedError,
+    TpuctlError,
+    TransientError,
+)
+from tpuctl.models.transfer import (
+    PlannedDeletion,
+    Transfer,
+    TransferEvent,
+    TransferFinished,
+    TransferNotice,
+    TransferPlan,
+    TransferProgress,
+)
+
+PLAN_COLUMNS = {
+    "key": lambda row: row[1].key,
+    "path": lambda row: row[0].path(row[1].name),
+    "size_bytes": lambda row: row[1].size_bytes,
+    "action": lambda row: _action(row[1]),
+}
+FIX_NAMES_HINT = "put right what the warnings name, or leave it out with --exclude"
+SENT = "sent"
+RECEIVED = "received"
+RERUN_HINT = "run the same command again: what is there is not sent twice"
+_GENERAL: dict[type[TpuctlError], str] = {
+    LocalIOError: "see that there is room and permission, then run the same command again",
+    PermissionDeniedError: "whoever owns the bucket grants it: roles/storage.objectUser",
+    CredentialsError: "run: gcloud auth application-default login",
+    TransientError: RERUN_HINT,
+    LockedError: "when the other one is done, run the same command again",
+}
+"""What is not the matter of one object, and what to do: the outcome when nothing was copied."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_IN_A_ROW = 8
+"""After so many objects without room, and none with, no other is fetched to be refused too."""
+
+Steps = Callable[[], Iterator[TransferEvent]]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What the command line allows."""
+
+    dry_run: bool
+    yes: bool
+    max_delete: int
+
+
+def carry_out_plan(
+    runtime: Runtime,
+    plan: TransferPlan,
+    consent: PlanOptions,
+    done: str,
+    *,
+    copy: Steps,
+    remove: Steps | None,
+) -> None:
+    """Carry a plan out; `done` is what it makes of objects: sent or received.
+
+    Raises PartialFailureError or RefusedError for what was refused or failed by name, after the
+    rest was copied.
+    """
+    if not plan.transfers and not plan.refusals:
+        runtime.output.warn("no file takes part")
+    if consent.dry_run:
+        rows = [(plan, one) for one in (*plan.transfers, *plan.deletions)]
+        runtime.output.items(rows, PLAN_COLUMNS)
+        _raise_refused(runtime, plan)
+        return
+    _confirm(runtime, plan, consent)
+    again = "run the same command again to copy the rest"
+    runtime.on_interrupt.append(f"what was {done} stays, also of files that are not whole; {again}")
+    counts: Counter[str] = Counter()
+    errors = _copy_all(runtime, plan, copy, counts)
+    if plan.deletions and remove is not None:
+        if errors or plan.refusals:
+            runtime.output.warn("nothing was deleted, because not everything was copied")
+        else:
+            errors = _remove_all(runtime, remove, counts)
+    row = {
+        f"objects_{done}": counts["objects"],
+        f"bytes_{done}": counts["bytes"],
+        "objects_skipped": len(plan.transfers) - len(plan.to_send) + counts["skipped"],
+    }
+    if remove is not None:
+        row["objects_deleted"] = counts["deleted"]
+    runtime.output.item(row, {key: itemgetter(key) for key in row})
+    _raise_failures(plan, errors, counts)
+    _raise_refused(runtime, plan)
+
+
+def _confirm(runtime: Runtime, plan: TransferPlan, consent: PlanOptions) -> None:
+    if not plan.deletions:
+        return
+    for one in plan.deletions:
+        runtime.output.note(printable(f"to delete: {one.key}"))
+    count, size_bytes = len(plan.deletions), sum(one.size_bytes for one in plan.deletions)
+    if count > consent.max_delete:
+        raise RefusedError(
+            f"{count} would be deleted, more than --max-delete {consent.max_delete}",
+            hint=f"if that is right, repeat it with --max-delete {count}",
+        )
+    what = "1 is" if count == 1 else f"{count} are"
+    runtime.confirm(f"{what} only at the target ({size_bytes} bytes). Delete?", yes=consent.yes)
+
+
+def _copy_all(
+    runtime: Runtime, plan: TransferPlan, copy: Steps, counts: Counter[str]
+) -> list[TpuctlError]:
+    errors: list[TpuctlError] = []
+    without_room = 0
+    with show_copy(runtime, len(plan.to_send), plan.size_bytes) as watch:
+        for event in copy():
+            if isinstance(event, TransferProgress):
+                watch.advance(event.size_bytes)
+                continue
+            if isinstance(event, TransferNotice):
+                runtime.output.warn(event.text)
+                continue
+            watch.finished()
+            if event.error is None:
+                _count(event, counts)
+                without_room = 0
+                continue
+            errors.append(_warn_of(runtime, event))
+            without_room = without_room + 1 if _is_full(event.error) else 0
+            if without_room == _FULL_IN_A_ROW:
+                break
+    return errors
+
+
+def _count(event: TransferFinished, counts: Counter[str]) -> None:
+    if event.was_there:
+        counts["skipped"] += 1
+        return
+    counts["objects"] += 1
+    counts["bytes"] += event.subject.size_bytes
+
+
+def _remove_all(runtime: Runtime, remove: Steps, counts: Counter[str]) -> list[TpuctlError]:
+    errors = []
+    for event in remove():
+        if isinstance(event, TransferFinished):
+            if event.error is None:
+                counts["deleted"] += 1
+                runtime.output.note(printable(f"deleted: {event.subject.key}"))
+            else:
+                errors.append(_warn_of(runtime, event))
+    return errors
+
+
+def _warn_of(runtime: Runtime, event: TransferFinished) -> TpuctlError:
+    assert event.error is not None
+    key, text = event.subject.key, str(event.error)
+    runtime.output.warn(text if key in text else f"{key}: {text}")
+    return event.error
+
+
+def _raise_failures(plan: TransferPlan, errors: list[TpuctlError], counts: Counter[str]) -> None:
+    if not errors:
+        return
+    arrived = counts["objects"] + counts["skipped"]
+    if not counts["deleted"] and arrived + len(errors) < len(plan.to_send):
+        hint = "make room, then run the same command again to copy the rest"
+        raise LocalIOError(str(errors[-1]), hint=hint)
+    kinds = {type(error) for error in errors}
+    kind = kinds.pop()
+    if not arrived and not kinds and kind in _GENERAL and not plan.refusals:
+        raise kind(str(errors[0]), hint=errors[0].hint or _GENERAL[kind])
+    total = len(plan.to_send) if not counts["deleted"] else len(plan.deletions)
+    raise PartialFailureError(
+        f"{len(errors)} of {total} objects failed",
+        hint=RERUN_HINT,
+    )
+
+
+def _is_full(error: TpuctlError) -> bool:
+    cause = error.__cause__
+    return isinstance(error, LocalIOError) and isinstance(cause, OSError) and cause.errno in _FULL
+
+
+def _raise_refused(runtime: Runtime, plan: TransferPlan) -> None:
+    for refusal in plan.refusals:
+        runtime.output.warn(f"{refusal.name}: not copied: {refusal.why}")
+    if plan.refusals:
+        kind = PartialFailureError if plan.transfers else RefusedError
+        raise kind(refused_text(len(plan.refusals)), hint=FIX_NAMES_HINT)
+
+
+def refused_text(count: int) -> str:
+    """The error after the rest was copied."""
+    return "1 name was refused" if count == 1 else f"{count} names were refused"
+
+
+def _action(one: Any) -> str:
+    if isinstance(one, PlannedDeletion):
+        return "delete"
+    return "skip" if isinstance(one, Transfer) and one.is_current else "send"

@@ -1,0 +1,168 @@
+"""`tpuctl job describe` for people: what is wrong comes first, and what to type is on it."""
+
+from collections.abc import Iterator
+
+from tpuctl.cli.job.details import (
+    JobDetails,
+    budget_of,
+    deadman_text,
+    first_failure,
+    last_step,
+    newest_gang,
+)
+from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
+from tpuctl.cli.shell.output import Moment, Usd, age
+from tpuctl.cli.shell.supervisor_warning import supervisor_command
+from tpuctl.jobs.policy.attempt_end import worker_text
+from tpuctl.jobs.record import status_text
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, WorkerReport
+from tpuctl.operations.slices import spending
+
+EVENTS_SHOWN = 12
+
+
+def job_view(found: JobDetails) -> DetailView:
+    """The screen of a job."""
+    job = found.job
+    return DetailView(
+        heading=job.job_id,
+        state=job.state,
+        fields=[(label, text) for label, text in _fields(found) if text],
+        blocks=[*_trouble(job), _attempts(found), _workers(job), _events(found)],
+    )
+
+
+def _fields(found: JobDetails) -> Iterator[tuple[str, str]]:
+    job = found.job
+    yield "why", status_text.current_status(job, found.now_s)
+    yield "supervisor", _supervisor(found)
+    yield "submitted", f"{_ago(found, job.submitted_s)} by {job.owner}"
+    yield "ended", _ago(found, job.ended_s) if job.ended_s else ""
+    yield "slice", _slice(job)
+    yield "zones", ", then ".join(job.zones) if len(job.zones) > 1 else ""
+    yield "step", _step(job)
+    yield "cost", _cost(found)
+    yield "budget", _budget(found)
+    yield "switch", _switch(job)
+    yield "secrets", ", ".join(sorted(job.spec.secrets))
+    yield "logs", f"tpuctl job logs {job.job_id}"
+    yield "", found.logs
+    if found.stacks:
+        yield "stacks", f"tpuctl job bundle {job.job_id}"
+        yield "", found.stacks[0].rpartition("/a")[0] + "/"
+
+
+def _supervisor(found: JobDetails) -> str:
+    if found.supervisor is not None:
+        since = found.supervisor.since_s
+        running = f", since {Moment(since)}" if since is not None else ""
+        return f"{found.supervisor.host or found.supervisor.holder}{running}"
+    return "" if found.job.is_settled else f"nobody: run: {supervisor_command({found.job.owner})}"
+
+
+def _slice(job: JobRecord) -> str:
+    wanted = job.attempt.slices if job.attempt else job.spec.resources.num_slices
+    several = f"{wanted} x " if wanted > 1 else ""
+    return f"{several}{job.accelerator_type} {spending.provisioning(job)} in {job.zone}"
+
+
+def _step(job: JobRecord) -> str:
+    newest, last = job.attempt, last_step(job)
+    if newest is None or not last:
+        return ""
+    resumed = newest.resume_step
+    return f"{last} (attempt {newest.number} went on from {resumed})" if resumed else str(last)
+
+
+def _cost(found: JobDetails) -> str:
+    job, spent = found.job, found.spent
+    hourly = spending.usd_per_hour(job)
+    now = f", {Usd(hourly)} USD/h now" if hourly is not None and spending.has_slice(job) else ""
+    hours = f"{spent.slice_hours:.3g} slice hours"
+    if spent.usd is None:
+        return f"{hours}, no list price known"
+    listed = f" (prices of {spent.as_of})" if spent.as_of else ""
+    return f"{Usd(spent.usd)} USD for {hours}{now}{listed}"
+
+
+def _budget(found: JobDetails) -> str:
+    """`1.50 of 6 hours left, 4.20 of 30 USD left`."""
+    known = budget_of(found)
+    parts = []
+    for what, unit in (("hours", "hours"), ("usd", "USD")):
+        given, left = known[what], known[f"{what}_left"]
+        if given is not None:
+            amount = "?" if left is None else f"{left:.2f}"
+            parts.append(f"{amount} of {given:g} {unit} left")
+    return ", ".join(parts)
+
+
+def _switch(job: JobRecord) -> str:
+    """What an armed one does is said as well: nobody reads the documentation at night."""
+    said = deadman_text(job) if spending.has_slice(job) else ""
+    armed = "armed: the slice deletes itself when nobody looks after it any more"
+    return armed if said == "armed" else said and f"not armed: {said}"
+
+
+def _trouble(job: JobRecord) -> list[DetailBlock]:
+    """The first worker that failed or went silent, and the last it printed."""
+    found = first_failure(job)
+    if found is None:
+        return []
+    attempt, bad = found
+    lines = bad.last_lines or ("(nothing that it printed is known)",)
+    return [DetailBlock(_title(job, attempt, bad), [(line,) for line in lines])]
+
+
+def _title(job: JobRecord, attempt: Attempt, bad: WorkerReport) -> str:
+    """What went wrong; a run that hung was killed by us, and that says nothing."""
+    if attempt.outcome == AttemptOutcome.HUNG:
+        return (
+            f"attempt {attempt.number} hung, worker {bad.worker_id} was the first to fall silent; "
+            f"every stack: tpuctl job bundle {job.job_id}"
+        )
+    title = f"worker {bad.worker_id}, the first to go wrong in attempt {attempt.number}"
+    return f"{title}: {worker_text(bad)}"
+
+
+def _attempts(found: JobDetails) -> DetailBlock:
+    return DetailBlock("attempts", [_attempt(found, each) for each in found.job.attempts])
+
+
+def _attempt(found: JobDetails, attempt: Attempt) -> tuple[str, ...]:
+    began_s = attempt.started_s or attempt.ready_s or attempt.requested_s
+    end_s = attempt.ended_s if attempt.ended_s is not None else found.now_s
+    took = age(end_s - began_s) if began_s is not None else "-"
+    reached = max(attempt.resume_step, attempt.last_step)
+    steps = f"step {attempt.resume_step}-{reached}" if reached else "-"
+    ids = f" (id {', '.join(map(str, attempt.node_ids))})" if attempt.node_ids else ""
+    reason = f": {attempt.reason}" if attempt.reason else ""
+    outcome = str(attempt.outcome or attempt.state)
+    return str(attempt.number), outcome, took, steps, f"{attempt.node}{ids}{reason}"
+
+
+def _workers(job: JobRecord) -> DetailBlock:
+    attempt = newest_gang(job)
+    if attempt is None:
+        return DetailBlock("workers", [])
+    title = f"workers of attempt {attempt.number}"
+    return DetailBlock(title, [_worker(attempt, each) for each in attempt.workers])
+
+
+def _worker(attempt: Attempt, report: WorkerReport) -> tuple[str, str]:
+    first = "  <- the first" if report.worker_id == attempt.first_worker else ""
+    reached = f", step {report.step}" if report.step is not None else ""
+    is_killed = attempt.outcome == AttemptOutcome.HUNG and report.stopped
+    how = "stopped as it hung" if is_killed else worker_text(report)
+    return str(report.worker_id), f"{how}{reached}{first}"
+
+
+def _events(found: JobDetails) -> DetailBlock:
+    events = found.job.events
+    hidden = len(events) - EVENTS_SHOWN
+    title = f"events (and {hidden} earlier: -o json)" if hidden > 0 else "events"
+    return DetailBlock(title, [(str(Moment(e.time_s)), e.text) for e in events[-EVENTS_SHOWN:]])
+
+
+def _ago(found: JobDetails, time_s: float) -> str:
+    return f"{age(found.now_s - time_s)} ago ({Moment(time_s)})"

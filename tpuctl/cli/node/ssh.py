@@ -1,0 +1,76 @@
+"""`tpuctl node ssh`: a terminal on one worker; and what every command on workers needs."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.shell.byte_streams import lenient_byte_writer
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.worker_access import (
+    CHECK_WORKERS_HINT,
+    DialerOption,
+    Name,
+    accessible_node,
+    raise_if_preempted,
+)
+from tpuctl.errors import TransientError, UsageError
+from tpuctl.models.node import Node, Worker
+from tpuctl.operations.remote import fanout
+
+SHELL_LINE = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -c "$1"', "sh")
+
+
+def ssh(
+    ctx: typer.Context,
+    name: Name,
+    argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
+    worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
+    dialer: DialerOption = None,
+) -> None:
+    """Log in to a worker of a node, or run a command there with your terminal and your input.
+
+    As ssh has it, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
+    """
+    _require_no_option(name, argv or [])
+    runtime = ctx.ensure_object(Runtime)
+    runtime.dialer = dialer
+    node = accessible_node(runtime, name)
+    chosen = fanout.select_workers(node, worker)
+    if len(chosen) != 1:
+        raise UsageError("ssh goes to one worker", hint=f"run: tpuctl node exec {name} -- COMMAND")
+    try:
+        status = asyncio.run(_login(runtime, node, chosen[0], _line(argv or [])))
+    except TransientError as error:
+        raise_if_preempted(runtime, node)
+        error.hint = error.hint or f"run it again; or {CHECK_WORKERS_HINT.format(name)}"
+        raise
+    raise typer.Exit(status)
+
+
+def _require_no_option(name: str, argv: list[str]) -> None:
+    if argv and argv[0].startswith("-"):
+        text = f"{argv[0]!r} is no command, and options of ssh are not taken"
+        raise UsageError(text, hint=f"for ports run: tpuctl node forward {name} [LOCAL:]REMOTE")
+
+
+def _line(argv: list[str]) -> list[str]:
+    return [*SHELL_LINE, *argv] if len(argv) == 1 else argv
+
+
+async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) -> int:
+    from tpuctl.api.ssh.worker_connections import WorkerConnections
+    from tpuctl.cli.shell import terminal
+
+    out, err = lenient_byte_writer(runtime.out), lenient_byte_writer(runtime.err)
+    async with (
+        WorkerConnections(runtime.tpu, node, runtime.access) as doors,
+        await doors.open(worker) as shell,
+    ):
+        keyboard = terminal.stdin_reader()
+        if not runtime.stdin.isatty():
+            return await shell.login(out=out, err=err, stdin=keyboard, argv=argv)
+        with terminal.raw_mode(), terminal.watch_size(shell.resize):
+            return await shell.login(
+                out=out, err=err, stdin=keyboard, terminal=terminal.current_terminal(), argv=argv
+            )

@@ -1,0 +1,104 @@
+"""One thing on one screen: fields, then blocks of rows; on a pipe the same words, plain."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from tpuctl.cli.shell.output import STATE_STYLES, Columns, Output, printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+T = TypeVar("T")
+
+GAP = 2
+WIDE_COLUMNS = 110
+"""From so many columns on, a list has room for more than what is most urgent."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetailBlock:
+    """A titled table without a head; the last cell of a row is prose, and may be broken."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class DetailView:
+    """What is shown: a heading with its state, fields by label, and the blocks that have rows."""
+
+    heading: str
+    state: str
+    fields: Sequence[tuple[str, str]]
+    blocks: Sequence[DetailBlock]
+
+
+def fitting_columns(columns: Columns[T], wide_only: Sequence[str]) -> Columns[T]:
+    """The columns that the terminal has room for."""
+    if shutil.get_terminal_size().columns >= WIDE_COLUMNS:
+        return columns
+    return {key: get for key, get in columns.items() if key not in wide_only}
+
+
+def print_details(output: Output, sheet: DetailView) -> None:
+    """Print it: coloured and broken to the width of a terminal, or as plain lines."""
+    sheet = replace(
+        sheet,
+        fields=[(label, output.typed(text)) for label, text in sheet.fields],
+        blocks=[replace(block, title=output.typed(block.title)) for block in sheet.blocks],
+    )
+    if output.is_terminal:
+        _show_on_terminal(output.out, sheet)
+    else:
+        _write(output.out, sheet)
+
+
+def _write(out: TextIO, sheet: DetailView) -> None:
+    out.write(f"{sheet.heading}  {sheet.state}\n")
+    width = max((len(label) for label, _ in sheet.fields), default=0) + GAP
+    out.writelines(f"{label:<{width}}{printable(text)}\n" for label, text in sheet.fields)
+    for block in _filled(sheet):
+        out.write(f"\n{block.title}\n")
+        widths = [max(map(len, column)) + GAP for column in zip(*block.rows, strict=True)]
+        for row in block.rows:
+            cells = [f"{printable(cell):<{w}}" for cell, w in zip(row, widths, strict=True)]
+            out.write(f"  {''.join(cells).rstrip()}\n")
+
+
+def _show_on_terminal(out: TextIO, sheet: DetailView) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=out, highlight=False)
+    console.print(Text.assemble((sheet.heading, "bold"), "  ", _styled(sheet.state)))
+    console.print(_grid([(label, text) for label, text in sheet.fields], first="dim"))
+    for block in _filled(sheet):
+        console.print(Text(f"\n{block.title}", style="bold"))
+        console.print(_grid(block.rows, indent=GAP))
+
+
+def _grid(rows: Sequence[Sequence[str]], *, first: str = "", indent: int = 0) -> "Table":
+    from rich.table import Table
+
+    found = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    if indent:
+        found.add_column(width=0)
+    last = len(rows[0]) - 1
+    for number in range(last + 1):
+        style = first if number == 0 else ""
+        found.add_column(style=style, no_wrap=number != last, overflow="fold")
+    for row in rows:
+        found.add_row(*[""] * bool(indent), *map(_styled, row))
+    return found
+
+
+def _styled(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(printable(text), style=STATE_STYLES.get(text.upper(), ""))
+
+
+def _filled(sheet: DetailView) -> list[DetailBlock]:
+    return [block for block in sheet.blocks if block.rows]

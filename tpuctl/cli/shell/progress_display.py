@@ -1,0 +1,57 @@
+"""Long work as it goes: one live line on a terminal, a line per event elsewhere."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.operations.slices.wait import HasState
+
+Stateful = TypeVar("Stateful", bound=HasState)
+
+
+def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stateful | None:
+    """Show every state as it comes; the last one."""
+    started = time.monotonic()
+    last = None
+    for last in states:
+        took_s = time.monotonic() - started
+        runtime.output.note(f"{noun} {last.name}: {last.state} ({took_s:.1f} s)")
+    return last
+
+
+@contextmanager
+def show_spinner(runtime: Runtime, text: str) -> Iterator[None]:
+    """A spinner while something is waited for; a line where nobody watches."""
+    if runtime.shared.quiet:
+        yield
+    elif runtime.err.isatty():
+        from rich.console import Console
+
+        with Console(file=runtime.err).status(text):
+            yield
+    else:
+        runtime.output.note(text)
+        yield
+
+
+@contextmanager
+def show_byte_bar(runtime: Runtime, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """A bar of bytes with rate and time left on a terminal; nothing elsewhere."""
+    if runtime.shared.quiet or not runtime.err.isatty() or not total_bytes:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=runtime.err)) as progress:
+        task = progress.add_task("", total=total_bytes)
+        yield lambda count: progress.update(task, advance=count)

@@ -1,0 +1,144 @@
+"""What a job needs of the outside, as narrow interfaces; tpuctl.api provides them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from tpuctl.config import Context
+from tpuctl.errors import TransientError
+from tpuctl.jobs.remaining_quota import QuotaReader, quota_reader
+from tpuctl.models.node import Node, Worker
+from tpuctl.models.operation import CommandResult, Operation
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
+from tpuctl.store import Store
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.keys import Access
+    from tpuctl.api.ssh.supervisor_login import SupervisorLogin
+    from tpuctl.api.tpu.tpu import TpuApi
+
+
+class WorkerShell(Protocol):
+    """One open connection to one worker."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *error: Any) -> None: ...
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
+    ) -> CommandResult:
+        """Run argv to its end; raises TransientError."""
+        ...
+
+    def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AsyncIterator[bytes]:
+        """What argv prints, as it comes; raises TransientError, CommandFailedError."""
+        ...
+
+
+OpenShell = Callable[[Worker, str | None, Node], Awaitable[WorkerShell]]
+"""Logs in to a worker, which must show the given host key, of a node."""
+OpenStore = Callable[[str], Store]
+"""The store at a `gs://bucket/prefix`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Time, injected."""
+
+    now: Callable[[], float]
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    elapsed: Callable[[], float] | None = None
+    """A clock that goes on while the machine is suspended, where it is not `monotonic`."""
+
+
+def refuse_to_open(url: str) -> Store:
+    """Where other buckets than the context's cannot be read. Raises TransientError."""
+    raise TransientError(f"{url} cannot be read from here")
+
+
+class SliceApi(Protocol):
+    """The part of the Cloud TPU API that jobs use."""
+
+    def get_node(self, zone: str, name: str) -> Node:
+        """One node; raises NotFoundError."""
+        ...
+
+    def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
+        """Replace whole fields of a READY node."""
+        ...
+
+    def host_keys(self, zone: str, name: str) -> list[str]:
+        """The host key of every worker."""
+        ...
+
+    def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
+        """One request; raises NotFoundError."""
+        ...
+
+    def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
+        """File a request, once per request id."""
+        ...
+
+    def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
+        """Delete a request and its node; raises NotFoundError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """The clients of one context."""
+
+    context: str
+    zone: str
+    bucket: str
+    storage_endpoint: str
+    store: Store
+    tpu: SliceApi
+    open_shell: OpenShell
+    key_line: str
+    """Our public key, as a line of a node's `ssh-keys` metadata."""
+    project: str = ""
+    open_store: OpenStore = refuse_to_open
+    quota: QuotaReader | None = None
+    """How to ask what is left of it."""
+
+
+def build_backends(
+    context: Context,
+    *,
+    store: Store,
+    tpu: "TpuApi",
+    access: "Access",
+    open_store: OpenStore = refuse_to_open,
+) -> Backends:
+    """The clients of a context, as jobs need them."""
+    return Backends(
+        context=context.name,
+        zone=context.zone,
+        bucket=context.bucket,
+        storage_endpoint=context.storage_endpoint,
+        store=store,
+        tpu=tpu,
+        open_shell=_shell_opener(tpu, access),
+        key_line=access.metadata_line,
+        project=context.project,
+        quota=quota_reader(context, tpu),
+        open_store=open_store,
+    )
+
+
+def _shell_opener(tpu: "TpuApi", access: "Access") -> OpenShell:
+    """What logs in is imported when somebody does: a job is submitted without it."""
+
+    @cache
+    def entrance() -> "SupervisorLogin":
+        from tpuctl.api.ssh.supervisor_login import SupervisorLogin
+
+        return SupervisorLogin(tpu, access)
+
+    async def open_shell(worker: Worker, host_key: str | None, node: Node) -> WorkerShell:
+        return await entrance().open(worker, host_key, node)
+
+    return open_shell

@@ -1,0 +1,79 @@
+"""Keeps this process's heartbeat going while it holds jobs, and notices when it was taken away."""
+
+import asyncio
+import os
+import platform
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tpuctl.errors import TpuctlError
+from tpuctl.jobs.interfaces import Clocks
+from tpuctl.jobs.leases.heartbeat import Heartbeat
+from tpuctl.jobs.leases.lease import LeaseLostError
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
+from tpuctl.store import Store
+
+
+@dataclass(slots=True)
+class HeartbeatSender:
+    """One heartbeat after the other: a name under which a supervisor was taken for dead is over."""
+
+    store: Store
+    place: str
+    """The lasting name of the seat."""
+    duty: SupervisorScope
+    clocks: Clocks
+    say: Callable[[str], None]
+    heartbeat: Heartbeat = field(init=False)
+    _since_s: float = 0.0
+    _turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._since_s = self.clocks.now()
+        self._begin_anew()
+
+    @property
+    def holder(self) -> str:
+        """The name that leases are held under now."""
+        return self.heartbeat.holder
+
+    async def keep_beating(self, is_holding: Callable[[], bool], lost: Callable[[], None]) -> None:
+        """For as long as the task lives; `lost` is called when others have taken the jobs over."""
+        while True:
+            if is_holding():
+                await self.beat(lost)
+            elif self.heartbeat.generation:
+                await self.leave()
+            await self.clocks.sleep(self.duty.terms.renew_s)
+
+    async def beat(self, lost: Callable[[], None]) -> None:
+        """Renew it, if that can be done now."""
+        async with self._turns:
+            try:
+                await asyncio.to_thread(self.heartbeat.beat)
+            except LeaseLostError:
+                lost()
+                self._begin_anew()
+            except TpuctlError as error:
+                self.say(f"heartbeat: {error}")
+
+    async def leave(self) -> None:
+        """Let go of everything that is held under this name."""
+        async with self._turns:
+            try:
+                await asyncio.to_thread(self.heartbeat.leave)
+            except TpuctlError as error:
+                self.say(f"the heartbeat stays: {error}")
+
+    def _begin_anew(self) -> None:
+        body = {
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "owner": self.duty.accepts[0] if self.duty.accepts else "",
+            "accepts": list(self.duty.accepts),
+            "since_s": self._since_s,
+        }
+        holder = f"{self.place}-{secrets.token_hex(4)}"
+        elapsed = self.clocks.elapsed or self.clocks.monotonic
+        self.heartbeat = Heartbeat(self.store, holder, body, elapsed, self.duty.terms)

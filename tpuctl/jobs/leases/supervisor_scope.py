@@ -1,0 +1,39 @@
+"""Which jobs a supervisor looks after, and for how long it stays."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tpuctl.jobs.leases.heartbeat import DEFAULT_TERMS, LeaseTerms
+from tpuctl.jobs.leases.lease import Lease
+
+IDLE_EXIT_S = 3.0
+SHORTEST_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorScope:
+    """What a supervisor was told when it was started."""
+
+    accepts: tuple[str, ...]
+    """Owners whose jobs it takes; `*` stands for any text."""
+    idle_exit_s: float | None = IDLE_EXIT_S
+    """It ends when there was nothing to do for so long; None: it stays."""
+    only: str | None = None
+    """The one job that it is for."""
+    terms: LeaseTerms = DEFAULT_TERMS
+
+    def has(self, lease: Lease) -> bool:
+        """The job is one to look after."""
+        if self.only is not None:
+            return lease.job_id == self.only
+        return any(fnmatchcase(lease.owner, owner) for owner in self.accepts)
+
+    def is_over(self, idle_s: float) -> bool:
+        """It may end, having had nothing to do for so long."""
+        return self.idle_exit_s is not None and idle_s >= self.idle_exit_s
+
+    def bounded_pause(self, pause_s: float) -> float:
+        """A pause that does not outlast the time after which it ends."""
+        if self.idle_exit_s is None:
+            return pause_s
+        return min(pause_s, max(SHORTEST_PAUSE_S, self.idle_exit_s / 2))

@@ -1,0 +1,91 @@
+"""What this machine knows of jobs that are not settled: one small file per context.
+
+The one line that every command says when a job has no supervisor starts here: without the file
+there is nothing to look for, and no command waits for the bucket.
+"""
+
+import json
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from tpuctl.config import write_private
+from tpuctl.errors import LocalIOError
+from tpuctl.jobs.record import decoding
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJobs:
+    """Jobs that were not settled when last heard of, and those that nobody looked after then."""
+
+    jobs: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    """Whose the silent ones are."""
+    looked_s: float = 0.0
+    """When the bucket was last asked who looks after them; by this machine's clock."""
+
+
+def load(home: Path, context: str) -> OpenJobs:
+    """What the file says; a file that cannot be read says nothing."""
+    try:
+        document = decoding.parse_document(_path(home, context).read_bytes())
+        return OpenJobs(
+            tuple(map(str, document["jobs"])),
+            tuple(map(str, document["silent"])),
+            tuple(map(str, document["owners"])),
+            float(document["looked_s"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return OpenJobs()
+
+
+def add_jobs(home: Path, context: str, *job_ids: str) -> None:
+    """Jobs that are not settled."""
+    _update(home, context, lambda old: replace(old, jobs=_sorted({*old.jobs, *job_ids})))
+
+
+def remove_job(home: Path, context: str, job_id: str) -> None:
+    """A job that is."""
+    if job_id in load(home, context).jobs:
+        _update(home, context, lambda old: _without(old, job_id))
+
+
+def replace_all(home: Path, context: str, told: OpenJobs) -> None:
+    """The whole truth, as the bucket tells it now."""
+    if told.jobs or load(home, context).jobs:
+        _update(home, context, lambda _old: told)
+
+
+def remove_file(home: Path, context: str) -> None:
+    """The context is gone."""
+    _path(home, context).unlink(missing_ok=True)
+
+
+def _update(home: Path, context: str, change: Callable[[OpenJobs], OpenJobs]) -> None:
+    """A disk that is full takes away a warning, and nothing else."""
+    with suppress(LocalIOError, OSError):
+        new = change(load(home, context))
+        if new.jobs:
+            data = json.dumps({"schema": SCHEMA, **asdict(new)}).encode()
+            write_private(_path(home, context), data)
+        else:
+            remove_file(home, context)
+
+
+def _without(old: OpenJobs, job_id: str) -> OpenJobs:
+    def others(ids: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(each for each in ids if each != job_id)
+
+    return replace(old, jobs=others(old.jobs), silent=others(old.silent))
+
+
+def _sorted(ids: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(ids)))
+
+
+def _path(home: Path, context: str) -> Path:
+    return home / "supervisors" / f"{context}.jobs"

@@ -1,0 +1,286 @@
+"""How an attempt ended: rules about one record and what was seen."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpuctl.errors import CapacityError
+from tpuctl.jobs.policy import budget, slice_end, worker_timeouts
+from tpuctl.jobs.policy.observation import JobObservation, SliceRefusal
+from tpuctl.jobs.policy.slice_end import AttemptEnd
+from tpuctl.jobs.record.status_text import format_duration
+from tpuctl.jobs.workers import protocol
+from tpuctl.models.job import (
+    Attempt,
+    AttemptOutcome,
+    AttemptState,
+    JobRecord,
+    Phase,
+    WorkerReport,
+    workers_text,
+)
+from tpuctl.models.node import LOST_STATES
+from tpuctl.models.operation import without_worker_name
+from tpuctl.models.queued_resource import QueuedResourceState
+
+CLOSING_S = 40.0
+"""Grace, last upload and a little: an agent that takes longer to end is not waited for."""
+REQUEST_FAILED = SliceRefusal("the queued resource FAILED", CapacityError.reason)
+STAGES = {"run": "the program", "mounts": "file_mounts"}
+"""What people call a stage; the others are called as they are."""
+NEEDED = {"mounts": "file_mounts", "secrets": "secrets"}
+"""What an outage may keep from a worker; a refusal is the job's own failure."""
+WEIGHT = {AttemptOutcome.PREEMPTED: 2, AttemptOutcome.LOST: 1}
+"""A worker that vanishes makes its peers fail: what explains the others counts."""
+EXPLAINABLE = frozenset({AttemptOutcome.FAILED, AttemptOutcome.LOST, AttemptOutcome.HUNG})
+
+
+def end_of_waiting(record: JobRecord, attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
+    """The end of an attempt that has no slice yet."""
+    request = seen.requests.get(attempt.queued_resource or "")
+    refusal = _refusal(attempt, seen)
+    if record.cancel_requested_s is not None:
+        return AttemptEnd(AttemptOutcome.CANCELLED, "cancelled while waiting for a slice")
+    if refusal is None and request == QueuedResourceState.FAILED:
+        refusal = REQUEST_FAILED
+    if refusal is not None:
+        kind = AttemptOutcome.STOCKOUT if refusal.is_shortage else AttemptOutcome.REFUSED
+        return AttemptEnd(kind, refusal.text, refusal=refusal.kind)
+    if found := _slice_loss(attempt, seen.node, request):
+        return found
+    if is_overdue(record, seen.now_s):
+        return AttemptEnd(AttemptOutcome.TIMEOUT, no_slice_text(record))
+    return None
+
+
+def _slice_loss(attempt: Attempt, node: str | None, request: str | None) -> AttemptEnd | None:
+    """A slice may be lost before it was ever seen READY."""
+    if request == QueuedResourceState.ACTIVE and node in LOST_STATES:
+        return slice_end.end_by_slice(attempt, node, request)
+    return None if attempt.accepted_s is None else slice_end.end_by_request(attempt, request)
+
+
+def is_overdue(record: JobRecord, now_s: float) -> bool:
+    """It has wanted a slice for longer than `timeouts.queue`."""
+    limit_s, since_s = record.spec.timeouts.queue_s, record.wanted_since_s
+    return limit_s is not None and since_s is not None and now_s - since_s > limit_s
+
+
+def no_slice_text(record: JobRecord) -> str:
+    """What is said of a job that has waited for too long."""
+    return f"no {record.accelerator_type} within {record.spec.timeouts.queue_s or 0:.0f} s"
+
+
+def end_of_working(record: JobRecord, attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
+    """The end of an attempt whose slice is there, or the reason to stop it."""
+    if record.cancel_requested_s is not None:
+        return AttemptEnd(AttemptOutcome.CANCELLED, "cancelled")
+    if found := end_by_workers(attempt, seen):
+        return found
+    if well := _success(attempt, attempt.workers):
+        return well
+    if attempt.state == AttemptState.RUNNING and not _is_heard(seen):
+        return None  # it may have ended well long ago, while nobody looked after it
+    if why := budget.stop_reason(record, seen.now_s):
+        return AttemptEnd(AttemptOutcome.TIMEOUT, why)
+    return _hang(record, attempt) or _timeout(record, attempt, seen.now_s)
+
+
+def _is_heard(seen: JobObservation) -> bool:
+    """Every worker has said something to whoever looks after the job now."""
+    unheard = (Phase.CONNECTING, Phase.LOST)
+    return bool(seen.workers) and all(each.phase not in unheard for each in seen.workers)
+
+
+def end_by_workers(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
+    """What the workers' reports mean for the gang, told of the one that was first."""
+    found = list(_ends(attempt, seen))
+    if not found:
+        return None
+    heaviest = max(_weight(each) for _, each in found)
+    weighty = [each for each in found if _weight(each[1]) == heaviest]
+    return min(weighty, key=lambda each: each[0])[1]
+
+
+def end_by_final_reports(
+    attempt: Attempt, found: AttemptEnd, finals: tuple[WorkerReport, ...]
+) -> AttemptEnd:
+    """What became of the programs of a slice that is gone, if they ended before it was."""
+    told = {report.worker_id: replace(report, closed=True) for report in finals}
+    reports = tuple(
+        report if report.closed else told.get(report.worker_id, report)
+        for report in (attempt.workers or tuple(told.values()))
+    )
+    if well := _success(attempt, reports):
+        return replace(well, is_gone=found.is_gone)
+    if found.final and len(told) == attempt.worker_count > 0:
+        judged = end_by_workers(replace(attempt, workers=reports), JobObservation(0.0))
+        if judged is not None:  # it was not needed any more when it was deleted
+            return replace(judged, is_gone=True, final=not attempt.owned)
+    return found
+
+
+def end_by_worker(report: WorkerReport, silent_s: float | None = None) -> AttemptEnd | None:
+    """What one worker's report alone means for the gang."""
+    who = f"worker {report.worker_id}"
+    first = report.worker_id
+    if report.preempted:
+        reason = f"{who} was told that it is preempted"
+        return AttemptEnd(AttemptOutcome.PREEMPTED, reason, notice=True, first_worker=first)
+    if lost := _loss(report, silent_s):
+        return AttemptEnd(AttemptOutcome.LOST, f"{who} {lost}", first_worker=first)
+    if report.phase != Phase.ENDED or has_succeeded(report):
+        return None
+    return AttemptEnd(AttemptOutcome.FAILED, f"{who}: {_exit_text(report)}", first_worker=first)
+
+
+def has_succeeded(report: WorkerReport) -> bool:
+    """The program ended by itself with status 0; one that was told to end has saved at most."""
+    return (
+        report.phase == Phase.ENDED
+        and report.stage == "run"
+        and report.exit_status == 0
+        and not (report.terminated or report.preempted or report.stopped)
+    )
+
+
+def worker_text(report: WorkerReport) -> str:
+    """One worker's end, or where it stands, in words."""
+    if has_succeeded(report):
+        return "ended well"
+    if report.preempted:
+        return "was told that it is preempted"
+    if lost := _loss(report, None):
+        return lost
+    if report.phase == Phase.ENDED:
+        return f"{_exit_text(report)}{' (stopped)' if report.stopped else ''}"
+    if report.unreachable_s > 0:
+        return f"has not answered for {format_duration(report.unreachable_s)}"
+    return str(report.phase)
+
+
+def has_pending_reports(attempt: Attempt, seen: JobObservation) -> bool:
+    """A worker of a stopping attempt may still say how it ended."""
+    most_s = worker_timeouts.SILENCE_LIMIT_S + CLOSING_S
+    if attempt.stopping_s is not None and seen.now_s - attempt.stopping_s > most_s:
+        return False
+    return any(not _is_accounted_for(report, attempt, seen) for report in attempt.workers)
+
+
+def refine_end(attempt: Attempt, found: AttemptEnd, seen: JobObservation) -> AttemptEnd:
+    """The verdict with what the other workers said while the gang stopped."""
+    if found.outcome not in EXPLAINABLE:
+        return found
+    better = end_by_workers(attempt, seen)
+    if better is None:
+        return found
+    is_first = found.outcome == better.outcome == AttemptOutcome.FAILED
+    return better if is_first or _weight(better) > _weight(found) else found
+
+
+def _weight(found: AttemptEnd) -> int:
+    return WEIGHT.get(found.outcome, 0)
+
+
+def _ends(attempt: Attempt, seen: JobObservation) -> Iterator[tuple[tuple[float, int], AttemptEnd]]:
+    """When and how each worker ended or fell silent; those that we stopped are no cause."""
+    for report in attempt.workers:
+        silent_s = worker_timeouts.excess_silence_s(report, attempt, seen)
+        found = end_by_worker(report, silent_s)
+        if found is None or (report.stopped and found.outcome == AttemptOutcome.FAILED):
+            continue
+        when_s = report.ended_s or seen.now_s - report.unreachable_s
+        yield (when_s, report.worker_id), found
+
+
+def _refusal(attempt: Attempt, seen: JobObservation) -> SliceRefusal | None:
+    found = seen.refusal
+    return found if found and found.queued_resource in ("", attempt.queued_resource) else None
+
+
+def _success(attempt: Attempt, reports: tuple[WorkerReport, ...]) -> AttemptEnd | None:
+    done = [report for report in reports if report.closed and has_succeeded(report)]
+    if not len(done) == attempt.worker_count > 0:
+        return None
+    every = "its worker" if len(done) == 1 else f"all {workers_text(len(done))}"
+    return AttemptEnd(AttemptOutcome.SUCCEEDED, f"{every} ended well")
+
+
+def _hang(record: JobRecord, attempt: Attempt) -> AttemptEnd | None:
+    limit_s, workers = record.spec.timeouts.hang_s, attempt.workers
+    if limit_s is None or attempt.state != AttemptState.RUNNING or not workers:
+        return None
+    running = [each for each in workers if each.phase == Phase.RUNNING]
+    if not running or any(each.unreachable_s > 0 for each in workers):
+        return None
+    if min(each.quiet_s for each in running) <= limit_s:
+        return None
+    first = max(running, key=lambda each: each.quiet_s).worker_id
+    reason = f"no line and no step of any worker for {format_duration(limit_s)}"
+    return AttemptEnd(AttemptOutcome.HUNG, reason, first_worker=first)
+
+
+def _is_accounted_for(report: WorkerReport, attempt: Attempt, seen: JobObservation) -> bool:
+    if report.phase == Phase.CONNECTING and attempt.started_s is None:
+        return True  # nothing of this attempt was ever begun there
+    is_lost = (
+        report.phase == Phase.LOST
+        or worker_timeouts.excess_silence_s(report, attempt, seen) is not None
+    )
+    return report.closed or is_lost
+
+
+def _timeout(record: JobRecord, attempt: Attempt, now_s: float) -> AttemptEnd | None:
+    timeouts = record.spec.timeouts
+    if late := worker_timeouts.unreached_worker(attempt, now_s):
+        return _unreached_end(late)
+    if attempt.state == AttemptState.PREPARING:
+        if now_s - (attempt.ready_s or now_s) <= timeouts.setup_s:
+            return None
+        unheard = [each for each in attempt.workers if each.phase == Phase.CONNECTING]
+        if unheard:
+            return _unreached_end(unheard[0])
+        return AttemptEnd(AttemptOutcome.TIMEOUT, f"not prepared within {timeouts.setup_s:.0f} s")
+    tries = record.attempts[record.retried_after :]
+    first_s = next((each.started_s for each in tries if each.started_s), now_s)
+    if timeouts.run_s is not None and now_s - first_s > timeouts.run_s:
+        return AttemptEnd(
+            AttemptOutcome.TIMEOUT, f"not done within {timeouts.run_s:.0f} s of its first start"
+        )
+    return None
+
+
+def _unreached_end(report: WorkerReport) -> AttemptEnd:
+    number, message = report.worker_id, report.message
+    why = f": {without_worker_name(number, message)}" if message else ""
+    return AttemptEnd(
+        AttemptOutcome.LOST, f"worker {number} was never reached{why}", first_worker=number
+    )
+
+
+def _loss(report: WorkerReport, silent_s: float | None) -> str | None:
+    """What happened to the worker, rather than to the program."""
+    if report.phase == Phase.LOST:
+        return report.message or "lost its agent"
+    if silent_s is not None and not report.closed:
+        return f"has not answered for {format_duration(silent_s)}"
+    if report.phase == Phase.ENDED and report.terminated:
+        return "was shut down"
+    return None if report.stopped else _outage(report)
+
+
+def _outage(report: WorkerReport) -> str | None:
+    """What the worker could not have of others, though it was allowed to."""
+    if report.stage == "fetch" and report.exit_status != 0:
+        return "could not fetch the workdir"
+    is_unreached = report.exit_status == protocol.UNREACHED
+    needed = NEEDED.get(report.stage or "") if is_unreached else None
+    return f"could not reach its {needed}" if needed else None
+
+
+def _exit_text(report: WorkerReport) -> str:
+    what = STAGES.get(report.stage or "", report.stage)
+    if report.signal is not None:
+        return f"{what} was killed by signal {report.signal}"
+    if report.exit_status is None:
+        return f"{what} was not begun"
+    return f"{what} ended with status {report.exit_status}"

@@ -1,0 +1,72 @@
+"""The world as one job sees it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tpuctl.models.job import WorkerReport
+
+ABSENT = "ABSENT"
+"""The state of what the API was asked for and does not have."""
+WITHDRAWN = "WITHDRAWN"
+"""The state of a suspended queued resource whose node a user took, not the service."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRefusal:
+    """Why the Cloud TPU API does not grant a slice: its words, and the kind of the error."""
+
+    text: str
+    kind: str
+    queued_resource: str = ""
+    """The request that it is about; empty: the newest attempt's."""
+    is_shortage: bool = False
+    """No chips or no quota now: another zone may have them, or this one later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneHealth:
+    """What is known of one zone: whether it had slices of the job's type, and has quota now."""
+
+    out_s: float | None = None
+    """When it was last seen out of them, by whatever job of the bucket."""
+    since_s: float | None = None
+    """Since when, as far as anybody knows."""
+    tries: int = 0
+    """How often it was found out of them since then."""
+    heat: float = 0.0
+    """The tries, of which half count after half an hour."""
+    has_quota: bool | None = None
+    """For what the job wants; None: it could not be asked."""
+    quota: str = ""
+    """`0 of 16 chips left`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobObservation:
+    """What is known of the world now; what could not be asked is missing or None."""
+
+    now_s: float
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """State of each queued resource of the job's, ABSENT included, by name."""
+    looked_s: float = 0.0
+    """When the API began to be asked."""
+    node: str | None = None
+    """State of the newest attempt's nodes, the worst of them, ABSENT included."""
+    node_checked_s: float = 0.0
+    node_ids: tuple[int, ...] = ()
+    worker_count: int = 0
+    """Of all nodes together."""
+    queued_resource: str | None = None
+    """The request that the newest attempt's node came from."""
+    workers: tuple[WorkerReport, ...] = ()
+    final_reports: tuple[WorkerReport, ...] = ()
+    """What workers left in the bucket as they ended, once they can no longer be asked."""
+    saved_s: float | None = None
+    """When the newest checkpoint was written, 0.0 where there is none; None: not known."""
+    zone_health: Mapping[str, ZoneHealth] | None = None
+    """By zone; None: nobody has looked yet, and no slice is requested before that."""
+    blocked_by: str = ""
+    """What this supervisor must have before it can start the job, and has not."""
+    refusal: SliceRefusal | None = None
+    trouble: str | None = None
+    """What went wrong when the world was last asked or acted upon."""

@@ -1,0 +1,101 @@
+"""How much quota is left for a job's slices: limits from Service Usage, usage from the lists."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tpuctl import catalog
+from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
+from tpuctl.models.quota_holders import (
+    PREEMPTIBLE,
+    QuotaDemand,
+    holders,
+    quota_amount,
+    region_of,
+    unit_of,
+)
+
+if TYPE_CHECKING:
+    from tpuctl.api.service_usage import QuotaLimit
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLeft:
+    """What is left of a limit."""
+
+    left: int
+    limit: int
+    unit: str
+    each: int
+    """What one slice takes."""
+
+    def told(self, slices: int) -> str:
+        """`0 of 16 chips left`."""
+        wanted = f", {slices * self.each} wanted" if self.left else ""
+        return f"{self.left} of {self.limit} {self.unit} left{wanted}"
+
+    def is_enough_for(self, slices: int) -> bool:
+        """Whether so many slices can be had."""
+        return self.left >= slices * self.each
+
+
+QuotaReader = Callable[[Sequence[str], str, str], Mapping[str, QuotaLeft]]
+"""(zones, accelerator type, provisioning) -> by zone; raises TransientError and its kin."""
+
+
+def quota_reader(context: Context, tpu: Any) -> QuotaReader | None:
+    """How to ask for the quota of a context; None where its endpoints do not belong together."""
+    google = context.serviceusage_endpoint == GOOGLE_SERVICE_USAGE
+    if google != (context.tpu_endpoint == GOOGLE_TPU):
+        return None
+
+    def ask(zones: Sequence[str], accelerator_type: str, tier: str) -> Mapping[str, QuotaLeft]:
+        from tpuctl.api.connect import service_usage_api
+        from tpuctl.api.service_usage import tpu_limits
+
+        rest = service_usage_api(context)
+        try:
+            limits = tpu_limits(rest, context.project)
+        finally:
+            rest.close()
+        nodes, unreached = tpu.list_nodes()
+        requests, unheard = tpu.list_queued_resources()
+        known = [zone for zone in zones if zone not in {*unreached, *unheard}]
+        return quota_by_zone(limits, nodes, requests, known, accelerator_type, tier)
+
+    return ask
+
+
+def quota_by_zone(
+    limits: "Iterable[QuotaLimit]",
+    nodes: Sequence[Any],
+    requests: Sequence[Any],
+    zones: Sequence[str],
+    accelerator_type: str,
+    tier: str,
+) -> Mapping[str, QuotaLeft]:
+    """What is left in each zone; nothing is said of one whose limit is not known."""
+    try:
+        kind = catalog.accelerator_type(accelerator_type)
+    except catalog.UnknownError:
+        return {}
+    naming = catalog.generation(kind.generation).quota
+    quota = f"{naming.stem}{naming.family}{naming.suffix(kind.size)}".lower() if naming else ""
+    ours = [
+        limit
+        for limit in limits
+        if (limit.quota, limit.is_preemptible) == (quota, tier in PREEMPTIBLE)
+    ]
+    each, unit = quota_amount(accelerator_type), unit_of(accelerator_type)
+    found: dict[str, QuotaLeft] = {}
+    for zone in zones:
+        wanted = QuotaDemand(accelerator_type, zone, tier)
+        for limit in ours:
+            most = limit.of(zone)
+            if most is None:
+                continue
+            place = zone if limit.scope == "zone" else region_of(zone)
+            used = sum(one.amount for one in holders(nodes, requests, wanted, location=place))
+            here = QuotaLeft(max(0, most - used), most, unit, each)
+            found[zone] = min(found.get(zone, here), here, key=lambda one: one.left)
+    return found

@@ -1,0 +1,177 @@
+"""Secrets of a job: the record says where each value is; the value is in memory alone.
+
+env:NAME      the submitter's environment       known to the supervisor of the submitter's seat,
+file:PATH     a file of the submitter's         which hands it to the agents on their stdin
+sm://...      Secret Manager                    read on the worker, by the slice's own account
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tpuctl.errors import LocalIOError, PreconditionError, TpuctlError, UsageError
+from tpuctl.models.job import JobRecord
+
+ENVIRONMENT = "env:"
+FILE = "file:"
+SECRET_MANAGER = "sm://"
+MAX_BYTES = 64 * 1024
+REDACTED = "***"
+LEAST_REDACTED = 4
+"""A shorter value is in every other line by chance."""
+
+
+class UnsetVariableError(UsageError):
+    """The environment has no value for a variable."""
+
+
+def worker_references(references: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose values a worker asks for itself."""
+    return {name: where for name, where in references.items() if where.startswith(SECRET_MANAGER)}
+
+
+def submitter_references(references: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose values only the submitter's machine knows."""
+    return {
+        name: where for name, where in references.items() if where.startswith((ENVIRONMENT, FILE))
+    }
+
+
+def environment_references(references: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose values must be handed over: a file can be read again at any time."""
+    return {name: where for name, where in references.items() if where.startswith(ENVIRONMENT)}
+
+
+def secret_files(references: Mapping[str, str]) -> list[Path]:
+    """The files that hold a value: they never leave the submitter's machine."""
+    return [
+        Path(where.removeprefix(FILE)) for where in references.values() if where.startswith(FILE)
+    ]
+
+
+def is_host_bound(record: JobRecord) -> bool:
+    """The job can be started by the supervisor of the submitter's seat alone."""
+    return bool(submitter_references(record.spec.secrets))
+
+
+def resolve_values(references: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The values that this machine knows. Raises UsageError, LocalIOError.
+
+    No error shows a value. `environ` is the environment of the person who submits.
+    """
+    return {
+        name: _value(name, where, environ)
+        for name, where in submitter_references(references).items()
+    }
+
+
+def redact(text: str, values: Iterable[str]) -> str:
+    """A text without the values, and without the lines of a value that has several."""
+    pieces = {piece for value in values for piece in (value, *value.splitlines())}
+    for piece in sorted(pieces, key=len, reverse=True):
+        if len(piece) >= LEAST_REDACTED:
+            text = text.replace(piece, REDACTED)
+    return text
+
+
+@dataclass(slots=True)
+class SecretCache:
+    """What the supervisor of a seat knows of its jobs' secrets: in this process's memory."""
+
+    place: str
+    """The seat's lasting name."""
+    environ: Mapping[str, str] = field(repr=False)
+    """The supervisor's own environment: asked for what nobody handed over."""
+    received: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    """By job and variable, what submitters handed over from their environment."""
+
+    def take(self, job_id: str, values: Mapping[str, str]) -> None:
+        """Keep a job's values until it is settled."""
+        self.received[job_id] = dict(values)
+
+    def forget(self, job_id: str) -> None:
+        """The job is settled."""
+        self.received.pop(job_id, None)
+
+    def is_on_other_host(self, record: JobRecord) -> bool:
+        """What the job needs is known on another machine, where it was submitted."""
+        return is_host_bound(record) and record.seat not in ("", self.place)
+
+    def values(self, record: JobRecord) -> dict[str, str]:
+        """What the agents of a job are told. Raises PreconditionError while it is not known."""
+        wanted = submitter_references(record.spec.secrets)
+        if self.is_on_other_host(record):
+            host = record.owner.rpartition("@")[2]
+            raise PreconditionError(
+                f"the value of {', '.join(wanted)} is known on {host} alone, where the job was "
+                "submitted; run there: tpuctl supervisor run"
+            )
+        return {name: self._known(record.job_id, name, wanted[name]) for name in wanted}
+
+    def _known(self, job_id: str, name: str, where: str) -> str:
+        handed = self.received.get(job_id, {})
+        if name in handed:
+            return handed[name]
+        try:
+            return _value(name, where, self.environ)
+        except UnsetVariableError as error:
+            variable = where.removeprefix(ENVIRONMENT)
+            raise PreconditionError(
+                f"{error}; set {variable}, then run: tpuctl job retry {job_id}"
+            ) from error
+        except TpuctlError as error:
+            raise PreconditionError(str(error)) from error
+
+    def missing_reason(self, record: JobRecord) -> str:
+        """Why the job cannot be started here now, with the command that helps; or nothing."""
+        try:
+            self.values(record)
+        except PreconditionError as error:
+            return str(error)
+        return ""
+
+
+def _value(name: str, where: str, environ: Mapping[str, str]) -> str:
+    if where.startswith(FILE):
+        value = _read(name, Path(where.removeprefix(FILE)))
+    else:
+        variable = where.removeprefix(ENVIRONMENT)
+        if not environ.get(variable):
+            raise UnsetVariableError(
+                f"secret {name}: the environment has no {variable}",
+                hint=f"run: export {variable}=..., or say in the job file where the value is",
+            )
+        value = environ[variable]
+    if "\0" in value:
+        raise UsageError(f"secret {name} has a NUL byte, which no environment can hold")
+    if not _is_text(value):
+        raise UsageError(f"secret {name} is not UTF-8 text")
+    return value
+
+
+def _is_text(value: str) -> bool:
+    """Bytes of an environment that are no UTF-8 come as half surrogate pairs."""
+    return value.encode("utf-8", "replace").decode() == value
+
+
+def _read(name: str, path: Path) -> str:
+    """What a file holds, without the line end that editors put there."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise LocalIOError(f"secret {name}: cannot read {path}: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"secret {name}: {path} is larger than 64 KiB")
+    text = _text(data)
+    if text is None:
+        raise UsageError(f"secret {name}: {path} is not UTF-8 text")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _text(data: bytes) -> str | None:
+    """None rather than an error that holds the bytes."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

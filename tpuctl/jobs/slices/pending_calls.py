@@ -1,0 +1,52 @@
+"""What a caretaker asks of the Cloud TPU API: not too often, and not waited for for ever."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tpuctl.errors import TransientError
+
+REPEAT_AFTER_S = 1.0
+"""What has not shown its effect is asked for again no sooner than this."""
+ANSWER_TIMEOUT_S = 20.0
+"""For one answer: the client would try for minutes, with calls that may hang."""
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class PendingCalls:
+    """Changes that were asked for, and answers that are late."""
+
+    monotonic: Callable[[], float]
+    asked: dict[str, float] = field(default_factory=dict)
+    late: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+
+    def is_due(self, what: str) -> bool:
+        """It was not asked for just now; says so once."""
+        now = self.monotonic()
+        if now - self.asked.get(what, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
+            return False
+        self.asked[what] = now
+        return True
+
+    async def answer(self, what: str, ask: Callable[[], T]) -> T:
+        """The answer to what is asked in a thread; one that is late is not asked for twice.
+
+        Raises TransientError while it is late, and whatever `ask` raises.
+        """
+        asking: asyncio.Task[T] | None = self.late.pop(what, None)
+        if asking is None:
+            asking = asyncio.create_task(asyncio.to_thread(ask))
+            asking.add_done_callback(_consume_error)
+            await asyncio.wait({asking}, timeout=ANSWER_TIMEOUT_S)
+        if asking.done():
+            return asking.result()
+        self.late[what] = asking
+        raise TransientError(f"the Cloud TPU API has not answered for {ANSWER_TIMEOUT_S:.0f} s")
+
+
+def _consume_error(asking: asyncio.Task[Any]) -> None:
+    """An error that comes when nobody waits any more is nobody's."""
+    if not asking.cancelled():
+        asking.exception()

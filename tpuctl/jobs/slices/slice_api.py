@@ -1,0 +1,252 @@
+"""What the Cloud TPU API says about a job's slices, and what a job asks of it."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from tpuctl import catalog
+from tpuctl.errors import (
+    CapacityError,
+    ConflictError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    TpuctlError,
+    UsageError,
+)
+from tpuctl.jobs.interfaces import Backends, SliceApi
+from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN, SliceRefusal
+from tpuctl.jobs.record import decoding
+from tpuctl.jobs.slices import switch_setup
+from tpuctl.jobs.slices.failed_request import refusal_of
+from tpuctl.jobs.workers import protocol
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
+from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState, Provisioning
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
+from tpuctl.store import Store
+
+LABEL = "tpuctl-job"
+USER = "USER"
+GONE_STATES = (ABSENT, NodeState.DELETING)
+WORST_FIRST = (*sorted(LOST_STATES), *GONE_STATES)
+"""Of several nodes the state of one that is like this is told, then of any that is not READY."""
+REFUSAL_ERRORS = (
+    UsageError,
+    PermissionDeniedError,
+    PreconditionError,
+    NotFoundError,
+    CapacityError,
+)
+"""Errors that asking again at once does not cure."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceObservation:
+    """One look at the Cloud TPU API; what could not be asked is missing."""
+
+    requests: Mapping[str, str] = field(default_factory=dict)
+    node_state: str | None = None
+    """The worst state of the attempt's nodes."""
+    nodes: tuple[Node, ...] = ()
+    """All of the attempt's nodes, in the order of their workers, or none."""
+    attempt: int = 0
+    """The attempt whose nodes these are."""
+    looked_s: float = 0.0
+    checked_s: float = 0.0
+    """When the nodes were asked for, if all that matters of them is known."""
+    refusal: SliceRefusal | None = None
+    """Why the attempt's request FAILED."""
+    trouble: str | None = None
+
+    @property
+    def node(self) -> Node | None:
+        """The first of the nodes."""
+        return self.nodes[0] if self.nodes else None
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """What the API calls the nodes for ever."""
+        return tuple(node.node_id for node in self.nodes)
+
+    @property
+    def worker_count(self) -> int:
+        """Of all nodes."""
+        return sum(node.worker_count for node in self.nodes)
+
+
+@dataclass(slots=True)
+class _SliceObserver:
+    """What one look finds, and what stood in its way."""
+
+    tpu: SliceApi
+    requests: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, SliceRefusal] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+
+    def at_request(self, zone: str, name: str) -> None:
+        self.requests.pop(name, None)
+        try:
+            found = self.tpu.get_queued_resource(zone, name)
+        except NotFoundError:
+            self.requests[name] = ABSENT
+        except TpuctlError as error:
+            self.troubles.append(str(error))
+        else:
+            self.requests[name] = _state(found)
+            if found.state == QueuedResourceState.FAILED:
+                self.refusals[name] = refusal_of(found)
+
+    def at_node(self, zone: str, name: str) -> Node | str | None:
+        """The node, ABSENT, or None when it could not be asked."""
+        try:
+            return self.tpu.get_node(zone, name)
+        except NotFoundError:
+            return ABSENT
+        except TpuctlError as error:
+            self.troubles.append(str(error))
+            return None
+
+
+def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -> SliceObservation:
+    """Ask for every slice that the record still cares about."""
+    looked_s, attempt, eyes = now(), record.attempt, _SliceObserver(tpu)
+    names = {name: _zone(record, name) for name in record.unwanted}
+    is_open = attempt and not record.is_ended and attempt.state != AttemptState.ENDED
+    if attempt and attempt.queued_resource and is_open:
+        names[attempt.queued_resource] = attempt.zone
+    for name, zone in names.items():
+        eyes.at_request(zone, name)
+    state: str | None = None
+    nodes: tuple[Node, ...] = ()
+    if attempt and is_open and _may_have_node(attempt, eyes.requests):
+        found = [eyes.at_node(attempt.zone, name) for name in attempt.nodes]
+        state, nodes = _worst_state(found), tuple(each for each in found if isinstance(each, Node))
+        if attempt.queued_resource and state in GONE_STATES:
+            # Asked before the node, it may not have told yet why the node is gone.
+            eyes.at_request(attempt.zone, attempt.queued_resource)
+    return SliceObservation(
+        requests=eyes.requests,
+        node_state=state,
+        nodes=nodes if attempt and len(nodes) == attempt.slices else (),
+        attempt=attempt.number if attempt else 0,
+        looked_s=looked_s,
+        checked_s=looked_s if state else 0.0,
+        refusal=eyes.refusals.get(attempt.queued_resource or "") if attempt else None,
+        trouble=eyes.troubles[0] if eyes.troubles else None,
+    )
+
+
+def request_slice(outside: Backends, record: JobRecord, attempt: Attempt) -> SliceRefusal | None:
+    """File the attempt's queued resource; returns why it is not granted, if so.
+
+    Raises TransientError and its kin when asking again may help: the name and the request id are
+    the same then, so that there is one request at most.
+    """
+    name = attempt.queued_resource or attempt.node
+    try:
+        spec = _spec(outside, record, attempt)
+        outside.tpu.create_queued_resource(spec, request_id=attempt.request_id or "")
+    except ConflictError as error:
+        return _refusal_unless_ours(outside.tpu, record, attempt, error)
+    except (*REFUSAL_ERRORS, catalog.UnknownError) as error:
+        kind = error.reason if isinstance(error, TpuctlError) else UsageError.reason
+        return SliceRefusal(str(error), kind, name, is_shortage=isinstance(error, CapacityError))
+    return None
+
+
+def delete_slice(tpu: SliceApi, zone: str, name: str) -> None:
+    """Delete a queued resource and its nodes; gone is as good. Raises TransientError and its kin.
+
+    The name holds the job's own random part: what somebody else made is not called so.
+    """
+    try:
+        tpu.delete_queued_resource(zone, name, force=True)
+    except (NotFoundError, PreconditionError):
+        return  # gone, or between two states: it is looked at again
+
+
+def add_ssh_key(outside: Backends, node: Node) -> None:
+    """Put our key into the node's metadata when it is not there."""
+    present = node.metadata.get("ssh-keys", "").splitlines()
+    if outside.key_line in present or node.state != NodeState.READY:
+        return
+    lines = "\n".join([*(line for line in present if line.strip()), outside.key_line])
+    outside.tpu.update_node(
+        node.zone, node.name, {"metadata": {**node.metadata, "ssh-keys": lines}}
+    )
+
+
+def final_reports(store: Store, record: JobRecord, attempt: Attempt) -> tuple[WorkerReport, ...]:
+    """What the workers that ended left in the bucket; raises TransientError and its kin."""
+    found = []
+    for worker_id in range(attempt.worker_count):
+        try:
+            data = store.get_range(protocol.status_key(record.job_id, attempt.number, worker_id))
+            told = protocol.apply_status(WorkerReport(worker_id), decoding.parse_document(data))
+            found.append(
+                decoding.decode_dataclass(WorkerReport, json.loads(json.dumps(asdict(told))))
+            )
+        except (NotFoundError, ValueError, TypeError):
+            continue  # it has not ended well enough to say so
+    return tuple(found)
+
+
+def _spec(outside: Backends, record: JobRecord, attempt: Attempt) -> QueuedResourceSpec:
+    wanted = record.spec.resources
+    runtime_version = wanted.runtime_version or catalog.default_runtime_version(
+        record.accelerator_type
+    )
+    metadata = {
+        "ssh-keys": outside.key_line,
+        **switch_setup.boot_metadata(outside, record, attempt),
+    }
+    node = NodeSpec(
+        name=attempt.node,
+        zone=attempt.zone,
+        accelerator_type=record.accelerator_type,
+        runtime_version=runtime_version,
+        provisioning=Provisioning.SPOT if wanted.use_spot else Provisioning.ON_DEMAND,
+        labels={LABEL: record.job_id},
+        metadata=metadata,
+    )
+    count = attempt.slices if attempt.slices > 1 else None
+    return QueuedResourceSpec(attempt.queued_resource or attempt.node, node, node_count=count)
+
+
+def _refusal_unless_ours(
+    tpu: SliceApi, record: JobRecord, attempt: Attempt, error: ConflictError
+) -> SliceRefusal | None:
+    """An earlier try of ours whose reply was lost is as good as a new one; nothing else is."""
+    name = attempt.queued_resource or attempt.node
+    try:
+        if tpu.get_queued_resource(attempt.zone, name).labels.get(LABEL) == record.job_id:
+            return None
+    except NotFoundError:
+        pass  # then it is the name of the node that is taken
+    return SliceRefusal(f"{error}, and it is not this job's", ConflictError.reason, name)
+
+
+def _state(request: QueuedResource) -> str:
+    suspended = (QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED)
+    return WITHDRAWN if request.state in suspended and request.initiator == USER else request.state
+
+
+def _worst_state(found: list[Node | str | None]) -> str | None:
+    """One lost slice is the loss of all; what could not be asked may be lost."""
+    states = [each.state if isinstance(each, Node) else each for each in found]
+    for bad in WORST_FIRST:
+        if bad in states:
+            return bad
+    if None in states:
+        return None
+    return next((state for state in states if state != NodeState.READY), NodeState.READY)
+
+
+def _may_have_node(attempt: Attempt, requests: Mapping[str, str]) -> bool:
+    """A request that is not ACTIVE yet has no node, or one that is still being made."""
+    waiting = attempt.state == AttemptState.WAITING
+    return not waiting or requests.get(attempt.queued_resource or "") == "ACTIVE"
+
+
+def _zone(record: JobRecord, name: str) -> str:
+    return next(each.zone for each in record.attempts if each.queued_resource == name)

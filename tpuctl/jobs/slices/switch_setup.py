@@ -1,0 +1,143 @@
+"""The dead man's switch of a job's own slice, seen from here: what its worker 0 is given.
+
+`tpuctl/agent/tools/deadman_switch.py` runs there. Whether slices of this project may delete
+themselves is proved by every own slice before its first step; the last proof is kept as the object
+`tpuctl/switch`.
+"""
+
+import json
+from contextlib import suppress
+from importlib import resources
+from itertools import count
+
+from tpuctl import catalog
+from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.leases import lease as leasing
+from tpuctl.jobs.record import decoding
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.record.status_text import ARMED, forgotten_price
+from tpuctl.models.job import Attempt, JobRecord, Teardown
+from tpuctl.store import Store
+
+KEY = "tpuctl/switch"
+SCHEMA = 1
+REFUSED = "may not: "
+"""In front of the Cloud TPU API's own words."""
+PATIENCE_S = 15 * 60.0
+"""How long nobody looks after the job before its slice may delete itself."""
+INTERVAL_S = 60.0
+"""Between two checks."""
+TPU_API = "https://tpu.googleapis.com"
+"""Unless the environment of the worker names another one."""
+REMEDY = (
+    "grant the service account of its workers roles/tpu.admin, "
+    "and roles/storage.objectUser on the bucket"
+)
+_SCRIPT = """\
+#!/bin/bash
+# tpuctl: deletes this slice when its job does not need it and nobody looks after the job.
+# What is there already stays: a disk may be full when the worker boots again.
+dir="${{HOME:-/root}}/.tpuctl/switch/{name}"
+mkdir -p -m 700 "$dir" || exit
+test -s "$dir/switch.py" || cat >"$dir/switch.py" <<'{end}'
+{program}
+{end}
+test -s "$dir/switch.json" || cat >"$dir/switch.json" <<'{end}'
+{config}
+{end}
+python3 "$dir/switch.py" boot "$dir/switch.json" </dev/null >/dev/null 2>&1 &
+"""
+
+
+def switch_config(
+    outside: Backends, record: JobRecord, attempt: Attempt
+) -> dict[str, object] | None:
+    """What the switch is told; None for a slice that is not the job's own, or shall stay."""
+    name = attempt.queued_resource
+    if not attempt.owned or name is None or record.spec.teardown == Teardown.NEVER:
+        return None
+    return {
+        "schema": SCHEMA,
+        "project": outside.project,
+        "zone": attempt.zone,
+        "queued_resource": name,
+        "tpu": TPU_API,
+        "storage": outside.storage_endpoint,
+        "bucket": outside.bucket,
+        "record": f"{records.RECORDS}{record.job_id}",
+        "lease": f"{leasing.LEASES}{record.job_id}",
+        "heartbeats": leasing.HEARTBEATS,
+        "finals": f"{records.job_directory(record.job_id)}/status/",
+        "run": f"{record.job_id}-a",
+        "schemas": {"record": records.SCHEMA, "lease": leasing.SCHEMA},
+        "workers": attempt.worker_count or _workers(record, attempt),
+        "teardown": str(record.spec.teardown),
+        "patience_s": PATIENCE_S,
+        "interval_s": INTERVAL_S,
+    }
+
+
+def switch_program() -> str:
+    """The text of switch.py."""
+    return resources.files("tpuctl.agent").joinpath("tools/deadman_switch.py").read_text("utf-8")
+
+
+def boot_metadata(outside: Backends, record: JobRecord, attempt: Attempt) -> dict[str, str]:
+    """The metadata with which an attempt's slice is requested: the switch runs from its boot on."""
+    found = switch_config(outside, record, attempt)
+    if found is None:
+        return {}
+    text, told = switch_program(), json.dumps(found)
+    script = _SCRIPT.format(
+        name=attempt.queued_resource,
+        end=next(end for end in map("END_{}".format, count()) if end not in text + told),
+        program=text.removesuffix("\n"),
+        config=told,
+    )
+    return {"startup-script": script}
+
+
+def save_proof(store: Store, result: str, now_s: float) -> None:
+    """Keep what a proof said; that nothing was learnt is not kept."""
+    if result != ARMED and not result.startswith(REFUSED):
+        return
+    data = json.dumps({"schema": SCHEMA, "result": result, "time_s": now_s}).encode()
+    entry = store.head(KEY)
+    with suppress(PreconditionError):  # another job's proof came meanwhile: as good
+        if entry is None:
+            store.put_if_absent(KEY, data)
+        else:
+            store.put_if_generation(KEY, data, entry.generation)
+
+
+def load_proof(store: Store) -> str | None:
+    """What the last proof said; None when there was none. Raises DamagedStateError."""
+    try:
+        document = decoding.parse_document(store.get_range(KEY))
+        return None if decoding.is_newer(document, SCHEMA) else str(document["result"])
+    except NotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedStateError(f"the object {KEY!r} cannot be read: {error}") from error
+
+
+def warning(store: Store, usd_per_hour: float | None) -> str | None:
+    """What to say before another slice is asked for; None when slices may delete themselves."""
+    try:
+        result = load_proof(store)
+    except DamagedStateError:
+        return None  # it is only a memory: the next proof replaces it
+    if result is None or result == ARMED:
+        return None
+    what = f"slices of this project cannot delete themselves ({result})"
+    return f"{what}: {forgotten_price(usd_per_hour)}; {REMEDY}"
+
+
+def _workers(record: JobRecord, attempt: Attempt) -> int | None:
+    """How many workers the slices will have; None for a type that the catalog does not know."""
+    try:
+        kind = catalog.accelerator_type(record.accelerator_type)
+    except catalog.UnknownError:
+        return None
+    return kind.workers * attempt.slices

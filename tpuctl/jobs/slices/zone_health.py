@@ -1,0 +1,125 @@
+"""Which zones had no slices lately, as all jobs of a bucket remember it, and which have quota.
+
+    tpuctl/stockouts/<zone>/<accelerator type>[.spot]
+
+A stock-out counts half after half an hour. What is written here is advice: an object that is lost,
+late or damaged costs a job a try in the wrong zone and nothing else.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from tpuctl.errors import NotFoundError, PreconditionError, TpuctlError
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.policy import zones
+from tpuctl.jobs.policy.actions import RecordStockout
+from tpuctl.jobs.policy.observation import ZoneHealth
+from tpuctl.jobs.record import decoding
+from tpuctl.jobs.record.decoding import MalformedError
+from tpuctl.models.job import AttemptState, JobRecord
+from tpuctl.models.node import Provisioning
+from tpuctl.store import Store
+
+STOCKOUTS = "tpuctl/stockouts/"
+SCHEMA = 1
+HALF_LIFE_S = 1800.0
+FRESH_S = 60.0
+"""What a job knows that has no request is asked anew after this,"""
+FRESH_WAITING_S = 300.0
+"""and after this while a request waits that may be given up for another zone."""
+NO_STOCKOUT = ZoneHealth()
+SAVED_FIELDS = ("out_s", "since_s", "tries", "heat")
+
+
+def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
+    """Whether the job's next step needs to know more than was read at `read_s`."""
+    attempt = record.attempt
+    if record.is_ended or (attempt and attempt.state not in (*_WITHOUT_SLICE,)):
+        return False
+    if attempt is None or attempt.state == AttemptState.ENDED:
+        changed_s = max(attempt.ended_s or 0.0, attempt.deleted_s or 0.0) if attempt else 0.0
+        is_old = read_s is None or not 0.0 <= now_s - read_s < FRESH_S
+        return is_old or (read_s or 0.0) < changed_s <= now_s
+    several = len(zones.candidates(record)) > 1
+    return several and (read_s is None or now_s - read_s >= FRESH_WAITING_S)
+
+
+_WITHOUT_SLICE = (AttemptState.WAITING, AttemptState.ENDED)
+
+
+def read(outside: Backends, record: JobRecord, now_s: float) -> Mapping[str, ZoneHealth]:
+    """What is known of every zone that the job may try; what cannot be asked is not known."""
+    found = {
+        zone: _load_zone(outside.store, record, zone, now_s) for zone in zones.candidates(record)
+    }
+    if outside.quota is None:
+        return found
+    # What is odd about an answer is advice that could not be had, as one that never came.
+    spot = record.spec.resources.use_spot
+    tier = Provisioning.SPOT if spot else Provisioning.ON_DEMAND
+    slices = record.spec.resources.num_slices
+    with suppress(TpuctlError, ValueError, TypeError):
+        left = outside.quota(tuple(found), record.accelerator_type, tier)
+        return {
+            zone: replace(
+                each, has_quota=left[zone].is_enough_for(slices), quota=left[zone].told(slices)
+            )
+            if zone in left
+            else each
+            for zone, each in found.items()
+        }
+    return found
+
+
+def record_stockout(store: Store, record: JobRecord, seen: RecordStockout, now_s: float) -> None:
+    """Remember what an attempt found, for all jobs; what cannot be written is forgotten."""
+    key = _key(record, seen.zone)
+    with suppress(TpuctlError):
+        if seen.out_s is None:
+            store.delete(key)
+            return
+        entry = store.head(key)
+        before = _decode_zone(store, key, entry.generation, now_s) if entry else NO_STOCKOUT
+        if before.out_s is not None and before.out_s >= seen.out_s:
+            return
+        known = before if before.heat >= zones.FORGOTTEN_BELOW else NO_STOCKOUT
+        document = {
+            "schema": SCHEMA,
+            "since_s": known.since_s or seen.out_s,
+            "out_s": seen.out_s,
+            "tries": known.tries + 1,
+            "heat": known.heat + 1.0,
+        }
+        data = json.dumps(document).encode()
+        store.put_if_generation(key, data, entry.generation if entry else 0)
+
+
+def _load_zone(store: Store, record: JobRecord, zone: str, now_s: float) -> ZoneHealth:
+    key = _key(record, zone)
+    try:
+        entry = store.head(key)
+        return _decode_zone(store, key, entry.generation, now_s) if entry else NO_STOCKOUT
+    except TpuctlError:
+        return NO_STOCKOUT
+
+
+def _decode_zone(store: Store, key: str, generation: int, now_s: float) -> ZoneHealth:
+    try:
+        document = decoding.parse_document(store.get_range(key, generation=generation))
+        if decoding.is_newer(document, SCHEMA):
+            return NO_STOCKOUT
+        found = decoding.decode_dataclass(
+            ZoneHealth, {name: document[name] for name in SAVED_FIELDS}
+        )
+    except (NotFoundError, PreconditionError, MalformedError, KeyError):
+        return NO_STOCKOUT
+    out_s = found.out_s or 0.0
+    decay = 0.5 ** (max(0.0, now_s - out_s) / HALF_LIFE_S)
+    return replace(found, heat=found.heat * decay)
+
+
+def _key(record: JobRecord, zone: str) -> str:
+    tier = ".spot" if record.spec.resources.use_spot else ""
+    return f"{STOCKOUTS}{zone}/{record.accelerator_type}{tier}"

@@ -1,0 +1,137 @@
+"""A job file becomes a JobSpec, or one line that says what is wrong and where."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tpuctl.errors import UsageError
+from tpuctl.jobs.secrets import job_secrets
+from tpuctl.jobs.spec import job_file_schema, mount_paths, runtime_choice, yaml_text
+from tpuctl.jobs.spec.file_resources import read_resources
+from tpuctl.jobs.spec.job_file_schema import Document
+from tpuctl.jobs.spec.scalars import shorten
+from tpuctl.models.job import Budget, Checkpoints, JobSpec, Restart, Teardown, Timeouts
+
+BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
+DEFAULT_KEEP = 3
+
+
+def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
+    """Read, check and complete a job file. Raises UsageError."""
+    document = job_file_schema.read(yaml_text.compose(path))
+    setup, workdir = document.get("setup"), _workdir(document, path)
+    return JobSpec(
+        name=document.get("name"),
+        run=document.get("run"),
+        setup=setup,
+        requires=document.get("requires"),
+        workdir=workdir,
+        envs=_envs(document, bucket, environ),
+        secrets=_secrets(document, path),
+        file_mounts=_file_mounts(document, bucket),
+        resources=read_resources(
+            document, tensorflow=runtime_choice.uses_tensorflow(setup, workdir)
+        ),
+        checkpoints=_checkpoints(document, bucket),
+        restart=_restart(document),
+        timeouts=_timeouts(document),
+        budget=Budget(document.get("budget.hours"), document.get("budget.usd")),
+        teardown=Teardown(document.get("teardown", Teardown.ALWAYS)),
+    )
+
+
+def _workdir(document: Document, path: Path) -> str | None:
+    workdir = document.get("workdir")
+    if workdir is None:
+        return None
+    directory = _resolve_path(path, workdir, document.place("workdir"))
+    if not directory.is_dir():
+        shown = shorten(str(directory))
+        raise UsageError(
+            f"{document.place('workdir')}: {shown} is not a directory",
+            hint="it is found from where the job file lies",
+        )
+    return str(directory)
+
+
+def _resolve_path(path: Path, name: str, place: str) -> Path:
+    """A path that a job file names, relative to that file; raises UsageError."""
+    try:
+        found = (path.parent / Path(name).expanduser()).resolve()
+        found.is_dir()  # raises what a name that is too long raises
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{place} cannot be a path: {why}") from error
+    return found
+
+
+def _envs(document: Document, bucket: str, environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: _env(document, name, value, bucket, environ)
+        for name, value in document.below("envs").items()
+    }
+
+
+def _env(
+    document: Document, name: str, value: str | None, bucket: str, environ: Mapping[str, str]
+) -> str:
+    if value is not None:
+        return _expand(value, bucket)
+    if name not in environ:
+        place = document.place(f"envs.{name}")
+        raise UsageError(f"{place} has no value, and your environment has none for it")
+    return environ[name]
+
+
+def _expand(value: str, bucket: str) -> str:
+    return BUCKET.sub(lambda _: bucket, value)
+
+
+def _secrets(document: Document, path: Path) -> dict[str, str]:
+    """Every variable with where its value is: an absolute path for a file."""
+    found = {}
+    for name, given in document.below("secrets").items():
+        place = document.place(f"secrets.{name}")
+        if f"envs.{name}" in document.values:
+            raise UsageError(f"{place} is in envs too", hint="leave it in one of the two")
+        reference = given or f"{job_secrets.ENVIRONMENT}{name}"
+        if reference.startswith(job_secrets.FILE):
+            file = _resolve_path(path, reference.removeprefix(job_secrets.FILE), place)
+            reference = f"{job_secrets.FILE}{file}"
+        found[name] = reference
+    return found
+
+
+def _file_mounts(document: Document, bucket: str) -> dict[str, str]:
+    """Where on the workers, in its one spelling, and the URL of what goes there."""
+    found: dict[str, str] = {}
+    for path, url in document.below("file_mounts").items():
+        place = document.place(f"file_mounts.{path}")
+        if why := mount_paths.refusal_reason(path):
+            raise UsageError(f"{place} {why}", hint="choose a directory such as /data")
+        if mount_paths.normal_path(path) in found:
+            raise UsageError(f"{place} is given twice")
+        found[mount_paths.normal_path(path)] = _expand(url, bucket)
+    return found
+
+
+def _checkpoints(document: Document, bucket: str) -> Checkpoints | None:
+    directory = document.get("checkpoints.dir")
+    if directory is None:
+        return None
+    keep = document.get("checkpoints.keep", DEFAULT_KEEP)
+    return Checkpoints(_expand(directory, bucket), keep)
+
+
+def _restart(document: Document) -> Restart:
+    return Restart(
+        preemption=document.get("restart.preemption", "always") == "always",
+        failure=document.get("restart.failure", 0),
+        exit_codes=tuple(document.get("restart.exit_codes", ())),
+    )
+
+
+def _timeouts(document: Document) -> Timeouts:
+    given: Mapping[str, Any] = document.below("timeouts")
+    return Timeouts(**{f"{name}_s": value for name, value in given.items()})

@@ -1,0 +1,149 @@
+"""Submitting a job: everything it needs goes into the bucket, and a supervisor is there for it."""
+
+import getpass
+import os
+import platform
+import secrets
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from tpuctl.config import without_recording
+from tpuctl.errors import LocalIOError, LockedError, PreconditionError, TransientError
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.leases import lease
+from tpuctl.jobs.local import supervisor_lock as seat
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.secrets import job_secrets as values
+from tpuctl.jobs.submit import placement, shared_checkpoints, workdir_archive
+from tpuctl.models.job import JobRecord, JobSpec
+from tpuctl.models.node import Node
+
+START_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """Who submits, from where, and what is known there."""
+
+    owner: str
+    seat: str = ""
+    """The lasting name of this machine's seat: secrets of its environment are known there alone."""
+    provides: frozenset[str] = frozenset()
+    """What the context provides for `requires`."""
+    regions: frozenset[str] = frozenset()
+    """The regions of the context's bucket, as far as anybody may tell."""
+    include: tuple[str, ...] = ()
+    """Patterns of files of the workdir that are insisted on."""
+    say: Callable[[str], None] = lambda _line: None
+    """Told of files of the workdir that stay behind although nobody ignores them."""
+
+
+def default_owner() -> str:
+    """Who submits from here, in the words other people of the project will see."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have a number and no name
+        user = str(os.getuid())
+    return f"{user}@{platform.node()}"
+
+
+def submit(
+    spec: JobSpec,
+    outside: Backends,
+    submitter: Submitter,
+    *,
+    now_s: float,
+    node: Node | None = None,
+) -> JobRecord:
+    """Write a job and its workdir into the bucket; on `node` if given, which is never torn down.
+
+    Raises PreconditionError (what it requires, or the node's state), ConflictError (another job
+    has its checkpoints), UsageError, RefusedError.
+    """
+    _check_requires(spec, outside.context, submitter.provides)
+    place = placement.place_job(spec, node, outside.zone, submitter.regions)
+    shared_checkpoints.refuse_shared_checkpoints(outside.store, spec)
+    job_id = f"{spec.name}-{secrets.token_hex(3)}"
+    written = JobRecord(
+        job_id=job_id,
+        spec=spec,
+        owner=submitter.owner,
+        submitted_s=now_s,
+        zone=place.zones[0],
+        accelerator_type=place.accelerator_type,
+        zones=place.zones,
+        node=node.name if node else None,
+        usd_per_hour=place.usd_per_hour,
+        seat=submitter.seat,
+    )
+    if spec.workdir is not None:
+        with tempfile.TemporaryFile() as packed:
+            digest = workdir_archive.pack(
+                Path(spec.workdir),
+                packed,
+                submitter.include,
+                secret_files=values.secret_files(spec.secrets),
+                say=submitter.say,
+            )
+            outside.store.put_if_absent(record_store.workdir_key(job_id), packed)
+        written = replace(written, workdir_sha256=digest)
+    lease.offer(outside.store, job_id, submitter.owner)
+    created = record_store.create(outside.store, written)
+    lease.renew_offer(outside.store, job_id, submitter.owner)
+    shared_checkpoints.withdraw_if_shared(outside.store, created)
+    return created.record
+
+
+def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
+    """See that a supervisor runs here and knows of new jobs; start one in the background if not.
+
+    Raises LocalIOError, TransientError when it does not come up.
+    """
+    if seat.is_locked(home, context):
+        seat.wake(home, context)
+        return
+    try:
+        with _log(seat.log_path(home, context)) as log:
+            started = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**without_recording(os.environ), "TPUCTL_HOME": str(home)},
+            )
+    except OSError as error:
+        raise LocalIOError(f"cannot start a supervisor: {error.strerror}") from error
+    _wait_for_lock(started, home, context)
+    # It outlives us on purpose: nobody here waits for it.
+    started.returncode = 0
+
+
+def _wait_for_lock(started: "subprocess.Popen[bytes]", home: Path, context: str) -> None:
+    deadline = time.monotonic() + START_S
+    while seat.holder_pid(home, context) != started.pid:
+        if started.poll() == LockedError.exit_code:
+            return  # another one was faster
+        if started.poll() is not None or time.monotonic() > deadline:
+            raise TransientError(
+                "the supervisor does not start: the job waits in the bucket",
+                hint=f"see {seat.log_path(home, context)}, then run: tpuctl supervisor run",
+            )
+        time.sleep(0.02)
+
+
+def _log(path: Path) -> IO[bytes]:
+    return os.fdopen(seat.open_private(path, os.O_WRONLY | os.O_APPEND), "ab")
+
+
+def _check_requires(spec: JobSpec, context: str, provides: frozenset[str]) -> None:
+    if spec.requires is not None and spec.requires not in provides:
+        raise PreconditionError(
+            f"job requires {spec.requires!r}, which context {context!r} does not provide",
+            hint="run: tpuctl context list",
+        )

@@ -1,0 +1,204 @@
+"""The working directory of a job as one archive: the same bytes for the same files."""
+
+import gzip
+import hashlib
+import os
+import shlex
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from tpuctl.errors import LocalIOError, RefusedError, UsageError
+from tpuctl.jobs.spec.scalars import shorten
+from tpuctl.jobs.submit import ignore_rules
+from tpuctl.jobs.submit.ignore_rules import IgnoreRules
+from tpuctl.jobs.submit.key_files import kind_of_key
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+ALWAYS_IGNORED = frozenset({".git", "__pycache__", ".venv"})
+"""What stays behind whatever anybody says."""
+MAX_BYTES = 512 * 1024 * 1024
+BLOCK_BYTES = 1024 * 1024
+
+ArchiveFile = tuple[str, Path]
+"""A file by its name in the archive, and where it is."""
+
+
+def pack(
+    directory: Path,
+    target: BinaryIO,
+    include: Sequence[str] = (),
+    *,
+    secret_files: Sequence[Path] = (),
+    say: Callable[[str], None] = lambda _line: None,
+) -> str:
+    """Write a tar.gz of the regular files of a tree; returns its SHA-256.
+
+    `include`: patterns of files that are wanted although an ignore file names them or they hold a
+    key. `secret_files` stay behind in any case, under whatever name, and `say` is told. Raises
+    UsageError when the tree is too large or a pattern matches nothing, RefusedError when a file
+    holds a key or a link leads out of the tree, LocalIOError when one cannot be read.
+    """
+    tree = WorkdirTree(directory.resolve(), include)
+    try:
+        found = list(_without_secrets(tree.files(), secret_files, say))
+        tree.check_includes()
+        _check_size(directory, found)
+        for name, path in found:
+            if not tree.is_included(name):
+                _check_key(name, path)
+        _write(found, target)
+    except OSError as error:
+        raise LocalIOError(f"cannot read {error.filename}: {error.strerror}") from error
+    target.seek(0)
+    digest = hashlib.sha256()
+    while block := target.read(BLOCK_BYTES):
+        digest.update(block)
+    target.seek(0)
+    return digest.hexdigest()
+
+
+@dataclass(slots=True)
+class WorkdirTree:
+    """A working directory, and the patterns that insist on some of its files."""
+
+    root: Path
+    include: Sequence[str]
+    specs: dict[str, "GitIgnoreSpec"] = field(init=False)
+    unmatched: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.specs = {pattern: ignore_rules.ignore_spec([pattern]) for pattern in self.include}
+        self.unmatched = set(self.include)
+
+    def files(self) -> Iterator[ArchiveFile]:
+        """Every file that goes along, in one order on every machine. Raises OSError."""
+        waiting = [PendingDirectory(self.root, "", IgnoreRules(), stays=False)]
+        while waiting:
+            directory = waiting.pop()
+            entries = sorted(os.scandir(directory.path), key=lambda entry: entry.name)
+            rules = directory.rules()
+            below = []
+            for entry in entries:
+                if entry.name in ALWAYS_IGNORED:
+                    continue
+                name = directory.prefix + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    stays = directory.stays or rules.leaves(f"{name}/")
+                    below.append(PendingDirectory(Path(entry.path), f"{name}/", rules, stays=stays))
+                elif self.is_included(name) or not (directory.stays or rules.leaves(name)):
+                    yield from self._file(name, entry)
+            # What stays behind may hold a file that somebody insists on.
+            waiting += reversed([one for one in below if self.include or not one.stays])
+
+    def is_included(self, name: str) -> bool:
+        """Somebody asked for this very file."""
+        matching = {one for one, spec in self.specs.items() if spec.match_file(name)}
+        self.unmatched -= matching
+        return bool(matching)
+
+    def check_includes(self) -> None:
+        """A pattern that matches nothing is misspelt; raises UsageError."""
+        for pattern in sorted(self.unmatched):
+            raise UsageError(
+                f"--include {pattern!r} matches no file of the workdir {self.root}",
+                hint="write it as in .gitignore, relative to the workdir",
+            )
+
+    def _file(self, name: str, entry: "os.DirEntry[str]") -> Iterator[ArchiveFile]:
+        path = Path(entry.path)
+        if entry.is_symlink():
+            _check_link(self.root, path, name)
+        if path.is_file():
+            yield name, path
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDirectory:
+    """A directory that is still to be looked into."""
+
+    path: Path
+    prefix: str
+    """Its name below the root, with a slash at its end; empty for the root."""
+    above: IgnoreRules
+    stays: bool
+    """It stays behind, with everything that nobody insists on."""
+
+    def rules(self) -> IgnoreRules:
+        """What decides about its entries. Raises OSError."""
+        return self.above if self.stays else self.above.below(self.path, self.prefix)
+
+
+def _check_link(root: Path, path: Path, name: str) -> None:
+    why = _link_problem(root, path)
+    if why:
+        raise RefusedError(
+            f"workdir: {shorten(name)} {why}",
+            hint="put the files themselves there, or name the link in .tpuctlignore",
+        )
+
+
+def _link_problem(root: Path, link: Path) -> str | None:
+    try:
+        target = link.resolve()
+    except RuntimeError:
+        return "is a link that leads to itself"
+    if not target.is_relative_to(root):
+        return "leads out of it"
+    return "is a link to a directory" if target.is_dir() else None
+
+
+def _without_secrets(
+    found: Iterator[ArchiveFile], secret_files: Sequence[Path], say: Callable[[str], None]
+) -> Iterator[ArchiveFile]:
+    """A link, or a second name, of such a file is the same file. Raises OSError."""
+    held = {_identity(path) for path in secret_files if path.exists()}
+    for name, path in found:
+        if held and _identity(path) in held:
+            say(f"{shorten(name)} is a secret's file: it is not sent with the workdir")
+        else:
+            yield name, path
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _check_size(directory: Path, found: list[ArchiveFile]) -> None:
+    if sum(path.stat().st_size for _, path in found) > MAX_BYTES:
+        raise UsageError(
+            f"workdir {directory} holds more than 512 MiB",
+            hint="keep data in the bucket (tpuctl data push), name the rest in .tpuctlignore",
+        )
+
+
+def _check_key(name: str, path: Path) -> None:
+    kind = kind_of_key(path)
+    if kind:
+        raise RefusedError(
+            f"workdir: {shorten(name)} holds {kind}",
+            hint="name it in .tpuctlignore: the slice has an account of its own; "
+            f"if it must go along: --include {shlex.quote('/' + name)}",
+        )
+
+
+def _write(found: list[ArchiveFile], target: BinaryIO) -> None:
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, path in found:
+            with path.open("rb") as file:
+                tar.addfile(_entry(name, os.fstat(file.fileno())), file)
+
+
+def _entry(name: str, status: os.stat_result) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.size = status.st_size
+    entry.mode = 0o755 if status.st_mode & 0o100 else 0o644
+    return entry

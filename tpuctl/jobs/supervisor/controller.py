@@ -1,0 +1,275 @@
+"""Looks after one job that this supervisor holds the lease of, until it is settled."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from tpuctl.errors import TpuctlError, TransientError
+from tpuctl.jobs.interfaces import Backends, Clocks
+from tpuctl.jobs.policy.actions import (
+    Action,
+    ConnectWorkers,
+    DeleteSlice,
+    RecordStockout,
+    RequestSlice,
+    StartWorkers,
+    StopWorkers,
+)
+from tpuctl.jobs.policy.observation import JobObservation, SliceRefusal, ZoneHealth
+from tpuctl.jobs.policy.reconcile import ReconcileStep, reconcile
+from tpuctl.jobs.secrets.job_secrets import SecretCache
+from tpuctl.jobs.slices import final_state, slice_api
+from tpuctl.jobs.slices import switch_setup as switch
+from tpuctl.jobs.slices import zone_health as weather
+from tpuctl.jobs.slices.pending_calls import REPEAT_AFTER_S, PendingCalls
+from tpuctl.jobs.slices.slice_watcher import SliceWatcher, wait_until_set
+from tpuctl.jobs.supervisor.record_writer import RecordWriter
+from tpuctl.jobs.workers import gang as gangs
+from tpuctl.jobs.workers.gang import Gang, GangTiming
+from tpuctl.jobs.workers.installation import StartInputs
+from tpuctl.models.job import Attempt, AttemptState, JobRecord
+
+TURN_S = 0.5
+STEADY_TURN_S = 2.0
+
+
+class WrongHostError(Exception):
+    """The job can go on on the machine that knows its secrets, and not here."""
+
+
+@dataclass(slots=True)
+class JobController:
+    """The observe, reconcile, write, act loop of one job."""
+
+    outside: Backends
+    """Behind the fence of the lease."""
+    clocks: Clocks
+    record_writer: RecordWriter
+    vault: SecretCache
+    alarm: asyncio.Event = field(default_factory=asyncio.Event)
+    """Something was seen: take the next turn now."""
+    gang: Gang | None = None
+    refusal: SliceRefusal | None = None
+    is_steady: bool = False
+    """Every worker runs and answers."""
+    switch: str = ""
+    """What was last remembered of the slice's own switch."""
+    zone_health: Mapping[str, ZoneHealth] | None = None
+    zone_health_s: float | None = None
+    """When the weather was asked for."""
+    told: set[RecordStockout] = field(default_factory=set)
+    pending_calls: PendingCalls = field(init=False)
+    slice_watcher: SliceWatcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pending_calls = PendingCalls(self.clocks.monotonic)
+        self.slice_watcher = SliceWatcher(
+            self.outside,
+            self.clocks,
+            record=lambda: self.record,
+            is_steady=lambda: self.is_steady,
+            changed=self.alarm.set,
+        )
+
+    @property
+    def record(self) -> JobRecord:
+        """As it stands here."""
+        return self.record_writer.record
+
+    async def run_until_settled(self) -> None:
+        """Until the job is settled.
+
+        Raises LeaseLostError, BetterElsewhereError, TransientError and its kin.
+        """
+        await self.record_writer.claim()
+        # Only now: what an earlier holder has asked for is seen before anything is created.
+        looking = asyncio.create_task(self.slice_watcher.keep_watching())
+        try:
+            while not self.record.is_settled:
+                await self._patient_turn()
+                await wait_until_set(self.alarm, STEADY_TURN_S if self.is_steady else TURN_S)
+                self.alarm.clear()
+                if looking.done():
+                    looking.result()
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            if self.gang is not None:
+                await self.gang.close()
+
+    def ring(self) -> None:
+        """Somebody has changed the record: read it now."""
+        self.record_writer.ring()
+        self.alarm.set()
+
+    async def _patient_turn(self) -> None:
+        """Through the absences of the bucket, without letting go of the workers."""
+        try:
+            await self._turn()
+        except TransientError as error:
+            self.slice_watcher.trouble(str(error))
+            await self.clocks.sleep(REPEAT_AFTER_S)
+
+    async def _turn(self) -> None:
+        await self.record_writer.check_for_changes()
+        await self._refresh_zone_health()
+        lacks = self.vault.missing_reason(self.record)
+        step = await self._step(lacks)
+        if self._has_ended(step.record):
+            await self._close_gang()
+        if self.record_writer.is_news(step.record):
+            await self.record_writer.save(step.record)
+            self.slice_watcher.look_now()
+        elif self.record_writer.is_due(step.record):
+            await self.record_writer.save(step.record)
+        else:
+            self.record_writer.keep(step.record)
+        if waits_for_secrets(self.vault, self.record):
+            raise WrongHostError(lacks)
+        for action in step.actions:
+            await self._do(action)
+        await self._remember_switch()
+        self._update_steady()
+
+    async def _step(self, lacks: str) -> ReconcileStep:
+        """One step; and again with what decides, when it would end an attempt."""
+        before, seen = self.record, self._observed(lacks)
+        step = reconcile(before, seen)
+        attempt = final_state.ending_attempt(before, step.record)
+        if attempt is None:
+            return step
+        seen = await asyncio.to_thread(
+            final_state.with_final_state, self.outside, before, attempt, seen
+        )
+        return reconcile(before, seen)
+
+    def _observed(self, lacks: str) -> JobObservation:
+        attempt, sky, gang = self.record.attempt, self.slice_watcher.observation, self.gang
+        current = attempt is not None and sky.attempt == attempt.number
+        joined = attempt is not None and gang is not None and gang.attempt == attempt.number
+        node = sky.node if current else None
+        return JobObservation(
+            now_s=self.clocks.now(),
+            requests=sky.requests,
+            looked_s=sky.looked_s,
+            node=sky.node_state if current else None,
+            node_checked_s=sky.checked_s if current else 0.0,
+            node_ids=sky.node_ids if current else (),
+            worker_count=sky.worker_count if current else 0,
+            queued_resource=node.queued_resource if node else None,
+            workers=gang.reports() if gang and joined else (),
+            zone_health=self.zone_health,
+            blocked_by=lacks,
+            refusal=sky.refusal or self.refusal,
+            trouble=sky.trouble,
+        )
+
+    async def _refresh_zone_health(self) -> None:
+        now_s = self.clocks.now()
+        if weather.is_due(self.record, self.zone_health_s, now_s):
+            self.zone_health = await asyncio.to_thread(
+                weather.read, self.outside, self.record, now_s
+            )
+            self.zone_health_s = now_s
+
+    def _update_steady(self) -> None:
+        attempt = self.record.attempt
+        running = attempt is not None and attempt.state == AttemptState.RUNNING
+        was_calm, self.is_steady = (
+            self.is_steady,
+            running
+            and self.gang is not None
+            and all(report.unreachable_s == 0 for report in self.gang.reports()),
+        )
+        if was_calm and not self.is_steady:
+            self.slice_watcher.look_now()
+
+    # -------------------------------------------------------------- the workers
+
+    def _has_ended(self, record: JobRecord) -> bool:
+        if self.gang is None:
+            return False
+        attempt = record.attempts[self.gang.attempt - 1]
+        return attempt.state == AttemptState.ENDED
+
+    async def _close_gang(self) -> None:
+        """The logs are complete before the record says that the attempt has ended."""
+        gang, self.gang = self.gang, None
+        if gang is None:
+            return
+        try:
+            await gang.save_tails(self.outside, self.clocks.sleep)
+        finally:
+            await gang.close()
+
+    async def _attach(self, attempt: Attempt) -> None:
+        sky = self.slice_watcher.observation
+        if self.gang is not None or not sky.nodes or sky.attempt != attempt.number:
+            return
+        if not self.pending_calls.is_due(f"attach {attempt.number}"):
+            return
+        for node in sky.nodes:
+            let_in = partial(slice_api.add_ssh_key, self.outside, node)
+            await self.pending_calls.answer(f"let in {node.name}", let_in)
+        pace = GangTiming(self.clocks.monotonic, self.clocks.sleep, self.alarm.set)
+        told = switch.switch_config(self.outside, self.record, attempt)
+        given = StartInputs(self.record_writer.lease.fence, self._secrets(), told)
+        self.gang = gangs.connect_gang(self.outside, self.record, attempt, sky.nodes, pace, given)
+
+    def _secrets(self) -> Mapping[str, str] | None:
+        """None where they are not known: what runs goes on without them, and nothing is begun."""
+        return None if self.vault.missing_reason(self.record) else self.vault.values(self.record)
+
+    async def _remember_switch(self) -> None:
+        reports = self.gang.reports() if self.gang is not None else ()
+        said = reports[0].switch if reports else ""
+        if not said or said == self.switch:
+            return
+        self.switch = said
+        try:
+            now_s = self.clocks.now()
+            await asyncio.to_thread(switch.save_proof, self.outside.store, said, now_s)
+        except TpuctlError as error:  # the next slice proves it again
+            self.slice_watcher.trouble(str(error))
+
+    # -------------------------------------------------------------- the actions
+
+    async def _do(self, action: Action) -> None:
+        """Carry out one action; what fails for now is tried again."""
+        try:
+            await self._perform(action)
+        except TpuctlError as error:
+            self.slice_watcher.trouble(str(error))
+
+    async def _perform(self, action: Action) -> None:
+        fence = self.record_writer.lease.fence
+        match action:
+            case ConnectWorkers(attempt):
+                await self._attach(attempt)
+            case StartWorkers() if self.gang is not None:
+                await self.gang.start(fence)
+            case StopWorkers() as stop if self.gang is not None:
+                await self.gang.stop(fence, stop.grace_s, dump=stop.dump)
+            case RequestSlice(attempt) if self.pending_calls.is_due(f"request {attempt.node}"):
+                request = partial(slice_api.request_slice, self.outside, self.record, attempt)
+                self.refusal = await self.pending_calls.answer(f"request {attempt.node}", request)
+                self.slice_watcher.look_now()
+            case DeleteSlice(zone, name) if self.pending_calls.is_due(f"delete {name}"):
+                delete = partial(slice_api.delete_slice, self.outside.tpu, zone, name)
+                await self.pending_calls.answer(f"delete {name}", delete)
+                self.slice_watcher.look_now()
+            case RecordStockout() as seen if seen not in self.told:
+                self.told.add(seen)
+                now_s, store = self.clocks.now(), self.outside.store
+                await asyncio.to_thread(weather.record_stockout, store, self.record, seen, now_s)
+            case _:
+                return
+
+
+def waits_for_secrets(vault: SecretCache, record: JobRecord) -> bool:
+    """Nothing can be done for the job here: it is to begin, and what it needs is elsewhere."""
+    attempt = record.attempt
+    runs = attempt is not None and attempt.state in (AttemptState.RUNNING, AttemptState.STOPPING)
+    has_end = record.is_ended or record.cancel_requested_s is not None
+    return vault.is_on_other_host(record) and not (runs or has_end or record.unwanted)

@@ -1,0 +1,247 @@
+"""The jobs in the hands of one supervisor: taken, cared for, rested from, and let go."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tpuctl.errors import DamagedStateError, NotFoundError, TpuctlError, TransientError
+from tpuctl.jobs.interfaces import Backends, Clocks
+from tpuctl.jobs.leases import lease as leasing
+from tpuctl.jobs.leases.fence import fenced_backends
+from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher
+from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
+from tpuctl.jobs.leases.lease import Lease, LeaseLostError
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.record.status_text import with_trouble
+from tpuctl.jobs.secrets.job_secrets import SecretCache
+from tpuctl.jobs.supervisor.controller import JobController, WrongHostError, waits_for_secrets
+from tpuctl.jobs.supervisor.record_writer import RecordWriter
+
+UNRECORDED_S = 60.0
+"""A lease without a record is a submission that was cut short."""
+TROUBLE_S = 30.0
+"""A job that could not be looked after is taken up again after this."""
+AGAIN_S = 1.0
+AGAIN = f"it is tried again every {TROUBLE_S:.0f} s"
+
+
+@dataclass(slots=True)
+class JobPool:
+    """A caretaker per job, and what is known of jobs that have none here."""
+
+    outside: Backends
+    clocks: Clocks
+    vault: SecretCache
+    heartbeat_sender: HeartbeatSender
+    watcher: HeartbeatWatcher
+    say: Callable[[str], None]
+    on_adopted: Callable[[str], None] = lambda _job_id: None
+    """Told of every job that is taken,"""
+    settled: Callable[[str], None] = lambda _job_id: None
+    """and of every one that is settled."""
+    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    controllers: dict[str, JobController] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)
+    """Jobs whose records another tpuctl must read."""
+    resting: dict[str, float] = field(default_factory=dict)
+    """Jobs that could not be looked after, and since when."""
+    elsewhere: dict[str, float] = field(default_factory=dict)
+    """Jobs that only another machine can begin, and since when they are left to it."""
+    unrecorded: dict[str, float] = field(default_factory=dict)
+    """Jobs with a lease and no record, and since when."""
+    is_taking: bool = False
+    """A lease is about to be taken."""
+    bug: BaseException | None = None
+    """The first of them."""
+
+    @property
+    def is_holding(self) -> bool:
+        """There are leases of ours, or will be in a moment: the heartbeat is there before."""
+        return bool(self.tasks or self.resting or self.is_taking)
+
+    @property
+    def is_busy(self) -> bool:
+        """There is something to wait for."""
+        return bool(self.tasks or self.resting or self.unrecorded)
+
+    def forget_all_but(self, known: Mapping[str, Lease]) -> None:
+        """What has no lease any more is settled."""
+        for of_jobs in (self.resting, self.elsewhere, self.unrecorded):
+            for job_id in of_jobs.keys() - known.keys():
+                del of_jobs[job_id]
+
+    async def consider(self, lease: Lease) -> None:
+        """Take a job that nobody looks after. What is wrong with one keeps nobody from others."""
+        if not self._is_free(lease):
+            return
+        self.is_taking = True
+        try:
+            await self._adopt(lease)
+        except TransientError as error:
+            self.say(f"{lease.job_id}: {error}")
+        except TpuctlError as error:
+            self.resting[lease.job_id] = self.clocks.monotonic()
+            self.say(f"{lease.job_id}: {error}; {AGAIN}")
+        finally:
+            self.is_taking = False
+
+    def hear(self, lease: Lease) -> None:
+        """A lease in care was written: it was rung, or it is in other hands."""
+        care = self.controllers.get(lease.job_id)
+        if care is None:
+            return
+        if care.record_writer.lease.is_same_hold(lease):
+            care.ring()
+        else:
+            self._lose(lease.job_id)
+
+    def abandon(self) -> None:
+        """Another supervisor took this one for dead: every job is its own now."""
+        for job_id in self.tasks:
+            self._lose(job_id)
+        self.resting.clear()
+
+    async def reap(self, known: Mapping[str, Lease]) -> None:
+        """Clear away caretakers that have ended."""
+        for job_id, task in list(self.tasks.items()):
+            if not task.done():
+                continue
+            del self.tasks[job_id]
+            self.controllers.pop(job_id, None)
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                await self._rest(job_id, known.get(job_id), error)
+
+    # -------------------------------------------------------------- taking
+
+    def _is_free(self, lease: Lease) -> bool:
+        if lease.job_id in self.tasks or lease.job_id in self.given_up:
+            return False
+        since = self.resting.get(lease.job_id, self.elsewhere.get(lease.job_id))
+        if since is not None and self.clocks.monotonic() - since < TROUBLE_S:
+            return False
+        return lease.holder == self.heartbeat_sender.holder or self.watcher.is_dead(lease.holder)
+
+    async def _adopt(self, lease: Lease) -> None:
+        job_id, store = lease.job_id, self.outside.store
+        try:
+            stored = await asyncio.to_thread(records.load, store, job_id)
+        except NotFoundError:
+            await self._wait_for_record(lease)
+            return
+        except DamagedStateError as error:
+            self.given_up.add(job_id)
+            self.resting.pop(job_id, None)
+            self.say(f"{job_id}: given up: {error}")
+            return
+        self.unrecorded.pop(job_id, None)
+        if waits_for_secrets(self.vault, stored.record):
+            if lease.holder == self.heartbeat_sender.holder:
+                await asyncio.to_thread(leasing.release, store, lease)
+            self._leave_to_others(job_id, self.vault.missing_reason(stored.record))
+        elif taken := await self._taken(lease):
+            self.say(f"{job_id}: supervised here")
+            await asyncio.to_thread(self.on_adopted, job_id)
+            self.resting.pop(job_id, None)
+            self.elsewhere.pop(job_id, None)
+            self.tasks[job_id] = asyncio.create_task(self._care(taken))
+
+    async def _taken(self, lease: Lease) -> Lease | None:
+        """The lease in our hands; None when somebody was faster, or lives after all.
+
+        Our own heartbeat is there first: a holder without one is taken for dead.
+        """
+        store, holder = self.outside.store, lease.holder
+        if holder != self.heartbeat_sender.holder and not await asyncio.to_thread(
+            self.watcher.bury, store, holder
+        ):
+            return None
+        if not self.heartbeat_sender.heartbeat.is_fresh():
+            await self.heartbeat_sender.beat(self.abandon)
+        if not self.heartbeat_sender.heartbeat.is_fresh():
+            return None
+        return await asyncio.to_thread(leasing.take, store, lease, self.heartbeat_sender.holder)
+
+    async def _wait_for_record(self, lease: Lease) -> None:
+        """It is being submitted; or nobody does so any more, and the lease is withdrawn."""
+        since = self.unrecorded.setdefault(lease.job_id, self.clocks.monotonic())
+        if self.clocks.monotonic() - since < UNRECORDED_S:
+            return
+        store, job_id = self.outside.store, lease.job_id
+        if await asyncio.to_thread(leasing.withdraw, store, lease):
+            self.say(f"{job_id}: was never submitted to the end")
+        if await asyncio.to_thread(records.generation, store, job_id) is not None:
+            await asyncio.to_thread(leasing.renew_offer, store, job_id, lease.owner)
+
+    def _leave_to_others(self, job_id: str, why: str) -> None:
+        if job_id not in self.elsewhere:
+            self.say(f"{job_id}: not looked after here: {why}")
+        self.elsewhere[job_id] = self.clocks.monotonic()
+        self.resting.pop(job_id, None)
+
+    # -------------------------------------------------------------- caring
+
+    async def _care(self, lease: Lease) -> None:
+        """Care for one job, through the absences of the bucket."""
+        job_id = lease.job_id
+        while True:
+            try:
+                await self._care_once(lease)
+                self.say(f"{job_id}: settled")
+                return
+            except LeaseLostError:
+                self.say(f"{job_id}: another supervisor took over")
+                return
+            except WrongHostError as why:
+                await asyncio.to_thread(leasing.release, self.outside.store, lease)
+                self._leave_to_others(job_id, str(why))
+                return
+            except TransientError as error:
+                self.say(f"{job_id}: {error}")
+                await self.clocks.sleep(AGAIN_S)
+
+    async def _care_once(self, lease: Lease) -> None:
+        outside = fenced_backends(self.outside, lease, self.heartbeat_sender.heartbeat)
+        stored = await asyncio.to_thread(records.load, outside.store, lease.job_id)
+        ledger = RecordWriter(outside.store, lease, self.clocks, stored)
+        care = JobController(outside, self.clocks, ledger, self.vault)
+        self.controllers[lease.job_id] = care
+        await care.run_until_settled()
+        await asyncio.to_thread(self._settle, outside, lease)
+
+    def _settle(self, outside: Backends, lease: Lease) -> None:
+        """Nobody needs to look after it any more, unless somebody has just begun it anew."""
+        leasing.drop(outside.store, lease)
+        record = records.load(outside.store, lease.job_id).record
+        if not record.is_settled:
+            if leasing.load_lease(outside.store, lease.job_id) is None:
+                leasing.reoffer(outside.store, lease.job_id, record.owner, record.fence)
+            return
+        self.vault.forget(lease.job_id)
+        self.settled(lease.job_id)
+
+    def _lose(self, job_id: str) -> None:
+        if not self.tasks[job_id].done():
+            self.say(f"{job_id}: another supervisor took over")
+            self.tasks[job_id].cancel()
+
+    # -------------------------------------------------------------- trouble
+
+    async def _rest(self, job_id: str, lease: Lease | None, error: BaseException) -> None:
+        """One job's trouble, a bug of ours included, is not the other jobs' trouble."""
+        self.resting[job_id] = self.clocks.monotonic()
+        text = f"{str(error) or repr(error)}; {AGAIN}"
+        self.say(f"{job_id}: {text}")
+        if not isinstance(error, TpuctlError):
+            self.bug = self.bug or error
+        try:
+            await asyncio.to_thread(self._record_trouble, job_id, lease, text)
+        except (TpuctlError, LeaseLostError) as unwritten:
+            self.say(f"{job_id}: {unwritten}")
+
+    def _record_trouble(self, job_id: str, lease: Lease | None, text: str) -> None:
+        stored = records.load(self.outside.store, job_id)
+        if lease is not None and stored.record.fence <= lease.fence:
+            self.heartbeat_sender.heartbeat.check()
+            told = with_trouble(stored.record, text, self.clocks.now())
+            records.save(self.outside.store, told, stored.generation)

@@ -1,0 +1,135 @@
+"""The record of one job in its caretaker's hands: every write names the generation it replaces."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tpuctl.errors import PreconditionError
+from tpuctl.jobs.interfaces import Clocks
+from tpuctl.jobs.leases.lease import Lease, LeaseLostError
+from tpuctl.jobs.policy.attempts import restart_stopping_wait
+from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.record.record_store import StoredRecord
+from tpuctl.jobs.record.status_text import without_trouble
+from tpuctl.models.job import JobRecord
+from tpuctl.store import Store
+
+RECHECK_S = 5.0
+"""Who changes a record rings its lease; this is for who does not."""
+PROGRESS_S = 45.0
+"""Steps and the like are written this often: with the heartbeat, 20 jobs make 2 writes a minute."""
+
+
+VOLATILE_FIELDS: Mapping[str, object] = {
+    "rss_bytes": None,
+    "unreachable_s": 0.0,
+    "active_s": None,
+    "quiet_s": 0.0,
+}
+"""What is never the same twice, though nothing happens."""
+PROGRESS_FIELDS: Mapping[str, object] = {
+    **VOLATILE_FIELDS,
+    "step": None,
+    "metrics": {},
+    "message": "",
+}
+"""What changes all the time while a job runs well."""
+
+
+@dataclass(slots=True)
+class RecordWriter:
+    """The record as it stands here, and as it was last written."""
+
+    store: Store
+    """Behind the fence of the lease."""
+    lease: Lease
+    clocks: Clocks
+    stored: StoredRecord
+    """The generation is the one that the bucket has."""
+    written: JobRecord | None = None
+    written_s: float = 0.0
+    checked_s: float = float("-inf")
+
+    @property
+    def record(self) -> JobRecord:
+        """As it stands here."""
+        return self.stored.record
+
+    async def claim(self) -> None:
+        """The first write under our fence: from here on an earlier holder's writes fail.
+
+        Raises LeaseLostError, TransientError and its kin.
+        """
+        while True:
+            if self.record.fence > self.lease.fence:
+                raise LeaseLostError
+            try:
+                known = restart_stopping_wait(without_trouble(self.record), self.clocks.now())
+                await self._write(replace(known, fence=self.lease.fence))
+                return
+            except PreconditionError:  # the last write of an earlier holder, or a wish
+                self.stored = await self._load()
+
+    async def save(self, record: JobRecord) -> None:
+        """Write it, with what others may have wished meanwhile. Raises LeaseLostError."""
+        while True:
+            try:
+                return await self._write(record)
+            except PreconditionError:
+                record = await self._merged(record)
+
+    def keep(self, record: JobRecord) -> None:
+        """It stands like that here; the bucket need not know yet."""
+        self.stored = StoredRecord(record, self.stored.generation)
+
+    async def check_for_changes(self) -> None:
+        """A record that changed under us carries a cancellation, or another supervisor's fence."""
+        if self.clocks.monotonic() - self.checked_s < RECHECK_S:
+            return
+        self.checked_s = self.clocks.monotonic()
+        found = await asyncio.to_thread(records.generation, self.store, self.record.job_id)
+        if found != self.stored.generation:
+            self.keep(await self._merged(self.record))
+
+    def ring(self) -> None:
+        """Somebody has changed the record: it is read at the next turn."""
+        self.checked_s = float("-inf")
+
+    def is_news(self, record: JobRecord) -> bool:
+        """More than progress has changed since it was last written."""
+        return self.written is None or _stripped(record, PROGRESS_FIELDS) != _stripped(
+            self.written, PROGRESS_FIELDS
+        )
+
+    def is_due(self, record: JobRecord) -> bool:
+        """Progress has been made, and was not written for long enough."""
+        if self.written is None or self.clocks.monotonic() - self.written_s < PROGRESS_S:
+            return False
+        return _stripped(record, VOLATILE_FIELDS) != _stripped(self.written, VOLATILE_FIELDS)
+
+    async def _merged(self, record: JobRecord) -> JobRecord:
+        """Ours, with the one thing that somebody without the lease may write."""
+        self.stored = await self._load()
+        if self.record.fence > self.lease.fence:
+            raise LeaseLostError
+        return replace(record, cancel_requested_s=self.record.cancel_requested_s)
+
+    async def _load(self) -> StoredRecord:
+        return await asyncio.to_thread(records.load, self.store, self.lease.job_id)
+
+    async def _write(self, record: JobRecord) -> None:
+        self.stored = await asyncio.to_thread(
+            records.save, self.store, record, self.stored.generation
+        )
+        self.written, self.written_s = record, self.clocks.monotonic()
+
+
+def _stripped(record: JobRecord, fields: Mapping[str, object]) -> JobRecord:
+    """A record without those fields of its newest attempt's workers."""
+    attempt = record.attempt
+    if attempt is None:
+        return record
+    workers = tuple(replace(report, **fields) for report in attempt.workers)  # type: ignore[arg-type]
+    last_step = attempt.last_step if fields is VOLATILE_FIELDS else 0
+    newest = replace(attempt, workers=workers, last_step=last_step)
+    return replace(record, attempts=(*record.attempts[:-1], newest))

@@ -1,0 +1,272 @@
+"""One worker of an attempt: its connection, what it last said, and its log as it comes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from tpuctl.errors import TpuctlError, TransientError
+from tpuctl.jobs.interfaces import WorkerShell
+from tpuctl.jobs.secrets.job_secrets import redact
+from tpuctl.jobs.workers import installation as installing
+from tpuctl.jobs.workers import protocol
+from tpuctl.jobs.workers.log_tail import LogTail
+from tpuctl.models.job import Phase, WorkerReport
+from tpuctl.models.operation import CommandFailedError, without_worker_name
+
+RETRY_S = 0.5
+ABSENT_RETRY_S = 0.5
+"""A run that is about to begin is looked for this often, over the same connection."""
+COMMAND_TIMEOUT_S = 30.0
+SILENCE_S = 4.5
+"""An agent says something every 2 s; after two that did not come the connection is given up."""
+OLD_SILENCE_S = 25.0
+"""One of protocol 1 says something every 10 s."""
+STOOD_STILL_S = 2.0
+"""Sleeping so much longer than asked, it was this process that was away, not the worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRef:
+    """Which run on the worker a link is about."""
+
+    job_id: str
+    attempt: int
+
+    def argv(self, verb: str, *options: str) -> list[str]:
+        """A command to the run's agent."""
+        return protocol.agent_argv(self.job_id, self.attempt, verb, *options)
+
+    def watch_argv(self, *options: str, is_patient: bool) -> list[str]:
+        """The command that tells how the run goes; a patient one waits until there is one."""
+        if is_patient:
+            return protocol.patient_argv(self.job_id, self.attempt, *options)
+        return self.argv("watch", *options)
+
+
+@dataclass(slots=True)
+class WorkerConnection:
+    """Keeps one worker's `watch` open until its run is over; reconnects for as long as it takes."""
+
+    run: RunRef
+    report: WorkerReport
+    dial: Callable[[], Awaitable[WorkerShell]]
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    changed: Callable[[], None]
+    """Called when the report says something else than before; figures alone are no news."""
+    installation: bytes | None = field(default=None, repr=False)
+    """The agent and its configuration, when the run may be begun."""
+    on_log: Callable[[int, bytes], None] = lambda _offset, _data: None
+    offset: int | None = None
+    """Where the log is to start; None: where the bucket's part ends."""
+    is_patient: bool = False
+    """Somebody else begins the run: while it is not there, it is looked for again."""
+    hidden: tuple[str, ...] = field(default=(), repr=False)
+    """Values that are in nothing that is shown."""
+    tail: LogTail = field(default_factory=LogTail)
+    over: bool = False
+    is_fenced_off: bool = False
+    """The agent has heard of a later supervisor than this one."""
+    _protocol: int = protocol.VERSION
+    _shell: WorkerShell | None = None
+    _reached: bool = False
+    _heard_s: float = 0.0
+    _active_s: float = 0.0
+    _limit_s: float = COMMAND_TIMEOUT_S
+    _silent_since: float | None = None
+    _told: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """A run that somebody else began is missed from now on, though it was never reached."""
+        self._reached = self.installation is None
+        self._heard_s = self._active_s = self.monotonic()
+
+    def now(self) -> WorkerReport:
+        """The report, with the time that the worker has been silent and what it said before."""
+        report = self.report
+        if report.phase == Phase.RUNNING:
+            report = replace(report, quiet_s=self.monotonic() - self._active_s)
+        if self._silent_since is not None and not self.over:
+            silent_s = max(0.001, self.monotonic() - self._silent_since)
+            report = replace(report, unreachable_s=silent_s)
+        elif report.phase != Phase.LOST:
+            return report
+        return report if report.last_lines else replace(report, last_lines=self.tail.last_lines())
+
+    async def keep(self) -> None:
+        """Connect and listen until the run is over."""
+        while not self.over:
+            try:
+                await self._attend()
+            except (TpuctlError, OSError) as error:  # of ours or of the way: the run goes on
+                self.report = replace(self.report, message=redact(str(error), self.hidden))
+            finally:
+                self._shell = None
+            if not self.over:
+                self._fall_silent()
+                await self.sleep(RETRY_S)
+
+    async def tell(self, verb: str, fence: int | None, *options: str) -> None:
+        """Give the agent a command, once; nothing happens while it cannot be reached."""
+        if self._shell is None or verb in self._told or self.over:
+            return
+        argv = self.run.argv(verb, *self._spoken(fence, options))
+        try:
+            done = await self._shell.run(argv, timeout_s=COMMAND_TIMEOUT_S)
+        except TransientError:
+            return
+        if done.exit_status == 0:
+            self._told.add(verb)
+        elif done.exit_status == protocol.FENCED_OFF and fence is not None:
+            self._fence_off()
+
+    def _spoken(self, fence: int | None, options: tuple[str, ...]) -> list[str]:
+        """The options as the agent knows them: before protocol 2 there was no fence and no dump."""
+        if self._protocol < protocol.VERSION:
+            return [each for each in options if each != protocol.DUMP]
+        return [*options, *([] if fence is None else ["--fence", str(fence)])]
+
+    # -------------------------------------------------------------- the connection
+
+    async def _attend(self) -> None:
+        """One connection, until it breaks, falls silent, or the run is over."""
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            async with await self.dial() as shell:
+                self._heard_s, self._limit_s = self.monotonic(), COMMAND_TIMEOUT_S
+                tasks = [
+                    asyncio.create_task(self._listen(shell)),
+                    asyncio.create_task(self._silence()),
+                ]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                heard, silent = tasks[0].done(), tasks[1].done()
+        finally:  # when it is closed: a command on a connection that is cut off ends no sooner
+            await cancel_tasks(tasks)
+        if silent and not heard:
+            raise TransientError(f"no word for {self._limit_s:g} s")
+        tasks[0].result()
+
+    async def _silence(self) -> None:
+        """Returns when nothing was heard for too long."""
+        while (left_s := self._heard_s + self._limit_s - self.monotonic()) > 0:
+            asked_s, began_s = min(left_s, SILENCE_S), self.monotonic()
+            await self.sleep(asked_s)
+            if self.monotonic() - began_s > asked_s + STOOD_STILL_S:
+                self._heard_s = self.monotonic()
+
+    async def _listen(self, shell: WorkerShell) -> None:
+        while not self.over:
+            try:
+                await self._stream(shell)
+            except CommandFailedError as error:
+                self._judge(error)
+            if not self.over and self.is_patient:
+                await self.sleep(ABSENT_RETRY_S)
+            elif not self.over:
+                raise TransientError("its agent's watch ended")
+
+    async def _stream(self, shell: WorkerShell) -> None:
+        """What the agent says; a run that may be begun is begun by the same command."""
+        argv, stdin = installing.install_argv(), self.installation
+        if stdin is None:
+            options = [] if self.offset is None else ["--offset", str(self.offset)]
+            argv = self.run.watch_argv(*options, is_patient=self.is_patient)
+        async for message in protocol.read_messages(shell.stream(argv, stdin=stdin or b"")):
+            self._hear(shell, message)
+            self._take(message)
+
+    def _judge(self, error: CommandFailedError) -> None:
+        """The agent's command failed: whose fault that is."""
+        why = without_worker_name(error.done.worker_id, str(error))
+        if error.done.exit_status == protocol.UNREACHED:
+            raise TransientError(why) from error
+        if self.installation is not None:
+            if error.done.exit_status != protocol.FENCED_OFF:
+                raise TransientError(f"the agent does not start: {why}") from error
+            self._fence_off()
+        elif self._shell is not None:
+            raise error
+        elif not self.is_patient:
+            self._end(protocol.lost_report(self.report, "lost its run: the worker was restarted"))
+
+    def _hear(self, shell: WorkerShell, message: dict[str, object]) -> None:
+        self._heard_s = self.monotonic()
+        if "protocol" in message:
+            self._protocol = int(str(message["protocol"]))
+        if self._shell is None:
+            is_old = self._protocol < protocol.VERSION
+            self._limit_s = OLD_SILENCE_S if is_old else SILENCE_S
+            self._shell, self._reached = shell, True
+        if self._silent_since is not None:
+            self._silent_since = None
+            self.changed()
+
+    def _fall_silent(self) -> None:
+        """It is noticed once; the time counts from the last word."""
+        if self._reached and self._silent_since is None:
+            self._silent_since = self._heard_s
+            self.changed()
+
+    # -------------------------------------------------------------- what it says
+
+    def _take(self, message: dict[str, object]) -> None:
+        if "offset" in message:
+            self._take_log(int(str(message["offset"])), protocol.log_bytes(message))
+        status = message.get("status")
+        if isinstance(status, dict):
+            self.tail.drop(int(status.get("uploaded_bytes", 0)))
+            self._set(replace(protocol.apply_status(self.report, status), message=""))
+        if "gone" in message:
+            gone = bool(message["gone"])
+            self._end(protocol.lost_report(self.report, "lost its agent") if gone else self.report)
+
+    def _take_log(self, offset: int, data: bytes) -> None:
+        self.offset = None if self.offset is None else offset + len(data)
+        new = self.tail.add(offset, data)
+        if new:
+            self._active_s = self.monotonic()
+        self._set(protocol.with_progress(self.report, new))
+        self.on_log(offset, data)
+
+    def _set(self, report: WorkerReport) -> None:
+        moved = (report.phase, report.step, report.active_s)
+        if moved != (self.report.phase, self.report.step, self.report.active_s):
+            self._active_s = self.monotonic()
+        is_news = protocol.without_figures(report) != protocol.without_figures(self.report)
+        self.report = report
+        if is_news:
+            self.changed()
+
+    def broken(self, task: asyncio.Task[None]) -> None:
+        """Its task has ended; when not as it should, what the worker does is not known any more."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            why = redact(f"{type(error).__name__}: {error}", self.hidden)
+            self._end(protocol.lost_report(self.report, f"cannot be followed: {why}"))
+
+    def _fence_off(self) -> None:
+        self.is_fenced_off = True
+        self._end(self.report)
+
+    def _end(self, report: WorkerReport) -> None:
+        self.over, self.report = True, report
+        self.changed()
+
+
+def initial_report(worker_id: int) -> WorkerReport:
+    """The report of a worker that nobody has heard of yet."""
+    return WorkerReport(worker_id, Phase.CONNECTING)
+
+
+def start_keeping(link: WorkerConnection) -> asyncio.Task[None]:
+    """Keep a link in the background."""
+    task = asyncio.create_task(link.keep())
+    task.add_done_callback(link.broken)
+    return task
+
+
+async def cancel_tasks(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,181 @@
+"""Steps of other frameworks, known by the names of their objects.
+
+A step is a folder of the directory that a person named, or that directory itself. Its seal
+(docs/checkpoint-seal.md) and its pin lie beside it, never in it.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.parallel import parallel_map
+from tpuctl.errors import IntegrityError, NotFoundError
+from tpuctl.operations.checkpoints.foreign import dcp, orbax, safetensors_folder, seal_record
+from tpuctl.operations.checkpoints.foreign.object_bytes import THREADS
+from tpuctl.operations.checkpoints.foreign.seal_record import Seal
+from tpuctl.operations.checkpoints.foreign.seal_status import compare_with_seal
+from tpuctl.operations.checkpoints.foreign.step_folder import FolderStatus, StepFolder, list_entries
+from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState, StepView
+from tpuctl.operations.stage.plan.names import UNFINISHED
+from tpuctl.store import Entry, Store
+
+_NUMBER = re.compile(r"(?:^|[-_=]|step)(\d{1,18})(?:\.ckpt)?$")
+
+
+@dataclass(frozen=True)
+class ForeignFormat:
+    """How one framework writes steps."""
+
+    recognises: Callable[[str, Mapping[str, Entry]], bool]
+    """Of a folder's name and its files."""
+    read_status: Callable[[StepFolder], FolderStatus]
+    """What a step says of itself; IntegrityError when it says nonsense."""
+    deletion_rank: Callable[[str], int]
+    """Which of its files go first: what is half deleted must not look like a step."""
+    may_grow: bool = False
+    """Whether others put files into a step that is complete."""
+
+
+FORMATS = {
+    CheckpointKind.ORBAX: ForeignFormat(orbax.recognises, orbax.read_status, orbax.deletion_rank),
+    CheckpointKind.DCP: ForeignFormat(dcp.recognises, dcp.read_status, dcp.deletion_rank),
+    CheckpointKind.SAFETENSORS: ForeignFormat(
+        safetensors_folder.recognises,
+        safetensors_folder.read_status,
+        safetensors_folder.deletion_rank,
+        may_grow=True,
+    ),
+}
+"""The first that fits counts."""
+
+
+@dataclass(frozen=True)
+class ForeignStep:
+    """A step as its directory has it."""
+
+    view: StepView
+    folder: StepFolder
+    marker: str | None
+    """The path of what its writer writes last."""
+    sealed: Entry | None
+    """The object with its seal."""
+    seal: Seal | None
+    """What that says, when it counts."""
+    outdated_seal: Seal | None
+    """What it said of a step that was saved anew since, as it seems."""
+    pin: Entry | None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its marker is the last that was written: nothing else is to come."""
+        if self.marker is None or FORMATS[self.view.kind].may_grow:
+            return False
+        marked_s = self.folder.files[self.marker].updated_s
+        return all(each.updated_s <= marked_s for each in self.entries)
+
+    @property
+    def store(self) -> Store:
+        """The directory that it lies in."""
+        return self.folder.store
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Its objects."""
+        return tuple(self.folder.files.values())
+
+    def deletion_order(self) -> list[Entry]:
+        """Its objects in the order in which to delete them: the marker first, the seal last."""
+        rank = FORMATS[self.view.kind].deletion_rank
+        own = sorted(self.folder.files, key=lambda path: (rank(path), path))
+        beside = [each for each in (self.sealed, self.pin) if each is not None]
+        return [*(self.folder.files[path] for path in own), *beside]
+
+
+def pin_key(name: str) -> str:
+    """The empty object beside a step that is not to be deleted."""
+    return f"tpuctl-pin_{name}"
+
+
+def find_foreign_steps(
+    url: str, open_store: Callable[[str], Store], known: Sequence[ForeignStep] = ()
+) -> list[ForeignStep]:
+    """The steps of other frameworks in a directory, oldest first, or the one that it is.
+
+    What did not change since it was `known` is not read again.
+    """
+    store = open_store(url)
+    entries = list_entries(store, "")
+    folders = _folders(store, entries)
+    if _is_a_step(store.url, entries, has_steps=bool(folders)):
+        parent, _, name = store.url.rpartition("/")
+        if parent == "gs:/":  # a whole bucket: nothing can lie beside it
+            return []
+        store = open_store(parent or "/")
+        folders = [StepFolder(store, name, {}).relist()]
+        entries = list(store.list("tpuctl-"))
+    beside = {each.key: each for each in entries if "/" not in each.key}
+    before = {each.view.name: each for each in known}
+    steps = parallel_map(
+        lambda folder: _step(folder, beside, before.get(folder.name)), folders, threads=THREADS
+    )
+    return sorted(steps, key=lambda each: (each.view.step or 0, each.view.name))
+
+
+def _folders(store: Store, entries: Sequence[Entry]) -> list[StepFolder]:
+    files: dict[str, dict[str, Entry]] = defaultdict(dict)
+    for entry in entries:
+        name, slash, path = entry.key.partition("/")
+        if slash and not name.startswith(UNFINISHED) and layout.parse_key(entry.key) is None:
+            files[name][path] = entry
+    return [StepFolder(store, name, below) for name, below in files.items() if _kind(name, below)]
+
+
+def _is_a_step(url: str, entries: Sequence[Entry], *, has_steps: bool) -> bool:
+    kind = _kind(url.rpartition("/")[2], {each.key: each for each in entries})
+    # The folder of a model may hold steps too; the items of a step of Orbax only look like steps.
+    return kind is not None and (kind is not CheckpointKind.SAFETENSORS or not has_steps)
+
+
+def _kind(name: str, files: Mapping[str, Entry]) -> CheckpointKind | None:
+    return next((kind for kind, each in FORMATS.items() if each.recognises(name, files)), None)
+
+
+def _step(
+    folder: StepFolder, beside: Mapping[str, Entry], before: ForeignStep | None
+) -> ForeignStep:
+    sealed, pin = beside.get(seal_record.seal_key(folder.name)), beside.get(pin_key(folder.name))
+    if before and (before.folder.files, before.sealed, before.pin) == (folder.files, sealed, pin):
+        return before
+    kind = _kind(folder.name, folder.files)
+    if kind is None:  # it vanished while it was looked at
+        raise NotFoundError(f"{folder.store.url}/{folder.name} was deleted meanwhile")
+    form = FORMATS[kind]
+    stands = compare_with_seal(_read_status(form, folder), folder, sealed, may_grow=form.may_grow)
+    finding = stands.finding
+    view = StepView(
+        name=folder.name,
+        step=_number(folder.name),
+        kind=kind,
+        state=finding.state,
+        size_bytes=folder.size_bytes,
+        committed_s=finding.committed_s,
+        save_s=finding.save_s,
+        pinned=pin is not None,
+        reason=finding.reason,
+    )
+    return ForeignStep(view, folder, finding.marker, sealed, stands.seal, stands.outdated_seal, pin)
+
+
+def _read_status(form: ForeignFormat, folder: StepFolder) -> FolderStatus:
+    try:
+        return form.read_status(folder)
+    except IntegrityError as error:
+        return FolderStatus(StepState.CORRUPT, reason=str(error))
+
+
+def _number(name: str) -> int | None:
+    """The step in a folder's name: 100, ckpt_100, step-100, checkpoint-100, step=100.ckpt."""
+    match = _NUMBER.search(name.partition(orbax.TEMPORARY)[0])
+    return None if match is None else int(match[1])

@@ -1,0 +1,83 @@
+"""One folder of a checkpoint directory: its objects by the names they have in it.
+
+What a framework's own words say of it is a Finding; each framework's file makes one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tpuctl.errors import IntegrityError, NotFoundError
+from tpuctl.operations.checkpoints.step_view import StepState
+from tpuctl.store import Entry, Store
+
+_LARGEST_JSON_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class StepFolder:
+    """Objects of a store whose names begin with the folder's name."""
+
+    store: Store
+    name: str
+    files: Mapping[str, Entry]
+    """By their path in the folder."""
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of its objects begin with."""
+        return f"{self.name}/"
+
+    @property
+    def is_in_bucket(self) -> bool:
+        """Whether an object appears at once and whole; in a directory a file grows."""
+        return self.store.url.startswith("gs://")
+
+    @property
+    def size_bytes(self) -> int:
+        """All its objects together."""
+        return sum(each.size_bytes for each in self.files.values())
+
+    def relist(self) -> "StepFolder":
+        """The same folder as it is now."""
+        entries = list_entries(self.store, self.prefix)
+        return replace(self, files={each.key.removeprefix(self.prefix): each for each in entries})
+
+    def read(self, path: str, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes of the version that was listed; IntegrityError when it is gone."""
+        entry = self.files[path]
+        try:
+            return self.store.get_range(entry.key, start, end, generation=entry.generation)
+        except NotFoundError as error:
+            raise IntegrityError(f"{entry.key}: missing, or replaced") from error
+
+    def json(self, path: str) -> dict[str, Any]:
+        """A JSON object out of one of its files; IntegrityError when it is none."""
+        entry = self.files[path]
+        if entry.size_bytes > _LARGEST_JSON_BYTES:
+            raise IntegrityError(f"{entry.key}: {entry.size_bytes} bytes are too many for it")
+        try:
+            value = json.loads(self.read(path))
+        except (ValueError, RecursionError) as error:
+            raise IntegrityError(f"{entry.key}: not JSON") from error
+        if not isinstance(value, dict):
+            raise IntegrityError(f"{entry.key}: not a JSON object")
+        return value
+
+
+def list_entries(store: Store, prefix: str) -> list[Entry]:
+    """The objects with a prefix. What some tools put for an empty directory is none of them."""
+    return [each for each in store.list(prefix) if not each.key.endswith("/")]
+
+
+@dataclass(frozen=True)
+class FolderStatus:
+    """What a folder says of itself. `state` is PARTIAL, CORRUPT or UNSEALED."""
+
+    state: StepState
+    marker: str | None = None
+    """The path of what its writer writes last."""
+    reason: str = ""
+    committed_s: float | None = None
+    save_s: float | None = None

@@ -1,0 +1,305 @@
+"""Local simulators: one directory each under TPUCTL_HOME, found by the lock they hold."""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpuctl.api.control import ControlApi
+from tpuctl.config import ANONYMOUS, Config, Context
+from tpuctl.errors import (
+    ConflictError,
+    DeadlineError,
+    LocalIOError,
+    LockedError,
+    RefusedError,
+    TpuctlError,
+    UsageError,
+    class_by_exit_code,
+)
+
+MARKER = "localsim.json"
+START_S = 30.0
+STOP_S = 15.0
+POLL_S = 0.02
+SCENARIOS = ("plenty", "stockout", "spot-storm")
+"""What the simulator brings along."""
+ISOLATIONS = ("namespace", "process")
+PROVIDES = frozenset({"localsim"})
+"""What a job file may require that only a simulated slice has."""
+PROGRAM = (sys.executable, "-m", "localsim")
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorOptions:
+    """How a simulator is started; fixed while it runs."""
+
+    scenario: Path | str | None = None
+    """The path of a file, or the name of one that the simulator brings along."""
+    port: int | None = None
+    time_scale: float = 1.0
+    tls: bool = False
+    """Whether all of it is served with TLS and credentials as well."""
+    isolation: str | None = None
+    """`namespace`, `process`, or what this machine allows."""
+    offline: bool = False
+    """Whether workers can install nothing from the internet."""
+    loopback_doors: bool = False
+    """Whether each worker's SSH answers on a loopback address as well."""
+
+    def arguments(self) -> list[str]:
+        """As `python -m localsim serve` takes them."""
+        return [
+            *(["--scenario", str(self.scenario)] if self.scenario else []),
+            *(["--port", str(self.port)] if self.port else []),
+            *(["--time-scale", str(self.time_scale)] if self.time_scale != 1 else []),
+            *(["--tls"] if self.tls else []),
+            *(["--isolation", self.isolation] if self.isolation else []),
+            *(["--offline"] if self.offline else []),
+            *(["--loopback-doors"] if self.loopback_doors else []),
+        ]
+
+
+def scenario(text: str) -> str:
+    """A file's absolute path, or a ready scenario's name. Raises UsageError."""
+    path = Path(text)
+    if path.is_file():
+        return str(path.absolute())
+    if text in SCENARIOS:
+        return text
+    raise UsageError(
+        f"there is no scenario {text!r}", hint=f"give a file, or one of {', '.join(SCENARIOS)}"
+    )
+
+
+def state_directory(home: Path, name: str) -> Path:
+    """Where the simulator of that name keeps everything."""
+    if not name or not name.replace("-", "").replace("_", "").isalnum() or name.startswith("-"):
+        raise UsageError(f"{name!r} cannot name a local cloud", hint="use letters, digits, - and _")
+    return home / "local" / name
+
+
+def exists(home: Path, name: str) -> bool:
+    """Whether a simulator of that name has ever run."""
+    return (state_directory(home, name) / MARKER).is_file()
+
+
+def local_cloud_names(home: Path) -> list[str]:
+    """Every local cloud that has a directory."""
+    return sorted(path.parent.name for path in (home / "local").glob(f"*/{MARKER}"))
+
+
+def endpoint_line(home: Path, name: str) -> Mapping[str, Any] | None:
+    """The endpoint line of a simulator that runs, else None."""
+    path = state_directory(home, name)
+    if not _is_locked(path):
+        return None
+    try:
+        line: Mapping[str, Any] = json.loads((path / "endpoints.json").read_text("utf-8"))
+        is_its_own = line["pid"] == _lock_owner(path)  # and not that of one that was killed
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return line if is_its_own else None
+
+
+def up(home: Path, name: str, options: SimulatorOptions) -> Mapping[str, Any]:
+    """Start the simulator, or find it running; its endpoint line.
+
+    Raises ConflictError when it runs with other options, LocalIOError and others when it cannot.
+    """
+    path = state_directory(home, name)
+    line = endpoint_line(home, name)
+    if line is not None:
+        _require_same_options(path, options)
+        return line
+    argv = [*PROGRAM, "serve", "--state-dir", str(path), "--name", name]
+    log = path.with_suffix(".log")
+    process = _start([*argv, *options.arguments()], log)
+    return _until_ready(home, name, process, log)
+
+
+def context_of(line: Mapping[str, Any]) -> Context:
+    """The context that an endpoint line describes."""
+    return Context(
+        name=line["name"],
+        project=line["project"],
+        zone=line["zone"],
+        bucket=line["bucket"],
+        tpu_endpoint=line["tpu_grpc"],
+        tpu_rest_endpoint=line["tpu_rest"],
+        storage_endpoint=line["storage"],
+        credentials=ANONYMOUS,
+        dialer=line["vpc"],
+        serviceusage_endpoint=line["serviceusage"],
+    )
+
+
+def control_api(line: Mapping[str, Any]) -> ControlApi:
+    """The control port of a running simulator."""
+    token = Path(line["state_dir"], "control.token").read_text("ascii")
+    return ControlApi(line["control"], token)
+
+
+def client_environment(line: Mapping[str, Any]) -> dict[str, str]:
+    """What points other programs at the simulator."""
+    return {
+        "STORAGE_EMULATOR_HOST": line["storage"],
+        # TensorStore's; without a token it looks for credentials of the machine.
+        "TENSORSTORE_GCS_HTTP_URL": line["storage"],
+        "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none",
+        # gcsfs would ask over gRPC what kind of bucket it has, for a minute.
+        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        # rclone's remote `local:`.
+        "RCLONE_CONFIG_LOCAL_TYPE": "google cloud storage",
+        "RCLONE_CONFIG_LOCAL_ENDPOINT": f"{line['storage']}/storage/v1/",
+        "RCLONE_CONFIG_LOCAL_ANONYMOUS": "true",
+        "RCLONE_CONFIG_LOCAL_BUCKET_POLICY_ONLY": "true",
+        "RCLONE_CONFIG_LOCAL_PROJECT_NUMBER": line["project"],
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{line['tpu_rest']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{line['storage']}/storage/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{line['compute']}/compute/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{line['serviceusage']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{line['cloudresourcemanager']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{line['secretmanager']}/",
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+        "CLOUDSDK_CORE_PROJECT": line["project"],
+        "CLOUDSDK_COMPUTE_ZONE": line["zone"],
+        "GOOGLE_CLOUD_PROJECT": line["project"],
+        "TPU_GRPC_ENDPOINT": line["tpu_grpc"],
+    }
+
+
+def down(home: Path, name: str, *, sleep: Callable[[float], None] = time.sleep) -> bool:
+    """End the simulator and its workers, keep its state; False when it did not run."""
+    path = state_directory(home, name)
+    if not _is_locked(path):
+        return False
+    for ending in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(_lock_owner(path), ending)
+        for _ in _polls(STOP_S, sleep):
+            if not _is_locked(path):
+                return True
+    raise DeadlineError(f"the simulator in {path} does not end", hint=f"see {path / 'lock'}")
+
+
+def remove(home: Path, name: str) -> None:
+    """Delete the state of a simulator that is down. Raises LockedError, RefusedError."""
+    path = state_directory(home, name)
+    if not path.exists():
+        return
+    if not (path / MARKER).is_file():
+        raise RefusedError(f"{path} was not made by tpuctl: not deleting it")
+    if _is_locked(path):
+        raise LockedError(f"local cloud {name!r} is running", hint="run: tpuctl local down")
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        _make_deletable(path)
+        shutil.rmtree(path)
+    path.with_suffix(".log").unlink(missing_ok=True)
+
+
+def _make_deletable(path: Path) -> None:
+    """Programs on workers may have taken away the right to look into directories."""
+    for parent, names, _ in os.walk(path):
+        for each in names:
+            if not Path(parent, each).is_symlink():
+                Path(parent, each).chmod(0o700)
+
+
+def _until_ready(
+    home: Path, name: str, process: "subprocess.Popen[bytes]", log: Path
+) -> Mapping[str, Any]:
+    for _ in _polls(START_S, time.sleep):
+        line = endpoint_line(home, name)
+        if line is not None:
+            process.returncode = process.poll() or 0  # detached: nobody waits for it
+            return line
+        if process.poll() is not None and not _is_locked(state_directory(home, name)):
+            raise _startup_error(process.returncode, log)
+    raise DeadlineError(f"the simulator is not ready after {START_S:.0f} s", hint=f"see {log}")
+
+
+def _startup_error(status: int, log: Path) -> TpuctlError:
+    lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    message = lines[-1].removeprefix("error: ") if lines else f"exit status {status}"
+    hint = f"see {log}" if status == 1 else "change the option, or run: tpuctl local up --name N"
+    return class_by_exit_code(status)(f"the simulator did not start: {message}", hint=hint)
+
+
+def _require_same_options(path: Path, options: SimulatorOptions) -> None:
+    asked = options.arguments()
+    try:
+        serving = json.loads((path / "serving.json").read_text("utf-8"))["arguments"]
+    except (OSError, ValueError, KeyError):
+        serving = []
+    if asked and asked != serving:
+        raise ConflictError(
+            f"it runs already with {' '.join(serving) or 'no options'}, not with {' '.join(asked)}",
+            hint="run: tpuctl local down, then local up again",
+        )
+
+
+def _start(argv: list[str], log: Path) -> "subprocess.Popen[bytes]":
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise LocalIOError(
+            f"cannot write {log}: {error.strerror}",
+            hint="set TPUCTL_HOME to a writable directory",
+        ) from error
+    with os.fdopen(descriptor, "wb") as output:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd="/",
+        )
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process holds the directory; its lock ends with it, however it ends."""
+    try:
+        lock = os.open(path / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _lock_owner(path: Path) -> int:
+    """The process that holds the directory. Raises ProcessLookupError when it has not said so."""
+    text = (path / "lock").read_text("ascii").strip()
+    if not text.isdecimal():
+        raise ProcessLookupError
+    return int(text)
+
+
+def _polls(limit_s: float, sleep: Callable[[float], None]) -> Iterator[None]:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        yield
+        sleep(POLL_S)
+
+
+def provided_features(config: Config, context: Context) -> frozenset[str]:
+    """What a job file may require of this context."""
+    return frozenset() if context.name in config.contexts else PROVIDES

@@ -1,0 +1,119 @@
+"""A process moves into the network of a local cloud, where workers have their addresses (Linux).
+
+The network is that of the process which `vpc.launcher` in the state directory names, by its id
+and its start time: `PID STARTTIME`. `vpc/hosts` there is the network's /etc/hosts.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tpuctl.errors import LocalIOError, NotFoundError, PreconditionError
+from tpuctl.operations.local import local_cloud
+
+HOSTS = "/etc/hosts"
+_NEW_MOUNTS = 0x00020000
+_NEW_USER = 0x10000000
+_NEW_NETWORK = 0x40000000
+_BIND, _RECURSIVE, _SLAVE = 4096, 16384, 1 << 19
+_PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"})
+# Python ignores these, and a program would inherit that.
+_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def shell_environment(line: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """What programs find in there: the cloud's endpoints; no proxy of the machine is in reach."""
+    kept = {key: value for key, value in environ.items() if key.lower() not in _PROXIES}
+    return {**kept, **local_cloud.client_environment(line), "TPUCTL_CONTEXT": line["name"]}
+
+
+def find_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The path of the program; raises NotFoundError."""
+    found = shutil.which(argv[0], path=environ.get("PATH", os.defpath))
+    if found is None:
+        raise NotFoundError(f"there is no program {argv[0]!r}")
+    return found
+
+
+def enter_network(line: Mapping[str, Any]) -> None:
+    """Move this process, of one thread, into the cloud's network; raises LocalIOError.
+
+    It stays the user that it is. For what is about to run a program: there is no way back.
+    """
+    state_dir = Path(line["state_dir"])
+    try:
+        _enter(*_namespaces(state_dir), hosts=state_dir / "vpc" / "hosts")
+    except OSError as error:
+        raise LocalIOError(
+            f"cannot enter the network of the local cloud {line['name']!r}: {error.strerror}",
+            hint="leave another `tpuctl local shell` first, or run: tpuctl local status",
+        ) from error
+
+
+def require_outside(home: Path, refusal: str = "no local cloud can be started") -> None:
+    """Raise PreconditionError in the network of a cloud: one that is started there stays there."""
+    for names in (home / "local").glob("*/vpc/hosts"):
+        if names.samefile(HOSTS):
+            raise PreconditionError(
+                f"inside `tpuctl local shell` {refusal}", hint="leave the shell first, with: exit"
+            )
+
+
+def exec_program(path: str, argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    """Turn this process into the program; raises LocalIOError."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(path, list(argv), environ)
+    except OSError as error:
+        raise LocalIOError(f"cannot run {path}: {error.strerror}") from error
+
+
+def _namespaces(state_dir: Path) -> tuple[int, int]:
+    """The user and the network namespace of the cloud, opened; raises OSError."""
+    process, _, started = (state_dir / "vpc.launcher").read_text("ascii").strip().partition(" ")
+    found = [os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY) for kind in ("user", "net")]
+    if _start_ticks(process) != started:  # looked at last: now these are no other process's
+        raise ProcessLookupError(3, "it has just ended")
+    return found[0], found[1]
+
+
+def _start_ticks(process: str) -> str:
+    """When it was started, in ticks since the machine was."""
+    stat = Path("/proc", process, "stat").read_text("utf-8", "replace")
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _enter(users: int, network: int, *, hosts: Path) -> None:
+    user, group = os.geteuid(), os.getegid()
+    try:
+        _call("setns", network, _NEW_NETWORK)
+        is_lent = False
+    except PermissionError:  # only root may, and in the cloud's user namespace we are
+        _call("setns", users, _NEW_USER)
+        _call("setns", network, _NEW_NETWORK)
+        is_lent = True
+    _call("unshare", _NEW_MOUNTS)
+    _call("mount", b"none", b"/", None, _RECURSIVE | _SLAVE, None)
+    _call("mount", os.fsencode(hosts), HOSTS.encode(), None, _BIND, None)
+    if is_lent:
+        _call("unshare", _NEW_USER)
+        Path("/proc/self/setgroups").write_text("deny", "ascii")
+        Path("/proc/self/uid_map").write_text(f"{user} 0 1", "ascii")
+        Path("/proc/self/gid_map").write_text(f"{group} 0 1", "ascii")
+    for descriptor in (users, network):
+        os.close(descriptor)
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """A system call of the C library; raises OSError."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    if name == "mount":
+        function.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+    if function(*arguments):
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}: {os.strerror(error)}")

@@ -1,0 +1,53 @@
+"""Which slices are flex-start: in every typed message they look like on demand, at twice the price.
+
+What is asked for by name (a node) cannot be flex-start; what a queued resource asked for can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from tpuctl.errors import TpuctlError
+from tpuctl.models.node import ListedNode, Node, Provisioning
+from tpuctl.models.queued_resource import QueuedResource
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+
+Slice = TypeVar("Slice", Node, ListedNode, QueuedResource)
+
+
+def with_flex_start(api: TpuApi, found: Sequence[Slice]) -> list[Slice]:
+    """The same, flex-start where it is that, and UNKNOWN where that cannot be found out."""
+    unsure = [each for each in found if _may_be_flex_start(each)]
+    if not unsure:
+        return list(found)
+    zones = {each.zone for each in unsure}
+    flex_starts = _flex_starts(api, zones.pop() if len(zones) == 1 else "-")
+
+    def known(each: Slice) -> Slice:
+        if not _may_be_flex_start(each):
+            return each
+        if flex_starts is None:
+            return replace(each, provisioning=Provisioning.UNKNOWN)
+        is_one = (each.zone, _request_of(each)) in flex_starts
+        return replace(each, provisioning=Provisioning.FLEX_START) if is_one else each
+
+    return [known(each) for each in found]
+
+
+def _may_be_flex_start(found: Node | ListedNode | QueuedResource) -> bool:
+    return found.provisioning == Provisioning.ON_DEMAND and _request_of(found) is not None
+
+
+def _request_of(found: Node | ListedNode | QueuedResource) -> str | None:
+    return found.name if isinstance(found, QueuedResource) else found.queued_resource
+
+
+def _flex_starts(api: TpuApi, zone: str) -> frozenset[tuple[str, str]] | None:
+    try:
+        return api.flex_starts(zone)
+    except TpuctlError:  # what was found shall be shown all the same
+        return None

@@ -1,0 +1,184 @@
+"""Two places compared by size and checksum, or one bucket with itself. Nothing is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import google_crc32c
+
+from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError
+from tpuctl.models.transfer import FileIdentity, TransferRefusal
+from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
+from tpuctl.operations.stage.plan.filters import Selection, selection
+from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
+from tpuctl.operations.stage.plan.walk import walk_files
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out
+from tpuctl.operations.stage.workers.ssh_push import RemoteFile
+from tpuctl.store.crc32c_base64 import decode_crc32c
+from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
+
+DIFFERS = "differs"
+MISSING = "missing"
+EXTRA = "extra"
+DAMAGED = "damaged"
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class SideEntry:
+    """What one side has under a name; no checksum where it could not be read."""
+
+    size_bytes: int
+    crc32c: int | None
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A name that is not the same at both ends: differs, missing (there), extra (there)."""
+
+    name: str
+    verdict: str
+    source_bytes: int | None
+    target_bytes: int | None
+    worker_id: int | None = None
+    why: str | None = None
+
+
+Side = Mapping[str, SideEntry]
+"""What one side has, by its path below what was named ('' for that itself)."""
+
+
+def compare_sides(
+    source: Side, target: Side, *, worker_id: int | None = None
+) -> Iterator[Difference]:
+    """What is not the same, in the order of names."""
+    for name in sorted({*source, *target}):
+        here, there = source.get(name), target.get(name)
+        verdict, why = _verdict(here, there)
+        if verdict:
+            yield Difference(
+                name,
+                verdict,
+                here.size_bytes if here else None,
+                there.size_bytes if there else None,
+                worker_id,
+                why,
+            )
+
+
+def _verdict(here: SideEntry | None, there: SideEntry | None) -> tuple[str | None, str | None]:
+    if here is None or there is None:
+        return (MISSING if there is None else EXTRA), None
+    unreadable = here.unreadable or there.unreadable
+    if unreadable:
+        return UNREADABLE, unreadable
+    if here.size_bytes != there.size_bytes:
+        return DIFFERS, "size"
+    if here.crc32c is None or here.crc32c != there.crc32c:
+        return DIFFERS, "crc32c"
+    return None, None
+
+
+def disk_side(path: Path, checksums: ChecksumCache) -> Side:
+    """The files below a directory that push would take, or the one file.
+
+    Raises NotFoundError, LocalIOError.
+    """
+    try:
+        if path.is_file():
+            return {"": _read_entry(str(path), FileIdentity.of(path.stat()), checksums)}
+        is_directory = path.is_dir()
+    except OSError as error:
+        raise LocalIOError(f"cannot read {path}: {error.strerror}") from error
+    if not is_directory:
+        raise NotFoundError(f"there is no file or directory {path}", hint="check the path")
+    return dict(_walk_side(str(path), selection(str(path), (), ()), checksums))
+
+
+def bucket_side(bulk: BulkBucket, name: str) -> Side:
+    """The objects below a prefix, or the one object. NotFoundError."""
+    return {
+        path: SideEntry(one.size_bytes, one.crc32c)
+        for path, one in objects_by_path(bulk, name).items()
+    }
+
+
+def without_own_objects(side: Side) -> Side:
+    """What a whole bucket is compared with: as there, nothing of tpuctl's own."""
+    return {name: held for name, held in side.items() if not name.startswith(OWN_PREFIX)}
+
+
+def worker_side(remote: list[RemoteFile]) -> Side:
+    """What a worker said it has, with CRC-32C."""
+    return {one.path: SideEntry(one.size_bytes, decode_crc32c(one.checksum)) for one in remote}
+
+
+def objects_by_path(bulk: BulkBucket, name: str) -> dict[str, ObjectInfo]:
+    """The objects below a prefix, or the one object, by path. NotFoundError."""
+    single = bulk.head(name) if name and not name.endswith("/") else None
+    if single is not None:
+        return {"": single}
+    prefix = folder_prefix(name)
+    data = (one for one in bulk.list(prefix) if is_data(one.key, one.size_bytes, prefix))
+    found = {one.key[len(prefix) :]: one for one in data}
+    if not found:
+        raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")
+    return found
+
+
+def reread_objects(
+    bulk: BulkBucket, found: Mapping[str, ObjectInfo], advance: Callable[[int], None]
+) -> Iterator[Difference]:
+    """Fetch every object, and name those whose bytes have not the checksum they are stored with."""
+    damaged: list[Difference] = []
+    units: Iterator[Unit] = (
+        partial(_read_one, bulk, name, one, damaged) for name, one in found.items()
+    )
+    for event in carry_out(units):
+        advance(getattr(event, "size_bytes", 0))
+    yield from sorted(damaged, key=lambda one: one.name)
+
+
+def _read_one(
+    bulk: BulkBucket, name: str, one: ObjectInfo, damaged: list[Difference], report: TransferReport
+) -> None:
+    checksum = 0
+
+    def take(block: bytes) -> None:
+        nonlocal checksum
+        checksum = google_crc32c.extend(checksum, block)
+        report.progress(len(block))
+
+    try:
+        bulk.download(one.key, one.generation, 0, one.size_bytes, take)
+    except TpuctlError as error:
+        damaged.append(Difference(name, UNREADABLE, one.size_bytes, None, why=str(error)))
+        return
+    if checksum != one.crc32c:
+        why = "the bytes received are not the bytes stored"
+        damaged.append(Difference(name, DAMAGED, one.size_bytes, one.size_bytes, why=why))
+
+
+def _walk_side(
+    root: str, chosen: Selection, checksums: ChecksumCache
+) -> Iterator[tuple[str, SideEntry]]:
+    for found in walk_files(root, chosen):
+        if isinstance(found, TransferRefusal):
+            yield found.name, SideEntry(0, None, found.why)
+        else:
+            name, leads_to, identity = found
+            yield name, _read_entry(os.path.join(root, leads_to), identity, checksums)  # noqa: PTH118
+
+
+def _read_entry(path: str, identity: FileIdentity, checksums: ChecksumCache) -> SideEntry:
+    try:
+        return SideEntry(identity.size_bytes, checksums.of(path, identity))
+    except OSError as error:
+        return SideEntry(identity.size_bytes, None, str(error.strerror or error))
+    except TpuctlError as error:
+        return SideEntry(identity.size_bytes, None, str(error))

@@ -1,0 +1,186 @@
+"""What a pull is going to do: the objects under a prefix against the files of a directory."""
+
+import os
+import stat
+from collections.abc import Iterable
+
+from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError, UsageError
+from tpuctl.models.transfer import (
+    FileIdentity,
+    PlannedDeletion,
+    Transfer,
+    TransferPlan,
+    TransferRefusal,
+    TransferScope,
+)
+from tpuctl.operations.stage.plan import names
+from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
+from tpuctl.operations.stage.plan.filters import IGNORE_FILE, Selection, selection
+from tpuctl.operations.stage.plan.walk import walk_files
+from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
+
+
+def plan_pull(
+    bulk: BulkBucket, prefix: str, target: str, checksums: ChecksumCache, scope: TransferScope
+) -> TransferPlan:
+    """Objects under `prefix`, or the one of that name, against the files under `target`."""
+    single = bulk.head(prefix) if prefix and not prefix.endswith("/") else None
+    root = os.path.abspath(target)
+    if single is None:
+        return _pull_of_folder(bulk, names.folder_prefix(prefix), _Target(root, checksums, scope))
+    if scope.delete:
+        raise UsageError(f"--delete needs a directory, and {bulk.url}/{prefix} is an object")
+    name = prefix.rpartition("/")[2]
+    if not (target.endswith("/") or os.path.isdir(root)):
+        root, name = os.path.split(root)
+    plan = _Target(root, checksums, scope)
+    plan.look({name: single})
+    return plan.plan
+
+
+def _pull_of_folder(bulk: BulkBucket, prefix: str, plan: "_Target") -> TransferPlan:
+    chosen = selection(plan.root, plan.scope.include, plan.scope.exclude)
+    entries: dict[str, ObjectInfo] = {}
+    is_empty = True
+    for entry in bulk.list(prefix):
+        if not names.is_data(entry.key, entry.size_bytes, prefix):
+            continue
+        is_empty = False
+        name = entry.key[len(prefix) :]
+        if chosen.matches(name):
+            entries[name] = entry
+    if is_empty:
+        raise NotFoundError(f"nothing is under {bulk.url}/{prefix}", hint="run: tpuctl data list")
+    plan.look(entries)
+    if plan.scope.delete:
+        plan.plan_deletions(entries, chosen, keep="" if prefix else names.OWN_PREFIX)
+    return plan.plan
+
+
+class _Target:
+    """A plan while it is made."""
+
+    def __init__(self, root: str, checksums: ChecksumCache, scope: TransferScope) -> None:
+        self.root = root
+        self.scope = scope
+        self._checksums = checksums
+        self._transfers: list[Transfer] = []
+        self._refusals: list[TransferRefusal] = []
+        self._deletions: list[PlannedDeletion] = []
+        self._met: set[tuple[int, int]] = set()
+        self._directories: dict[str, str | None] = {"": None}
+
+    @property
+    def plan(self) -> TransferPlan:
+        """What was found so far."""
+        return TransferPlan(self.root, self._transfers, self._refusals, self._deletions)
+
+    def look(self, entries: dict[str, ObjectInfo]) -> None:
+        """Compare each object with the file of its name; refuse what cannot become one."""
+        refused = {one.name: one.why for one in self._unrepresentable(entries)}
+        for name, entry in entries.items():
+            why = refused.get(name) or self._add(name, entry)
+            if why:
+                self._refusals.append(TransferRefusal(entry.key, why))
+
+    def plan_deletions(
+        self, entries: dict[str, ObjectInfo], chosen: Selection, *, keep: str
+    ) -> None:
+        """Plan the removal of regular files that have no object; raises when one cannot look.
+
+        Files whose names begin with `keep` stay (""; none): nobody looked for their objects.
+        """
+        if not os.path.isdir(self.root):
+            return
+        for one in walk_files(self.root, chosen, follow=False):
+            if isinstance(one, TransferRefusal):
+                continue  # no regular file: none of ours
+            name, _, identity = one
+            if name in entries or name == IGNORE_FILE or identity[:2] in self._met:
+                continue
+            if keep and name.startswith(keep):
+                continue
+            path = os.path.join(self.root, name)
+            self._deletions.append(
+                PlannedDeletion(path, name, identity.size_bytes, identity=identity)
+            )
+
+    def _unrepresentable(self, entries: Iterable[str]) -> Iterable[TransferRefusal]:
+        possible = []
+        for name in entries:
+            if why := names.why_no_file(name):
+                yield TransferRefusal(name, why)
+            else:
+                possible.append(name)
+        yield from names.directory_conflicts(possible)
+        if names.can_clash(possible):
+            try:
+                fold = names.folding_of(_existing(self.root))
+            except OSError as error:
+                raise LocalIOError(f"cannot write below {self.root}: {error.strerror}") from error
+            yield from names.same_file_conflicts(possible, fold)
+
+    def _add(self, name: str, entry: ObjectInfo) -> str | None:
+        """Plan a transfer; why not, when it cannot be."""
+        if why := self._why_closed(name.rpartition("/")[0]):
+            return why
+        path = os.path.join(self.root, name)
+        try:
+            found = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            is_current = False
+        except OSError as error:
+            return str(error.strerror)
+        else:
+            if why := _NO_FILE.get(stat.S_IFMT(found.st_mode)):
+                return why
+            self._met.add((found.st_dev, found.st_ino))
+            is_current = self._is_current(path, FileIdentity.of(found), entry)
+        self._transfers.append(
+            Transfer(entry.key, name, entry.size_bytes, entry.generation, is_current, entry.crc32c)
+        )
+        return None
+
+    def _is_current(self, path: str, identity: FileIdentity, entry: ObjectInfo) -> bool:
+        if identity.size_bytes != entry.size_bytes:
+            return False
+        try:
+            return self._checksums.of(path, identity) == entry.crc32c
+        except (OSError, TpuctlError):
+            return False  # it is fetched again, or the attempt says what is the matter
+
+    def _why_closed(self, directory: str) -> str | None:
+        """Why nothing can be written in a directory of the target, or None."""
+        if directory not in self._directories:
+            above = self._why_closed(directory.rpartition("/")[0])
+            self._directories[directory] = above or _why_no_directory(
+                os.path.join(self.root, directory)
+            )
+        return self._directories[directory]
+
+
+_NO_FILE = {
+    stat.S_IFLNK: "a symbolic link stands in the way",
+    stat.S_IFDIR: "a file and a directory of the same name",
+    stat.S_IFIFO: "not a regular file stands in the way",
+    stat.S_IFSOCK: "not a regular file stands in the way",
+    stat.S_IFCHR: "not a regular file stands in the way",
+    stat.S_IFBLK: "not a regular file stands in the way",
+}
+
+
+def _why_no_directory(path: str) -> str | None:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return None  # not there yet, or the attempt says what is the matter
+    if stat.S_ISLNK(mode):
+        return "a symbolic link stands in the way"
+    return None if stat.S_ISDIR(mode) else "a file and a directory of the same name"
+
+
+def _existing(directory: str) -> str:
+    """The directory, or the nearest one above it that is there."""
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    return directory

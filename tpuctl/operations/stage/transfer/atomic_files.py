@@ -1,0 +1,250 @@
+"""Files that appear whole or not at all, below a directory that is never left.
+
+Every directory on the way is opened beneath the one before without following links, so a link that
+somebody puts there, at whatever moment, leads nowhere.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tpuctl.errors import LocalIOError, LockedError
+from tpuctl.models.transfer import FileIdentity
+from tpuctl.operations.stage.plan.names import UNFINISHED
+from tpuctl.store.durable_files import make_durable
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_JOURNAL = ".ranges"
+_JOURNAL_BYTES = 4 * 1024 * 1024
+"""More than there is to note of 5 TiB."""
+
+
+class TargetDirectory:
+    """A local directory that objects are written below; made when it is not there."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._changed: dict[str, set[str]] = {}
+        """Directories to sync, and the unfinished names that may be left in each."""
+        self._turn = threading.Lock()
+        try:
+            make_durable(Path(root))
+            self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _path_error(error, root) from error
+
+    def __enter__(self) -> "TargetDirectory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    @contextlib.contextmanager
+    def directory(self, name: str, *, create: bool = False) -> Iterator[int]:
+        """A descriptor of a directory below; `name` is "" for the root itself."""
+        current = os.dup(self._descriptor)
+        try:
+            walked = ""
+            for part in name.split("/") if name else ():
+                below = self._below(current, part, walked, create=create)
+                os.close(current)
+                current, walked = below, f"{walked}/{part}" if walked else part
+            yield current
+        finally:
+            os.close(current)
+
+    def changed(self, directory: str, unfinished: str = "") -> None:
+        """Remember to sync a directory, and which unfinished names have no use there any more."""
+        with self._turn:
+            self._changed.setdefault(directory, set()).add(unfinished)
+
+    def sync(self) -> None:
+        """Make the names durable, once per directory, and remove what older attempts left."""
+        for directory, unfinished in self._changed.items():
+            with self.directory(directory) as descriptor:
+                os.fsync(descriptor)
+                if any(unfinished):
+                    _sweep(descriptor, unfinished)
+        self._changed.clear()
+
+    def _below(self, current: int, part: str, walked: str, *, create: bool) -> int:
+        try:
+            try:
+                return os.open(part, _DIRECTORY, dir_fd=current)
+            except FileNotFoundError:
+                if not create:
+                    raise
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=current)
+                self.changed(walked)
+            return os.open(part, _DIRECTORY, dir_fd=current)
+        except OSError as error:
+            raise _path_error(error, os.path.join(self.root, walked, part)) from error  # noqa: PTH118
+
+
+class UnfinishedFile:
+    """A file on its way to a name, locked by this process; what is there already stays there."""
+
+    def __init__(self, target: TargetDirectory, name: str, version: str) -> None:
+        """Take up the one of that name and version where it was left, or begin it."""
+        self._target = target
+        self._directory, _, self._name = name.rpartition("/")
+        self._family = f"{UNFINISHED}{hashlib.sha256(self._name.encode()).hexdigest()[:16]}-"
+        self._temporary = f"{self._family}{version}"
+        self.path = os.path.join(target.root, name)  # noqa: PTH118
+        with self._translated(), target.directory(self._directory, create=True) as parent:
+            self.descriptor = _open_locked(self._temporary, parent, self.path)
+
+    def close(self) -> None:
+        """Let go of it; it stays for the next attempt."""
+        # A thread that was left behind must not write to whatever gets the number next.
+        descriptor, self.descriptor = self.descriptor, -1
+        os.close(descriptor)
+
+    def write_at(self, data: bytes, offset: int) -> None:
+        """Write all of it at an offset."""
+        with self._translated():
+            view = memoryview(data)
+            while view:
+                written = os.pwrite(self.descriptor, view, offset)
+                view, offset = view[written:], offset + written
+
+    def settle(self, start: int, end: int) -> None:
+        """Let the disk begin to write a range that is complete, so that the end need not wait."""
+        if hasattr(os, "posix_fadvise"):
+            # On Linux this starts to write what is dirty, and returns.
+            os.posix_fadvise(self.descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
+
+    def reserve(self, size_bytes: int) -> None:
+        """Take the space now: a disk that is too small says so before a byte is fetched."""
+        with self._translated():
+            if hasattr(os, "posix_fallocate") and size_bytes:
+                os.posix_fallocate(self.descriptor, 0, size_bytes)
+
+    def cut(self, size_bytes: int) -> None:
+        """Make it no longer than that."""
+        with self._translated():
+            if os.fstat(self.descriptor).st_size > size_bytes:
+                os.ftruncate(self.descriptor, size_bytes)
+
+    def journal(self) -> list[str]:
+        """The lines that were noted of it."""
+        with contextlib.suppress(FileNotFoundError), self._journal_file(os.O_RDONLY) as journal:
+            return os.pread(journal, _JOURNAL_BYTES, 0).decode("ascii", "replace").splitlines()
+        return []
+
+    def note(self, line: str) -> None:
+        """Add a line to what is known of it."""
+        with self._translated(), self._journal_file(os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+            os.write(file, f"{line}\n".encode("ascii"))
+
+    def become(self) -> None:
+        """Take the name, its bytes durable first."""
+        with self._translated(), self._target.directory(self._directory) as parent:
+            os.fsync(self.descriptor)
+            os.rename(self._temporary, self._name, src_dir_fd=parent, dst_dir_fd=parent)
+            self._forget(parent, self._temporary + _JOURNAL)
+        self._target.changed(self._directory, self._family)
+
+    def discard(self) -> None:
+        """Remove it: nothing in it is of use."""
+        with (
+            contextlib.suppress(OSError, LocalIOError),
+            self._target.directory(self._directory) as parent,
+        ):
+            self._forget(parent, self._temporary)
+            self._forget(parent, self._temporary + _JOURNAL)
+
+    def _forget(self, parent: int, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=parent)
+
+    @contextlib.contextmanager
+    def _journal_file(self, flags: int) -> Iterator[int]:
+        with self._target.directory(self._directory) as parent:
+            name = self._temporary + _JOURNAL
+            descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _path_error(error, self.path) from error
+
+
+def remove_file(target: TargetDirectory, name: str, identity: FileIdentity) -> bool:
+    """Remove a file when it is the one that was seen, and directories that became empty."""
+    directory, _, base = name.rpartition("/")
+    with target.directory(directory) as parent:
+        try:
+            found = FileIdentity.of(os.stat(base, dir_fd=parent, follow_symlinks=False))
+        except FileNotFoundError:
+            return True
+        if not found.holds_what(identity):
+            return False
+        os.unlink(base, dir_fd=parent)
+    target.changed(directory)
+    return True
+
+
+def remove_empty(target: TargetDirectory, directory: str) -> None:
+    """Remove a directory and those above it while they are empty; never the root."""
+    with contextlib.suppress(OSError, LocalIOError):
+        while directory:
+            above, _, base = directory.rpartition("/")
+            with target.directory(above) as parent:
+                os.rmdir(base, dir_fd=parent)
+            directory = above
+
+
+def _open_locked(name: str, parent: int, path: str) -> int:
+    """Open and lock a file in a directory that is still in it once it is locked."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        descriptor = os.open(name, flags, 0o666, dir_fd=parent)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                if os.path.samestat(found, os.fstat(descriptor)):
+                    return descriptor
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise LockedError(f"another process is writing {path}") from error
+        os.close(descriptor)
+
+
+def _sweep(directory: int, families: set[str]) -> None:
+    """Remove unfinished files of names that are finished, unless somebody is at work on them."""
+    for name in os.listdir(directory):
+        if name.startswith(UNFINISHED) and f"{name.rpartition('-')[0]}-" in families:
+            with contextlib.suppress(OSError):
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+                descriptor = os.open(name, flags, dir_fd=directory)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=directory)
+                finally:
+                    os.close(descriptor)
+
+
+_WORDS = {
+    errno.ELOOP: "a symbolic link stands in the way",
+    errno.ENOTDIR: "a file or a link stands where a directory must be",
+    errno.EISDIR: "a directory of that name stands there",
+}
+
+
+def _path_error(error: OSError, path: str) -> LocalIOError:
+    why = _WORDS.get(error.errno or 0, error.strerror or str(error))
+    return LocalIOError(f"cannot write {path}: {why}")

@@ -1,0 +1,84 @@
+"""Fetch what a plan says, each object under a temporary name until it is verified."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+
+import google_crc32c
+
+from tpuctl.errors import IntegrityError
+from tpuctl.models.transfer import Transfer, TransferEvent, TransferPlan
+from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, UnfinishedFile
+from tpuctl.operations.stage.transfer.large_pull import LargePull, checksum_error, fetch_range
+from tpuctl.operations.stage.transfer.part_layout import WHOLE_BYTES
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out, to_tpuctl_error
+from tpuctl.store.gcs.bulk import BulkBucket
+
+_TRIES = 3
+"""How often bytes that were damaged on the way are fetched."""
+
+
+def pull(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
+    """Fetch; an object that changed since the plan is an error of that transfer."""
+    if not plan.to_send:
+        return
+    with TargetDirectory(plan.root) as target, ExitStack() as open_files:
+        with closing(carry_out(_units(plan, target, bulk, open_files))) as events:
+            yield from events
+        try:
+            target.sync()
+        except OSError as error:
+            raise to_tpuctl_error(error) from error
+
+
+def _units(
+    plan: TransferPlan, target: TargetDirectory, bulk: BulkBucket, open_files: ExitStack
+) -> Iterator[Unit]:
+    for one in plan.to_send:
+        if one.size_bytes <= WHOLE_BYTES:
+            yield partial(_pull_whole, one, target, bulk)
+        else:
+            large = LargePull(one, target, bulk)
+            open_files.callback(large.close)
+            yield from large.units()
+
+
+def _pull_whole(
+    one: Transfer, target: TargetDirectory, bulk: BulkBucket, report: TransferReport
+) -> None:
+    with report.about(one):
+        file = UnfinishedFile(target, one.name, str(one.generation))
+        try:
+            for _ in range(_TRIES):
+                if _fetch_whole(one, file, bulk, report) == one.crc32c:
+                    break
+                report.progress(-one.size_bytes)
+            else:
+                raise checksum_error(one)
+            file.become()
+        except BaseException:
+            file.discard()
+            raise
+        finally:
+            file.close()
+        report.finished(one)
+
+
+def _fetch_whole(
+    one: Transfer, file: UnfinishedFile, bulk: BulkBucket, report: TransferReport
+) -> int:
+    """Fetch all of an object; the checksum of what came."""
+    value, offset = 0, 0
+
+    def write(block: bytes) -> None:
+        nonlocal value, offset
+        file.write_at(block, offset)
+        value = google_crc32c.extend(value, block)
+        offset += len(block)
+        report.progress(len(block))
+
+    file.cut(one.size_bytes)
+    fetch_range(bulk, one, (0, one.size_bytes), write)
+    if offset != one.size_bytes:
+        raise IntegrityError(f"{one.key} is not as long as it was when the plan was made")
+    return value

@@ -1,0 +1,63 @@
+"""Send what a plan says: small files in one request each, large ones in parts."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+import google_crc32c
+
+from tpuctl.errors import PreconditionError
+from tpuctl.models.transfer import Transfer, TransferEvent, TransferPlan
+from tpuctl.operations.stage.plan.checksum_cache import check_unchanged, open_checked, read_blocks
+from tpuctl.operations.stage.transfer import part_layout as stage_parts
+from tpuctl.operations.stage.transfer.large_push import (
+    LargePush,
+    check_written_meanwhile,
+    push_in_one_piece,
+)
+from tpuctl.operations.stage.transfer.leftovers import Leftovers
+from tpuctl.operations.stage.transfer.part_layout import WHOLE_BYTES
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out
+from tpuctl.store.gcs.bulk import BulkBucket
+
+
+def push(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
+    """Send; an object or a file that changed since the plan is an error of that transfer."""
+    leftovers = Leftovers(bulk)
+    with closing(carry_out(_units(plan, bulk, leftovers))) as events:
+        yield from events
+    yield from leftovers.notices()
+
+
+def _units(plan: TransferPlan, bulk: BulkBucket, leftovers: Leftovers) -> Iterator[Unit]:
+    in_parts: bool | None = None
+    for one in plan.to_send:
+        if one.size_bytes <= WHOLE_BYTES:
+            yield partial(_push_whole, plan, one, bulk)
+            continue
+        if in_parts is None:
+            in_parts = stage_parts.parts_are_free(bulk)
+        if in_parts:
+            yield from LargePush(plan.path(one.name), one, bulk, leftovers).units()
+        else:
+            yield partial(push_in_one_piece, plan, one, bulk)
+    yield from leftovers.units(plan)
+
+
+def _push_whole(
+    plan: TransferPlan, one: Transfer, bulk: BulkBucket, report: TransferReport
+) -> None:
+    with report.about(one):
+        path = plan.path(one.name)
+        assert one.identity is not None
+        with open_checked(path, one.identity) as descriptor:
+            data = b"".join(read_blocks(descriptor, 0, one.size_bytes + 1))
+            check_unchanged(descriptor, one.identity, path)
+        value, was_there = google_crc32c.value(data), False
+        try:
+            bulk.upload(one.key, lambda: (data,), len(data), value, generation=one.generation)
+        except PreconditionError as error:
+            check_written_meanwhile(bulk, one, value, error)
+            was_there = True
+        report.progress(one.size_bytes)
+        report.finished(one, was_there=was_there)

@@ -1,0 +1,167 @@
+"""Staging to a slice: the bytes go to a bucket once, and every worker fetches them from there."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.api.ssh.keys import Access
+from tpuctl.errors import NotFoundError, UsageError
+from tpuctl.models.delivery import Delivery, DeliveryState, Meter
+from tpuctl.models.node import Node, Worker
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote import fanout
+from tpuctl.operations.remote.shipping import (
+    JsonLineReader,
+    ShippingShell,
+    build_archive,
+    ship_archive,
+)
+from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
+from tpuctl.store.crc32c_base64 import encode_crc32c
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+    from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
+
+_ENDED = {143: "the fetcher was ended by SIGTERM, as when a slice is about to be preempted"}
+STAGING_PREFIX = f"{OWN_PREFIX}staging/"
+"""Where a bucket keeps what was pushed to a slice, for the next run and the next slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReach:
+    """The workers of a node, and the way to them."""
+
+    api: TpuApi
+    access: Access
+    node: Node
+    workers: Sequence[Worker]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedObject:
+    """An object, and its path below the target."""
+
+    entry: ObjectInfo
+    path: str
+
+
+def staging_prefix(source: Path) -> str:
+    """Where the bucket keeps what this machine's source holds: the same for every node."""
+    text = f"{platform.node()}:{source.resolve()}"
+    return f"{STAGING_PREFIX}{hashlib.sha256(text.encode()).hexdigest()[:32]}/"
+
+
+def place_objects(bulk: BulkBucket, name: str, target: str) -> tuple[str, list[PlacedObject]]:
+    """The object of that name, or all below it, and the directory of the target they go to.
+
+    As with a local target, a single object becomes the target itself, or a file in it when it
+    ends with /. Raises NotFoundError.
+    """
+    single = bulk.head(name) if name and not name.endswith("/") else None
+    if single is not None:
+        root, path = single_target(target, PurePosixPath(name).name)
+        return root, [PlacedObject(single, path)]
+    prefix = folder_prefix(name)
+    data = (each for each in bulk.list(prefix) if is_data(each.key, each.size_bytes, prefix))
+    entries = [PlacedObject(each, each.key[len(prefix) :]) for each in data]
+    if not entries:
+        raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")
+    return target, entries
+
+
+def single_target(target: str, name: str) -> tuple[str, str]:
+    """The directory and the name that a single file gets."""
+    if target.endswith("/"):
+        return target, name
+    path = PurePosixPath(target)
+    if not path.name:
+        raise UsageError(f"{target!r} is no file", hint=f"write {target}/ for a directory")
+    return str(path.parent), path.name
+
+
+def fetch_archive(endpoint: str, bucket: str, root: str, objects: Sequence[PlacedObject]) -> bytes:
+    """The orders of a worker's fetcher; whoever may read the bucket needs no secret in them."""
+    rows = [
+        (one.entry.key, one.entry.generation, one.entry.size_bytes, _crc32c(one.entry), one.path)
+        for one in objects
+    ]
+    manifest = {"verb": "fetch", "endpoint": endpoint, "bucket": bucket, "target": root}
+    return build_archive({**manifest, "objects": rows})
+
+
+def deliver(reach: WorkerReach, orders: Callable[[Worker], bytes], meter: Meter) -> list[Delivery]:
+    """Have every worker carry its orders out (an archive); one that fails stops no other."""
+    found: dict[int, Delivery] = {}
+
+    async def work(shell: ShippingShell) -> CommandResult:
+        worker = next(one for one in reach.workers if one.worker_id == shell.worker_id)
+        heard = FetcherEvents(meter)
+        lines = JsonLineReader(heard.take)
+        argv = await ship_archive(shell, orders(worker))
+        status = await shell.execute(argv, out=lines.out, err=lines.err)
+        found[shell.worker_id] = heard.verdict(shell.worker_id, status, lines.complaint)
+        return CommandResult(shell.worker_id, status)
+
+    done = asyncio.run(
+        fanout.run_on_workers(reach.api, reach.node, reach.workers, reach.access, work)
+    )
+    for each in done:
+        if each.lost:
+            found[each.worker_id] = Delivery(
+                each.worker_id, state=DeliveryState.LOST, error=each.lost_because
+            )
+    return [found[worker.worker_id] for worker in reach.workers]
+
+
+class FetcherEvents:
+    """What a worker's fetcher said so far."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._received_bytes = self._objects = 0
+        self._failures: list[tuple[str, str]] = []
+        self._end: Mapping[str, Any] | None = None
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """One line."""
+        if "failed" in event:
+            self._failures.append((str(event["failed"]), str(event["why"])))
+        if "received_bytes" in event:
+            received, objects = int(event["received_bytes"]), int(event["objects"])
+            self._meter.advance(received - self._received_bytes)
+            for _ in range(objects - self._objects):
+                self._meter.finished()
+            self._received_bytes, self._objects = received, objects
+        if "fetched" in event:
+            self._end = event
+
+    def verdict(self, worker_id: int, status: int, complaint: str) -> Delivery:
+        """How it ended."""
+        end = self._end or {}
+        error = None
+        if self._failures:
+            name, why = self._failures[0]
+            error = f"{name}: {why}"
+        elif status != 0 or self._end is None:
+            error = _ENDED.get(status, f"the fetcher ended with exit status {status}: {complaint}")
+        return Delivery(
+            worker_id,
+            state=DeliveryState.FAILED if error else DeliveryState.DONE,
+            objects_copied=int(end.get("fetched", 0)),
+            bytes_copied=int(end.get("fetched_bytes", 0)),
+            objects_skipped=int(end.get("skipped", 0)),
+            failures=tuple(self._failures),
+            error=error,
+        )
+
+
+def _crc32c(entry: ObjectInfo) -> str:
+    # Every object has one, unless the customer's own key hides it: then nothing equals it.
+    return "" if entry.crc32c is None else encode_crc32c(entry.crc32c)

@@ -1,0 +1,142 @@
+"""What is sent again, when, and for how long: transient answers to requests that may be repeated.
+
+A request may be repeated when it names a generation or changes nothing. Repeated are lost
+connections, 408, 429 and 5xx; never 400, 401, 403, 404, 412 and 501.
+https://cloud.google.com/storage/docs/retry-strategy
+"""
+
+from __future__ import annotations
+
+import email.utils
+import itertools
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+import requests
+import urllib3.exceptions
+
+T = TypeVar("T")
+
+_CONNECT_S = 10.0
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 8.0
+_JITTER = Random()  # noqa: S311 - no secret; a program that seeds `random` keeps its own numbers
+_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+_LOST = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    urllib3.exceptions.ProtocolError,
+    urllib3.exceptions.TimeoutError,
+    ConnectionError,
+    TimeoutError,
+)
+"""The connection went, or was silent for too long."""
+
+
+@dataclass(frozen=True)
+class TimeoutPolicy:
+    """How long a call may be silent, and for how long it is tried again."""
+
+    silence_s: float
+    deadline_s: float
+
+    @property
+    def timeout(self) -> tuple[float, float]:
+        """For one request: to connect, and between two of its bytes."""
+        return _CONNECT_S, self.silence_s
+
+    def arguments(self) -> dict[str, Any]:
+        """As google-cloud-storage takes them."""
+        from google.cloud.storage.retry import DEFAULT_RETRY  # whoever calls has imported it
+
+        retry = DEFAULT_RETRY.with_delay(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, 2.0)
+        return {"timeout": self.timeout, "retry": retry.with_timeout(self.deadline_s)}
+
+    def run(self, call: Callable[[], T]) -> T:
+        """The call's result; it is tried again while its errors are transient."""
+        attempts = Backoff(self)
+        while True:
+            try:
+                return call()
+            except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
+                attempts.wait(error)
+
+
+READ = TimeoutPolicy(silence_s=30.0, deadline_s=120.0)
+WRITE = TimeoutPolicy(silence_s=60.0, deadline_s=300.0)
+METADATA = TimeoutPolicy(silence_s=15.0, deadline_s=60.0)
+
+
+class Backoff:
+    """The pauses between the attempts of one call: jittered, growing, none past its deadline."""
+
+    def __init__(
+        self,
+        policy: TimeoutPolicy,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._policy = policy
+        self._sleep = sleep
+        self._now = now
+        self.note_progress()
+
+    def note_progress(self) -> None:
+        """Something arrived: patience begins anew."""
+        self._numbers = itertools.count()
+        self._deadline_s = self._now() + self._policy.deadline_s
+
+    def wait(self, error: Exception) -> None:
+        """Pause before the next attempt; raises the error when there must not be one."""
+        if not is_transient(error):
+            raise error
+        longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** next(self._numbers))
+        # Jitter, so that those who failed together do not come back together.
+        pause_s = _asked_pause_s(error) + _JITTER.uniform(0, longest_s)
+        if self._now() + pause_s > self._deadline_s:
+            raise error
+        self._sleep(pause_s)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed a moment later."""
+    if _is_of_certificate(error):
+        return False
+    return (
+        getattr(error, "code", None) in _STATUSES
+        or isinstance(error, _LOST)
+        or _is_of_token_service(error)
+    )
+
+
+def _is_of_token_service(error: BaseException) -> bool:
+    """Whether the service that gives tokens could not be reached."""
+    auth = sys.modules.get("google.auth.exceptions")  # who has not imported it raises none of it
+    return auth is not None and isinstance(error, auth.TransportError)
+
+
+def _is_of_certificate(error: BaseException | None) -> bool:
+    """Whether it began with a certificate, which will be no better a moment later."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _asked_pause_s(error: Exception) -> float:
+    """What a Retry-After header asks for, in seconds or as a date; 0 without one."""
+    response = getattr(error, "response", None)
+    text = getattr(response, "headers", {}).get("Retry-After", "")
+    if text.isdecimal():
+        return float(text)
+    try:
+        date = email.utils.parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return 0.0
+    return max(0.0, date.timestamp() - time.time())

@@ -1,0 +1,76 @@
+"""What is known of an object and of a bucket, lean enough for a hundred thousand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tpuctl.store.crc32c_base64 import decode_crc32c, encode_crc32c
+
+ITEM_FIELDS = "name,size,generation,crc32c,updated"
+"""What is asked for of each object."""
+
+
+class ObjectInfo(NamedTuple):
+    """One version of one object."""
+
+    key: str
+    size_bytes: int
+    generation: int
+    crc32c: int | None
+    updated: str
+    """RFC 3339."""
+
+    @property
+    def updated_s(self) -> float:
+        """Seconds since 1970."""
+        # Python 3.10 does not know the Z.
+        return datetime.fromisoformat(self.updated.replace("Z", "+00:00")).timestamp()
+
+    @property
+    def checksum(self) -> str | None:
+        """The CRC32C as Cloud Storage spells it."""
+        return None if self.crc32c is None else encode_crc32c(self.crc32c)
+
+
+@dataclass(frozen=True)
+class BucketFacts:
+    """What decides how objects are sent, and what it costs."""
+
+    location: str
+    storage_class: str
+    deletes_are_free: bool
+    """Nothing keeps or charges for an object that was deleted at once."""
+    location_type: str = "region"
+    """region, dual-region or multi-region."""
+    data_locations: tuple[str, ...] = ()
+    """The regions of a dual-region that its owner chose."""
+
+
+def object_info_of(item: dict[str, Any]) -> ObjectInfo:
+    """An object's JSON."""
+    return ObjectInfo(
+        item["name"],
+        int(item["size"]),
+        int(item["generation"]),
+        decode_crc32c(item.get("crc32c")),
+        item["updated"],
+    )
+
+
+def bucket_facts(found: dict[str, Any]) -> BucketFacts:
+    """A bucket's JSON."""
+    is_kept = (
+        found.get("retentionPolicy")
+        or found.get("defaultEventBasedHold")
+        or found.get("versioning", {}).get("enabled")
+    )
+    storage_class = found.get("storageClass", "")
+    return BucketFacts(
+        found.get("location", ""),
+        storage_class,
+        storage_class == "STANDARD" and not is_kept,
+        found.get("locationType", "region"),
+        tuple(found.get("customPlacementConfig", {}).get("dataLocations", ())),
+    )
