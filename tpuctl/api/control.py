@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from tpuctl.api.tpu.explain import first_sentence
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
+from tpuctl.network_policy import REST_TIMEOUT_S
 
-TIMEOUT_S = 30.0
 BY_STATUS = {400: UsageError, 404: NotFoundError, 409: PreconditionError, 413: UsageError}
 
 
@@ -66,7 +66,7 @@ class ControlApi:
     def _send(self, method: str, path: str, body: bytes | None) -> Mapping[str, Any]:
         address = urlsplit(self.endpoint)
         connection = http.client.HTTPConnection(
-            address.hostname or "", address.port, timeout=TIMEOUT_S
+            address.hostname or "", address.port, timeout=REST_TIMEOUT_S
         )
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         try:

@@ -8,14 +8,13 @@ from typing import Any
 
 from tpuctl.config import ANONYMOUS, APPLICATION_DEFAULT, Context
 from tpuctl.errors import CredentialsError, TransientError
+from tpuctl.network_policy import TOKEN_TIMEOUT_S, TOKEN_TRIES
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 LOGIN_HINT = "run: gcloud auth application-default login"
 RETRY_HINT = "check the network, then run it again"
 UNTRUSTED_HINT = "set REQUESTS_CA_BUNDLE to the certificate of its authority"
 PRODUCT_NAME_FILE = Path("/sys/class/dmi/id/product_name")
-REFRESH_S = 20.0
-REFRESH_TRIES = 3
 
 
 class Tokens:
@@ -38,7 +37,7 @@ class Tokens:
         """
         with self._renewing:
             if not self._credentials.valid:
-                self._renew(min(timeout_s or REFRESH_S, REFRESH_S))
+                self._renew(min(timeout_s or TOKEN_TIMEOUT_S, TOKEN_TIMEOUT_S))
             self._credentials.apply(headers)
 
     def _renew(self, timeout_s: float) -> None:
@@ -100,7 +99,7 @@ def _persistent_session() -> Any:
     from requests.adapters import HTTPAdapter
 
     session = requests.Session()
-    session.mount("https://", HTTPAdapter(max_retries=REFRESH_TRIES))
+    session.mount("https://", HTTPAdapter(max_retries=TOKEN_TRIES))
     return session
 
 

@@ -19,7 +19,7 @@ from google.cloud import storage
 from google.cloud.storage.retry import DEFAULT_RETRY
 
 from soak.cloud.traffic import metered
-from tpuctl.store.gcs import backoff
+from tpuctl import network_policy
 
 # Google's library leaves the reply to a download that failed to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -100,7 +100,7 @@ def timeout(request, monkeypatch):
     """To connect (and send), and to wait; short where the server will stall."""
     is_short = request.node.callspec.params["kind"] == "stall"
     found = (PATIENCE_S, PATIENCE_S) if is_short else (10.0, 30.0)
-    monkeypatch.setattr(backoff.TimeoutPolicy, "timeout", found)
+    monkeypatch.setattr(network_policy.TransferPolicy, "timeout", found)
     return found
 
 

@@ -3,9 +3,10 @@
 import pytest
 from google.auth.exceptions import RefreshError, TransportError
 
-from tpuctl.api.credentials import REFRESH_S, Tokens, tokens
+from tpuctl.api.credentials import Tokens, tokens
 from tpuctl.config import Context
 from tpuctl.errors import CredentialsError, TransientError
+from tpuctl.network_policy import TOKEN_TIMEOUT_S
 
 
 class Source:
@@ -52,7 +53,7 @@ def test_a_token_is_used_until_it_is_no_longer_valid():
 
 
 @pytest.mark.parametrize(
-    ("timeout_s", "waited_s"), [(None, REFRESH_S), (5.0, 5.0), (600.0, REFRESH_S)]
+    ("timeout_s", "waited_s"), [(None, TOKEN_TIMEOUT_S), (5.0, 5.0), (600.0, TOKEN_TIMEOUT_S)]
 )
 def test_a_call_never_waits_longer_than_it_may(timeout_s, waited_s):
     source = Source()

@@ -16,6 +16,7 @@ PACKAGE = Path(tpuctl.__file__).parent
 SHIPPED = ("checkpoint", "store")
 FILES = [
     PACKAGE / "errors.py",
+    PACKAGE / "network_policy.py",
     *(path for room in SHIPPED for path in (PACKAGE / room).glob("*.py")),
 ]
 NEEDED = {"numpy", "google.cloud", "google.auth", "google.api_core", "google_crc32c", "safetensors"}
@@ -104,7 +105,7 @@ def belongs(module: str, packages: set[str]) -> bool:
 
 
 def test_it_imports_the_standard_library_and_five_packages(syntax):
-    ours = {f"tpuctl.{room}" for room in (*SHIPPED, "errors")}
+    ours = {f"tpuctl.{room}" for room in (*SHIPPED, "errors", "network_policy")}
     for module, name in imported(syntax):
         whole = f"{module}.{name}" if module in ("google", "tpuctl") else module
         is_known = whole.split(".")[0] in sys.stdlib_module_names or whole == "tpuctl.__version__"

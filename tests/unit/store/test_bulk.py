@@ -12,8 +12,8 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.network_policy import TransferPolicy
 from tpuctl.store.gcs import bulk
-from tpuctl.store.gcs.backoff import TimeoutPolicy
 
 pytest_plugins = ("unit.store.served_bucket",)
 
@@ -39,8 +39,8 @@ def lossy():
 @pytest.fixture
 def box(served, new_bucket, lossy, monkeypatch):
     """A new bucket, its deadlines short."""
-    for name in ("READ", "WRITE", "METADATA"):
-        monkeypatch.setattr(bulk, name, TimeoutPolicy(silence_s=5.0, deadline_s=0.6))
+    for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
+        monkeypatch.setattr(bulk, name, TransferPolicy(silence_s=5.0, deadline_s=0.6))
     name, client = new_bucket()
     session = requests.Session()
     session.mount("http://", lossy)

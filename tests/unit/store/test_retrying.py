@@ -8,7 +8,8 @@ import requests
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 
-from tpuctl.store.gcs.backoff import Backoff, TimeoutPolicy, is_transient
+from tpuctl.network_policy import TransferPolicy
+from tpuctl.store.gcs.backoff import Backoff, is_transient, run_with_retries
 
 
 class Clock:
@@ -28,7 +29,7 @@ def clock():
 
 @pytest.fixture
 def attempts(clock):
-    policy = TimeoutPolicy(silence_s=1.0, deadline_s=60.0)
+    policy = TransferPolicy(silence_s=1.0, deadline_s=60.0)
     return Backoff(policy, sleep=clock.sleep, now=lambda: clock.now_s)
 
 
@@ -119,4 +120,5 @@ def test_a_call_is_made_until_it_succeeds():
             raise error
         return "done"
 
-    assert TimeoutPolicy(silence_s=1.0, deadline_s=60.0).run(call) == "done"
+    policy = TransferPolicy(silence_s=1.0, deadline_s=60.0)
+    assert run_with_retries(policy, call) == "done"

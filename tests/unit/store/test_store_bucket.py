@@ -18,9 +18,9 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.network_policy import TransferPolicy
 from tpuctl.store import Buffers, open_store
 from tpuctl.store.gcs import bucket, bulk
-from tpuctl.store.gcs.backoff import TimeoutPolicy
 
 pytest_plugins = ("unit.store.served_bucket",)
 
@@ -60,8 +60,8 @@ def wired(served, new_bucket):
 @pytest.fixture
 def impatient(monkeypatch):
     """The same of what is sent from memory and read into it."""
-    for name in ("READ", "WRITE", "METADATA"):
-        monkeypatch.setattr(bulk, name, TimeoutPolicy(silence_s=5.0, deadline_s=0.6))
+    for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
+        monkeypatch.setattr(bulk, name, TransferPolicy(silence_s=5.0, deadline_s=0.6))
 
 
 def is_write(request):
@@ -71,8 +71,8 @@ def is_write(request):
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch):
     """Deadlines a test can wait for."""
-    for name in ("WRITE", "METADATA"):
-        monkeypatch.setattr(bucket, name, TimeoutPolicy(silence_s=5.0, deadline_s=0.3))
+    for name in ("STORAGE_WRITE", "STORAGE_METADATA"):
+        monkeypatch.setattr(bucket, name, TransferPolicy(silence_s=5.0, deadline_s=0.3))
 
 
 def test_a_write_whose_reply_was_lost_is_known_to_have_succeeded(wired):

@@ -9,9 +9,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from tpuctl.errors import TransientError, UsageError
 from tpuctl.models.node import Worker
+from tpuctl.network_policy import CONNECT_S
 
 SSH_PORT = 22
-CONNECT_S = 10.0
 DIRECT, INTERNAL, IAP = "direct", "internal", "iap"
 SOCKS5, JUMP = "socks5", "jump"
 SCHEMES = {SOCKS5: SOCKS5, JUMP: JUMP, "ssh": JUMP}

@@ -15,12 +15,13 @@ from urllib.parse import urlencode
 import aiohttp
 
 from tpuctl.api.credentials import tokens
-from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, unreachable_error
+from tpuctl.api.ssh.dialers import SSH_PORT, unreachable_error
 from tpuctl.api.ssh.known_hosts import WorkerIdentity
 from tpuctl.api.ssh.stream_socket import socket_of
 from tpuctl.config import GOOGLE_TPU, Context
 from tpuctl.errors import PermissionDeniedError, TpuctlError, UsageError
 from tpuctl.models.node import Node, Worker
+from tpuctl.network_policy import CONNECT_S
 
 RELAY = "wss://tunnel.cloudproxy.app/v4"
 SUBPROTOCOL = "relay.tunnel.cloudproxy.app"

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import asyncssh
 
-from tpuctl.api.ssh.dialers import CONNECT_S, SSH_PORT, Dialer, unreachable_error
+from tpuctl.api.ssh.dialers import SSH_PORT, Dialer, unreachable_error
 from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.known_hosts import fingerprint
 from tpuctl.api.ssh.stream_socket import CHUNK_BYTES, socket_of
 from tpuctl.errors import RefusedError, TransientError
 from tpuctl.models.node import Worker
-
-LOGIN_S = 15.0
-KEEPALIVE_S = 5
+from tpuctl.network_policy import CONNECT_S, SSH_KEEPALIVE_S, SSH_LOGIN_S
 
 
 class JumpHost:
@@ -52,20 +50,20 @@ class JumpHost:
         user = {"username": self._dialer.user} if self._dialer.user else {}
         known = str(self._known_hosts) if self._known_hosts.is_file() else ([], [], [])
         try:
-            async with asyncio.timeout(LOGIN_S):
+            async with asyncio.timeout(SSH_LOGIN_S):
                 return await asyncssh.connect(
                     self._dialer.host,
                     self._dialer.port,
                     known_hosts=known,
                     client_factory=lambda: client,
                     config=None,
-                    keepalive_interval=KEEPALIVE_S,
+                    keepalive_interval=SSH_KEEPALIVE_S,
                     **user,
                 )
         except asyncssh.HostKeyNotVerifiable as error:
             raise self._unknown(place, client.shown) from error
         except (OSError, asyncssh.Error, TimeoutError) as error:
-            reason = str(error) or f"no login within {LOGIN_S:.0f} s"
+            reason = str(error) or f"no login within {SSH_LOGIN_S:.0f} s"
             raise TransientError(f"{place}: {reason}") from error
 
     def _unknown(self, place: str, shown: str) -> RefusedError:

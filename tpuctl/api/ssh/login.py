@@ -1,7 +1,6 @@
 """Logging in to a worker by SSH: its own address, its own key, and ours."""
 
 import asyncio
-import random
 import socket
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -13,17 +12,20 @@ import asyncssh
 from tpuctl.api.ssh import dialers
 from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.keys import Access
-from tpuctl.api.ssh.worker_shell import KEEPALIVE_COUNT, KEEPALIVE_S, Shell
+from tpuctl.api.ssh.worker_shell import Shell
 from tpuctl.errors import RefusedError, TransientError
 from tpuctl.models.node import Worker
+from tpuctl.network_policy import (
+    SSH_KEEPALIVE_COUNT,
+    SSH_KEEPALIVE_S,
+    SSH_KEYS_PAUSE_S,
+    SSH_KEYS_S,
+    SSH_LOGIN_S,
+    SSH_STARTUPS_PAUSE_S,
+    SSH_STARTUPS_TRIES,
+    jittered_pause_s,
+)
 
-LOGIN_S = 15.0
-KEYS_S = 30.0
-"""How long a worker may take to learn our key: its agent reads the metadata now and then."""
-KEYS_PAUSE_S = 1.0
-STARTUPS_TRIES = 6
-STARTUPS_PAUSE_S = 0.1
-"""While many are not logged in, sshd drops connections at random (MaxStartups 10:30:100)."""
 FAST_ALGORITHMS: dict[str, Any] = {
     "kex_algs": "^curve25519-sha256",
     "encryption_algs": "^aes128-gcm@openssh.com",
@@ -57,27 +59,27 @@ async def open_shell(
 
     Raises TransientError when it cannot be reached, RefusedError when it is somebody else.
     """
-    for attempt in range(1, STARTUPS_TRIES):
+    for attempt in range(SSH_STARTUPS_TRIES - 1):
         try:
             return await _log_in(worker, access, host_key, way)
         except DroppedError:
-            await asyncio.sleep(STARTUPS_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))  # noqa: S311
+            await asyncio.sleep(jittered_pause_s(attempt, first_s=SSH_STARTUPS_PAUSE_S))
     return await _log_in(worker, access, host_key, way)
 
 
 async def open_shell_with_retry(
     worker: Worker, access: Access, *, host_key: str | None, way: Dial | None = None
 ) -> Shell:
-    """`open_shell`, again and again for `KEYS_S` while the worker does not take our key."""
+    """`open_shell`, again and again for `SSH_KEYS_S` while the worker does not take our key."""
     loop = asyncio.get_running_loop()
-    last_s = loop.time() + KEYS_S
+    last_s = loop.time() + SSH_KEYS_S
     while True:
         try:
             return await open_shell(worker, access, host_key=host_key, way=way)
         except NotAdmittedError:
             if loop.time() > last_s:
                 raise
-        await asyncio.sleep(KEYS_PAUSE_S)
+        await asyncio.sleep(SSH_KEYS_PAUSE_S)
 
 
 async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dial | None) -> Shell:
@@ -87,7 +89,7 @@ async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dia
         connection = await dialers.dial(dialers.parse_address_dialer(access.dialer), worker)
     client = HostKeyRecorder()
     try:
-        async with asyncio.timeout(LOGIN_S):
+        async with asyncio.timeout(SSH_LOGIN_S):
             made = await asyncssh.connect(
                 sock=connection,
                 host=worker.ip_address,
@@ -97,8 +99,8 @@ async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dia
                 client_factory=lambda: client,
                 agent_path=None,
                 config=None,
-                keepalive_interval=KEEPALIVE_S,
-                keepalive_count_max=KEEPALIVE_COUNT,
+                keepalive_interval=SSH_KEEPALIVE_S,
+                keepalive_count_max=SSH_KEEPALIVE_COUNT,
                 **FAST_ALGORITHMS,
             )
     except BaseException as error:
@@ -120,7 +122,7 @@ def _login_error(worker: Worker, shown: str, error: Exception) -> Exception:
         return NotAdmittedError(f"{who}: {error}", hint="run it again in a minute")
     if isinstance(error, DROP_ERRORS):
         return DroppedError(f"{who}: it ends the connection before the login")
-    return TransientError(f"{who}: {str(error) or f'no login within {LOGIN_S:.0f} s'}")
+    return TransientError(f"{who}: {str(error) or f'no login within {SSH_LOGIN_S:.0f} s'}")
 
 
 @cache

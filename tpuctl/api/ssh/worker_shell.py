@@ -18,14 +18,14 @@ from tpuctl.api.ssh.remote_command import (
 )
 from tpuctl.errors import TransientError
 from tpuctl.models.operation import CommandFailedError, CommandResult
+from tpuctl.network_policy import SSH_KEEPALIVE_COUNT, SSH_KEEPALIVE_S
 
 LOGIN_SHELL = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -l')
 CHUNK_BYTES = 64 * 1024
-KEEPALIVE_S = 5
-KEEPALIVE_COUNT = 4
-"""A worker that is cut off is lost when it has not answered for 25 s."""
+SILENT_S = SSH_KEEPALIVE_S * (SSH_KEEPALIVE_COUNT + 1)
+"""After so long without an answer a worker is lost."""
 _REASONS = {
-    "Server not responding to keepalive": f"no answer for {KEEPALIVE_S * (KEEPALIVE_COUNT + 1)} s",
+    "Server not responding to keepalive": f"no answer for {SILENT_S} s",
     "Connection lost": "the connection broke",
 }
 

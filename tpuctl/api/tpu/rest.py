@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-TIMEOUT_S = 30.0
+from tpuctl.network_policy import REST_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class RestApi:
     def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Reply:
         """Call `path` (`/v2/...`); raises OSError without an answer, and what tokens raise."""
         url = f"{self.endpoint.rstrip('/')}{path}"
-        with self.session.request(method, url, json=document, timeout=TIMEOUT_S) as reply:
+        with self.session.request(method, url, json=document, timeout=REST_TIMEOUT_S) as reply:
             try:
                 found = reply.json()
             except ValueError:

@@ -1,4 +1,4 @@
-"""One table of deadlines and retries for every call of the Cloud TPU API.
+"""Which deadline and which retries each call of the Cloud TPU API has.
 
 The API's clients come without a default deadline and without a default retry. A call is repeated
 only where repeating cannot do the thing twice: reads, deletions (gone is gone), and what carries a
@@ -6,61 +6,51 @@ request id.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
 from grpc import RpcError, StatusCode
 
+from tpuctl.network_policy import (
+    TPU_CHANGE_ONCE,
+    TPU_DELETION,
+    TPU_READ,
+    TPU_REPEATABLE_CHANGE,
+    CallPolicy,
+    jittered_pause_s,
+)
+
 T = TypeVar("T")
 
 TRANSIENT = frozenset({StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.ABORTED})
-BASE_S = 0.25
-CAP_S = 8.0
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """At most `attempts` of at most `attempt_s` each."""
-
-    attempt_s: float
-    attempts: int
-    gone_is_done: bool = False
-    """Not found, after a reply that was lost, is what was wanted."""
-
-
-READ = RetryPolicy(attempt_s=20.0, attempts=5)
-REPEATABLE_CHANGE = RetryPolicy(attempt_s=30.0, attempts=5)
-DELETION = RetryPolicy(attempt_s=30.0, attempts=5, gone_is_done=True)
-CHANGE_ONCE = RetryPolicy(attempt_s=30.0, attempts=1)
 
 POLICIES = {
-    "ListNodes": READ,
-    "GetNode": READ,
-    "CreateNode": CHANGE_ONCE,
-    "DeleteNode": DELETION,
-    "StopNode": CHANGE_ONCE,
-    "StartNode": CHANGE_ONCE,
-    "UpdateNode": REPEATABLE_CHANGE,
-    "ListQueuedResources": READ,
-    "GetQueuedResource": READ,
-    "CreateQueuedResource": REPEATABLE_CHANGE,
-    "DeleteQueuedResource": DELETION,
-    "ResetQueuedResource": CHANGE_ONCE,
-    "GetGuestAttributes": READ,
-    "GetOperation": READ,
-    "ListLocations": READ,
+    "ListNodes": TPU_READ,
+    "GetNode": TPU_READ,
+    "CreateNode": TPU_CHANGE_ONCE,
+    "DeleteNode": TPU_DELETION,
+    "StopNode": TPU_CHANGE_ONCE,
+    "StartNode": TPU_CHANGE_ONCE,
+    "UpdateNode": TPU_REPEATABLE_CHANGE,
+    "ListQueuedResources": TPU_READ,
+    "GetQueuedResource": TPU_READ,
+    "CreateQueuedResource": TPU_REPEATABLE_CHANGE,
+    "DeleteQueuedResource": TPU_DELETION,
+    "ResetQueuedResource": TPU_CHANGE_ONCE,
+    "GetGuestAttributes": TPU_READ,
+    "GetOperation": TPU_READ,
+    "ListLocations": TPU_READ,
 }
 
 
-def policy(method: str, request: object) -> RetryPolicy:
+def policy(method: str, request: object) -> CallPolicy:
     """Of a call by its message: what says its `request_id` is done once, however often it comes."""
-    return REPEATABLE_CHANGE if getattr(request, "request_id", "") else POLICIES[method]
+    return TPU_REPEATABLE_CHANGE if getattr(request, "request_id", "") else POLICIES[method]
 
 
 def call_with_retries(
     call: Callable[[float], T],
-    policy: RetryPolicy,
+    policy: CallPolicy,
     *,
     sleep: Callable[[float], None],
     random: Random,
@@ -78,5 +68,5 @@ def call_with_retries(
                 return None
             if status not in TRANSIENT or attempt == policy.attempts:
                 raise
-        sleep(random.uniform(0, min(CAP_S, BASE_S * 2**attempt)))
+        sleep(jittered_pause_s(attempt, random=random))
     return None

@@ -24,6 +24,7 @@ from tpuctl.api.tpu.versions import V2ALPHA1
 from tpuctl.models.node import NodeSpec, Provisioning
 from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
+from tpuctl.network_policy import TPU_READ, CallPolicy
 
 FLEX_START = "FLEX_START"
 FIRST_ERROR_STATUS = 400
@@ -76,7 +77,7 @@ class TpuRest:
 
     def get_queued_resource(self, name: str) -> QueuedResource:
         """One request, by its full name."""
-        document = self._call(retry.READ, "GET", f"/{V2ALPHA1.name}/{name}")
+        document = self._call(TPU_READ, "GET", f"/{V2ALPHA1.name}/{name}")
         message = V2ALPHA1.reply_class("QueuedResource")()
         json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)
         found = decode.queued_resource(message)
@@ -94,7 +95,7 @@ class TpuRest:
         while True:
             page = urlencode({**query, "pageSize": PAGE_SIZE, "pageToken": token})
             path = f"/{V2ALPHA1.name}/{parent}/queuedResources?{page}"
-            document = self._call(retry.READ, "GET", path)
+            document = self._call(TPU_READ, "GET", path)
             for each in document.get("queuedResources", ()):
                 if each.get("provisioningModel") == FLEX_START:
                     found.add(decode.zone_and_id(each["name"]))
@@ -103,7 +104,7 @@ class TpuRest:
                 return frozenset(found)
 
     def _call(
-        self, policy: retry.RetryPolicy, verb: str, path: str, body: Mapping[str, Any] | None = None
+        self, policy: CallPolicy, verb: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         reply = retry.call_with_retries(
             lambda _: self._attempt(verb, path, body),

@@ -13,19 +13,15 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from random import Random
 from typing import Any, TypeVar
 
 import requests
 import urllib3.exceptions
 
+from tpuctl.network_policy import FIRST_PAUSE_S, LONGEST_PAUSE_S, TransferPolicy, jittered_pause_s
+
 T = TypeVar("T")
 
-_CONNECT_S = 10.0
-_FIRST_PAUSE_S = 0.25
-_LONGEST_PAUSE_S = 8.0
-_JITTER = Random()  # noqa: S311 - no secret; a program that seeds `random` keeps its own numbers
 _STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 _LOST = (
     requests.ConnectionError,
@@ -39,38 +35,22 @@ _LOST = (
 """The connection went, or was silent for too long."""
 
 
-@dataclass(frozen=True)
-class TimeoutPolicy:
-    """How long a call may be silent, and for how long it is tried again."""
+def library_arguments(policy: TransferPolicy) -> dict[str, Any]:
+    """A policy as google-cloud-storage takes it."""
+    from google.cloud.storage.retry import DEFAULT_RETRY  # whoever calls has imported it
 
-    silence_s: float
-    deadline_s: float
-
-    @property
-    def timeout(self) -> tuple[float, float]:
-        """For one request: to connect, and between two of its bytes."""
-        return _CONNECT_S, self.silence_s
-
-    def arguments(self) -> dict[str, Any]:
-        """As google-cloud-storage takes them."""
-        from google.cloud.storage.retry import DEFAULT_RETRY  # whoever calls has imported it
-
-        retry = DEFAULT_RETRY.with_delay(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, 2.0)
-        return {"timeout": self.timeout, "retry": retry.with_timeout(self.deadline_s)}
-
-    def run(self, call: Callable[[], T]) -> T:
-        """The call's result; it is tried again while its errors are transient."""
-        attempts = Backoff(self)
-        while True:
-            try:
-                return call()
-            except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
-                attempts.wait(error)
+    retry = DEFAULT_RETRY.with_delay(FIRST_PAUSE_S, LONGEST_PAUSE_S, 2.0)
+    return {"timeout": policy.timeout, "retry": retry.with_timeout(policy.deadline_s)}
 
 
-READ = TimeoutPolicy(silence_s=30.0, deadline_s=120.0)
-WRITE = TimeoutPolicy(silence_s=60.0, deadline_s=300.0)
-METADATA = TimeoutPolicy(silence_s=15.0, deadline_s=60.0)
+def run_with_retries(policy: TransferPolicy, call: Callable[[], T]) -> T:
+    """The call's result; it is tried again while its errors are transient."""
+    attempts = Backoff(policy)
+    while True:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
+            attempts.wait(error)
 
 
 class Backoff:
@@ -78,7 +58,7 @@ class Backoff:
 
     def __init__(
         self,
-        policy: TimeoutPolicy,
+        policy: TransferPolicy,
         *,
         sleep: Callable[[float], object] = time.sleep,
         now: Callable[[], float] = time.monotonic,
@@ -97,9 +77,7 @@ class Backoff:
         """Pause before the next attempt; raises the error when there must not be one."""
         if not is_transient(error):
             raise error
-        longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** next(self._numbers))
-        # Jitter, so that those who failed together do not come back together.
-        pause_s = _asked_pause_s(error) + _JITTER.uniform(0, longest_s)
+        pause_s = _asked_pause_s(error) + jittered_pause_s(next(self._numbers))
         if self._now() + pause_s > self._deadline_s:
             raise error
         self._sleep(pause_s)

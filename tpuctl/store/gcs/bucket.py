@@ -23,15 +23,20 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.network_policy import (
+    STORAGE_DELETE_TRIES,
+    STORAGE_METADATA,
+    STORAGE_READ,
+    STORAGE_WRITE,
+)
 from tpuctl.store.buffers import Buffers
 from tpuctl.store.entry import WRITE_NAME, Entry, Source, measure_source
-from tpuctl.store.gcs.backoff import METADATA, READ, WRITE
+from tpuctl.store.gcs.backoff import library_arguments
 from tpuctl.store.gcs.bulk import BulkBucket
 from tpuctl.store.gcs.content_types import content_type
 from tpuctl.store.gcs.google_errors import RangeError, translate_errors
 
 _FIELDS = "items(name,size,generation,crc32c,updated),nextPageToken"
-_DELETE_TRIES = 5
 _CONNECTIONS = 32
 """Kept for the next request; what is beyond is thrown away, with a warning each time."""
 
@@ -79,7 +84,7 @@ class BucketStore:
                     size=size_bytes,
                     if_generation_match=generation,
                     checksum="crc32c",
-                    **WRITE.arguments(),
+                    **library_arguments(STORAGE_WRITE),
                 )
         except (PreconditionError, TransientError) as error:
             return self._read_back(key, write_name, error)
@@ -99,7 +104,7 @@ class BucketStore:
                     end=None if end is None else end - 1,
                     raw_download=True,
                     checksum="crc32c",
-                    **READ.arguments(),
+                    **library_arguments(STORAGE_READ),
                 )
         except RangeError:
             return b""
@@ -130,7 +135,10 @@ class BucketStore:
         """Every object whose key starts with the prefix, in the order of keys."""
         with translate_errors(f"{self._url}/{prefix}"):
             for blob in self._bucket.client.list_blobs(
-                self._bucket, prefix=self._prefix + prefix, fields=_FIELDS, **METADATA.arguments()
+                self._bucket,
+                prefix=self._prefix + prefix,
+                fields=_FIELDS,
+                **library_arguments(STORAGE_METADATA),
             ):
                 yield _entry(blob.name.removeprefix(self._prefix), blob)
 
@@ -138,7 +146,7 @@ class BucketStore:
         """Remove an object; False when there was none, PreconditionError when it changed."""
         if generation is not None:
             return self._delete(key, generation)
-        for _ in range(_DELETE_TRIES):
+        for _ in range(STORAGE_DELETE_TRIES):
             entry = self.head(key)
             if entry is None:
                 return False
@@ -170,7 +178,9 @@ class BucketStore:
     def _delete(self, key: str, generation: int) -> bool:
         try:
             with translate_errors(f"{self._url}/{key}"):
-                self._blob(key).delete(if_generation_match=generation, **METADATA.arguments())
+                self._blob(key).delete(
+                    if_generation_match=generation, **library_arguments(STORAGE_METADATA)
+                )
         except NotFoundError:
             return False
         return True
@@ -188,7 +198,7 @@ class BucketStore:
 
     def _found(self, key: str) -> storage.Blob | None:
         with translate_errors(f"{self._url}/{key}"):
-            return self._bucket.get_blob(self._prefix + key, **METADATA.arguments())
+            return self._bucket.get_blob(self._prefix + key, **library_arguments(STORAGE_METADATA))
 
     def _blob(self, key: str, generation: int | None = None) -> storage.Blob:
         return self._bucket.blob(self._prefix + key, generation=generation)

@@ -21,9 +21,15 @@ from tpuctl.errors import (
     TpuctlError,
     TransientError,
 )
+from tpuctl.network_policy import (
+    STORAGE_METADATA,
+    STORAGE_READ,
+    STORAGE_WRITE,
+    TransferPolicy,
+)
 from tpuctl.store.crc32c_base64 import decode_crc32c, encode_crc32c
 from tpuctl.store.entry import WRITE_NAME
-from tpuctl.store.gcs.backoff import METADATA, READ, WRITE, Backoff, TimeoutPolicy
+from tpuctl.store.gcs.backoff import Backoff, run_with_retries
 from tpuctl.store.gcs.content_types import content_type
 from tpuctl.store.gcs.json_api import send_request, translate_errors
 from tpuctl.store.gcs.multipart import Multipart
@@ -104,7 +110,7 @@ class BulkBucket:
         headers = {"Content-Type": body.content_type}
 
         def send() -> Any:
-            return self._answer("POST", url, WRITE, data=body, headers=headers).json()
+            return self._answer("POST", url, STORAGE_WRITE, data=body, headers=headers).json()
 
         return object_info_of(self._written(key, write_name, crc32c, send))
 
@@ -136,7 +142,7 @@ class BulkBucket:
         body = {"sourceObjects": seen, "destination": whole}
 
         def send() -> Any:
-            return self._answer("POST", url, WRITE, json=body).json()
+            return self._answer("POST", url, STORAGE_WRITE, json=body).json()
 
         return int(self._written(key, write_name, crc32c, send)["generation"])
 
@@ -148,13 +154,15 @@ class BulkBucket:
         Raises IntegrityError when the object ends before.
         """
         url = f"{self._media}/{quote(key, safe='')}?alt=media&generation={generation}"
-        attempts = Backoff(READ)
+        attempts = Backoff(STORAGE_READ)
         with translate_errors(f"{self.url}/{key}"):
             while start < end:
                 try:
                     # Stored bytes as they are: without this one, gzip would be unpacked on the way.
                     headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "gzip"}
-                    with self._answer("GET", url, READ, headers=headers, stream=True) as response:
+                    with self._answer(
+                        "GET", url, STORAGE_READ, headers=headers, stream=True
+                    ) as response:
                         if _length(response, end) < end:
                             raise IntegrityError(f"{self.url}/{key} ends before byte {end}")
                         for block in _blocks(response, end - start):
@@ -171,7 +179,9 @@ class BulkBucket:
         url = f"{self._objects}/{quote(key, safe='')}?ifGenerationMatch={generation}"
         try:
             with translate_errors(f"{self.url}/{key}"):
-                METADATA.run(lambda: self._answer("DELETE", url, METADATA))
+                run_with_retries(
+                    STORAGE_METADATA, lambda: self._answer("DELETE", url, STORAGE_METADATA)
+                )
         except NotFoundError:
             return False
         return True
@@ -180,7 +190,9 @@ class BulkBucket:
         """What Google says of the bucket; PermissionDeniedError for who may only use objects."""
         with translate_errors(self.url):
             return bucket_facts(
-                METADATA.run(lambda: self._answer("GET", self._about, METADATA)).json()
+                run_with_retries(
+                    STORAGE_METADATA, lambda: self._answer("GET", self._about, STORAGE_METADATA)
+                ).json()
             )
 
     def _in_order(self, prefix: str, pages: Iterable[Page]) -> Iterator[ObjectInfo]:
@@ -197,11 +209,11 @@ class BulkBucket:
         query["fields"] = f"items({ITEM_FIELDS}),nextPageToken"
 
         def send() -> Any:
-            return self._answer("GET", self._objects, METADATA, params=query).json()
+            return self._answer("GET", self._objects, STORAGE_METADATA, params=query).json()
 
         while True:
             with translate_errors(f"{self.url}/{prefix}"):
-                page = METADATA.run(send)
+                page = run_with_retries(STORAGE_METADATA, send)
             yield [object_info_of(item) for item in page.get("items", ())]
             if not page.get("nextPageToken"):
                 return
@@ -213,7 +225,7 @@ class BulkBucket:
         """Send; when refused or unheard, read back whether it was ours that succeeded."""
         try:
             with translate_errors(f"{self.url}/{key}"):
-                written: dict[str, Any] = WRITE.run(send)
+                written: dict[str, Any] = run_with_retries(STORAGE_WRITE, send)
         except (PreconditionError, TransientError) as error:
             written = self._read_back(key, write_name, error)
         if decode_crc32c(written.get("crc32c")) != crc32c:
@@ -235,8 +247,8 @@ class BulkBucket:
         url = f"{self._objects}/{quote(key, safe='')}?fields={ITEM_FIELDS},metadata"
         try:
             with translate_errors(f"{self.url}/{key}"):
-                found: dict[str, Any] = METADATA.run(
-                    lambda: self._answer("GET", url, METADATA)
+                found: dict[str, Any] = run_with_retries(
+                    STORAGE_METADATA, lambda: self._answer("GET", url, STORAGE_METADATA)
                 ).json()
         except NotFoundError:
             # No such object, or no such bucket: only the list can tell.
@@ -244,8 +256,13 @@ class BulkBucket:
             return None
         return found
 
+    def _ask(self, method: str, url: str) -> requests.Response:
+        return run_with_retries(
+            STORAGE_METADATA, lambda: self._answer(method, url, STORAGE_METADATA)
+        )
+
     def _answer(
-        self, method: str, url: str, policy: TimeoutPolicy, **request: Any
+        self, method: str, url: str, policy: TransferPolicy, **request: Any
     ) -> requests.Response:
         return send_request(self._session, method, url, timeout=policy.timeout, **request)
 

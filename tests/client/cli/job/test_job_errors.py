@@ -18,7 +18,7 @@ from tpuctl.cli.job import submit
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.models.job import AttemptOutcome, Checkpoints, JobState
 from tpuctl.store import Store
-from tpuctl.store.gcs import backoff
+from tpuctl.store.gcs import bucket
 
 PAGE = Path(__file__).parents[4] / "docs" / "errors.md"
 FILE = "name: x\nrun: 'true'\nresources: {accelerators: v5litepod-4}\n"
@@ -258,12 +258,8 @@ def deletion_that_nobody_confirms(scene):
 def scene(cloud, tpuctl, tmp_path, monkeypatch) -> Scene:
     monkeypatch.setattr(submit, "start_supervisor", lambda _runtime: None)
     monkeypatch.setenv("HOME", str(tmp_path))
-    patiently = backoff.TimeoutPolicy.arguments
-    monkeypatch.setattr(
-        backoff.TimeoutPolicy,
-        "arguments",
-        lambda policy: patiently(replace(policy, deadline_s=0.3)),
-    )
+    for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
+        monkeypatch.setattr(bucket, name, replace(getattr(bucket, name), deadline_s=0.3))
     return Scene(cloud, store_of(cloud.home), tmp_path, tpuctl)
 
 

@@ -62,8 +62,8 @@ def test_one_refusal_of_our_key_is_final_and_says_what_to_do(tmp_path):
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(login, "LOGIN_S", 0.3)
-    monkeypatch.setattr(login, "STARTUPS_PAUSE_S", 0.001)
+    monkeypatch.setattr(login, "SSH_LOGIN_S", 0.3)
+    monkeypatch.setattr(login, "SSH_STARTUPS_PAUSE_S", 0.001)
 
 
 async def talking(access, refusals, clients=1):
@@ -95,12 +95,12 @@ async def talking(access, refusals, clients=1):
 
 
 def test_connections_that_are_dropped_at_random_are_made_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(login, "STARTUPS_PAUSE_S", 0.001)
+    monkeypatch.setattr(login, "SSH_STARTUPS_PAUSE_S", 0.001)
     assert asyncio.run(talking(ours(tmp_path), refusals=3)) == [b"hello\n"]
 
 
 def test_so_are_those_of_64_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(login, "STARTUPS_PAUSE_S", 0.001)
+    monkeypatch.setattr(login, "SSH_STARTUPS_PAUSE_S", 0.001)
     said = asyncio.run(talking(ours(tmp_path), refusals=50, clients=64))
     assert said == [b"hello\n"] * 64
 

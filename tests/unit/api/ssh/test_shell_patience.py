@@ -21,8 +21,8 @@ def logging_in(monkeypatch, refusals, patience_s=60.0):
         return f"shell of {worker}"
 
     monkeypatch.setattr(login, "open_shell", open_shell)
-    monkeypatch.setattr(login, "KEYS_PAUSE_S", 0.0)
-    monkeypatch.setattr(login, "KEYS_S", patience_s)
+    monkeypatch.setattr(login, "SSH_KEYS_PAUSE_S", 0.0)
+    monkeypatch.setattr(login, "SSH_KEYS_S", patience_s)
     return asyncio.run(open_shell_with_retry("w0", None, host_key=None)), left
 
 

@@ -18,6 +18,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.network_policy import LONGEST_PAUSE_S, TPU_READ
 
 
 class Refused(grpc.RpcError):
@@ -47,10 +48,10 @@ def attempts(answers, policy):
 
 
 def test_a_read_is_repeated_after_growing_pauses_with_jitter():
-    found, pauses = attempts([StatusCode.UNAVAILABLE] * 4 + ["reply"], retry.READ)
+    found, pauses = attempts([StatusCode.UNAVAILABLE] * 4 + ["reply"], TPU_READ)
     assert found == "reply"
     assert len(pauses) == 4
-    assert all(0 <= pause <= retry.CAP_S for pause in pauses)
+    assert all(0 <= pause <= LONGEST_PAUSE_S for pause in pauses)
 
 
 def test_a_change_without_a_request_id_is_sent_once():
@@ -60,7 +61,7 @@ def test_a_change_without_a_request_id_is_sent_once():
 
 def test_what_is_not_transient_is_not_repeated():
     with pytest.raises(Refused):
-        attempts([StatusCode.PERMISSION_DENIED], retry.READ)
+        attempts([StatusCode.PERMISSION_DENIED], TPU_READ)
 
 
 def test_a_deletion_whose_reply_was_lost_finds_nothing_left():

@@ -14,6 +14,7 @@ from tpuctl.errors import (
     TpuctlError,
 )
 from tpuctl.models.transfer import FileIdentity, Transfer, TransferPlan
+from tpuctl.network_policy import COPY_TRIES
 from tpuctl.operations.stage.plan.checksum_cache import (
     check_unchanged,
     checksum,
@@ -25,9 +26,6 @@ from tpuctl.operations.stage.transfer.part_layout import Range, part_key, parts_
 from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, to_tpuctl_error
 from tpuctl.store.crc32c_combine import combine_crc32c
 from tpuctl.store.gcs.bulk import MAX_COMPOSED, BulkBucket, ObjectInfo
-
-_TRIES = 3
-"""How often parts that somebody removed are sent again."""
 
 
 class LargePush:
@@ -109,7 +107,7 @@ class LargePush:
     def _join(self, report: TransferReport) -> bool:
         """Make the object; whether somebody else had made the same meanwhile."""
         was_there = False
-        for attempt in range(_TRIES):
+        for attempt in range(COPY_TRIES):
             check_path_unchanged(self._path, _planned_identity(self._one))
             try:
                 self._compose()
@@ -118,7 +116,7 @@ class LargePush:
                 whole = _combined_checksum([self._parts[part] for part in self._ranges])
                 if was_there := is_already_written(self._bulk, self._one, whole, error):
                     break
-                if attempt == _TRIES - 1:
+                if attempt == COPY_TRIES - 1:
                     raise
                 # Somebody removed parts as leftovers: what is missing is sent once more.
                 self._there = None

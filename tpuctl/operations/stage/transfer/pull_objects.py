@@ -8,14 +8,12 @@ import google_crc32c
 
 from tpuctl.errors import IntegrityError
 from tpuctl.models.transfer import Transfer, TransferEvent, TransferPlan
+from tpuctl.network_policy import COPY_TRIES
 from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, UnfinishedFile
 from tpuctl.operations.stage.transfer.large_pull import LargePull, checksum_error, fetch_range
 from tpuctl.operations.stage.transfer.part_layout import WHOLE_BYTES
 from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out, to_tpuctl_error
 from tpuctl.store.gcs.bulk import BulkBucket
-
-_TRIES = 3
-"""How often bytes that were damaged on the way are fetched."""
 
 
 def pull(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
@@ -49,7 +47,7 @@ def _pull_whole(
     with report.about(one):
         file = UnfinishedFile(target, one.name, str(one.generation))
         try:
-            for _ in range(_TRIES):
+            for _ in range(COPY_TRIES):
                 if _fetch_whole(one, file, bulk, report) == one.crc32c:
                     break
                 report.progress(-one.size_bytes)

@@ -1,0 +1,74 @@
+"""Every deadline and retry of the network in one table, and the one back-off between attempts.
+
+Training programs import this with the store: Python 3.10 and the standard library. How often
+something that is expected to change is polled is no policy of the network: it stays with the poll.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
+_JITTER = Random()  # noqa: S311 - no secret; a program that seeds `random` keeps its own numbers
+
+
+@dataclass(frozen=True)
+class CallPolicy:
+    """A call of the Cloud TPU API: at most `attempts` of at most `attempt_s` seconds each."""
+
+    attempt_s: float
+    attempts: int
+    gone_is_done: bool = False
+    """Not found, after a reply that was lost, is what was wanted."""
+
+
+@dataclass(frozen=True)
+class TransferPolicy:
+    """A request to Cloud Storage: how long it may be silent, and for how long it is repeated."""
+
+    silence_s: float
+    deadline_s: float
+
+    @property
+    def timeout(self) -> tuple[float, float]:
+        """What `requests` takes: seconds to connect, and seconds between two bytes."""
+        return CONNECT_S, self.silence_s
+
+
+# fmt: off
+CONNECT_S = 10.0          # a TCP connection, to a worker or to Cloud Storage
+REST_TIMEOUT_S = 30.0     # one answer of an API of JSON over HTTP
+
+TPU_READ = CallPolicy(attempt_s=20.0, attempts=5)
+TPU_REPEATABLE_CHANGE = CallPolicy(attempt_s=30.0, attempts=5)
+TPU_DELETION = CallPolicy(attempt_s=30.0, attempts=5, gone_is_done=True)
+TPU_CHANGE_ONCE = CallPolicy(attempt_s=30.0, attempts=1)
+
+STORAGE_READ = TransferPolicy(silence_s=30.0, deadline_s=120.0)
+STORAGE_WRITE = TransferPolicy(silence_s=60.0, deadline_s=300.0)
+STORAGE_METADATA = TransferPolicy(silence_s=15.0, deadline_s=60.0)
+STORAGE_DELETE_TRIES = 5  # of whatever generation an object has: it may change meanwhile
+COPY_TRIES = 3            # of an object whose bytes were damaged, or whose parts were removed
+
+TOKEN_TIMEOUT_S, TOKEN_TRIES = 20.0, 3
+
+SSH_LOGIN_S = 15.0
+SSH_KEEPALIVE_S, SSH_KEEPALIVE_COUNT = 5, 4
+SSH_KEYS_S, SSH_KEYS_PAUSE_S = 30.0, 1.0
+SSH_STARTUPS_TRIES, SSH_STARTUPS_PAUSE_S = 6, 0.15
+# fmt: on
+"""SSH_KEYS: how long a worker may take to learn our key, as its agent reads the metadata now and
+then. SSH_STARTUPS: sshd drops logins at random while many are under way (MaxStartups 10:30:100).
+"""
+
+
+def jittered_pause_s(
+    doublings: int, *, first_s: float = FIRST_PAUSE_S, random: Random = _JITTER
+) -> float:
+    """Seconds to wait before the next attempt: from 0 to first_s * 2**doublings, at most 8.
+
+    Full jitter, so that clients that failed together do not come back together.
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+    """
+    return random.uniform(0, min(LONGEST_PAUSE_S, first_s * 2**doublings))
