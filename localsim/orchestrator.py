@@ -152,6 +152,7 @@ class Orchestrator:
         """Delete every node, request and operation, and the workers with them."""
         await self.run(lambda cloud: cloud.clear())
         await self.settle()
+        await self.slices.sweep(())  # the disks of nodes that could not be read
 
     def _let_follow(self) -> None:
         """Hand the events to the workers, and wake when something is due sooner than was known."""

@@ -28,7 +28,11 @@ FREES_CAPACITY = frozenset(
 
 
 def apply_entry(state: State, entry: AgendaEntry) -> None:
-    """Do it as of the moment it was due, however late the tick is."""
+    """Do it as of the moment it was due, however late the tick is; nothing to what is not there."""
+    subject = entry.subject
+    exists = state.nodes.find(subject) or state.requests.find(subject)
+    if not exists and subject != capacity.TIMELINE:
+        return
     _ACTIONS[entry.action](state, entry.subject, entry.due_s)
     if entry.action in FREES_CAPACITY:
         offer_capacity(state, entry.due_s)

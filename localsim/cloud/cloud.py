@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 
 from localsim.clock import Clock
 from localsim.cloud import agenda_actions
+from localsim.cloud.db.journal import UnreadableRecord
 from localsim.cloud.db.timekeeping import Timekeeping
 from localsim.cloud.methods_nodes import NodeMethods
 from localsim.cloud.methods_offerings import OfferingMethods
@@ -166,6 +167,16 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         """Nodes whose workers' disks must be kept."""
         state = self._state
         return tuple(node for node in state.nodes if node_lifecycle.has_disks(state, node))
+
+    def slices_to_keep(self) -> frozenset[str]:
+        """Full names of the nodes whose disks must be kept, those that cannot be read included."""
+        unreadable = {record.name for record in self.unreadable if record.table == "tpu_nodes"}
+        return frozenset({node.name for node in self.nodes_with_disks()} | unreadable)
+
+    @property
+    def unreadable(self) -> tuple[UnreadableRecord, ...]:
+        """The records of an earlier run that cannot be read: kept until `clear`, and not served."""
+        return self._state.journal.unreadable
 
     def faults_by_worker(self, node: Node) -> node_faults.FaultsByWorker:
         """What befalls the workers of a node now, by worker."""

@@ -1,5 +1,6 @@
 """What the control port can do to a simulated cloud."""
 
+from dataclasses import asdict
 from typing import Any
 
 from localsim.server.components import BUCKET, BUCKET_PROPERTIES, PROJECT, Components
@@ -28,7 +29,8 @@ def build_controls(parts: Components) -> ControlActions:
         objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
 
     def status() -> dict[str, Any]:
-        return {**world.cloud.counts(), "objects": objects.count()}
+        counts = {**world.cloud.counts(), "objects": objects.count()}
+        return {**counts, "unreadable": [asdict(record) for record in world.cloud.unreadable]}
 
     return ControlActions(
         preempt,

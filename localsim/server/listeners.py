@@ -48,7 +48,7 @@ PACKAGE_PROXY_URL = f"http://{API_ADDRESS}:{proxy.PORT}"
 async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitStack) -> None:
     """Open every port, and bring up the workers that should be up."""
     world, chosen, branch = parts.world, parts.ports, parts.tls_services
-    await parts.slices.sweep({node.name for node in world.cloud.nodes_with_disks()})
+    await parts.slices.sweep(world.cloud.slices_to_keep())
     await service_ports.serve_grpc(tpu_grpc.handlers(world), chosen["tpu_grpc"], stack)
     if branch is not None:
         await service_ports.serve_grpc(

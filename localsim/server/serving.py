@@ -4,8 +4,10 @@ import asyncio
 import json
 import resource
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict
 from typing import Any
 
 from localsim import service_ports, state_directory
@@ -95,6 +97,8 @@ async def _start(
     for life in (living, failing):
         stack.callback(life.cancel)
     line = _line(settings, state, parts)
+    for record in parts.world.cloud.unreadable:
+        sys.stderr.write(f"warning: {state_errors.describe_unreadable(record)}\n")
     stack.callback(state.endpoints.unlink, missing_ok=True)
     state.write("serving.json", {"arguments": settings.arguments()})
     state.write("endpoints.json", line)
@@ -124,11 +128,11 @@ def _line(settings: Settings, state: StateDirectory, parts: Components) -> dict[
     identity = {"name": settings.name, "project": PROJECT, "zone": ZONE, "bucket": BUCKET}
     workers = endpoints.isolation_fields(parts.hosts.isolation.mode, parts.hosts.reason)
     line = endpoints.endpoints_document({**identity, **workers}, state, parts.ports)
-    return (
-        line
-        if parts.tls_services is None
-        else {**line, "google": parts.tls_services.endpoints(parts.ports)}
-    )
+    if parts.tls_services is not None:
+        line["google"] = parts.tls_services.endpoints(parts.ports)
+    if parts.world.cloud.unreadable:
+        line["unreadable"] = [asdict(record) for record in parts.world.cloud.unreadable]
+    return line
 
 
 def _open_many_files() -> None:

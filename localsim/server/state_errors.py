@@ -6,23 +6,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localsim.cloud.db.database import NewerSchemaError
-from localsim.cloud.db.journal import NotWrittenError
-from localsim.cloud.model.cloud_errors import CloudError
+from localsim.cloud.db.journal import UNREADABLE, NotWrittenError, UnreadableRecord
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.store import has_no_objects
 from localsim.service_ports import ServeError
 from localsim.state_directory import StateDirectory, StateDirectoryError
 
-_UNREADABLE = (
-    CloudError,
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    RecursionError,
-)
-"""What reading, and going on from, a document raises that nobody has written so."""
+
+def describe_unreadable(record: UnreadableRecord) -> str:
+    """One line on a record that is kept and not served, with the ways out."""
+    return (
+        f"{record.table} {record.name!r} cannot be read ({record.cause}) and is not served; to "
+        "delete such records run: tpuctl local reset; to leave them: tpuctl local up --name NAME"
+    )
 
 
 def check_state_present(state: StateDirectory, connection: sqlite3.Connection) -> None:
@@ -49,6 +45,6 @@ def convert_state_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         cause = error.strerror or str(error)
         raise ServeError(f"cannot use {error.filename or path}: {cause}", 60) from error
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ServeError(f"the state in {path} cannot be read: {cause}", 62) from error

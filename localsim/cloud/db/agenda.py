@@ -57,9 +57,11 @@ class Agenda:
             " due_s REAL NOT NULL, action TEXT NOT NULL, subject TEXT NOT NULL)"
         )
         rows = "SELECT due_s, sequence, action, subject FROM tpu_agenda ORDER BY due_s, sequence"
+        self._last_sequence = 0
         for due_s, sequence, action, subject in journal.connection.execute(rows):
-            self._insert(AgendaEntry(due_s, sequence, Action(action), subject))
-        self._last_sequence = max(self._by_sequence, default=0)
+            self._last_sequence = max(self._last_sequence, sequence)
+            with journal.reading(self, "tpu_agenda", sequence):
+                self._insert(AgendaEntry(float(due_s), sequence, Action(action), subject))
 
     def next_due_s(self) -> float | None:
         """When the first entry falls due, if there is one."""

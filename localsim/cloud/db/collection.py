@@ -43,8 +43,18 @@ class Page(Generic[Item]):
 class Collection(Generic[Resource]):
     """Resources of one kind; every change belongs to a change of the journal."""
 
-    def __init__(self, journal: Journal, table: str, kind: type[Resource]) -> None:
-        """Open `table`, made when it is not there."""
+    def __init__(
+        self,
+        journal: Journal,
+        table: str,
+        kind: type[Resource],
+        check: Callable[[Resource], object] = lambda _resource: None,
+    ) -> None:
+        """Open `table`, made when it is not there.
+
+        A row that cannot be decoded, or that `check` raises a LookupError or ValueError for, is
+        set aside in the journal.
+        """
         self._journal = journal
         self._table = table
         self._by_name: dict[str, Resource] = {}
@@ -53,9 +63,14 @@ class Collection(Generic[Resource]):
             f"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, document TEXT NOT NULL)"
             " WITHOUT ROWID"
         )
-        for (document,) in journal.connection.execute(f"SELECT document FROM {table}"):
-            resource = decode(kind, document)
-            self._by_name[resource.name] = resource
+        for name, document in journal.connection.execute(f"SELECT name, document FROM {table}"):
+            with journal.reading(self, table, name):
+                resource = decode(kind, document)
+                if resource.name != name:
+                    raise ValueError(f"the document is that of {resource.name!r}")
+                _key(name)
+                check(resource)
+                self._by_name[name] = resource
         self._order = sorted(_key(name) for name in self._by_name)
 
     def index(self, keys: Callable[[Resource], Iterable[Hashable]]) -> Index[Resource]:
@@ -66,8 +81,9 @@ class Collection(Generic[Resource]):
         """Sums over these resources by key."""
         return self._follow(Tally(amounts))
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+    def __contains__(self, name: Hashable) -> bool:
+        """Whether the name is taken, if only by a row that was set aside."""
+        return name in self._by_name or self._journal.is_set_aside(self, name)
 
     def __iter__(self) -> Iterator[Resource]:
         return (self._by_name[name] for _, name in self._order)

@@ -8,6 +8,8 @@ is answered before it. A block that fails takes back its own changes, in memory,
 import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from localsim.cloud.db.database import transaction
@@ -21,6 +23,16 @@ _MAY_PASS = (
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
 )
+UNREADABLE = (
+    CloudError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
+"""What reading a document raises that this version of localsim has not written so."""
 
 
 class NotWrittenError(CloudError):
@@ -39,6 +51,15 @@ class JournalTable(Protocol):
         """Make the rows of these keys what memory says: put there, or deleted."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadableRecord:
+    """A row that could not be read at the start: it stays on disk as it is, and is not served."""
+
+    table: str
+    name: str
+    cause: str
+
+
 class Journal:
     """The changes of one database that are not on disk yet."""
 
@@ -48,11 +69,38 @@ class Journal:
         self._undo: list[Undo] = []
         self._unwritten: dict[JournalTable, dict[Hashable, None]] = {}
         self._always: list[JournalTable] = []
+        self._unreadable: dict[tuple[JournalTable, Hashable], UnreadableRecord] = {}
         self._depth = 0
 
     def write_always(self, table: JournalTable) -> None:
         """Write a table with every commit, whatever has changed."""
         self._always.append(table)
+
+    @property
+    def unreadable(self) -> tuple[UnreadableRecord, ...]:
+        """The rows that were set aside when their tables were opened."""
+        return tuple(self._unreadable.values())
+
+    def is_set_aside(self, table: JournalTable, key: Hashable) -> bool:
+        """Whether the row of that key was set aside."""
+        return (table, key) in self._unreadable
+
+    @contextmanager
+    def reading(self, table: JournalTable, table_name: str, key: Hashable) -> Iterator[None]:
+        """Set the row of `key` aside when the block, which reads it, fails."""
+        try:
+            yield
+        except UNREADABLE as error:
+            cause = f"{error}" or type(error).__name__
+            self._unreadable[table, key] = UnreadableRecord(
+                table_name, str(key), cause.splitlines()[0]
+            )
+
+    def delete_unreadable(self) -> None:
+        """Delete the rows that were set aside; only within `change`."""
+        for (table, key), record in self._unreadable.items():
+            self.note(table, key, partial(self._unreadable.__setitem__, (table, key), record))
+        self._unreadable = {}
 
     @property
     def is_written(self) -> bool:

@@ -1,5 +1,6 @@
 """Every operation that is still remembered: by name, and by the request that began it."""
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 from localsim.cloud.db.collection import Collection
@@ -13,9 +14,9 @@ RETENTION_S = 30 * 86400.0
 class OperationLog(Collection[Operation]):
     """Operations, forgotten some time after they have ended."""
 
-    def __init__(self, journal: Journal) -> None:
-        """Open the table, made when it is not there."""
-        super().__init__(journal, "tpu_operations", Operation)
+    def __init__(self, journal: Journal, check: Callable[[Operation], object]) -> None:
+        """Open the table, made when it is not there; `check` as for every collection."""
+        super().__init__(journal, "tpu_operations", Operation, check)
         self._by_request = self.index(_request)
         self._ends = [(each.end_time_s, each.name) for each in self if each.end_time_s is not None]
         heapify(self._ends)

@@ -20,7 +20,8 @@ class Timekeeping:
         self._journal = journal
         self._clock = clock
         self._advanced_s = clock.advanced_s
-        journal.connection.execute(_TABLE)
+        with journal.reading(self, "tpu_clock", "reading"):
+            _read(journal.connection)
         journal.write_always(self)
         with journal.change():
             self._touch()
@@ -45,7 +46,14 @@ class Timekeeping:
 
 
 def last_reading(connection: sqlite3.Connection) -> ClockReading | None:
-    """What the clock showed when something was written last; None in a new database."""
+    """What the clock showed when something was written last; None where nobody can say."""
+    try:
+        return _read(connection)
+    except ValueError:
+        return None
+
+
+def _read(connection: sqlite3.Connection) -> ClockReading | None:
     connection.execute(_TABLE)
     row = connection.execute("SELECT now_s, wall_s, scale FROM tpu_clock").fetchone()
-    return ClockReading(*row) if row else None
+    return ClockReading(*map(float, row)) if row else None

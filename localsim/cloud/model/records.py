@@ -22,7 +22,10 @@ def encode(record: Any) -> str:
 
 
 def decode(kind: type[Record], text: str) -> Record:
-    """The record of that kind; a field that the text lacks takes its default."""
+    """The record of that kind; a field that the text lacks takes its default.
+
+    Raises ValueError, LookupError, TypeError or AttributeError for another text.
+    """
     found: Record = _record_reader(kind)(json.loads(text))  # type: ignore[arg-type]
     return found
 
@@ -55,9 +58,21 @@ def _record_reader(kind: type) -> Reader:
         for name in values.keys() & changing.keys():
             if values[name] is not None:
                 values[name] = changing[name](values[name])
-        return kind(**values)
+        try:
+            return kind(**values)
+        except TypeError:
+            raise ValueError(_misfit(kind, values)) from None
 
     return read
+
+
+def _misfit(kind: type, values: Mapping[str, Any]) -> str:
+    """Which keys do not make a record of that kind."""
+    defaults = dict(_defaults(kind))
+    missing = [each for each, default in defaults.items() if default is MISSING]
+    lacks = [f"lacks {each!r}" for each in missing if each not in values]
+    unknown = [f"has an unknown {each!r}" for each in values if each not in defaults]
+    return f"the {kind.__name__} {(lacks + unknown)[0]}"
 
 
 def _reader(hint: Any) -> Reader | None:

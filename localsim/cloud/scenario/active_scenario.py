@@ -57,15 +57,8 @@ class ActiveScenario:
         journal.connection.execute(
             "CREATE TABLE IF NOT EXISTS tpu_settings (name TEXT PRIMARY KEY, document TEXT)"
         )
-        row = journal.connection.execute("SELECT document FROM tpu_settings").fetchone()
-        kept = json.loads(row[0]) if row else {}
-        if kept.get("given") == json.loads(json.dumps(given.settings())):
-            standing = tuple(
-                ActiveFault(text, fault_texts.parse(text), calls, met)
-                for text, calls, met in kept["standing"]
-            )
-            scenario = Scenario.from_mapping(kept["scenario"])
-            self._now = _ScenarioState(scenario, kept["start_s"], standing)
+        with journal.reading(self, "tpu_settings", "conditions"):
+            self._now = self._read(journal.connection) or self._now
 
     @property
     def scenario(self) -> Scenario:
@@ -209,6 +202,18 @@ class ActiveScenario:
         connection.execute(
             "INSERT OR REPLACE INTO tpu_settings VALUES ('conditions', ?)", (json.dumps(document),)
         )
+
+    def _read(self, connection: sqlite3.Connection) -> _ScenarioState | None:
+        """What an earlier run under the same scenario left."""
+        row = connection.execute("SELECT document FROM tpu_settings").fetchone()
+        kept = json.loads(row[0]) if row else {}
+        if kept.get("given") != json.loads(json.dumps(self._given.settings())):
+            return None
+        standing = tuple(
+            ActiveFault(text, fault_texts.parse(text), calls, met)
+            for text, calls, met in kept["standing"]
+        )
+        return _ScenarioState(Scenario.from_mapping(kept["scenario"]), kept["start_s"], standing)
 
     def _put(self, following: _ScenarioState) -> None:
         before = self._now

@@ -13,6 +13,7 @@ from localsim.cloud.db.operation_log import OperationLog
 from localsim.cloud.model import quota_pools
 from localsim.cloud.model.events import Event
 from localsim.cloud.model.nodes import Node
+from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import QueuedResource
 from localsim.cloud.scenario.active_scenario import ActiveScenario
 from localsim.cloud.scenario.scenario import Scenario
@@ -27,7 +28,7 @@ class State:
         self.conditions = ActiveScenario(journal, scenario)
         self.api_version = "v2"
         """The version of the API that the call at hand speaks, for the operations it begins."""
-        self.nodes = Collection(journal, "tpu_nodes", Node)
+        self.nodes = Collection(journal, "tpu_nodes", Node, _require_known_types)
         self.nodes_by_owner = self.nodes.index(lambda node: _named(node.queued_resource))
         self.nodes_by_address = self.nodes.index(lambda node: node.addresses)
         self.workers_held = self.nodes.tally(lambda node: {node.zone: len(node.addresses)})
@@ -35,10 +36,12 @@ class State:
         self.reserved_held = self.nodes.tally(quota_pools.reserved_units_of_node)
         self.addresses_held = self.nodes.tally(quota_pools.addresses_of_node)
         self.quota_held_by_nodes = self.nodes.tally(quota_pools.quota_of_node)
-        self.requests = Collection(journal, "tpu_queued_resources", QueuedResource)
+        self.requests = Collection(
+            journal, "tpu_queued_resources", QueuedResource, _require_known_types
+        )
         self.requests_by_state = self.requests.index(lambda request: (request.state,))
         self.quota_held_by_requests = self.requests.tally(quota_pools.quota_of_request)
-        self.operations = OperationLog(journal)
+        self.operations = OperationLog(journal, _require_known_types)
         self.agenda = Agenda(journal)
         self._counters = DurableCounters(journal)
         self.events: list[Event] = []
@@ -73,6 +76,17 @@ class State:
             for name in [each.name for each in collection]:
                 collection.remove(name)
         self.agenda.clear()
+        self.journal.delete_unreadable()
+
+
+def _require_known_types(record: Node | QueuedResource | Operation | None) -> None:
+    """Raise catalog.UnknownError for a record with an accelerator type that is not offered."""
+    if isinstance(record, Operation):
+        _require_known_types(record.node or record.queued_resource)
+        return
+    nodes = record.spec.nodes if isinstance(record, QueuedResource) else [record] if record else []
+    for node in nodes:
+        quota_pools.pool(node.spec.accelerator_type, preemptible=False)
 
 
 def _named(name: str) -> tuple[str, ...]:

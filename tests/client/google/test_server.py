@@ -101,22 +101,41 @@ def test_a_server_whose_time_cannot_pass_ends_and_says_why(tmp_path):
     assert not (tmp_path / "endpoints.json").exists()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE tpu_nodes SET document = '{'",
-        "UPDATE tpu_nodes SET document = '{\"x\": 1}'",
-        "UPDATE tpu_settings SET document = '[]'",
-        "INSERT INTO tpu_agenda VALUES (999, 1, 'fly', 'x')",
-        "INSERT INTO tpu_agenda VALUES (999, 1, 'remove node', 'a/b/c/d/e/f')",
-        "UPDATE tpu_clock SET now_s = 'x'",
-    ],
+DAMAGES = (
+    ("UPDATE tpu_nodes SET document = '{'", "tpu_nodes", "Expecting property name"),
+    (
+        "INSERT INTO tpu_operations VALUES ('a', '{\"x\": 1}')",
+        "tpu_operations",
+        "the Operation lacks",
+    ),
+    ("UPDATE tpu_settings SET document = '[]'", "tpu_settings", "'list' object has no"),
+    ("INSERT INTO tpu_agenda VALUES (999, 1, 'fly', 'x')", "tpu_agenda", "'fly' is not a valid"),
+    ("UPDATE tpu_clock SET now_s = 'x'", "tpu_clock", "could not convert"),
 )
-def test_a_state_that_nobody_can_read_is_one_line(damageable, refusal, change):
+
+
+def test_a_record_that_nobody_can_read_is_told_and_the_rest_is_served(damageable):
     with closing(sqlite3.connect(damageable / "state.sqlite")) as connection:
-        connection.execute(change)
+        for change, _, _ in DAMAGES:
+            connection.execute(change)
+        connection.execute("INSERT INTO tpu_agenda VALUES (998, 1, 'remove node', 'a/b/c/d/e/f')")
         connection.commit()
-    assert refusal(damageable)[0] == 62
+    with serving(damageable) as (process, line):
+        found = {record["table"]: record["cause"] for record in line["unreadable"]}
+        control = line["control"]
+        assert get(f"{control}/status", token(line))["unreadable"] == line["unreadable"]
+        nodes = f"{line['tpu_rest']}/v2/projects/{line['project']}/locations/{line['zone']}/nodes"
+        assert get(nodes) == {}
+        post(f"{control}/reset", {}, token(line))
+        assert get(f"{control}/status", token(line))["unreadable"] == []
+        process.terminate()
+        _, warnings = process.communicate(timeout=30)
+    for _, table, cause in DAMAGES:
+        assert found[table].startswith(cause)
+        assert f"warning: {table} '" in warnings
+    assert warnings.count("run: tpuctl local reset; ") == warnings.count("\n") == len(DAMAGES)
+    with serving(damageable) as (_, line):
+        assert "unreadable" not in line
 
 
 def test_objects_of_a_newer_localsim_are_refused(damageable, refusal):

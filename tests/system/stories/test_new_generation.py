@@ -52,6 +52,7 @@ def run(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    execute.facts = tmp_path / "packages/tpuctl/catalog/data/generations" / f"{NAME}.json"
     yield execute
     supervisor_lock.stop_supervisor(tmp_path / "home", "local")
     execute("local", "down")
@@ -69,3 +70,17 @@ def test_it_is_listed_priced_created_queued_and_measured_and_runs_jobs(run, tmp_
     assert "[0] hello from 0" in run("run", str(tmp_path / "job.yaml"))
     benched = run("local", "bench", "-t", f"{NAME}-1", "--limit", "1s")
     assert "bf16" in benched
+
+
+def test_a_generation_that_is_gone_keeps_no_simulator_from_starting(run):
+    run("node", "create", "n1", "-t", f"{NAME}-16")
+    run("node", "create", "n2", "-t", "v6e-1")
+    run("local", "down")
+    facts = run.facts.read_text("utf-8")
+    run.facts.unlink()
+    (status,) = json.loads(run("local", "up") and run("local", "status", "-o", "json"))
+    assert f"tpu_nodes projects/local-project/locations/{ZONE}/nodes/n1" in status["unreadable"]
+    assert (status["nodes"], run("node", "list", "-o", "name").split()) == (1, ["n2"])
+    run("local", "down")
+    run.facts.write_text(facts)
+    assert run("local", "up") and run("node", "list", "-o", "name").split() == ["n1", "n2"]

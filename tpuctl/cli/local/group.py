@@ -29,6 +29,9 @@ STATUS_COLUMNS = {
     "objects": lambda row: row.get("objects"),
     "mode": lambda row: row.get("mode"),
     "reason": lambda row: row.get("mode_reason"),
+    "unreadable": lambda row: "; ".join(
+        f"{record['table']} {record['name']}" for record in row.get("unreadable", ())
+    ),
     "state_dir": lambda row: row["state_dir"],
 }
 STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
@@ -93,6 +96,8 @@ def up(
     line = local_cloud.up(runtime.home, name, options)
     if reason := line.get("mode_reason"):
         runtime.output.note(f"workers are processes of this machine: {reason}")
+    if note := local_cloud.unreadable_note(line):
+        runtime.output.note(note)
     runtime.output.line(json.dumps(line))
 
 

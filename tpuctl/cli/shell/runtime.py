@@ -204,4 +204,6 @@ class Runtime:
             network.require_outside(self.home)
             self.output.note(f"starting the local cloud {name!r} (end it with: tpuctl local down)")
             line = local_cloud.up(self.home, name, local_cloud.SimulatorOptions())
+            if note := local_cloud.unreadable_note(line):
+                self.output.note(note)
         return local_cloud.context_of(line)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuctl.api.control import ControlApi
-from tpuctl.config import ANONYMOUS, Config, Context
+from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import (
     ConflictError,
     DeadlineError,
@@ -127,6 +127,20 @@ def up(home: Path, name: str, options: SimulatorOptions) -> Mapping[str, Any]:
     return _until_ready(home, name, process, log)
 
 
+def unreadable_note(line: Mapping[str, Any]) -> str:
+    """One line on the records that the simulator cannot read; empty where there are none."""
+    records = line.get("unreadable", ())
+    if not records:
+        return ""
+    named = [f"{each['table']} {each['name']!r} ({each['cause']})" for each in records[:3]]
+    more = f" and {len(records) - 3} more" if len(records) > 3 else ""
+    name = "" if line["name"] == DEFAULT_CONTEXT else f" --name {line['name']}"
+    return (
+        f"the local cloud {line['name']!r} cannot read, and does not serve, {', '.join(named)}"
+        f"{more}; to delete them and all else run: tpuctl local reset{name}"
+    )
+
+
 def context_of(line: Mapping[str, Any]) -> Context:
     """The context that an endpoint line describes."""
     return Context(
@@ -233,7 +247,11 @@ def _until_ready(
 def _startup_error(status: int, log: Path) -> TpuctlError:
     lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
     message = lines[-1].removeprefix("error: ") if lines else f"exit status {status}"
-    hint = f"see {log}" if status == 1 else "change the option, or run: tpuctl local up --name N"
+    hint = "change the option, or run: tpuctl local up --name N"
+    if status == 1:
+        hint = f"see {log}"
+    elif status == 62:
+        hint = "run: tpuctl local up --name N, or tpuctl local down --delete-state"
     return class_by_exit_code(status)(f"the simulator did not start: {message}", hint=hint)
 
 
