@@ -154,7 +154,7 @@ def wait(
             return found
         if timeout_s is not None and monotonic() - began >= timeout_s:
             raise DeadlineError(
-                f"job {job_id!r} is still {found.state}: {found.why}",
+                f"job {job_id!r} is still {found.state}: {found.status_text}",
                 hint=f"run: tpuctl job wait {job_id}",
             )
         sleep(POLL_S)
@@ -168,19 +168,19 @@ def error_of(found: JobRecord) -> TpuctlError | None:
         again = f"to begin it anew: tpuctl job retry {found.job_id}"
         return JobFailedError(f"job {found.job_id!r} was cancelled", hint=again)
     last = found.attempt
-    is_last = last is not None and found.why.endswith(last.reason)
-    kind = _kind(last) if is_last else JobFailedError
+    ended_it = last is not None and last.number == found.ended_by_attempt
+    kind = _error_class(last) if last is not None and ended_it else JobFailedError
     hung = last is not None and last.outcome == AttemptOutcome.HUNG
     hint = f"run: tpuctl job {'bundle' if hung else 'logs'} {found.job_id}"
     return kind(f"job {found.job_id!r} failed: {found.why}", hint=hint)
 
 
-def _kind(last: Attempt | None) -> type[TpuctlError]:
-    """What a job is that its last attempt has ended."""
-    if last is not None and last.outcome == AttemptOutcome.PREEMPTED:
+def _error_class(last: Attempt) -> type[TpuctlError]:
+    """The class of the error of a job that this attempt has ended."""
+    if last.outcome == AttemptOutcome.PREEMPTED:
         return PreemptedError
-    if last is not None and last.outcome == AttemptOutcome.STOCKOUT:
+    if last.outcome == AttemptOutcome.STOCKOUT:
         return CapacityError
-    if last is not None and last.outcome == AttemptOutcome.REFUSED:
+    if last.outcome == AttemptOutcome.REFUSED:
         return ERROR_BY_REASON.get(last.refusal, CapacityError)
     return JobFailedError

@@ -139,6 +139,25 @@ class JobSpec:
     teardown: Teardown = Teardown.ALWAYS
 
 
+class ProofResult(StrEnum):
+    """Whether a slice can delete itself, as its dead man's switch has tried."""
+
+    ARMED = "armed"
+    REFUSED = "refused"
+    """Its service account may not read the job or delete the slice: an owner must grant it."""
+    UNKNOWN = "unknown"
+    """Nothing was learnt: an API did not answer, or the switch did not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchProof:
+    """What the dead man's switch of a slice found out as it was armed."""
+
+    result: ProofResult
+    text: str
+    """One line for people, such as `may not: 403 PERMISSION_DENIED`."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
     """What is known of one worker of an attempt, in the words of its agent."""
@@ -173,8 +192,8 @@ class WorkerReport:
     """The end of its log, once the run has ended or the worker was lost."""
     traceback: str = ""
     """The last Python traceback of a run that failed, the same for the same failure."""
-    switch: str = ""
-    """Of worker 0: `armed`, or why the slice cannot delete itself; empty while not known."""
+    switch: SwitchProof | None = None
+    """Of worker 0 of a slice; None before the proof."""
     message: str = ""
 
 
@@ -231,12 +250,28 @@ class Attempt:
         return was_ready and not self.spent and self.outcome != AttemptOutcome.PREEMPTED
 
 
+class EventKind(StrEnum):
+    """What an event of a job is about."""
+
+    STATUS = "status"
+    """The job's status text changed."""
+    TROUBLE = "trouble"
+    """Its supervisor could not look after it."""
+    SWITCH = "switch"
+    """Its slice cannot delete itself."""
+    DELETED = "deleted"
+    """A slice of the ended job is gone."""
+    NOT_DELETED = "not-deleted"
+    """A slice of the ended job could not be deleted yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One line of a job's story."""
+    """A change of a job, as a line for people and a kind for programs."""
 
     time_s: float
     text: str
+    kind: EventKind = EventKind.STATUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +299,11 @@ class JobRecord:
     fence: int = 0
     state: JobState = JobState.QUEUED
     why: str = "waiting for a supervisor"
+    """Why it waits, what it does next or how it ended: the text of its newest STATUS event."""
+    trouble: str | None = None
+    """Why its supervisor cannot look after it now."""
+    ended_by_attempt: int | None = None
+    """The number of the attempt whose end ended the job; None: something else did."""
     wanted_since_s: float | None = None
     """Since when it wants a slice and has none."""
     next_s: float | None = None
@@ -273,6 +313,11 @@ class JobRecord:
     ended_s: float | None = None
     attempts: tuple[Attempt, ...] = ()
     events: tuple[JobEvent, ...] = ()
+
+    @property
+    def status_text(self) -> str:
+        """What people are told of it: the trouble of its supervisor, or else `why`."""
+        return f"its supervisor has trouble: {self.trouble}" if self.trouble else self.why
 
     @property
     def is_ended(self) -> bool:

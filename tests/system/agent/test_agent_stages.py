@@ -18,6 +18,7 @@ print("proving")
 print(config["says"])
 sys.exit(config.get("status", 0))
 """
+ARMED = {"result": "armed", "text": "armed"}
 PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n"
 
 
@@ -99,9 +100,12 @@ def test_a_secret_that_may_not_be_read_is_named(worker):
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"says": "armed"}, "armed"),
-        ({"says": "may not: 403", "status": 0}, "may not: 403"),
-        ({"says": "oh", "status": 7}, "the switch failed with status 7"),
+        ({"says": json.dumps(ARMED)}, ARMED),
+        ({"says": "oh"}, {"result": "unknown", "text": "the switch printed no proof"}),
+        (
+            {"says": "oh", "status": 7},
+            {"result": "unknown", "text": "the switch failed with status 7"},
+        ),
     ],
 )
 def test_the_switch_is_armed_before_setup_and_ends_no_run(worker, config, told):

@@ -122,13 +122,15 @@ class AgentRun:
             rundir.replace(path, json.dumps(self.config["switch"]))
             argv = [sys.executable, os.path.join(self.directory, "switch.py"), "arm", path]
             status = self.execute("switch", argv, told, SWITCH_S)
-            words = bytes(told).decode("utf-8", "replace").split("\n")
-            said = [line for line in words if line.strip()][-1:] or ["it said nothing"]
-            result = said[0] if status == 0 else f"the switch failed with status {status}"
+            last = bytes(told).strip().rpartition(b"\n")[2]
+            failure = f"the switch failed with status {status}"
+            proof = json.loads(last) if status == 0 else unproved(failure)
         except OSError as error:
-            result = f"the switch does not start: {error.strerror}"
-        shown: str = self.redaction.of_json(result)
-        self.report(switch=shown[:SWITCH_CHARACTERS])
+            proof = unproved(f"the switch does not start: {error.strerror}")
+        except ValueError:
+            proof = unproved("the switch printed no proof")
+        text: str = self.redaction.of_json(proof["text"])
+        self.report(switch={**proof, "text": text[:SWITCH_CHARACTERS]})
         if self.orders.is_stopping():
             self.end("switch", None)
         return not self.orders.is_stopping()
@@ -275,3 +277,8 @@ class AgentRun:
             "log_bytes": self.files.size_bytes,
             "uploaded_bytes": self.files.safe_bytes,
         }
+
+
+def unproved(text: str) -> dict[str, str]:
+    """A proof from which nothing is learnt: the switch itself did not work."""
+    return {"result": "unknown", "text": text}

@@ -1,7 +1,7 @@
 """The dead man's switch of a job's slice: one file, Python 3.8 and its standard library only.
 
     switch.py boot CONFIG     watch, if this is worker 0: what the slice's startup script runs
-    switch.py arm CONFIG      see that somebody watches, prove, and print what the proof said
+    switch.py arm CONFIG      see that somebody watches, prove, and print the proof as JSON
     switch.py watch CONFIG    become a sleeping shell that checks now and then, unless one does
     switch.py check CONFIG    look once; exit 10 when nothing is left to be done
 
@@ -145,7 +145,8 @@ def read_signs(
 ) -> tuple[list[str | None], dict[str, Any]]:
     """The signs of life, which never come back once they changed, and the job's record."""
     lease_generation, lease = bucket.get(config["lease"])
-    require_known("lease", lease, config)
+    if lease_generation is not None:
+        require_known("lease", lease, config)
     holder = lease.get("holder")
     beat = bucket.get(config["heartbeats"] + holder)[0] if holder else None
     generation, record = bucket.get(config["record"])
@@ -156,10 +157,9 @@ def read_signs(
 
 
 def require_known(name: str, document: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raises Unknown for what a newer tpuctl wrote: it may mean something else by it."""
-    schema = document.get("schema", 1)
-    if not isinstance(schema, int) or schema > config["schemas"][name]:
-        raise UnknownStateError(f"the {name} was written by a newer tpuctl")
+    """Raises UnknownStateError for another schema's document: its keys may mean something else."""
+    if document.get("schema") != config["schemas"][name]:
+        raise UnknownStateError(f"the {name} was written by another version of tpuctl")
 
 
 # ---------------------------------------------------------------------------- what follows from it
@@ -331,40 +331,48 @@ def is_success(final: Mapping[str, Any]) -> bool:
 # ---------------------------------------------------------------------------- the Cloud TPU API
 
 
-def delete(config: Mapping[str, Any], name: str, query: str = "") -> tuple[int, str]:
-    """Status and words of the answer to a DeleteQueuedResource; raises OSError."""
+def delete(config: Mapping[str, Any], name: str, query: str = "") -> tuple[int, str, str]:
+    """The HTTP status, the RPC status and one line for people of a DeleteQueuedResource's answer.
+
+    The RPC status (`NOT_FOUND`) is empty where it is not Cloud TPU that answers. Raises OSError.
+    """
     base = os.environ.get("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU") or config["tpu"]
     parent = f"/v2/projects/{config['project']}/locations/{config['zone']}"
     path = f"{parent}/queuedResources/{name}{query}"
     status, _, body = request("DELETE", base, path, authorization())
     try:
-        said = json.loads(body).get("error", {})
-        words = f"{said.get('status', '')} {said.get('message', '')}".strip()
+        error = json.loads(body).get("error", {})
+        code, message = str(error.get("status", "")), str(error.get("message", ""))
     except (ValueError, AttributeError):
-        words = ""
-    return status, " ".join(words.split())[:MAX_MESSAGE]
+        code, message = "", ""
+    return status, code, " ".join(f"{status} {code} {message}".split())[:MAX_MESSAGE]
 
 
-def prove_permission(config: Mapping[str, Any]) -> str:
-    """`armed`, or why not: asks for the deletion of a queued resource that cannot exist."""
+def proof(result: str, text: str) -> dict[str, str]:
+    """What `arm` prints: `armed`, `refused` or `unknown`, and a line for people."""
+    return {"result": result, "text": text}
+
+
+def prove_permission(config: Mapping[str, Any]) -> dict[str, str]:
+    """The proof that follows from a deletion of a queued resource that cannot exist."""
     why = ""
     for left in reversed(range(TRIES)):
         try:
-            status, words = delete(config, f"tpuctl-proof-{os.urandom(12).hex()}")
+            status, code, words = delete(config, f"tpuctl-proof-{os.urandom(12).hex()}")
         except OSError as error:
             why = str(error)
         else:
-            if status == 404 and words.startswith("NOT_FOUND"):
-                return "armed"
+            if (status, code) == (404, "NOT_FOUND"):
+                return proof("armed", "armed")
             if status == 403:  # 401 is a token that the metadata server did not give just now
-                return f"may not: {status} {words}"
-            why = f"{status} {words}"
+                return proof("refused", f"may not: {words}")
+            why = words
         time.sleep(RETRY_PAUSE_S if left else 0)
-    return f"not known: {why}"
+    return proof("unknown", f"not known: {why}")
 
 
-def unreadable_reason(config: Mapping[str, Any]) -> str | None:
-    """Why what decides cannot be read here; None when it can.
+def prove_reading(config: Mapping[str, Any]) -> dict[str, str]:
+    """The proof that follows from reading once what a check reads.
 
     Who may read objects and not list them is refused those that do not exist.
     """
@@ -373,10 +381,10 @@ def unreadable_reason(config: Mapping[str, Any]) -> str | None:
         read_signs(bucket, config)
         bucket.get(f"{config['finals']}a0/w0")
     except ReadRefusedError as error:
-        return f"may not: {error}"
+        return proof("refused", f"may not: {error}")
     except (UnknownStateError, KeyError, TypeError, AttributeError) as error:
-        return f"not known: {error}"
-    return None
+        return proof("unknown", f"not known: {error}")
+    return proof("armed", "armed")
 
 
 # ---------------------------------------------------------------------------- one check
@@ -420,12 +428,12 @@ def check_state(config: Mapping[str, Any], state: dict[str, Any]) -> tuple[dict[
     if read_signs(bucket, config)[0] != signs:
         return {**state, "quiet_s": 0.0}, "somebody is back"
     try:
-        status, words = delete(config, config["queued_resource"], "?force=true")
+        status, code, words = delete(config, config["queued_resource"], "?force=true")
     except OSError as error:
         return state, f"{quiet}; {why}; cannot delete the slice: {error}"
-    said = "deletes the slice" if status == 200 else f"cannot delete the slice: {status} {words}"
+    said = "deletes the slice" if status == 200 else f"cannot delete the slice: {words}"
     # It answers at once and deletes later, which may fail: this machine's end is the only proof.
-    is_gone = status == 404 and words.startswith("NOT_FOUND")
+    is_gone = (status, code) == (404, "NOT_FOUND")
     return {**state, "done": is_gone}, f"{quiet}; {why}; {said}"
 
 
@@ -496,15 +504,16 @@ def watch_at_boot(path: Path) -> int:
 
 
 def arm(path: Path) -> int:
-    """Start a watch of its own session, prove, and print what the proof said."""
+    """Start a watch in a session of its own, prove, and print the proof."""
     begin = '"$@" </dev/null >/dev/null 2>&1 &'
     argv = ["sh", "-c", begin, "sh", sys.executable, str(Path(__file__).resolve()), "watch"]
     subprocess.run([*argv, str(path)], start_new_session=True, check=False)
     config = json.loads(path.read_text())
-    said = prove_permission(config)
-    said = (unreadable_reason(config) if said == "armed" else None) or said
-    append_log(path, said)
-    sys.stdout.write(f"{said}\n")
+    found = prove_permission(config)
+    if found["result"] == "armed":
+        found = prove_reading(config)
+    append_log(path, found["text"])
+    sys.stdout.write(json.dumps(found) + "\n")
     return 0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tpuctl.cli.job.details import (
     JobDetails,
     budget_of,
-    deadman_text,
+    deadman_proof,
     first_failure,
     last_step,
     newest_gang,
@@ -15,7 +15,7 @@ from tpuctl.cli.shell.output import Moment, Usd, age
 from tpuctl.cli.shell.supervisor_warning import supervisor_command
 from tpuctl.jobs.policy.attempt_end import worker_text
 from tpuctl.jobs.record import status_text
-from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, WorkerReport
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, ProofResult, WorkerReport
 from tpuctl.operations.slices import spending
 
 EVENTS_SHOWN = 12
@@ -99,9 +99,12 @@ def _budget(found: JobDetails) -> str:
 
 def _switch(job: JobRecord) -> str:
     """What an armed one does is said as well: nobody reads the documentation at night."""
-    said = deadman_text(job) if spending.has_slice(job) else ""
-    armed = "armed: the slice deletes itself when nobody looks after it any more"
-    return armed if said == "armed" else said and f"not armed: {said}"
+    proof = deadman_proof(job) if spending.has_slice(job) else None
+    if proof is None:
+        return ""
+    if proof.result == ProofResult.ARMED:
+        return "armed: the slice deletes itself when nobody looks after it any more"
+    return f"not armed: {proof.text}"
 
 
 def _trouble(job: JobRecord) -> list[DetailBlock]:

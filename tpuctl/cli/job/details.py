@@ -9,7 +9,7 @@ from tpuctl.cli.shell.output import Columns, Moment, Output, Usd
 from tpuctl.jobs.policy import budget
 from tpuctl.jobs.policy.attempt_end import worker_text
 from tpuctl.jobs.record import status_text
-from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, WorkerReport
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport
 from tpuctl.operations.slices import spending
 
 if TYPE_CHECKING:
@@ -137,15 +137,16 @@ def newest_gang(job: JobRecord) -> Attempt | None:
     return next((each for each in reversed(job.attempts) if each.workers), None)
 
 
-def deadman_text(job: JobRecord) -> str:
-    """Whether the slice deletes itself when nobody looks after it any more."""
+def deadman_proof(job: JobRecord) -> SwitchProof | None:
+    """Whether the slice can delete itself when nobody looks after the job; None: not known yet."""
     attempt = newest_gang(job)
-    return next((each.switch for each in attempt.workers if each.switch), "") if attempt else ""
+    return next((each.switch for each in attempt.workers if each.switch), None) if attempt else None
 
 
 def job_document(found: JobDetails) -> dict[str, Any]:
     """Everything that is known of a job. Keys are public."""
     job, spent, newest = found.job, found.spent, found.job.attempt
+    proof = deadman_proof(job)
     bad = first_failure(job)
     return {
         **{key: get(job) for key, get in columns(found.now_s).items()},
@@ -160,7 +161,7 @@ def job_document(found: JobDetails) -> dict[str, Any]:
         "slices": newest.slices if newest else job.spec.resources.num_slices,
         "first_worker": {"attempt": bad[0].number, **worker_document(bad[1])} if bad else None,
         "workers": [worker_document(each) for each in newest.workers] if newest else [],
-        "switch": deadman_text(job),
+        "switch": proof.text if proof else "",
         "slice_hours": round(spent.slice_hours, 4),
         "price_as_of": spent.as_of,
         "budget": budget_of(found),

@@ -220,7 +220,7 @@ async def _print_items(
         async for item in items:
             if isinstance(item, JobRecord):
                 screen.flush()
-                runtime.output.note(f"job {item.job_id}: {item.state}: {item.why}")
+                runtime.output.note(f"job {item.job_id}: {item.state}: {item.status_text}")
             else:
                 screen.take(item)
 

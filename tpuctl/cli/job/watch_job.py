@@ -46,8 +46,8 @@ def wait_until_settled(
 
     def tell(found: JobRecord) -> None:
         nonlocal told
-        if found.why != told:
-            told = found.why
+        if found.status_text != told:
+            told = found.status_text
             runtime.output.note(
                 f"{found.state}: {status_text.current_status(found, runtime.now())}"
             )

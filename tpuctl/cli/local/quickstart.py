@@ -92,7 +92,7 @@ async def _train(
             if isinstance(item, Progress):
                 advance(item.step)
             elif isinstance(item, JobRecord):
-                screen.write(f"job {item.job_id}: {item.state}: {item.why}\n")
+                screen.write(f"job {item.job_id}: {item.state}: {item.status_text}\n")
             elif _is_worth_showing(item, planned):
                 show(item)
 

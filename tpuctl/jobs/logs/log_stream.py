@@ -58,15 +58,15 @@ async def follow(
     number, told = 1, ""
     while True:
         record = await _load_patiently(outside, job_id, clocks)
-        if record.why != told:
-            told = record.why
+        if record.status_text != told:
+            told = record.status_text
             yield record
         if number <= len(record.attempts):
             attempt = record.attempts[number - 1]
             live = AttemptFollower(outside, attempt, job_id, clocks, wanted, on_report, on_workers)
             async with aclosing(live.lines(told)) as items:
                 async for item in items:
-                    told = item.why if isinstance(item, JobRecord) else told
+                    told = item.status_text if isinstance(item, JobRecord) else told
                     yield item
             number += 1
         elif record.is_ended:
@@ -114,8 +114,8 @@ class AttemptFollower:
             while self.attempt.state != AttemptState.ENDED:
                 record = await _load_patiently(self.outside, self.job_id, self.clocks)
                 self.attempt = record.attempts[self.attempt.number - 1]
-                if record.why != told:
-                    told = record.why
+                if record.status_text != told:
+                    told = record.status_text
                     yield record
                 await self._connect()
                 until = self.clocks.monotonic() + (POLL_S if self.links else FAST_POLL_S)

@@ -62,9 +62,23 @@ def replace_attempt(record: JobRecord, attempt: Attempt) -> JobRecord:
     return replace(record, attempts=(*record.attempts[:-1], attempt))
 
 
-def end_job(record: JobRecord, state: JobState, why: str, seen: JobObservation) -> JobRecord:
-    """The job runs no more."""
-    over = replace(record, state=state, ended_s=seen.now_s, next_s=None, next_zone="")
+def end_job(
+    record: JobRecord,
+    state: JobState,
+    why: str,
+    seen: JobObservation,
+    *,
+    by_attempt: int | None = None,
+) -> JobRecord:
+    """The record of a job that runs no more, ended by an attempt of that number or otherwise."""
+    over = replace(
+        record,
+        state=state,
+        ended_s=seen.now_s,
+        ended_by_attempt=by_attempt,
+        next_s=None,
+        next_zone="",
+    )
     return with_status(over, why, seen.now_s)
 
 

@@ -21,6 +21,7 @@ from tpuctl.models.job import (
     Attempt,
     AttemptOutcome,
     AttemptState,
+    EventKind,
     JobRecord,
     JobState,
     Phase,
@@ -36,9 +37,8 @@ CONNECT_WARNING_S = 20.0
 UNSEEN_S = 180.0
 """A request that was never seen may still appear for this long after it was given up: its create is
 tried five times of 30 s by the client."""
-NOT_DELETED = "its slice is not deleted yet: "
 MAX_REPORTED_REASONS = 3
-"""Reasons for that: a text that is another one each time is no news."""
+"""Why a slice is not deleted yet, per job: a text that is another one each time is no news."""
 LINE_CHARS = 500
 """No longer are the last lines of a worker, as the record keeps them."""
 DECIDED_OUTCOMES = frozenset({AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT})
@@ -205,9 +205,9 @@ def _finish(
         return attempts.end_job(record, JobState.CANCELLED, "cancelled", seen)
     if found.final or not restart.may_restart(record):
         state = ENDED_STATE.get(found.outcome, JobState.FAILED)
-        return attempts.end_job(record, state, found.reason, seen)
+        return attempts.end_job(record, state, found.reason, seen, by_attempt=ended.number)
     if why := restart.no_restart_reason(record):
-        return attempts.end_job(record, JobState.FAILED, why, seen)
+        return attempts.end_job(record, JobState.FAILED, why, seen, by_attempt=ended.number)
     if restart.must_replace_slice(record):
         record = replace_attempt(record, replace(ended, spent=True))
     return attempts.begin_next_attempt(record, seen)
@@ -259,12 +259,17 @@ def _with_reports(attempt: Attempt, seen: JobObservation) -> Attempt:
 
 def _with_switch(record: JobRecord, before: Attempt, seen: JobObservation) -> JobRecord:
     """People are told once when a slice of their own could not delete itself."""
-    found = next((report.switch for report in seen.workers if report.worker_id == 0), "")
-    if not found or any(report.switch == found for report in before.workers[:1]):
+    proof = next((report.switch for report in seen.workers if report.worker_id == 0), None)
+    if proof is None or any(report.switch == proof for report in before.workers[:1]):
         return record
-    text = switch_warning(found, record.usd_per_hour)
-    is_new = text is not None and all(event.text != text for event in record.events)
-    return with_event(record, text, seen.now_s) if text is not None and is_new else record
+    text = switch_warning(proof, record.usd_per_hour)
+    return _with_new_event(record, EventKind.SWITCH, text, seen.now_s) if text else record
+
+
+def _with_new_event(record: JobRecord, kind: EventKind, text: str, now_s: float) -> JobRecord:
+    """The record with the event, unless it has one of the same kind and text."""
+    is_known = any((event.kind, event.text) == (kind, text) for event in record.events)
+    return record if is_known else with_event(record, kind, text, now_s)
 
 
 def _trim_report(report: WorkerReport, first: int | None) -> WorkerReport:
@@ -287,9 +292,11 @@ def _note_deleted(record: JobRecord, seen: JobObservation) -> JobRecord:
         replace(attempt, deleted_s=seen.now_s) if attempt.queued_resource in gone else attempt
         for attempt in record.attempts
     )
-    tell = with_event if record.is_ended else with_status  # why it ended stays what people read
     text = f"deleted {', '.join(sorted(str(name) for name in gone))}"
-    return tell(replace(record, attempts=settled), text, seen.now_s)
+    record = replace(record, attempts=settled)
+    if record.is_ended:  # why it ended stays what people read
+        return with_event(record, EventKind.DELETED, text, seen.now_s)
+    return with_status(record, text, seen.now_s)
 
 
 def _is_gone(attempt: Attempt, seen: JobObservation) -> bool:
@@ -305,7 +312,8 @@ def _is_gone(attempt: Attempt, seen: JobObservation) -> bool:
 
 def _with_deletion_trouble(record: JobRecord, seen: JobObservation) -> JobRecord:
     """People are told once what keeps a slice of an ended job from going."""
-    text = f"{NOT_DELETED}{seen.trouble}"
-    before = [event.text for event in record.events if event.text.startswith(NOT_DELETED)]
-    is_new = text not in before and len(before) < MAX_REPORTED_REASONS
-    return with_event(record, text, seen.now_s) if is_new else record
+    told = sum(event.kind == EventKind.NOT_DELETED for event in record.events)
+    if told >= MAX_REPORTED_REASONS:
+        return record
+    text = f"its slice is not deleted yet: {seen.trouble}"
+    return _with_new_event(record, EventKind.NOT_DELETED, text, seen.now_s)

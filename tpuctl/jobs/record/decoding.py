@@ -40,8 +40,14 @@ def parse_document(data: bytes) -> dict[str, Any]:
 
 
 def is_newer(found: Mapping[str, Any], schema: int) -> bool:
-    """A newer tpuctl wrote it. Raises MalformedError when it does not say its schema."""
-    return _whole(found.get("schema")) > schema
+    """Whether a newer tpuctl wrote the document.
+
+    Raises MalformedError when it does not say its schema, or an older one.
+    """
+    given = _whole(found.get("schema"))
+    if given < schema:
+        raise MalformedError(f"its schema is {given}, this tpuctl reads {schema}")
+    return given > schema
 
 
 def check_job_id(job_id: str) -> str:

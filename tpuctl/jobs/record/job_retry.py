@@ -33,6 +33,7 @@ def reopen_record(record: JobRecord, now_s: float) -> JobRecord:
         record,
         state=JobState.QUEUED,
         ended_s=None,
+        ended_by_attempt=None,
         cancel_requested_s=None,
         retried_after=len(record.attempts),
         wanted_since_s=None,

@@ -1,4 +1,4 @@
-"""A job's record in the bucket, schema 2: every write names the generation it replaces."""
+"""A job's record in the bucket, schema 3: every write names the generation it replaces."""
 
 import json
 from collections.abc import Callable
@@ -10,8 +10,7 @@ from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.models.job import JobRecord
 from tpuctl.store import Entry, Store
 
-SCHEMA = 2
-"""1 knows no secrets, budgets, zones and several slices: a job must not be run without them."""
+SCHEMA = 3
 RECORDS = "tpuctl/records/"
 FILES = "tpuctl/jobs/"
 CANCEL_TRIES = 10

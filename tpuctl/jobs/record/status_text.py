@@ -3,49 +3,42 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tpuctl.models.job import JobEvent, JobRecord
+from tpuctl.models.job import EventKind, JobEvent, JobRecord, ProofResult, SwitchProof
 
 EVENTS_KEPT = 100
 MINUTE_S, HOUR_S, HALF_A_DAY_S = 60.0, 3600.0, 43200.0
-TROUBLE_PREFIX = "its supervisor has trouble: "
-ARMED = "armed"
-"""The result of a proof that a slice can delete itself."""
 
 
 def with_status(record: JobRecord, text: str, now_s: float) -> JobRecord:
-    """Say why it waits or what it does next, once."""
+    """The record whose `why` is the text, with an event when it was another one."""
     if text == record.why:
         return record
-    return replace(with_event(record, text, now_s), why=text)
+    return replace(with_event(record, EventKind.STATUS, text, now_s), why=text)
 
 
-def with_event(record: JobRecord, text: str, now_s: float) -> JobRecord:
-    """Something happened that does not change why the job is where it is."""
-    return replace(record, events=(*record.events, JobEvent(now_s, text))[-EVENTS_KEPT:])
+def with_event(record: JobRecord, kind: EventKind, text: str, now_s: float) -> JobRecord:
+    """The record with one more event, and its `why` as it was."""
+    return replace(record, events=(*record.events, JobEvent(now_s, text, kind))[-EVENTS_KEPT:])
 
 
 def with_trouble(record: JobRecord, text: str, now_s: float) -> JobRecord:
-    """Its supervisor cannot look after it; how an ended job ended stays what it was."""
+    """The record of an open job that its supervisor cannot look after; an ended one as it was.
+
+    The same trouble twice in a row is one event.
+    """
     if record.is_ended:
         return record
-    text = f"{TROUBLE_PREFIX}{text}"
-    if record.events and record.events[-1].text == text:
-        return replace(record, why=text)  # the same trouble again is no new event
-    return with_status(record, text, now_s)
-
-
-def without_trouble(record: JobRecord) -> JobRecord:
-    """Looked after again: what was told last before the trouble is true again."""
-    if not record.why.startswith(TROUBLE_PREFIX):
-        return record
-    before = (event.text for event in reversed(record.events) if TROUBLE_PREFIX not in event.text)
-    return replace(record, why=next(before, "looked after again"))
+    troubled = replace(record, trouble=text)
+    last = record.events[-1] if record.events else None
+    if last and (last.kind, last.text) == (EventKind.TROUBLE, troubled.status_text):
+        return troubled
+    return with_event(troubled, EventKind.TROUBLE, troubled.status_text, now_s)
 
 
 def current_status(record: JobRecord, now_s: float) -> str:
-    """Why the job is where it is, and how long until it goes on by itself."""
-    if record.next_s is None or record.is_ended or record.why.startswith(TROUBLE_PREFIX):
-        return record.why
+    """What people are told of the job, and how long until it goes on by itself."""
+    if record.next_s is None or record.is_ended or record.trouble:
+        return record.status_text
     wait = format_duration(max(0.0, record.next_s - now_s))
     then = f"; then {record.next_zone} in" if record.next_zone else ", next in"
     return f"{record.why}{then} {wait}"
@@ -64,11 +57,11 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / MINUTE_S:.0f} min" if seconds < 2 * HOUR_S else f"{seconds / HOUR_S:.1f} h"
 
 
-def switch_warning(result: str, usd_per_hour: float | None) -> str | None:
-    """A line for a slice that proved `result` when it tried to delete itself; None if it can."""
-    if result in ("", ARMED):
+def switch_warning(proof: SwitchProof, usd_per_hour: float | None) -> str | None:
+    """A line for a slice that did not prove that it can delete itself; None if it did."""
+    if proof.result == ProofResult.ARMED:
         return None
-    return f"its slice cannot delete itself ({result}): {forgotten_price(usd_per_hour)}"
+    return f"its slice cannot delete itself ({proof.text}): {forgotten_price(usd_per_hour)}"
 
 
 def forgotten_price(usd_per_hour: float | None) -> str:

@@ -7,6 +7,7 @@ themselves is proved by every own slice before its first step; the last proof is
 
 import json
 from contextlib import suppress
+from dataclasses import asdict
 from importlib import resources
 from itertools import count
 
@@ -16,14 +17,13 @@ from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record import record_store as records
-from tpuctl.jobs.record.status_text import ARMED, forgotten_price
-from tpuctl.models.job import Attempt, JobRecord, Teardown
+from tpuctl.jobs.record.decoding import MalformedError
+from tpuctl.jobs.record.status_text import forgotten_price
+from tpuctl.models.job import Attempt, JobRecord, ProofResult, SwitchProof, Teardown
 from tpuctl.store import Store
 
 KEY = "tpuctl/switch"
 SCHEMA = 1
-REFUSED = "may not: "
-"""In front of the Cloud TPU API's own words."""
 PATIENCE_S = 15 * 60.0
 """How long nobody looks after the job before its slice may delete itself."""
 INTERVAL_S = 60.0
@@ -98,11 +98,11 @@ def boot_metadata(outside: Backends, record: JobRecord, attempt: Attempt) -> dic
     return {"startup-script": script}
 
 
-def save_proof(store: Store, result: str, now_s: float) -> None:
-    """Keep what a proof said; that nothing was learnt is not kept."""
-    if result != ARMED and not result.startswith(REFUSED):
+def save_proof(store: Store, proof: SwitchProof, now_s: float) -> None:
+    """Keep a proof for the next submission, unless nothing was learnt."""
+    if proof.result == ProofResult.UNKNOWN:
         return
-    data = json.dumps({"schema": SCHEMA, "result": result, "time_s": now_s}).encode()
+    data = json.dumps({"schema": SCHEMA, **asdict(proof), "time_s": now_s}).encode()
     entry = store.head(KEY)
     with suppress(PreconditionError):  # another job's proof came meanwhile: as good
         if entry is None:
@@ -111,26 +111,28 @@ def save_proof(store: Store, result: str, now_s: float) -> None:
             store.put_if_generation(KEY, data, entry.generation)
 
 
-def load_proof(store: Store) -> str | None:
-    """What the last proof said; None when there was none. Raises DamagedStateError."""
+def load_proof(store: Store) -> SwitchProof | None:
+    """The last proof; None when there is none that this version reads. Raises DamagedStateError."""
     try:
         document = decoding.parse_document(store.get_range(KEY))
-        return None if decoding.is_newer(document, SCHEMA) else str(document["result"])
+        if decoding.is_newer(document, SCHEMA):
+            return None
+        return decoding.decode_dataclass(SwitchProof, document)
     except NotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except MalformedError as error:
         raise DamagedStateError(f"the object {KEY!r} cannot be read: {error}") from error
 
 
 def warning(store: Store, usd_per_hour: float | None) -> str | None:
     """What to say before another slice is asked for; None when slices may delete themselves."""
     try:
-        result = load_proof(store)
+        proof = load_proof(store)
     except DamagedStateError:
         return None  # it is only a memory: the next proof replaces it
-    if result is None or result == ARMED:
+    if proof is None or proof.result == ProofResult.ARMED:
         return None
-    what = f"slices of this project cannot delete themselves ({result})"
+    what = f"slices of this project cannot delete themselves ({proof.text})"
     return f"{what}: {forgotten_price(usd_per_hour)}; {REMEDY}"
 
 

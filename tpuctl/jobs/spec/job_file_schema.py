@@ -12,7 +12,7 @@ import yaml
 
 from tpuctl.errors import UsageError
 from tpuctl.jobs.spec import scalars
-from tpuctl.jobs.spec.scalars import MismatchError, PatternError
+from tpuctl.jobs.spec.scalars import MismatchError, PatternError, RangeError
 
 FILE = "job-file.schema.json"
 Schema = Mapping[str, Any]
@@ -127,8 +127,7 @@ def _item(node: yaml.Node, schema: Schema, wanted: str) -> Any:
     try:
         return scalars.scalar_value(node, schema)
     except MismatchError as error:
-        is_kind = str(error).startswith("a ")
-        text = wanted if is_kind else f"{wanted}, each {error}"
+        text = f"{wanted}, each {error}" if isinstance(error, RangeError) else wanted
         raise MismatchError(text, node) from error
 
 

@@ -34,7 +34,11 @@ class MismatchError(ValueError):
 
 
 class PatternError(MismatchError):
-    """A string has not its schema's pattern; the schema says what to tell."""
+    """A string does not match its schema's pattern; the schema says what to tell."""
+
+
+class RangeError(MismatchError):
+    """A number is of the right kind and out of its schema's bounds."""
 
 
 def scalar_value(node: yaml.Node, schema: Mapping[str, Any]) -> Any:
@@ -129,11 +133,11 @@ def _number(node: yaml.Node, schema: Mapping[str, Any]) -> float:
 
 def _check_range(found: float, schema: Mapping[str, Any]) -> float:
     if found < schema.get("minimum", found):
-        raise MismatchError(f"at least {schema['minimum']}")
+        raise RangeError(f"at least {schema['minimum']}")
     if found > schema.get("maximum", found):
-        raise MismatchError(f"at most {schema['maximum']}")
+        raise RangeError(f"at most {schema['maximum']}")
     if found <= schema.get("exclusiveMinimum", -math.inf):
-        raise MismatchError(f"more than {schema['exclusiveMinimum']}")
+        raise RangeError(f"more than {schema['exclusiveMinimum']}")
     return found
 
 

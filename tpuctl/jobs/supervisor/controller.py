@@ -28,7 +28,7 @@ from tpuctl.jobs.supervisor.record_writer import RecordWriter
 from tpuctl.jobs.workers import gang as gangs
 from tpuctl.jobs.workers.gang import Gang, GangTiming
 from tpuctl.jobs.workers.installation import StartInputs
-from tpuctl.models.job import Attempt, AttemptState, JobRecord
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, SwitchProof
 
 TURN_S = 0.5
 STEADY_TURN_S = 2.0
@@ -53,8 +53,8 @@ class JobController:
     refusal: SliceRefusal | None = None
     is_steady: bool = False
     """Every worker runs and answers."""
-    switch: str = ""
-    """What was last remembered of the slice's own switch."""
+    saved_proof: SwitchProof | None = None
+    """What was last kept of the slice's own switch."""
     zone_health: Mapping[str, ZoneHealth] | None = None
     zone_health_s: float | None = None
     """When the weather was asked for."""
@@ -129,7 +129,7 @@ class JobController:
             raise WrongHostError(lacks)
         for action in step.actions:
             await self._do(action)
-        await self._remember_switch()
+        await self._save_proof()
         self._update_steady()
 
     async def _step(self, lacks: str) -> ReconcileStep:
@@ -221,15 +221,15 @@ class JobController:
         """None where they are not known: what runs goes on without them, and nothing is begun."""
         return None if self.vault.missing_reason(self.record) else self.vault.values(self.record)
 
-    async def _remember_switch(self) -> None:
+    async def _save_proof(self) -> None:
         reports = self.gang.reports() if self.gang is not None else ()
-        said = reports[0].switch if reports else ""
-        if not said or said == self.switch:
+        proof = reports[0].switch if reports else None
+        if proof is None or proof == self.saved_proof:
             return
-        self.switch = said
+        self.saved_proof = proof
         try:
             now_s = self.clocks.now()
-            await asyncio.to_thread(switch.save_proof, self.outside.store, said, now_s)
+            await asyncio.to_thread(switch.save_proof, self.outside.store, proof, now_s)
         except TpuctlError as error:  # the next slice proves it again
             self.slice_watcher.trouble(str(error))
 

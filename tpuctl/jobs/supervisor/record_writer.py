@@ -10,7 +10,6 @@ from tpuctl.jobs.leases.lease import Lease, LeaseLostError
 from tpuctl.jobs.policy.attempts import restart_stopping_wait
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.record_store import StoredRecord
-from tpuctl.jobs.record.status_text import without_trouble
 from tpuctl.models.job import JobRecord
 from tpuctl.store import Store
 
@@ -64,7 +63,7 @@ class RecordWriter:
             if self.record.fence > self.lease.fence:
                 raise LeaseLostError
             try:
-                known = restart_stopping_wait(without_trouble(self.record), self.clocks.now())
+                known = restart_stopping_wait(replace(self.record, trouble=None), self.clocks.now())
                 await self._write(replace(known, fence=self.lease.fence))
                 return
             except PreconditionError:  # the last write of an earlier holder, or a wish

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from tpuctl.errors import TransientError
+from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record import record_store as records
-from tpuctl.models.job import Phase, WorkerReport
+from tpuctl.models.job import Phase, SwitchProof, WorkerReport
 
 VERSION = 2
 DUMP = "--dump"
@@ -28,7 +29,7 @@ STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 STATUS_FIELDS = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
-    "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback", "switch",
+    "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback",
 )  # fmt: skip
 
 
@@ -86,10 +87,12 @@ def log_bytes(message: Mapping[str, Any]) -> bytes:
 
 
 def apply_status(report: WorkerReport, status: Mapping[str, Any]) -> WorkerReport:
-    """A report brought up to date by the agent's status."""
+    """A report brought up to date by the agent's status. Raises MalformedError."""
     known = {key: status[key] for key in STATUS_FIELDS if status.get(key) is not None}
     if lines := status.get("last_lines"):
         known["last_lines"] = tuple(lines)
+    if proof := status.get("switch"):
+        known["switch"] = decoding.decode_dataclass(SwitchProof, proof)
     if "step" in known and report.step is not None:
         known["step"] = max(known["step"], report.step)
     return replace(report, **known)

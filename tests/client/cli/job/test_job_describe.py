@@ -17,6 +17,8 @@ from tpuctl.models.job import (
     JobSpec,
     JobState,
     Phase,
+    ProofResult,
+    SwitchProof,
     WorkerReport,
 )
 
@@ -46,11 +48,12 @@ def ended(worker_id: int, **how) -> WorkerReport:
     return WorkerReport(worker_id, phase=Phase.ENDED, stage="run", closed=True, **how)
 
 
+NOT_ARMED = SwitchProof(ProofResult.REFUSED, "may not (403)")
 FAILED = attempt(
     2, outcome=AttemptOutcome.FAILED, reason="worker 1: the program ended with status 3",
     first_worker=1, resume_step=100, last_step=130,
     workers=(
-        ended(0, signal=15, stopped=True, switch="may not (403)"),
+        ended(0, signal=15, stopped=True, switch=NOT_ARMED),
         ended(1, exit_status=3, last_lines=LINES, traceback="ValueError"),
     ),
 )  # fmt: skip

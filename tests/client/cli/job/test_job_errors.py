@@ -46,7 +46,7 @@ class Scene:
     def ended(self, **last) -> tuple[str, ...]:
         """Wait for a job that failed, whose last attempt was like that."""
         ended = attempt(**last)
-        put(self.store, job(attempts=(ended,), why=ended.reason))
+        put(self.store, job(attempts=(ended,), why=ended.reason, ended_by_attempt=ended.number))
         return ("job", "wait", "digits-1")
 
 

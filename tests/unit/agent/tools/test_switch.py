@@ -26,6 +26,8 @@ from tpuctl.models.job import (
     JobRecord,
     JobSpec,
     JobState,
+    ProofResult,
+    SwitchProof,
     Teardown,
     Timeouts,
 )
@@ -42,6 +44,8 @@ WELL = {"phase": "ended", "stage": "run", "exit_status": 0}
 BADLY = {"phase": "ended", "stage": "run", "exit_status": 1}
 MISSING = {"error": {"code": 404, "status": "NOT_FOUND", "message": "Resource was not found"}}
 FORBIDDEN = {"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "not allowed"}}
+ARMED = SwitchProof(ProofResult.ARMED, "armed")
+FORBIDDEN_PROOF = SwitchProof(ProofResult.REFUSED, "may not: 403 PERMISSION_DENIED")
 RUNNING = Attempt(
     1, "us-west4-a", SLICE, AttemptState.RUNNING, owned=True, queued_resource=SLICE,
     worker_count=2, requested_s=0.0, ready_s=100.0, started_s=200.0,
@@ -362,11 +366,11 @@ def test_a_bucket_that_cannot_be_read_says_nothing_and_begins_the_patience_anew(
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", "{}", '{"schema": 1}', '{"schema": 2, "state": "FAILED"}'),
-        '{"schema": 1, "state": "FAILED", "attempts": []}',
+        *("", "[]", "{}", '{"schema": 3}', '{"schema": 4, "state": "FAILED"}'),
+        *('{"schema": 3, "state": "FAILED", "attempts": []}', '{"schema": 2, "state": "FAILED"}'),
     ],
 )
-def test_a_record_that_is_damaged_or_newer_says_nothing(slice_, text):
+def test_a_record_that_is_damaged_or_of_another_schema_says_nothing(slice_, text):
     slice_.job(RUNNING, state=JobState.FAILED)
     slice_.replace(f"{records.RECORDS}{JOB}", text)
     slice_.minutes(LONG_MINUTES)
@@ -578,7 +582,8 @@ def test_a_slice_that_shall_stay_or_is_not_the_jobs_own_has_no_switch():
 
 def test_the_proof_deletes_what_cannot_exist(slice_):
     slice_.job(RUNNING)
-    assert deadman_switch.prove_permission(json.loads(slice_.path.read_text())) == "armed"
+    found = deadman_switch.prove_permission(json.loads(slice_.path.read_text()))
+    assert found == {"result": "armed", "text": "armed"}
     [(path, token)] = slice_.server.deletions
     assert path.startswith(f"{PARENT}tpuctl-proof-")
     assert len(path.removeprefix(PARENT)) <= 63
@@ -586,18 +591,19 @@ def test_the_proof_deletes_what_cannot_exist(slice_):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "result", "text"),
     [
-        ((403, FORBIDDEN), "may not: 403 PERMISSION_DENIED not allowed"),
-        ((401, {}), "not known: 401 "),  # the metadata server gave no token in time
-        ((404, {}), "not known: 404 "),  # not Cloud TPU's own word
-        ((503, {}), "not known: 503 "),
+        ((403, FORBIDDEN), "refused", "may not: 403 PERMISSION_DENIED not allowed"),
+        ((401, {}), "unknown", "not known: 401"),  # the metadata server gave no token in time
+        ((404, {}), "unknown", "not known: 404"),  # not Cloud TPU's own word
+        ((503, {}), "unknown", "not known: 503"),
     ],
 )
-def test_what_the_proof_says_otherwise(slice_, answer, said):
+def test_what_the_proof_says_otherwise(slice_, answer, result, text):
     slice_.server.proof = answer
     slice_.job(RUNNING)
-    assert deadman_switch.prove_permission(json.loads(slice_.path.read_text())) == said
+    found = deadman_switch.prove_permission(json.loads(slice_.path.read_text()))
+    assert found == {"result": result, "text": text}
 
 
 def test_the_worker_is_sent_elsewhere_by_its_environment(slice_, monkeypatch):
@@ -612,14 +618,17 @@ def test_the_worker_is_sent_elsewhere_by_its_environment(slice_, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
-    [(403, "may not: cannot read tpuctl/"), (503, "not known: cannot read tpuctl/")],
+    ("status", "result", "said"),
+    [
+        (403, "refused", "may not: cannot read tpuctl/"),
+        (503, "unknown", "not known: cannot read tpuctl/"),
+    ],
 )
 @pytest.mark.parametrize("key", ["tpuctl/leases/", "tpuctl/records/", "tpuctl/jobs/"])
-def test_who_cannot_read_the_bucket_is_not_armed(slice_, monkeypatch, key, status, said):
+def test_who_cannot_read_the_bucket_is_not_armed(slice_, monkeypatch, key, status, result, said):
     slice_.job(RUNNING)
     config = json.loads(slice_.path.read_text())
-    assert deadman_switch.unreadable_reason(config) is None
+    assert deadman_switch.prove_reading(config)["result"] == "armed"
     ask = deadman_switch.request
 
     def refused(method, base, path, *given):
@@ -628,7 +637,9 @@ def test_who_cannot_read_the_bucket_is_not_armed(slice_, monkeypatch, key, statu
         return ask(method, base, path, *given)
 
     monkeypatch.setattr(deadman_switch, "request", refused)
-    assert deadman_switch.unreadable_reason(config).startswith(said)
+    found = deadman_switch.prove_reading(config)
+    assert found["result"] == result
+    assert found["text"].startswith(said)
 
 
 # --------------------------------------------------------------- as it is shipped
@@ -647,7 +658,8 @@ def test_arm_prints_what_the_proof_said_and_leaves_a_watch_that_ends_with_the_sl
     slice_.server.deletion = (404, MISSING)  # which ends the watch
     slice_.path.write_text(json.dumps({**config, **quick}))
     done = shipped(slice_, "arm")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "armed\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"result": "armed", "text": "armed"}
     while not slice_.is_deleted:
         assert shipped(slice_, "watch").returncode in (
             0,
@@ -686,26 +698,25 @@ def test_the_startup_script_leaves_the_switch_and_its_config_in_the_home_of_root
 
 
 def test_a_proof_that_failed_is_told_with_its_price():
-    said = status_text.switch_warning("may not: 403 PERMISSION_DENIED", 8.2)
+    said = status_text.switch_warning(FORBIDDEN_PROOF, 8.2)
     assert said == (
         "its slice cannot delete itself (may not: 403 PERMISSION_DENIED): "
         "forgotten, it costs 8.20 USD/h until somebody deletes it"
     )
-    assert status_text.switch_warning("armed", 8.2) is None
-    assert status_text.switch_warning("", 8.2) is None
+    assert status_text.switch_warning(ARMED, 8.2) is None
 
 
 def test_the_next_submission_is_warned_until_a_proof_succeeds(slice_):
     store = slice_.store
     assert switches.warning(store, 1.2) is None
-    switches.save_proof(store, "may not: 403 PERMISSION_DENIED", 5.0)
-    switches.save_proof(store, "not known: timed out", 6.0)
+    switches.save_proof(store, FORBIDDEN_PROOF, 5.0)
+    switches.save_proof(store, SwitchProof(ProofResult.UNKNOWN, "not known: timed out"), 6.0)
     assert (
         "cannot delete themselves (may not: 403 PERMISSION_DENIED): forgotten, it costs 1.20"
         in (switches.warning(store, 1.2))
     )
     slice_.replace(switches.KEY, "[" * 200_000)
     assert switches.warning(store, 1.2) is None
-    switches.save_proof(store, "armed", 7.0)
-    assert switches.load_proof(store) == "armed"
+    switches.save_proof(store, ARMED, 7.0)
+    assert switches.load_proof(store) == ARMED
     assert switches.warning(store, 1.2) is None

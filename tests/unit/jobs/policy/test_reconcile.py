@@ -15,6 +15,7 @@ from tpuctl.jobs.policy.observation import ABSENT, JobObservation, SliceRefusal
 from tpuctl.jobs.policy.reconcile import UNSEEN_S, reconcile
 from tpuctl.jobs.record import status_text as story
 from tpuctl.models.job import (
+    EventKind,
     JobEvent,
     JobState,
     Phase,
@@ -218,16 +219,16 @@ def test_why_a_job_ended_is_still_told_when_its_slice_is_gone():
     ended = lived(job(), *RAN, seen(5.0, failed, failed), seen(6.0, failed, failed)).record
     gone = reconcile(ended, asked(7.0, a1=ABSENT)).record
     assert gone.why == ended.why == "worker 0: the program ended with status 7"
-    assert gone.events[-1] == JobEvent(7.0, f"deleted {A1}")
+    assert gone.events[-1] == JobEvent(7.0, f"deleted {A1}", EventKind.DELETED)
 
 
 def test_a_supervisors_trouble_is_told_until_it_is_over():
     running = lived(job(), *RAN).record
     in_trouble = story.with_trouble(running, "403: no", 5.0)
-    assert in_trouble.why == "its supervisor has trouble: 403: no"
+    assert in_trouble.status_text == "its supervisor has trouble: 403: no"
     assert story.with_trouble(in_trouble, "403: no", 6.0) == in_trouble
-    over = story.without_trouble(in_trouble)
-    assert over.why == running.why
+    over = replace(in_trouble, trouble=None)
+    assert over.status_text == running.why
     assert story.with_trouble(over, "403: no", 9.0) == in_trouble
     ended = replace(running, state=JobState.FAILED)
     assert story.with_trouble(ended, "403: no", 5.0) == ended

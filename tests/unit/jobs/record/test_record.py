@@ -14,16 +14,20 @@ from tpuctl.models.job import (
     AttemptOutcome,
     AttemptState,
     Checkpoints,
+    EventKind,
     JobEvent,
     JobRecord,
     JobSpec,
     JobState,
     Phase,
+    ProofResult,
     Resources,
+    SwitchProof,
     WorkerReport,
 )
 from tpuctl.store import open_store
 
+PROOF = SwitchProof(ProofResult.REFUSED, "may not: 403")
 JOB = JobRecord(
     job_id="digits-a1b2c3",
     spec=JobSpec(
@@ -37,10 +41,12 @@ JOB = JobRecord(
     attempts=(
         Attempt(
             1, "us-west4-a", "n", AttemptState.ENDED, owned=True, outcome=AttemptOutcome.PREEMPTED,
-            workers=(WorkerReport(0, Phase.ENDED, exit_status=1, metrics={"loss": 0.5}),),
+            workers=(
+                WorkerReport(0, Phase.ENDED, exit_status=1, metrics={"loss": 0.5}, switch=PROOF),
+            ),
         ),
     ),
-    events=(JobEvent(2.0, "it began"),),
+    events=(JobEvent(2.0, "it began"), JobEvent(3.0, "no", EventKind.SWITCH)),
 )  # fmt: skip
 
 
@@ -65,11 +71,12 @@ def test_a_record_is_replaced_only_by_who_saw_it(store):
 
 
 def test_a_newer_schema_and_damage_are_told(store):
-    newer = {**json.loads(record_store.encode(JOB)), "schema": 3}
+    newer = {**json.loads(record_store.encode(JOB)), "schema": 4}
     with pytest.raises(DamagedStateError, match="newer tpuctl"):
         record_store.decode(json.dumps(newer).encode(), JOB.job_id)
-    with pytest.raises(DamagedStateError, match="cannot be read"):
-        record_store.decode(b'{"schema": 1}', JOB.job_id)
+    older = {**newer, "schema": 2}
+    with pytest.raises(DamagedStateError, match="its schema is 2, this tpuctl reads 3"):
+        record_store.decode(json.dumps(older).encode(), JOB.job_id)
 
 
 def test_a_field_of_a_later_version_is_ignored(store):
@@ -112,7 +119,7 @@ def test_a_name_is_that_of_the_job_that_is_open_or_of_the_newest(store):
 def test_an_unreadable_record_hides_no_other_job(store):
     record_store.create(store, JOB)
     store.put_if_absent("tpuctl/records/torn-ffffff", b'{"schema": 1, "job_id"')
-    store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 3}')
+    store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 4}')
     told = []
     assert client.list_jobs(store, lambda error: told.append(str(error))) == [JOB]
     assert told[0] == "job 'later-ffffff' was written by a newer tpuctl"
@@ -133,7 +140,7 @@ def test_an_unreadable_record_hides_no_other_job(store):
 )
 def test_how_a_job_ended_is_an_exit_code(state, outcome, code):
     attempt = replace(JOB.attempts[0], outcome=outcome)
-    error = client.error_of(replace(JOB, state=state, attempts=(attempt,)))
+    error = client.error_of(replace(JOB, state=state, attempts=(attempt,), ended_by_attempt=1))
     assert (error.exit_code if error else None) == code
 
 
@@ -144,7 +151,7 @@ def test_a_job_that_ended_between_two_attempts_is_not_worth_what_the_last_one_wa
     assert (error.exit_code, str(error)) == (
         71, "job 'digits-a1b2c3' failed: no v5litepod-16 within 60 s",
     )  # fmt: skip
-    assert client.error_of(replace(job, why=lost.reason)).exit_code == 31
+    assert client.error_of(replace(job, ended_by_attempt=1)).exit_code == 31
 
 
 def test_a_hung_job_leads_to_its_stacks():
@@ -158,7 +165,8 @@ def test_a_hung_job_leads_to_its_stacks():
 )
 def test_a_refused_slice_is_worth_the_exit_code_of_the_refusal(refusal, code):
     attempt = replace(JOB.attempts[0], outcome=AttemptOutcome.REFUSED, refusal=refusal)
-    error = client.error_of(replace(JOB, state=JobState.FAILED, attempts=(attempt,)))
+    ended = replace(JOB, state=JobState.FAILED, attempts=(attempt,), ended_by_attempt=1)
+    error = client.error_of(ended)
     assert error.exit_code == code
 
 

@@ -7,11 +7,20 @@ import pytest
 from tpuctl.jobs.policy import attempt_end
 from tpuctl.jobs.policy.actions import StopWorkers
 from tpuctl.jobs.policy.observation import ABSENT
-from tpuctl.models.job import JobRecord, Phase, Restart, Timeouts, WorkerReport
+from tpuctl.models.job import (
+    JobRecord,
+    Phase,
+    ProofResult,
+    Restart,
+    SwitchProof,
+    Timeouts,
+    WorkerReport,
+)
 from unit.jobs.job_steps import A1, ENDED, RAN, asked, gang, job, lived, seen
 
 UP = {"phase": Phase.RUNNING}
 WELL = {**ENDED, "exit_status": 0}
+ARMED = SwitchProof(ProofResult.ARMED, "armed")
 STOPPED = {**ENDED, "signal": 15, "stopped": True, "ended_s": 5.5}
 
 
@@ -169,12 +178,12 @@ def test_a_preemption_is_not_explained_by_programs_that_failed_of_it():
 
 
 def test_people_are_told_once_that_a_slice_cannot_delete_itself():
-    bad = {**UP, "switch": "may not: 403 no"}
+    bad = {**UP, "switch": SwitchProof(ProofResult.REFUSED, "may not: 403 no")}
     record = lived(job(), *RAN, seen(5.0, bad, UP), seen(6.0, bad, UP), seen(7.0, UP, UP),
         seen(8.0, bad, UP)).record  # fmt: skip
     assert len([each for each in record.events if "403 no" in each.text]) == 1
     assert record.why == "running on 2 workers"
-    fine = lived(job(), *RAN, seen(5.0, {**UP, "switch": "armed"}, UP)).record
+    fine = lived(job(), *RAN, seen(5.0, {**UP, "switch": ARMED}, UP)).record
     assert fine.events == lived(job(), *RAN).record.events
 
 
