@@ -14,7 +14,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 BACKGROUND = 10
-"""The niceness of what goes on beside training."""
+"""What is added to the niceness of a program for what goes on beside its training."""
 
 
 def parallel_map(work: Callable[[T], R], items: Sequence[T], *, threads: int) -> list[R]:
@@ -37,10 +37,17 @@ def parallel_map(work: Callable[[T], R], items: Sequence[T], *, threads: int) ->
 
 
 def lower_priority(niceness: int) -> None:
-    """Let others go before this thread and those that it starts, where the system can (Linux)."""
+    """Let others go before this thread and those that it starts, where the system can (Linux).
+
+    `niceness` (1 to 19) is added to the main thread's, which `nice` may have set; the thread's
+    own is never made smaller.
+    """
     if sys.platform == "linux":
+        thread = threading.get_native_id()
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+            wanted = os.getpriority(os.PRIO_PROCESS, os.getpid()) + niceness
+            if wanted > os.getpriority(os.PRIO_PROCESS, thread):
+                os.setpriority(os.PRIO_PROCESS, thread, wanted)
 
 
 def _start_threads(run: Callable[[], None], count: int) -> Iterator[threading.Thread]:

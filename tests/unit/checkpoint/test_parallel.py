@@ -1,6 +1,8 @@
 """The same work for several things at once."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -60,5 +62,24 @@ def test_threads_that_are_begun_in_the_background_stay_there():
     before = work(None)
     thread.start()
     thread.join()
-    assert found == [max(BACKGROUND, before)] * 2
+    assert found == [min(before + BACKGROUND, 19)] * 2
     assert work(None) == before
+
+
+def test_a_program_under_nice_has_its_background_even_lower():
+    """An absolute priority would put the background of `nice -n 12` before the training."""
+    source = (
+        "import os, threading\n"
+        "from tpuctl.checkpoint.parallel import lower_priority\n"
+        "def work():\n"
+        "    for _ in range(2):\n"
+        "        lower_priority(3)\n"
+        "        print(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))\n"
+        "thread = threading.Thread(target=work)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "print(os.getpriority(os.PRIO_PROCESS, 0))\n"
+    )
+    argv = [sys.executable, "-c", f"import os; os.nice(12 - os.nice(0))\n{source}"]
+    printed = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert printed.split() == ["15", "15", "12"]
