@@ -140,7 +140,7 @@ class ChipHolders:
 
 
 def read_usage(line: bytes) -> ChipUsage:
-    """What a line of JSON tells; raises UnreadableError."""
+    """What a line of JSON tells; raises MalformedUsageError."""
     try:
         told = json.loads(line)
         hbm_bytes = tuple(int(each) for each in told["bytes"])

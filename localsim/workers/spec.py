@@ -37,7 +37,7 @@ class AttributeNotPublishedError(Exception):
 PublishAttribute: TypeAlias = Callable[[str, int, str, str, str | None], Awaitable[None]]
 """Tells the control plane: slice, worker, namespace, key, value; None deletes the entry.
 
-It returns when the news is durable; raises NotToldError.
+It returns when the news is durable; raises AttributeNotPublishedError.
 """
 
 

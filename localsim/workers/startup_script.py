@@ -5,14 +5,14 @@ run them, on the worker and with the worker; nothing waits for them, and how the
 their log and nowhere else.
 """
 
+import inspect
 import os
 import shlex
 import sys
 import tempfile
 import traceback
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from localsim.workers import startup_download
 from localsim.workers.worker import Worker, WorkerStoppedError
 
 KEY = "startup-script"
@@ -39,6 +39,7 @@ _DOWNLOAD = """\
 if python3 -I -S -c {source} {url} "$scripts/{key}"; then
 {run}fi
 """
+_CALL_DOWNLOAD = "import sys\ndownload(sys.argv[1], sys.argv[2])\n"
 
 
 async def start_scripts(worker: Worker) -> None:
@@ -75,12 +76,50 @@ def _command(log: PurePosixPath, *, has_script: bool, url: str) -> str:
     if has_script:
         parts += [_found(KEY), _RUN.format(key=KEY)]
     if url:
-        source = shlex.quote(Path(startup_download.__file__).read_text("utf-8"))
+        source = shlex.quote(inspect.getsource(download) + _CALL_DOWNLOAD)
         run = _RUN.format(key=URL_KEY)
-        download = _DOWNLOAD.format(source=source, url=shlex.quote(url), key=URL_KEY, run=run)
-        parts += [_found(URL_KEY), download]
+        fetched = _DOWNLOAD.format(source=source, url=shlex.quote(url), key=URL_KEY, run=run)
+        parts += [_found(URL_KEY), fetched]
     return "".join([*parts, 'rm -rf "$scripts"\n'])
 
 
 def _found(key: str) -> str:
     return f"echo 'Found {key} in metadata.'\n"
+
+
+def download(url: str, path: str) -> None:
+    """Write an object, gs://BUCKET/OBJECT, to a new executable file, or exit with 1 and the reason.
+
+    Only its source is used here: the worker runs it, and finds the standard library alone.
+    """
+    import json
+    import os
+    import sys
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    token_path = "/computeMetadata/v1/instance/service-accounts/default/token"
+
+    def get(url: str, headers: dict[str, str]) -> bytes:
+        request = urllib.request.Request(url, headers=headers)
+        with direct.open(request, timeout=60) as reply:
+            content: bytes = reply.read()
+        return content
+
+    bucket, _, name = url.removeprefix("gs://").partition("/")
+    if not url.startswith("gs://") or not bucket or not name:
+        sys.exit(f"cannot fetch {url}: only gs://BUCKET/OBJECT is fetched here")
+    metadata = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
+    quoted = [urllib.parse.quote(part, safe="") for part in (bucket, name)]
+    media = "{}/storage/v1/b/{}/o/{}?alt=media".format(os.environ["STORAGE_EMULATOR_HOST"], *quoted)
+    try:
+        token = json.loads(get(f"http://{metadata}{token_path}", {"Metadata-Flavor": "Google"}))
+        content = get(media, {"Authorization": f"Bearer {token['access_token']}"})
+    except urllib.error.HTTPError as error:
+        sys.exit(f"cannot fetch {url}: HTTP {error.code}")
+    except OSError as error:
+        sys.exit(f"cannot fetch {url}: {error}")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "wb") as file:  # noqa: PTH123
+        file.write(content)

@@ -3,15 +3,21 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from localsim.workers import metadata_tree
 from localsim.workers.disk.slice_disk import WorkerDisk
-from localsim.workers.guest_attribute_store import GuestAttributes
 from localsim.workers.isolation.interface import Command, Host, Program
-from localsim.workers.spec import HEALTHY, BootedWorker, HostFault, PublishAttribute, SliceSpec
+from localsim.workers.spec import (
+    HEALTHY,
+    BootedWorker,
+    HostFault,
+    PublishAttribute,
+    SliceSpec,
+    WorkerAttribute,
+)
 from localsim.workers.ssh_keys import SshKeys
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -35,6 +41,54 @@ class WorkerContext:
     """Asked at each start of a program, which finds it in its environment."""
     access_token: Callable[[str, Sequence[str]], str] = lambda _email, _scopes: "localsim.none"
     """Issues a token for a service account and scopes."""
+
+
+class GuestAttributes:
+    """What a worker's programs wrote, by namespace and key; the control plane has it first."""
+
+    def __init__(
+        self,
+        entries: Iterable[WorkerAttribute],
+        *,
+        tell: Callable[[str, str, str | None], Awaitable[None]],
+        announce: Callable[[], None],
+    ) -> None:
+        """Before each change `tell` gets namespace, key and value (None: deleted).
+
+        `announce` is called after it.
+        """
+        self._values = {(entry.namespace, entry.key): entry.value for entry in entries}
+        self._tell = tell
+        self._announce = announce
+        self._turn = asyncio.Lock()
+
+    @property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Every value by namespace, then by key."""
+        names = dict.fromkeys(namespace for namespace, _ in self._values)
+        return {
+            name: {key: value for (space, key), value in self._values.items() if space == name}
+            for name in names
+        }
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Write an entry; return when the control plane has it.
+
+        Raises AttributeNotPublishedError.
+        """
+        async with self._turn:  # what shows last is what was told last
+            await self._tell(namespace, key, value)
+            self._values[namespace, key] = value
+        self._announce()
+
+    async def delete(self, namespace: str, key: str) -> None:
+        """Remove an entry; raises KeyError, AttributeNotPublishedError."""
+        async with self._turn:
+            if (namespace, key) not in self._values:
+                raise KeyError(f"{namespace}/{key}")
+            await self._tell(namespace, key, None)
+            del self._values[namespace, key]
+        self._announce()
 
 
 class Worker:
@@ -62,7 +116,7 @@ class Worker:
             metadata_tree.service_account(spec), metadata_tree.scopes(spec)
         )
         self.affliction = HEALTHY
-        """What it suffers from on purpose; `afflictions.apply` changes it."""
+        """What it suffers from on purpose; `host_faults.apply_fault` changes it."""
         self._is_preempted = False
         self._has_power = True
         self._changed = asyncio.Event()

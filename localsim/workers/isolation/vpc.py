@@ -52,7 +52,7 @@ class Channel:
         self._loop.add_reader(connection, self._read)
 
     async def ask(self, op: str, *descriptors: int, **arguments: Any) -> Reply:
-        """Send a request, with descriptors that stay ours; raises OSError, EndedError."""
+        """Send a request, with descriptors that stay ours; raises OSError, VpcEndedError."""
         if not self._is_open:
             raise VpcEndedError
         number = next(self._numbers)
