@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from tpuctl.agent.job import finish, log_end, stack_dump
+from tpuctl.agent.job import log_end, stack_dump
 from tpuctl.agent.job.child import BLOCK_BYTES, Child, shell_argv, spawn
 from tpuctl.agent.job.cloud import metadata_server
 from tpuctl.agent.job.cloud.metadata_watch import MetadataWatch, try_start
@@ -72,8 +72,8 @@ class AgentRun:
 
         return ObjectClient(self.config["endpoint"], self.config["bucket"])
 
-    def main(self) -> None:
-        """Prepare, wait, run, upload."""
+    def run_stages(self) -> None:
+        """Prepare, wait at the barrier and run the program; finish.finish_run comes after it."""
         self.alarm.listen(self.terminate, self.stop)
         try_start(self.uploader)
         self.report()
@@ -83,7 +83,6 @@ class AgentRun:
             self.report(phase="prepared")
             if self.is_released():
                 self.stage("run", shell_argv(self.config["run"]))
-        finish.finish_run(self)
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
         """What comes before the barrier, in order; each says whether to go on."""

@@ -50,10 +50,13 @@ def read_secrets() -> dict[str, str]:
 
 
 def run_agent(directory: str, config: dict[str, Any], secrets: dict[str, str]) -> None:
-    """Be the agent, to the end."""
+    """Be the agent of the run in this process until the run is over, then exit with 0."""
     from tpuctl.agent.job.agent_run import AgentRun
+    from tpuctl.agent.job.finish import finish_run
 
-    AgentRun(directory, config, secrets).main()
+    agent_run = AgentRun(directory, config, secrets)
+    agent_run.run_stages()
+    finish_run(agent_run)
     sys.exit(0)
 
 
