@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tpuctl.cli.checkpoint.directory_argument import job_directory
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.options import JobName
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.job import JobRecord
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.advise import Advice, LostTime
+    from tpuctl.operations.checkpoints.advise import Advice, JobAdvice, LostTime
 
 SOURCES = (
     "Young 1974, Communications of the ACM 17(9), 530-531: sqrt(2 d M)",
@@ -30,29 +28,25 @@ def advise(ctx: typer.Context, name: JobName) -> None:
 
     Losses are told of the time that the job has had slices so far.
     """
-    from tpuctl.jobs import client
-    from tpuctl.operations.checkpoints.advise import advise_interval as reckon
-    from tpuctl.operations.checkpoints.survey import survey_directory
+    from tpuctl.operations.checkpoints.advise import advise_job
 
     runtime = ctx.ensure_object(Runtime)
-    job = client.describe(runtime.store(), name)
-    found = survey_directory(job_directory(runtime, job))
-    views = [each for each in found.views if each.state in ("COMPLETE", "UNSEALED")]
-    advice = reckon(job, views, runtime.now())
+    result = advise_job(name, runtime.store, runtime.now())
     if runtime.output.is_table:
-        print_details(runtime.output, _detail_view(job, found.place.url, advice))
+        print_details(runtime.output, _detail_view(result))
     else:
-        whole = document(job, found.place.url, advice)
+        whole = document(result)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
 
 
-def document(job: JobRecord, directory: str, advice: "Advice") -> dict[str, Any]:
-    """All that was reckoned. Keys are public."""
+def document(result: "JobAdvice") -> dict[str, Any]:
+    """The rows of `-o json`. Keys are public."""
+    job, advice = result.job, result.advice
     saving, losses = advice.saving, advice.losses
     return {
         "job": job.job_id,
         "state": job.state,
-        "directory": directory,
+        "directory": result.directory,
         "saves": saving.saves,
         "save_s": saving.save_s,
         "blocked_s": saving.blocked_s,
@@ -90,13 +84,14 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _detail_view(job: JobRecord, directory: str, advice: "Advice") -> DetailView:
-    fields = [(label, text) for label, text in _fields(directory, advice) if text]
+def _detail_view(result: "JobAdvice") -> DetailView:
+    rows = _fields(result.directory, result.advice)
+    fields = [(label, text) for label, text in rows if text]
     formulas = DetailBlock(
         "d: what a save costs, M: mean time between preemptions",
         [(source,) for source in SOURCES],
     )
-    return DetailView(job.job_id, job.state, fields, [formulas])
+    return DetailView(result.job.job_id, result.job.state, fields, [formulas])
 
 
 def _fields(directory: str, advice: "Advice") -> Iterator[tuple[str, str]]:

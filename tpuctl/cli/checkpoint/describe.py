@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from operator import itemgetter
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,7 +13,6 @@ from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.output import Moment, age
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.errors import IntegrityError, PreconditionError, RefusedError
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.step_view import StepView, TensorView
@@ -26,30 +24,19 @@ def describe(ctx: typer.Context, directory: Dir, step: Step = None) -> None:
 
     It is read for that, and verified on the way.
     """
+    from tpuctl.operations.checkpoints.describe import read_tensors
+
     runtime = ctx.ensure_object(Runtime)
     found = survey_directory(runtime, directory).choose(step)
-    tensors = _tensors(runtime, found)
+    with show_byte_bar(runtime, found.view.size_bytes) as advance:
+        tensors, why = read_tensors(found, advance)
+    if why:
+        runtime.output.warn(f"the tensors are not shown: {why}")
     if runtime.output.is_table:
         print_details(runtime.output, _detail_view(runtime, found, tensors))
     else:
         whole = document(found, tensors)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
-
-
-def _tensors(runtime: Runtime, found: "FoundStep") -> "list[TensorView]":
-    """Its tensors; of a step that is not good, what is known without its bytes."""
-    from tpuctl.operations.checkpoints.describe import tensors
-
-    with show_byte_bar(runtime, found.view.size_bytes) as advance:
-        try:
-            return list(tensors(found, advance))
-        except IntegrityError as error:
-            error.hint = f"which are good: tpuctl checkpoint verify {quote(found.store.url)} --all"
-            raise
-        except (PreconditionError, RefusedError) as error:
-            why = str(error)
-    runtime.output.warn(f"the tensors are not shown: {why}")
-    return []
 
 
 def document(found: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:

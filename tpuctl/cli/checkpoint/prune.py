@@ -1,6 +1,7 @@
 """`tpuctl checkpoint prune`: older steps are deleted, named before and asked about."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +14,18 @@ from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.errors import PartialFailureError, TpuctlError
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.prune import PruneChoice, PrunePlan
+    from tpuctl.operations.checkpoints.prune import (
+        Deletion,
+        DeletionOutcome,
+        PruneChoice,
+        PrunePlan,
+    )
+    from tpuctl.operations.checkpoints.step_view import StepView
     from tpuctl.operations.checkpoints.survey import CheckpointLocation, FoundStep
+    from tpuctl.operations.checkpoints.verify import VerifyResult
 
-DELETED, FAILED, LEFT = "deleted", "failed", "left"
 COLUMNS: Columns["PruneChoice"] = {
     "step": lambda one: one.view.step,
     "state": lambda one: one.view.state.value,
@@ -55,72 +61,46 @@ def prune(
     The newest good step and pinned ones always stay, and what may still be under way. Before
     anything is deleted the newest one that stays is read; when it is corrupt, the one before stays.
     """
+    from tpuctl.operations.checkpoints import prune as operation
+    from tpuctl.operations.checkpoints.survey import survey_directory
+
     runtime = ctx.ensure_object(Runtime)
     there = resolve_directory(runtime, directory)
-    plan = _make_plan(runtime, there, keep, foreign=foreign)
+
+    def make_plan(corrupt: Collection[str] = ()) -> "PrunePlan":
+        survey = survey_directory(there)
+        return operation.plan_prune(survey, keep, runtime.now(), foreign=foreign, corrupt=corrupt)
+
+    plan = make_plan()
     if not runtime.output.is_document:
         print_steps(runtime.output, plan.choices, COLUMNS, SCREEN)
-    what, outcomes = _deletion_text(runtime, plan, there), {}
+    what = _deletion_text(runtime, plan, there)
+    deletions: list[Deletion] = []
     if dry_run or not what:
         runtime.output.note(f"would delete {what}" if what else f"nothing to delete in {there.url}")
     else:
         runtime.confirm(f"Delete {what}?", yes=yes)
         runtime.on_interrupt.append("what was deleted is gone; nothing else goes on")
-        outcomes = _delete_steps(
-            runtime, _verified_plan(runtime, there, plan, keep, foreign=foreign)
-        )
+        checked = operation.recheck_plan(plan, make_plan, partial(_verify, runtime))
+        deletions = _print_deletions(runtime, operation.delete_planned(checked))
     if runtime.output.is_document:
-        whole = _document(plan, outcomes)
+        whole = _document(plan, deletions)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
-    if failed := [name for name, outcome in outcomes.items() if outcome == FAILED]:
-        raise PartialFailureError(
-            f"{len(failed)} of {len(outcomes)} were not deleted: {failed[0]}",
-            hint="run the same command again",
-        )
+    operation.require_deleted(deletions)
 
 
-def _make_plan(
-    runtime: Runtime,
-    there: "CheckpointLocation",
-    keep: int,
-    *,
-    foreign: bool,
-    corrupt: Collection[str] = (),
-) -> "PrunePlan":
-    from tpuctl.operations.checkpoints.prune import plan_prune
-    from tpuctl.operations.checkpoints.survey import survey_directory
-
-    return plan_prune(
-        survey_directory(there), keep, runtime.now(), foreign=foreign, corrupt=corrupt
-    )
+def _verify(runtime: Runtime, steps: "Sequence[FoundStep]") -> "list[VerifyResult]":
+    results = read_steps(runtime, steps)
+    for result in results:
+        if result.verdict == "corrupt":
+            runtime.output.warn(f"step {result.view.handle} is corrupt: {result.why}")
+    return results
 
 
-def _verified_plan(
-    runtime: Runtime, there: "CheckpointLocation", shown: "PrunePlan", keep: int, *, foreign: bool
-) -> "PrunePlan":
-    """Of what was shown, that which may go: the newest good step that stays was read.
-
-    Time went by with the question, too: what is pinned by now, or the newest good one, stays.
-    """
-    from tpuctl.operations.checkpoints.prune import intersect_plans, steps_to_verify
-
-    corrupt: set[str] = set()
-    read: set[str] = set()
-    while True:
-        plan = _make_plan(runtime, there, keep, foreign=foreign, corrupt=corrupt)
-        unread = [each for each in steps_to_verify(plan) if each.view.name not in read]
-        if not unread:
-            return intersect_plans(shown, plan)
-        for verdict in read_steps(runtime, unread):
-            read.add(verdict.view.name)
-            if verdict.verdict == "corrupt":
-                corrupt.add(verdict.view.name)
-                runtime.output.warn(f"step {verdict.view.handle} is corrupt: {verdict.why}")
-
-
-def _document(plan: "PrunePlan", outcomes: Mapping[str, str]) -> dict[str, Any]:
+def _document(plan: "PrunePlan", deletions: "Sequence[Deletion]") -> dict[str, Any]:
     """The plan, and what became of each step. Keys are public."""
-    rows = [{key: get(one) for key, get in COLUMNS.items()} for one in plan.choices]
+    outcomes = {each.name: each.outcome.value for each in deletions}
+    rows = [{key: get(choice) for key, get in COLUMNS.items()} for choice in plan.choices]
     return {
         "steps": [row | {"outcome": outcomes.get(row["name"])} for row in rows],
         "leftovers": len(plan.leftovers),
@@ -140,33 +120,23 @@ def _deletion_text(runtime: Runtime, plan: "PrunePlan", there: "CheckpointLocati
     return f"{' and '.join(parts)} of {there.url}{context} ({size_text(plan.size_bytes)})"
 
 
-def _delete_steps(runtime: Runtime, plan: "PrunePlan") -> dict[str, str]:
-    """What became of each step, by its name, and of objects that could not be deleted."""
-    from tpuctl.operations.checkpoints.prune import delete_leftover
-
-    outcomes = {each.view.name: _delete(runtime, each) for each in plan.steps_to_delete}
-    count = 0
-    for entry in plan.leftovers:
-        try:
-            count += delete_leftover(plan.store, entry)
-        except TpuctlError as error:
-            outcomes[entry.key] = FAILED
-            runtime.output.warn(f"could not delete {entry.key}: {error}")
+def _print_deletions(runtime: Runtime, deletions: "Iterable[Deletion]") -> "list[Deletion]":
+    """Say what became of each step as it goes, and of the leftovers at the end."""
+    seen = []
+    for deletion in deletions:
+        seen.append(deletion)
+        if deletion.error:
+            name = deletion.name if deletion.step is None else f"step {deletion.step.view.handle}"
+            runtime.output.warn(f"could not delete {name}: {deletion.error}")
+        elif deletion.step is not None:
+            runtime.output.note(_outcome_text(deletion.step.view, deletion.outcome))
+    count = sum(each.step is None and each.outcome == "deleted" for each in seen)
     if count:
         runtime.output.note(f"deleted {count} leftover object{'s' * (count > 1)}")
-    return outcomes
+    return seen
 
 
-def _delete(runtime: Runtime, step: "FoundStep") -> str:
-    from tpuctl.operations.checkpoints.prune import delete
-
-    name = step.view.handle
-    try:
-        outcome = DELETED if delete(step) else LEFT
-    except TpuctlError as error:
-        runtime.output.warn(f"could not delete step {name}: {error}")
-        return FAILED
-    size = size_text(step.view.size_bytes)
-    said = {DELETED: f"deleted step {name} ({size})", LEFT: f"left step {name}: it changed"}
-    runtime.output.note(said[outcome])
-    return outcome
+def _outcome_text(view: "StepView", outcome: "DeletionOutcome") -> str:
+    if outcome == "left":
+        return f"left step {view.handle}: it changed"
+    return f"deleted step {view.handle} ({size_text(view.size_bytes)})"

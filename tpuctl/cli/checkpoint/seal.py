@@ -11,10 +11,11 @@ from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.errors import PartialFailureError, PreconditionError, TpuctlError, UsageError
+from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
+    from tpuctl.operations.checkpoints.seal import SealResult
     from tpuctl.operations.checkpoints.survey import DirectorySurvey
 
 COLUMNS: Columns["ForeignStep"] = {
@@ -50,6 +51,8 @@ def seal(
     Orbax, PyTorch DCP and safetensors restore damaged bytes silently; `verify` finds them then.
     Without --step every complete step that is not sealed yet. Nothing is written into a step.
     """
+    from tpuctl.operations.checkpoints.seal import require_sealed, steps_to_seal
+
     runtime = ctx.ensure_object(Runtime)
     if watch:
         if step is not None:
@@ -57,55 +60,26 @@ def seal(
         _watch(runtime, directory)
         return
     survey = survey_directory(runtime, directory)
-    sealed, errors = _seal(runtime, _steps_to_seal(survey, step))
+    results = _seal_steps(runtime, steps_to_seal(survey, step))
+    sealed = [result.step for result in results if result.error is None]
     print_steps(runtime.output, sealed, COLUMNS, SCREEN)
-    if not errors:
-        _print_summary(runtime, survey, sealed)
-    elif len(errors) == 1 and not sealed:
-        raise errors[0]
-    else:
-        raise PartialFailureError(
-            f"{len(errors)} of {len(errors) + len(sealed)} steps were not sealed: {errors[0]}",
-            hint="run the same command again",
-        )
+    require_sealed(results)
+    _print_summary(runtime, survey, sealed)
 
 
-def _steps_to_seal(survey: "DirectorySurvey", step: str | None) -> "Sequence[ForeignStep]":
-    from tpuctl.operations.checkpoints.own_steps import OwnStep
+def _seal_steps(runtime: Runtime, steps: "Sequence[ForeignStep]") -> "list[SealResult]":
+    from tpuctl.operations.checkpoints.seal import seal_steps
 
-    if step is None:
-        if survey.foreign:
-            return [each for each in survey.foreign if each.view.state == "UNSEALED"]
-        raise PreconditionError(
-            f"every step in {survey.place.url} is tpuctl's own: its COMMIT is its seal",
-            hint=f"run: tpuctl checkpoint verify {survey.place.typed}",
-        )
-    found = survey.choose(step)
-    if isinstance(found, OwnStep):
-        raise PreconditionError(
-            f"step {found.view.handle} is tpuctl's own: its COMMIT is its seal",
-            hint=f"run: tpuctl checkpoint verify {survey.place.typed} --step {found.view.handle}",
-        )
-    return [found]
-
-
-def _seal(
-    runtime: Runtime, steps: "Sequence[ForeignStep]"
-) -> "tuple[list[ForeignStep], list[TpuctlError]]":
-    from tpuctl.operations.checkpoints.foreign.seal import seal_step as write
-
-    sealed, errors = [], []
-    for each in steps:
-        try:
-            with show_spinner(runtime, f"sealing step {each.view.handle}"):
-                write(each, now_s=runtime.now())
-        except TpuctlError as error:
-            errors.append(error)
-            if len(steps) > 1:
-                runtime.output.warn(f"step {each.view.handle}: {error}")
-        else:
-            sealed.append(each)
-    return sealed, errors
+    results = []
+    for result in seal_steps(
+        steps,
+        runtime.now,
+        lambda step: show_spinner(runtime, f"sealing step {step.view.handle}"),
+    ):
+        results.append(result)
+        if result.error and len(steps) > 1:
+            runtime.output.warn(f"step {result.step.view.handle}: {result.error}")
+    return results
 
 
 def _print_summary(
@@ -123,7 +97,7 @@ def _print_summary(
 
 
 def _watch(runtime: Runtime, directory: str) -> None:
-    from tpuctl.operations.checkpoints.seal_watch import watch_and_seal
+    from tpuctl.operations.checkpoints.seal import watch_and_seal
 
     there = resolve_directory(runtime, directory)
     runtime.output.note(f"sealing each step of {there.url} as it becomes complete; Ctrl-C ends it")

@@ -6,9 +6,12 @@ from itertools import pairwise
 from statistics import median
 
 from tpuctl.errors import PreconditionError
+from tpuctl.jobs import client
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.operations.checkpoints import interval
-from tpuctl.operations.checkpoints.step_view import StepView
+from tpuctl.operations.checkpoints.location import StoreOpener, job_directory
+from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepView
+from tpuctl.operations.checkpoints.survey import survey_directory
 from tpuctl.operations.slices import cost, spending
 
 _LEAST_S = 0.001
@@ -73,6 +76,15 @@ class LostTime:
 
 
 @dataclass(frozen=True)
+class JobAdvice:
+    """Advice for a job, and the directory that it was measured in."""
+
+    job: JobRecord
+    directory: str
+    advice: "Advice"
+
+
+@dataclass(frozen=True)
 class Advice:
     """What was measured, and what follows; `best_*` None where steps have no known length."""
 
@@ -86,6 +98,18 @@ class Advice:
     now: LostTime | None
     best: LostTime
     redone_hours: float | None
+
+
+def advise_job(name: str, open_bucket: StoreOpener, now_s: float) -> JobAdvice:
+    """Measure the saves and preemptions of the job of that id or name, up to now (Unix time).
+
+    Raises NotFoundError, UsageError when it saves to no bucket, PreconditionError while there is
+    nothing to reckon with.
+    """
+    job = client.describe(open_bucket(), name)
+    survey = survey_directory(job_directory(job, open_bucket))
+    views = [view for view in survey.views if view.state in RESTORABLE_STATES]
+    return JobAdvice(job, survey.place.url, advise_interval(job, views, now_s))
 
 
 def advise_interval(job: JobRecord, steps: Sequence[StepView], now_s: float) -> Advice:

@@ -2,17 +2,33 @@
 
 import math
 from collections.abc import Callable, Iterator
+from shlex import quote
 from typing import Any
 
 from tpuctl.checkpoint.arrays.array_tree import leaf_paths
 from tpuctl.checkpoint.format.commit_schema import Commit
 from tpuctl.checkpoint.read.leaf_summaries import describe_leaves
-from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
+from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, RefusedError
 from tpuctl.operations.checkpoints.foreign import foreign_tensors, verify_sealed
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.own_steps import OwnStep
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, TensorView
 from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
+
+
+def read_tensors(step: FoundStep, advance: Callable[[int], None]) -> tuple[list[TensorView], str]:
+    """The tensors of a step, and why none can be shown: "" when they are.
+
+    `advance` is told of bytes read. Raises IntegrityError when the step is not what was written,
+    NotFoundError when it was deleted meanwhile.
+    """
+    try:
+        return list(tensors(step, advance)), ""
+    except IntegrityError as error:
+        error.hint = f"which are good: tpuctl checkpoint verify {quote(step.store.url)} --all"
+        raise
+    except (PreconditionError, RefusedError) as error:
+        return [], str(error)
 
 
 def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorView]:

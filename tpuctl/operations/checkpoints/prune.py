@@ -1,16 +1,29 @@
 """Which steps of a checkpoint directory are deleted, and why the others are not."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.write import garbage_collection
-from tpuctl.errors import PreconditionError
+from tpuctl.errors import PartialFailureError, PreconditionError, TpuctlError
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.own_steps import OwnStep
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, StepView
 from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep
+from tpuctl.operations.checkpoints.verify import Verdict, VerifyResult
 from tpuctl.store import Entry, Store
+
+
+class DeletionOutcome(StrEnum):
+    """What became of a step or an object that was to be deleted."""
+
+    DELETED = "deleted"
+    FAILED = "failed"
+    LEFT = "left"
+    """It is another one by now, or was gone."""
+
 
 NOT_OURS = "not tpuctl's: --foreign"
 UNDER_WAY = "it may be under way"
@@ -32,11 +45,25 @@ class PruneChoice:
     step: FoundStep
     is_deleted: bool
     why: str
+    is_damaged: bool = False
+    """Its bytes were read, and are not what was sealed."""
 
     @property
     def view(self) -> StepView:
         """The step."""
         return self.step.view
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """What became of a step, or of a leftover object."""
+
+    name: str
+    """The folder of the step, or the key of the object."""
+    outcome: DeletionOutcome
+    step: FoundStep | None = None
+    """None for a leftover object."""
+    error: TpuctlError | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +134,7 @@ def steps_to_verify(plan: PrunePlan) -> list[FoundStep]:
     newest = {
         one.view.kind: one.step
         for one in plan.choices
-        if not one.is_deleted and one.view.state == StepState.COMPLETE and one.why != CORRUPT
+        if not one.is_deleted and one.view.state == StepState.COMPLETE and not one.is_damaged
     }
     return [step for kind, step in newest.items() if kind in losing]
 
@@ -123,7 +150,58 @@ def intersect_plans(before: PrunePlan, now: PrunePlan) -> PrunePlan:
     )
 
 
-def delete(step: FoundStep) -> bool:
+def recheck_plan(
+    shown: PrunePlan,
+    plan_anew: Callable[[Collection[str]], PrunePlan],
+    verify: Callable[[Sequence[FoundStep]], Sequence[VerifyResult]],
+) -> PrunePlan:
+    """Of the plan that was shown, that which may go now that the newest good step was read.
+
+    Time went by with the question, too: a step that is pinned by now, or the newest good one,
+    stays. `plan_anew` plans with the names of steps that were found to be corrupt.
+    """
+    corrupt: set[str] = set()
+    read: set[str] = set()
+    while True:
+        plan = plan_anew(corrupt)
+        unread = [step for step in steps_to_verify(plan) if step.view.name not in read]
+        if not unread:
+            return intersect_plans(shown, plan)
+        for result in verify(unread):
+            read.add(result.view.name)
+            if result.verdict is Verdict.CORRUPT:
+                corrupt.add(result.view.name)
+
+
+def delete_planned(plan: PrunePlan) -> Iterator[Deletion]:
+    """Delete the steps of a plan, then its leftovers, and tell of each; an error ends nothing."""
+    for step in plan.steps_to_delete:
+        yield _attempt(step.view.name, partial(delete_step, step), step)
+    for entry in plan.leftovers:
+        delete = partial(garbage_collection.delete_leftover, plan.store, entry)
+        yield _attempt(entry.key, delete)
+
+
+def require_deleted(deletions: Sequence[Deletion]) -> None:
+    """Raise PartialFailureError when a step or object could not be deleted."""
+    failed = [each.name for each in deletions if each.outcome is DeletionOutcome.FAILED]
+    if failed:
+        count = sum(each.step is not None or each.error is not None for each in deletions)
+        raise PartialFailureError(
+            f"{len(failed)} of {count} were not deleted: {failed[0]}",
+            hint="run the same command again",
+        )
+
+
+def _attempt(name: str, delete: Callable[[], bool], step: FoundStep | None = None) -> Deletion:
+    try:
+        outcome = DeletionOutcome.DELETED if delete() else DeletionOutcome.LEFT
+    except TpuctlError as error:
+        return Deletion(name, DeletionOutcome.FAILED, step, error)
+    return Deletion(name, outcome, step)
+
+
+def delete_step(step: FoundStep) -> bool:
     """Delete a step, what makes it complete first; False when it is another one by now."""
     if isinstance(step, OwnStep) and step.step.committed is not None:
         return garbage_collection.delete_step(step.store, step.step)
@@ -133,11 +211,6 @@ def delete(step: FoundStep) -> bool:
     except PreconditionError:
         return False
     return True
-
-
-def delete_leftover(store: Store, entry: Entry) -> bool:
-    """Delete an object that is of no use; False when it was gone."""
-    return garbage_collection.delete_leftover(store, entry)
 
 
 def _refuse_while_one_begins(survey: DirectorySurvey, now_s: float) -> None:
@@ -182,9 +255,10 @@ def _foreign_choices(
     found = {}
     for number, each in enumerate(steps):
         view = each.view
-        is_corrupt = view.state == StepState.CORRUPT or view.name in corrupt
+        is_damaged = view.name in corrupt
+        is_corrupt = view.state == StepState.CORRUPT or is_damaged
         is_old = view.state in RESTORABLE_STATES and view.name not in kept
         is_deleted = (number < oldest if is_corrupt else is_old) and not view.pinned
-        why = CORRUPT if view.name in corrupt else _reason(view, is_deleted=is_deleted)
-        found[view.name] = PruneChoice(each, is_deleted, why)
+        why = CORRUPT if is_damaged else _reason(view, is_deleted=is_deleted)
+        found[view.name] = PruneChoice(each, is_deleted, why, is_damaged)
     return found

@@ -4,8 +4,8 @@ It is fetched aside and takes its name when all of it is here, for some framewor
 directory of that name for complete. Ours then gets a COMMIT with the generations of its files.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -16,17 +16,21 @@ from tpuctl.checkpoint.format.manifest import decode_commit, encode_commit
 from tpuctl.errors import (
     ConflictError,
     IntegrityError,
+    LocalIOError,
     NoCheckpointError,
     NotFoundError,
+    PartialFailureError,
     RefusedError,
+    TpuctlError,
     TransientError,
+    UsageError,
 )
 from tpuctl.models.transfer import TransferEvent, TransferPlan, TransferScope
 from tpuctl.operations.checkpoints.foreign import seal_record
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.own_steps import OwnStep
 from tpuctl.operations.checkpoints.step_view import StepState
-from tpuctl.operations.checkpoints.survey import FoundStep
+from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep, has_gone
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 from tpuctl.operations.stage.plan.names import UNFINISHED, folder_prefix, split_url
 from tpuctl.operations.stage.plan.pull_plan import plan_pull
@@ -37,6 +41,11 @@ from tpuctl.store.durable_files import make_durable, sync_directory
 from tpuctl.store.gcs.bulk import BulkBucket
 
 _ANOTHER = "name another directory"
+_RERUN = "run the same command again: what is there is not fetched twice"
+_HINTS: dict[type[TpuctlError], str] = {
+    LocalIOError: "see that DEST has room and may be written, then run the same command again",
+    RefusedError: _ANOTHER,
+}
 
 
 @dataclass(frozen=True)
@@ -74,9 +83,51 @@ def plan_step_pull(
     return StepPull(step, directory, found)
 
 
+def source_bucket(survey: DirectorySurvey, typed: str) -> str:
+    """The name of the bucket to pull from. Raises UsageError for a directory, `typed` by a user."""
+    if not survey.place.url.startswith("gs://"):
+        raise UsageError(
+            f"{typed} is here already",
+            hint="pull takes gs://BUCKET/DIR or a job; copy a directory with its times: cp -a",
+        )
+    return split_url(survey.place.url)[0]
+
+
+@contextmanager
+def explain_failures() -> Iterator[None]:
+    """Add to an error without a hint what to do about it."""
+    try:
+        yield
+    except TpuctlError as error:
+        error.hint = error.hint or _HINTS.get(type(error), _RERUN)
+        raise
+
+
 def fetch(wanted: StepPull, bulk: BulkBucket) -> Iterator[TransferEvent]:
     """Fetch the objects. Until `complete` it is no step."""
     return pull(wanted.plan, bulk)
+
+
+def refuse_missing(
+    wanted: StepPull, errors: Sequence[TpuctlError], warn: Callable[[str], object]
+) -> None:
+    """Raise when objects could not be fetched; `warn` is told why when others could.
+
+    NotFoundError when the step was deleted meanwhile, the first error when nothing was fetched,
+    else PartialFailureError.
+    """
+    if not errors:
+        return
+    if has_gone(wanted.step):
+        raise NotFoundError(f"step {wanted.step.view.handle} was deleted while it was fetched")
+    if len(errors) == len(wanted.plan.transfers):
+        raise errors[0]
+    for error in errors:
+        warn(str(error))
+    raise PartialFailureError(
+        f"{len(errors)} of {len(wanted.plan.to_send)} objects failed: there is no step yet",
+        hint=_RERUN,
+    )
 
 
 def complete(wanted: StepPull) -> None:

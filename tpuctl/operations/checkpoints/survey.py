@@ -11,7 +11,7 @@ from tpuctl.operations.checkpoints import own_steps as ours
 from tpuctl.operations.checkpoints.foreign import foreign_steps
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.own_steps import OwnStep
-from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepView
+from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, StepView
 from tpuctl.store import Store
 
 _BELOW = re.compile(r"(.+)/step_[0-9]{12}/COMMIT")
@@ -25,6 +25,8 @@ class CheckpointLocation:
     url: str
     """`gs://bucket/prefix`, or a directory's path."""
     open_store: Callable[[str], Store]
+    job: str = ""
+    """The job that was named instead, as it was typed."""
 
     @property
     def typed(self) -> str:
@@ -80,6 +82,11 @@ class DirectorySurvey:
             f"no step in {self.place.url} is complete: {last.handle} is {last.state}",
             hint=self._look,
         )
+
+    def corrupt_after(self, step: FoundStep) -> list[StepView]:
+        """The steps that are newer than this one and CORRUPT, oldest first."""
+        newer = self.steps[self.steps.index(step) + 1 :]
+        return [each.view for each in newer if each.view.state == StepState.CORRUPT]
 
     @property
     def _look(self) -> str:

@@ -1,17 +1,28 @@
 """Whether the bytes of a step are what was written: every one is read."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from tpuctl.checkpoint.read.bad_marker import mark_bad
 from tpuctl.checkpoint.read.verification import verify_step
-from tpuctl.errors import IntegrityError, PreconditionError
+from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError, TpuctlError
 from tpuctl.operations.checkpoints.foreign import verify_sealed
 from tpuctl.operations.checkpoints.own_steps import OwnStep
-from tpuctl.operations.checkpoints.step_view import StepState, StepView
-from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
+from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState, StepView
+from tpuctl.operations.checkpoints.survey import CheckpointLocation, FoundStep, has_gone
 
-WHOLE, CORRUPT, UNSEALED, PARTIAL, GONE = "whole", "corrupt", "unsealed", "partial", "gone"
+
+class Verdict(StrEnum):
+    """What reading a step has shown."""
+
+    WHOLE = "whole"
+    CORRUPT = "corrupt"
+    UNSEALED = "unsealed"
+    """Nothing says what its bytes were."""
+    PARTIAL = "partial"
+    GONE = "gone"
+    """It was deleted while it was read."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +30,10 @@ class VerifyResult:
     """What was found of a step."""
 
     step: FoundStep
-    verdict: str
+    verdict: Verdict
     why: str = ""
+    unmarked: TpuctlError | None = None
+    """Why a corrupt step of ours could not be marked: who may read may not write, perhaps."""
 
     @property
     def view(self) -> StepView:
@@ -28,30 +41,81 @@ class VerifyResult:
         return self.step.view
 
 
+def verify_steps(steps: Sequence[FoundStep], advance: Callable[[int], None]) -> list[VerifyResult]:
+    """Read every byte of the steps, then mark those of ours that are corrupt.
+
+    Neither a run nor prune takes a marked one for good. The steps of other frameworks stay as
+    they are. `advance` is told of bytes that were compared, from any thread.
+    """
+    results = [verify_found_step(step, advance) for step in steps]
+    return [_mark_if_corrupt(result) for result in results]
+
+
+def require_whole(place: CheckpointLocation, results: Sequence[VerifyResult]) -> None:
+    """Raise unless all that can be compared is whole, and something is.
+
+    IntegrityError when a step is corrupt, PreconditionError when none has a seal to compare with,
+    NoCheckpointError when none is complete.
+    """
+    corrupt = [result for result in results if result.verdict is Verdict.CORRUPT]
+    unsealed = [result for result in results if result.verdict is Verdict.UNSEALED]
+    if corrupt:
+        first = corrupt[0]
+        raise IntegrityError(
+            f"{counted(len(corrupt))} corrupt: step {first.view.handle}: {first.why}",
+            hint=_corrupt_hint(place, first),
+        )
+    if any(result.verdict is Verdict.WHOLE for result in results):
+        return
+    if unsealed:
+        raise PreconditionError(
+            f"{counted(len(unsealed))} not sealed: there is nothing to compare with",
+            hint=f"seal it while it is surely good: tpuctl checkpoint seal {place.typed}",
+        )
+    last = results[-1]
+    raise NoCheckpointError(
+        f"step {last.view.handle} is {last.verdict}: {last.why}",
+        hint=f"run: tpuctl checkpoint list {place.typed}",
+    )
+
+
+def counted(count: int) -> str:
+    """`1 step is`, `3 steps are`."""
+    return "1 step is" if count == 1 else f"{count} steps are"
+
+
+def _corrupt_hint(place: CheckpointLocation, corrupt: VerifyResult) -> str:
+    every = f"tpuctl checkpoint verify {place.typed} --all"
+    if corrupt.view.kind is CheckpointKind.TPUCTL:
+        return f"a run takes the newest good step; which are: {every}"
+    return f"{corrupt.view.kind.value} restores it all the same: name a good one to it; {every}"
+
+
 def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> VerifyResult:
     """Read a step; `advance` is told of bytes that were compared, from any thread."""
     view = step.view
     if view.state == StepState.PARTIAL:
-        return VerifyResult(step, PARTIAL, view.reason)
+        return VerifyResult(step, Verdict.PARTIAL, view.reason)
     try:
         wrong = "; ".join(_findings(step, advance))
     except PreconditionError as error:
-        return VerifyResult(step, UNSEALED, str(error))
+        return VerifyResult(step, Verdict.UNSEALED, str(error))
     except IntegrityError as error:
         wrong = str(error).removeprefix(f"step {view.handle}: ")
     if wrong and has_gone(step):
-        return VerifyResult(step, GONE, "it was deleted while it was read")
-    return VerifyResult(step, CORRUPT if wrong else WHOLE, wrong)
+        return VerifyResult(step, Verdict.GONE, "it was deleted while it was read")
+    return VerifyResult(step, Verdict.CORRUPT if wrong else Verdict.WHOLE, wrong)
 
 
-def mark_if_corrupt(verdict: VerifyResult) -> None:
-    """Mark a step of ours of which the listing did not tell that it is corrupt.
-
-    Neither a run nor prune takes it for a good one then. The steps of others stay as they are.
-    """
-    step = verdict.step
-    if verdict.verdict == CORRUPT and isinstance(step, OwnStep) and step.step.defect is None:
-        mark_bad(step.store, step.step, verdict.why)
+def _mark_if_corrupt(result: VerifyResult) -> VerifyResult:
+    step = result.step
+    if result.verdict is not Verdict.CORRUPT or not isinstance(step, OwnStep) or step.step.defect:
+        return result
+    try:
+        mark_bad(step.store, step.step, result.why)
+    except TpuctlError as error:
+        return replace(result, unmarked=error)
+    return result
 
 
 def _findings(step: FoundStep, advance: Callable[[int], None]) -> Iterator[str]:
