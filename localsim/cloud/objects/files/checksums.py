@@ -1,7 +1,7 @@
-"""CRC32C of bytes that are joined, from the checksums of the pieces: nothing is read again."""
+"""CRC-32C of bytes that are joined, from the checksums of the pieces: nothing is read again."""
 
 import base64
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from localsim.cloud.objects.storage_model import encode_crc32c
 
@@ -16,12 +16,24 @@ def combine_crc32c(first: str, second: str, second_bytes: int) -> str:
     The checksum is the remainder of the bytes as a polynomial; bytes that follow multiply it by a
     power of x, as in zlib's crc32_combine.
     """
-    shifted = _product(_power_of_x(8 * second_bytes), _decoded(first))
-    return encode_crc32c(shifted ^ _decoded(second))
+    shifted = _product(_power_of_x(second_bytes), _decode(first))
+    return encode_crc32c(shifted ^ _decode(second))
 
 
-def _decoded(crc32c: str) -> int:
+def _decode(crc32c: str) -> int:
     return int.from_bytes(base64.b64decode(crc32c), "big")
+
+
+@lru_cache(64)  # parts mostly have one size
+def _power_of_x(size_bytes: int) -> int:
+    """x^(8 * size_bytes) modulo the CRC's polynomial."""
+    power, square = _ONE, _ONE >> 8
+    while size_bytes:
+        if size_bytes & 1:
+            power = _product(power, square)
+        square = _product(square, square)
+        size_bytes >>= 1
+    return power
 
 
 def _product(first: int, second: int) -> int:
@@ -33,21 +45,3 @@ def _product(first: int, second: int) -> int:
         first = (first << 1) & 0xFFFFFFFF
         second = (second >> 1) ^ (_POLYNOMIAL if second & 1 else 0)
     return result
-
-
-@lru_cache(64)  # parts mostly have one size
-def _power_of_x(exponent: int) -> int:
-    result = _ONE
-    for bit in range(exponent.bit_length()):
-        if exponent >> bit & 1:
-            result = _product(result, _square_of_x(bit))
-    return result
-
-
-@cache
-def _square_of_x(times: int) -> int:
-    """x squared so many times."""
-    if not times:
-        return _ONE >> 1
-    root = _square_of_x(times - 1)
-    return _product(root, root)

@@ -20,12 +20,6 @@ def test_large_pieces_are_folded_right(size_bytes):
     assert crc32c.extend_folded(0, LARGE[:size_bytes]) == google_crc32c.value(LARGE[:size_bytes])
 
 
-@given(st.binary(max_size=500), st.binary(max_size=500))
-def test_two_pieces_are_combined_without_reading_them(first, second):
-    values = google_crc32c.value(first), google_crc32c.value(second)
-    assert crc32c.combine(*values, len(second)) == google_crc32c.value(first + second)
-
-
 def test_every_fold_is_what_its_power_leaves():
     for power, terms in crc32c.FOLDS:
         assert power_of_x(power) == sum(1 << term for term in terms)

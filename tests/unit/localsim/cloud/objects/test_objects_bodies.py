@@ -10,7 +10,6 @@ import pytest
 from localsim.cloud.objects.files import body_directory as objects_bodies
 from localsim.cloud.objects.files import incoming_body as objects_incoming
 from localsim.cloud.objects.files.body_directory import BodyDirectory
-from localsim.cloud.objects.files.checksums import combine_crc32c
 from localsim.cloud.objects.files.incoming_body import INLINE_BYTES, ObjectBody
 from localsim.cloud.objects.files.object_database import ObjectDatabase
 from localsim.cloud.objects.storage_model import Hashes, StorageError, encode_crc32c, extend_crc32c
@@ -57,12 +56,6 @@ def bodies(tmp_path):
 
 def crc32c(data):
     return encode_crc32c(extend_crc32c(0, data))
-
-
-@pytest.mark.parametrize("sizes", [(0, 0), (0, 5), (5, 0), (1, 1), (1000, 3), (3, 70_001)])
-def test_a_joined_checksum_is_that_of_the_joined_bytes(sizes):
-    first, second = (os.urandom(size) for size in sizes)
-    assert combine_crc32c(crc32c(first), crc32c(second), len(second)) == crc32c(first + second)
 
 
 def test_small_bodies_join_to_a_small_one(bodies):
