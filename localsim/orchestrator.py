@@ -18,7 +18,7 @@ from localsim.cloud.scenario import fault_texts
 from localsim.cloud.scenario.fault_types import FaultEffect, WorkerFault
 from localsim.cloud.scenario.scenario_checks import ScenarioError
 from localsim.cloud.state import absent_workers
-from localsim.cloud_commits import CloudCommits
+from localsim.group_commit import GroupCommit
 from localsim.worker_specs import fault_effects_of, slice_spec
 from localsim.workers.autocheckpoint import Autocheckpoints
 from localsim.workers.disk.slice_disk import NewerDiskError
@@ -48,7 +48,7 @@ class Orchestrator:
         self.cloud = cloud
         self.slices = slices
         self.clock = clock
-        self._commits = CloudCommits(cloud, then=self._let_follow)
+        self._commits = GroupCommit(cloud.batch, self._let_follow)
         self._sooner = asyncio.Event()
         self._awaited_s: float | None = None
         self._tails: dict[str, asyncio.Task[None]] = {}
@@ -69,7 +69,7 @@ class Orchestrator:
         Returns when everything that it did, or saw, is on disk. Actions that come at the same time
         share one flush of the disk; raises NotWrittenError, with nothing done, when that fails.
         """
-        return await self._commits.run(action)
+        return await self._commits.run(partial(self._apply, action))
 
     def require_possible(self, fault: str) -> None:
         """Raise NotPossibleError for a fault that the workers cannot suffer in this isolation."""
@@ -153,6 +153,14 @@ class Orchestrator:
         await self.run(lambda cloud: cloud.clear())
         await self.settle()
         await self.slices.sweep(())  # the disks of nodes that could not be read
+
+    def _apply(self, action: Callable[[Cloud], T]) -> T:
+        """Do `action` between two ticks of the cloud, as a whole or not at all."""
+        self.cloud.catch_up()
+        with self.cloud.batch():
+            result = action(self.cloud)
+        self.cloud.catch_up()
+        return result
 
     def _let_follow(self) -> None:
         """Hand the events to the workers, and wake when something is due sooner than was known."""

@@ -83,11 +83,6 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         """
         return self._state.change()
 
-    @property
-    def is_written(self) -> bool:
-        """Whether everything that was done is on disk."""
-        return self._state.journal.is_written
-
     def tick(self) -> list[Event]:
         """Do everything that is due, in order; what the outside has to do since the last tick."""
         self.catch_up()

@@ -102,11 +102,6 @@ class Journal:
             self.note(table, key, partial(self._unreadable.__setitem__, (table, key), record))
         self._unreadable = {}
 
-    @property
-    def is_written(self) -> bool:
-        """Whether nothing has changed since the last commit."""
-        return not self._undo
-
     def note(self, table: JournalTable, key: Hashable, undo: Undo) -> None:
         """A row changed in memory; `undo` takes the change back. Only within `change`."""
         if not self._depth:

@@ -7,7 +7,7 @@ from aiohttp.typedefs import Middleware
 
 from localsim.cloud.objects.storage_model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
-from localsim.services.storage.group_commit import GroupCommit
+from localsim.group_commit import GroupCommit
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, answer_call
 from localsim.services.storage.upload_locks import UploadLocks
@@ -35,7 +35,9 @@ def application(
     Without `faults` only that goes wrong which clients ask for through `/retry_test`.
     """
     faults = faults or FaultSource()
-    service = StorageService(objects, GroupCommit(objects.database), UploadLocks(), faults)
+    database = objects.database
+    commits = GroupCommit(database.batch, database.commit, blocks=lambda: database.has_changed)
+    service = StorageService(objects, commits, UploadLocks(), faults)
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from aiohttp import web
 
 from localsim.cloud.objects.store import ObjectStore
-from localsim.services.storage.group_commit import GroupCommit
+from localsim.group_commit import GroupCommit
 from localsim.services.storage.md5_cache import Md5Cache
 from localsim.services.storage.upload_locks import UploadLocks
 from localsim.services.storage.wire.json_requests import StorageCall

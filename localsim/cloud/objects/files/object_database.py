@@ -74,13 +74,14 @@ class ObjectDatabase:
 
         Raises StorageError 507 when the disk does not take it.
         """
-        if self._is_open:
-            with self._part():
-                yield
-        else:
-            with self.batch():
-                yield
-            self.commit()
+        with _database_errors():
+            if self._is_open:
+                with self._part():
+                    yield
+            else:
+                with self.batch():
+                    yield
+                self.commit()
 
     @contextmanager
     def batch(self) -> Iterator[None]:

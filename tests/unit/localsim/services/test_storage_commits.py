@@ -11,7 +11,7 @@ from localsim.cloud.objects.files import object_database as objects_database
 from localsim.cloud.objects.files.incoming_body import INLINE_BYTES
 from localsim.cloud.objects.storage_model import Hashes, NewObject, Preconditions, StorageError
 from localsim.cloud.objects.store import ObjectKey, ObjectStore
-from localsim.services.storage.group_commit import GroupCommit
+from localsim.group_commit import GroupCommit
 
 BIG = b"x" * (INLINE_BYTES + 1)
 
@@ -64,9 +64,15 @@ def full_disk(store):
         setrlimit(RLIMIT_FSIZE, (soft, hard))
 
 
+def group_commit(store):
+    """As the service makes it."""
+    database = store.database
+    return GroupCommit(database.batch, database.commit, blocks=lambda: database.has_changed)
+
+
 async def together(store, *actions):
     """What comes of actions that are asked for at the same time."""
-    commits = GroupCommit(store.database)
+    commits = group_commit(store)
     return await asyncio.gather(
         *(commits.run(action) for action in actions), return_exceptions=True
     )
@@ -90,7 +96,7 @@ def test_one_of_many_creations_wins(store):
 
 def test_a_change_that_comes_during_a_flush_is_seen_by_nobody_and_waits_for_the_next(store):
     async def story():
-        loop, commits = asyncio.get_running_loop(), GroupCommit(store.database)
+        loop, commits = asyncio.get_running_loop(), group_commit(store)
         flushing, go_on = asyncio.Event(), asyncio.Event()
 
         def hold():
@@ -114,7 +120,7 @@ def test_a_change_that_comes_during_a_flush_is_seen_by_nobody_and_waits_for_the_
 
 def test_who_does_not_wait_any_more_has_changed_the_store_all_the_same(store):
     async def story():
-        commits = GroupCommit(store.database)
+        commits = group_commit(store)
         gone = asyncio.create_task(commits.run(store.put("a")))
         await asyncio.sleep(0)
         gone.cancel()

@@ -106,7 +106,7 @@ def test_nothing_follows_in_a_batch_that_sqlite_itself_has_rolled_back(database)
     with pytest.raises(StorageError, match="was rolled back"), database.batch():
         with database.change():
             put(database, 1)
-        with pytest.raises(sqlite3.IntegrityError), database.change():
+        with pytest.raises(StorageError, match="UNIQUE constraint"), database.change():
             database.connection.execute("INSERT OR ROLLBACK INTO storage_bodies VALUES (1, '')")
         with pytest.raises(StorageError), database.change():
             put(database, 2)

@@ -1,19 +1,15 @@
-"""Changes of the store that come at the same time become durable by one flush of the disk.
+"""Changes that come at the same time become durable by one flush of the disk.
 
-They are done on the loop, one after the other and each as a whole or not at all; the flush runs in
-a thread of its own. What comes meanwhile is done after it, and shares the next one.
+They are made on the event loop, one after the other and each as a whole or not at all. A flush that
+blocks runs in a thread of its own. What comes meanwhile is done after it, and shares the next one.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
-
-from localsim.cloud.objects.files.object_database import ObjectDatabase
-from localsim.cloud.objects.storage_model import StorageError
 
 T = TypeVar("T")
 
@@ -25,8 +21,8 @@ MOST_TOGETHER = 64
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A change somebody waits for, and what came of it."""
+class _Call:
+    """An action somebody waits for, and what came of it."""
 
     action: Callable[[], Any]
     answer: "asyncio.Future[Any]"
@@ -37,13 +33,11 @@ class _Asked:
         """Do it, and remember how it went."""
         try:
             self.result = self.action()
-        except sqlite3.Error as error:
-            self.error = _not_written(error)
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
             self.error = error
 
-    def tell(self, failure: Exception | None) -> None:
-        """Say what came of it, or that nothing came of anything."""
+    def reply(self, failure: Exception | None) -> None:
+        """Give the caller its result or error, or the `failure` of the whole batch."""
         if self.answer.done():  # a client may have gone
             return
         error = failure or self.error
@@ -56,26 +50,38 @@ class _Asked:
 class GroupCommit:
     """Answers nobody before what was done, and seen, is on disk."""
 
-    def __init__(self, database: ObjectDatabase) -> None:
-        self._database = database
-        self._waiting: list[_Asked] = []
+    def __init__(
+        self,
+        batch: Callable[[], AbstractContextManager[None]],
+        commit: Callable[[], object],
+        *,
+        blocks: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Actions are done within a `batch()`, which `commit()` follows unless the batch raises.
+
+        Where `blocks()` says so, `commit` is called in a thread.
+        """
+        self._batch = batch
+        self._commit = commit
+        self._blocks = blocks
+        self._waiting: list[_Call] = []
         self._task: asyncio.Task[None] | None = None
         self._crowd = 0
         self._gathered = asyncio.Event()
-        self._flusher = ThreadPoolExecutor(1, "storage-commits")
+        self._flusher = ThreadPoolExecutor(1, "group-commit")
 
     async def run(self, action: Callable[[], T]) -> T:
-        """What `action`, a single change of the store, returns or raises once that is on disk.
+        """What `action`, a single change, returns or raises once that is on disk.
 
-        Raises 507, with nothing done, when the disk takes nothing.
+        Raises what the batch or its commit raises, with nothing done, when the disk takes nothing.
         """
-        asked = _Asked(action, asyncio.get_running_loop().create_future())
-        self._waiting.append(asked)
+        call = _Call(action, asyncio.get_running_loop().create_future())
+        self._waiting.append(call)
         if len(self._waiting) >= self._crowd:
             self._gathered.set()
         if self._task is None:
             self._task = asyncio.create_task(self._work())
-        answer: T = await asked.answer
+        answer: T = await call.answer
         return answer
 
     async def _work(self) -> None:
@@ -83,12 +89,12 @@ class GroupCommit:
             while self._waiting:
                 if self._crowd > 1:
                     await self._gather()
-                batch = self._waiting[:MOST_TOGETHER]
+                calls = self._waiting[:MOST_TOGETHER]
                 del self._waiting[:MOST_TOGETHER]
-                failure = await self._do(batch)
-                for asked in batch:
-                    asked.tell(failure)
-                self._crowd = len(batch)
+                failure = await self._do(calls)
+                for call in calls:
+                    call.reply(failure)
+                self._crowd = len(calls)
                 await asyncio.sleep(0)
         finally:
             self._task = None
@@ -100,24 +106,18 @@ class GroupCommit:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gathered.wait(), CROWD_WAIT_S)
 
-    async def _do(self, batch: list[_Asked]) -> Exception | None:
+    async def _do(self, calls: list[_Call]) -> Exception | None:
         """Do all of them and flush; the error is what happened to the disk instead."""
         try:
-            with self._database.batch():
-                for asked in batch:
-                    asked.do()
-            if self._database.has_changed:
+            with self._batch():
+                for call in calls:
+                    call.do()
+            if self._blocks():
                 loop = asyncio.get_running_loop()
-                flush = loop.run_in_executor(self._flusher, self._database.commit)
+                flush = loop.run_in_executor(self._flusher, self._commit)
                 await asyncio.shield(flush)  # it ends, whoever stops waiting
             else:
-                self._database.commit()
-        except sqlite3.Error as error:
-            return _not_written(error)
+                self._commit()
         except Exception as error:  # noqa: BLE001 (everybody is told)
             return error
         return None
-
-
-def _not_written(error: sqlite3.Error) -> StorageError:
-    return StorageError(507, "insufficientStorage", f"localsim cannot write: {error}")
