@@ -25,7 +25,7 @@ def chosen(monkeypatch):
             choices.append({**choose(None, remembered, wanted), **taken})
             return choices[-1]
 
-        monkeypatch.setattr(service_ports, "choose", choose_late)
+        monkeypatch.setattr(service_ports, "choose_ports", choose_late)
         yield choices
 
 

@@ -9,7 +9,7 @@ import pytest
 from client.storage.storage_fixtures import running
 
 FOLDER = Path(__file__).with_name("node")
-STORIES = Path(__file__).with_name("clients") / "bucket_stories.mjs"
+STORIES = Path(__file__).with_name("bucket_stories.mjs")
 NODE = shutil.which("node")
 INSTALLED = (FOLDER / "node_modules" / "@google-cloud" / "storage").is_dir()
 

@@ -190,7 +190,7 @@ SIMULATOR = """
 import asyncio, sys
 from dataclasses import replace
 from pathlib import Path
-from worker_fixtures import ONE, pid_of, vpc
+from client.workers.worker_fixtures import ONE, pid_of, vpc
 
 async def main():
     other = replace(ONE, name=ONE.name + "-2", addresses=("10.128.0.9",))

@@ -51,7 +51,7 @@ HOLD = """
 import asyncio, os, sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
-from worker_fixtures import SPEC, vpc
+from client.workers.worker_fixtures import SPEC, vpc
 
 async def main():
     async with vpc(Path(sys.argv[1]), SPEC, mode="namespace") as here:
@@ -176,7 +176,7 @@ def test_a_program_that_is_root_on_a_worker_does_not_get_at_this_machine(tmp_pat
 
 
 def test_nothing_is_left_when_the_simulator_is_killed(tmp_path):
-    argv = [sys.executable, "-c", HOLD, str(tmp_path), str(Path(__file__).parent)]
+    argv = [sys.executable, "-c", HOLD, str(tmp_path), str(Path(__file__).parents[2])]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as holder:
         launcher = int(holder.stdout.readline())
         space = Path(f"/proc/{children(launcher)[0]}/ns/net").readlink()

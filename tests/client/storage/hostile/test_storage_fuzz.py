@@ -9,7 +9,7 @@ import pytest
 from client.storage.hostile_wire import healthy, status
 from localsim.service_ports import LOOPBACK
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 BATCH = (
     "--B\r\nContent-Type: application/http\r\n\r\nPOST /storage/v1/b?project=p HTTP/1.1\r\n"

@@ -13,7 +13,7 @@ import pytest
 from client.storage.hostile_wire import status
 from localsim.server import Settings, serve
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 JSON_TYPE = "Content-Type: application/json"
 RETRY_TEST = '{"instructions": {"storage.buckets.list": ["return-503"]}}'

@@ -17,7 +17,7 @@ def python(code: str) -> str:
 def test_no_client_is_imported_and_a_later_import_shares_the_classes():
     code = """
 import sys
-from localsim.services.tpu.messages import tpu_v2
+from localsim.services.tpu.proto_messages import tpu_v2
 before = [name for name in sys.modules if name.startswith(("google.auth", "google.cloud.tpu_v2"))]
 import google.cloud.tpu_v2
 print(*before, google.cloud.tpu_v2.Node is tpu_v2.Node)

@@ -5,9 +5,9 @@ import os
 import pytest
 from google.cloud.storage import transfer_manager
 
-from client.storage.xml.xml_wire import complete, kept_files, put_part, start, texts
+from client.storage.xml_api.xml_wire import complete, kept_files, put_part, start, texts
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 MIB = 1024 * 1024
 PART = os.urandom(5 * MIB)

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from client.storage.xml.xml_wire import code, complete, kept_files, put_part, start, texts
+from client.storage.xml_api.xml_wire import code, complete, kept_files, put_part, start, texts
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 PART = os.urandom(5 * 1024 * 1024)
 

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from client.storage.xml.xml_wire import code, kept_files, put_object, texts
+from client.storage.xml_api.xml_wire import code, kept_files, put_object, texts
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 OTHER_PATHS = ("v1/b", "v1/b/box", "v1/b/box/o")
 

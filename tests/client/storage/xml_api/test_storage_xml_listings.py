@@ -5,9 +5,9 @@ import urllib.parse
 
 import pytest
 
-from client.storage.xml.xml_wire import code, put_object, texts
+from client.storage.xml_api.xml_wire import code, put_object, texts
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 
 from client.storage.hostile_wire import healthy, spelled, status
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 TRAVERSALS = [
     "..",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from client.storage.xml.xml_wire import code, complete, document, put_part, start
+from client.storage.xml_api.xml_wire import code, complete, document, put_part, start
 
-pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml.xml_fixtures")
+pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 
 MIB = 1024 * 1024
 BOMB = (
