@@ -20,7 +20,7 @@ FaultsByWorker = Mapping[int, tuple[WorkerFault, ...]]
 """By worker; those without any are not in it."""
 
 # Which SymptomType the service has for which cause is assumed, and so are the sentences.
-_NOTICED: Mapping[WorkerFaultKind, tuple[str, str]] = {
+SYMPTOMS: Mapping[WorkerFaultKind, tuple[str, str]] = {
     WorkerFaultKind.KILLED: ("MESH_BUILD_FAIL", "Worker {} is down: its machine has failed."),
     WorkerFaultKind.CUT_OFF: ("EXECUTE_TIMED_OUT", "Worker {} cannot be reached over the network."),
     WorkerFaultKind.HANGS: ("EXECUTE_TIMED_OUT", "Worker {} is up but does not respond."),
@@ -106,9 +106,9 @@ def _symptoms(troubles: FaultsByWorker) -> list[Symptom]:
     found = []
     for worker, suffered in sorted(troubles.items()):
         kinds = {each.trouble for each in suffered}
-        worst = next((trouble for trouble in _NOTICED if trouble in kinds), None)
+        worst = next((trouble for trouble in SYMPTOMS if trouble in kinds), None)
         if worst is not None:
-            kind, said = _NOTICED[worst]
+            kind, said = SYMPTOMS[worst]
             found.append(Symptom(0.0, kind, said.format(worker), str(worker)))
     return found
 

@@ -1,20 +1,24 @@
 """Scenarios as users write them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.scenario.distributions import DISTRIBUTIONS, draw_amount
-from localsim.cloud.scenario.fault_texts import GRAMMAR
+from localsim.cloud.scenario.fault_texts import GRAMMAR, MAX_SLOWDOWN
+from localsim.cloud.scenario.fault_types import WorkerFaultKind
 from localsim.cloud.scenario.scenario import (
     Scenario,
     ScenarioError,
     built_in_scenarios,
     load_scenario,
 )
+from localsim.cloud.state import node_faults
 
 UNLIMITED = float("inf")
 TIMELINE = [{"at_s": 10, "slices": 1}, {"at_s": 600, "slices": 2}]
@@ -222,8 +226,37 @@ def test_a_fixed_amount_draws_nothing():
     assert draw_amount(2.5, lambda: pytest.fail("a draw")) == 2.5
 
 
-def test_the_documentation_tells_every_key_and_every_fault():
-    text = (Path(__file__).parents[5] / "docs" / "scenario.md").read_text("utf-8")
-    assert [key for key in Scenario().settings() if f"| `{key}`" not in text] == []
-    assert GRAMMAR in text
-    assert [name for name in (*built_in_scenarios(), *DISTRIBUTIONS) if name not in text] == []
+PAGE = (Path(__file__).parents[5] / "docs" / "scenario.md").read_text("utf-8")
+WORDS = {"no limit": {}, "none": None, "for ever": None}
+"""Defaults that the page says in words; an empty list is none, too."""
+
+
+def documented(text):
+    """The value that a cell of the page's table of keys stands for."""
+    return WORDS[text] if text in WORDS else yaml.safe_load(text.strip("`"))
+
+
+def test_the_documentation_tells_every_key_with_its_default():
+    rows = re.findall(r"^\| `(\w+)`(?: \*)? \| (.*?) \|", PAGE.partition("## Faults")[0], re.M)
+    told = {key: documented(cell) for key, cell in rows if key not in built_in_scenarios()}
+    defaults = {
+        key: list(value) or None if isinstance(value, tuple) else value
+        for key, value in Scenario().settings().items()
+    }
+    assert told == defaults
+
+
+def test_the_documentation_tells_every_fault():
+    assert GRAMMAR in PAGE
+    assert [name for name in (*built_in_scenarios(), *DISTRIBUTIONS) if name not in PAGE] == []
+    assert f"N up to {MAX_SLOWDOWN:.0f}" in PAGE
+
+
+def test_the_documentation_tells_what_is_noticed_of_a_worker():
+    section = PAGE.partition("### Workers")[2].partition("### ")[0]
+    rows = re.findall(r"^\| `([a-z ]+?)(?: Nx)?` \| .* \| (.*) \|$", section, re.M)
+    told = dict(rows)
+    assert set(told) == set(WorkerFaultKind)
+    noticed = {kind: symptom for kind, (symptom, _) in node_faults.SYMPTOMS.items()}
+    for kind, cell in told.items():
+        assert cell.endswith(noticed[kind]) if kind in noticed else cell.startswith("nothing")
