@@ -101,7 +101,7 @@ def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> Verify
     except PreconditionError as error:
         return VerifyResult(step, Verdict.UNSEALED, str(error))
     except IntegrityError as error:
-        wrong = str(error).removeprefix(f"step {view.handle}: ")
+        wrong = str(error)
     if wrong and has_gone(step):
         return VerifyResult(step, Verdict.GONE, "it was deleted while it was read")
     return VerifyResult(step, Verdict.CORRUPT if wrong else Verdict.WHOLE, wrong)
@@ -119,7 +119,9 @@ def _mark_if_corrupt(result: VerifyResult) -> VerifyResult:
 
 
 def _findings(step: FoundStep, advance: Callable[[int], None]) -> Iterator[str]:
-    if isinstance(step, OwnStep):
-        verify_step(step.store, step.step, advance)
-    else:
+    if not isinstance(step, OwnStep):
         yield from verify_sealed.find_differences(step, advance)
+    elif step.step.committed is not None and step.step.defect:
+        yield step.step.defect
+    else:
+        verify_step(step.store, step.step, advance)

@@ -68,24 +68,24 @@ def read_seal(store: Store, entry: Entry, name: str) -> Seal:
     return seal
 
 
-def defects(seal: Seal, folder: StepFolder) -> list[str]:
-    """What differs from the seal as far as the listing tells, each with the object's name.
+def find_defects(seal: Seal, folder: StepFolder) -> dict[str, str]:
+    """What differs from the seal as far as the listing tells: sentences by the object's path.
 
-    A generation alone is no defect: a copy of a step, made with its seal, has others.
+    Each begins with the object's name. A generation alone is no defect: a copy of a step, made
+    with its seal, has others.
     """
-    sealed = {each.path: each for each in seal.objects}
-    found = [
-        f"{folder.prefix}{path}: {difference}"
-        for path, each in sealed.items()
-        if (difference := _difference(each, folder.files.get(path)))
-    ]
-    return [*found, *unsealed_files(seal, folder)]
+    found = {
+        sealed.path: difference
+        for sealed in seal.objects
+        if (difference := _difference(sealed, folder.files.get(sealed.path)))
+    }
+    found |= dict.fromkeys(unsealed_paths(seal, folder), "not in the seal")
+    return {path: f"{folder.prefix}{path}: {text}" for path, text in found.items()}
 
 
-def unsealed_files(seal: Seal, folder: StepFolder) -> list[str]:
-    """What is in the step but not in its seal."""
-    paths = sorted(folder.files.keys() - {each.path for each in seal.objects})
-    return [f"{folder.prefix}{path}: not in the seal" for path in paths]
+def unsealed_paths(seal: Seal, folder: StepFolder) -> list[str]:
+    """The files that are in the step but not in its seal, in order."""
+    return sorted(folder.files.keys() - {each.path for each in seal.objects})
 
 
 def is_outdated(seal: Seal, written_s: float, folder: StepFolder) -> bool:
@@ -100,7 +100,7 @@ def is_outdated(seal: Seal, written_s: float, folder: StepFolder) -> bool:
         for path, entry in folder.files.items()
     )
     tells = all(entry.crc32c for entry in folder.files.values())
-    return is_later and not (tells and not defects(seal, folder))
+    return is_later and not (tells and not find_defects(seal, folder))
 
 
 def _seal(record: dict[str, Any]) -> Seal:

@@ -45,11 +45,11 @@ def compare_with_seal(
 def _apply_seal(
     finding: FolderStatus, seal: Seal, folder: StepFolder, *, may_grow: bool
 ) -> FolderStatus:
-    found = seal_record.defects(seal, folder)
+    found = seal_record.find_defects(seal, folder)
     is_complete = finding.state is StepState.UNSEALED
     if not found:  # what says otherwise now was complete when it was sealed
         return replace(finding, state=StepState.COMPLETE if is_complete else StepState.CORRUPT)
-    if may_grow and is_complete and found == seal_record.unsealed_files(seal, folder):
+    if may_grow and is_complete and [*found] == seal_record.unsealed_paths(seal, folder):
         return replace(finding, reason=f"{len(found)} files came after it was sealed")
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return replace(finding, state=StepState.CORRUPT, reason=found[0] + more)
+    return replace(finding, state=StepState.CORRUPT, reason=next(iter(found.values())) + more)

@@ -32,20 +32,24 @@ def find_differences(
             return []  # not saved anew: a copy, of which the seal came first
         return own or _refuse_unsealed(step)
     found = _differences(step.seal, step.folder, advance)
-    if step.view.state is StepState.UNSEALED and found == seal_record.unsealed_files(
-        step.seal, step.folder
+    if step.view.state is StepState.UNSEALED and (
+        [*found] == seal_record.unsealed_paths(step.seal, step.folder)
     ):
         return own or _refuse_unsealed(step)
-    return found or own or ([step.view.reason] if step.view.state is StepState.CORRUPT else [])
+    reason = [step.view.reason] if step.view.state is StepState.CORRUPT else []
+    return [*found.values()] or own or reason
 
 
-def _differences(seal: Seal, folder: StepFolder, advance: Callable[[int], object]) -> list[str]:
-    """What the listing tells, then what the bytes of the others do."""
-    listed = seal_record.defects(seal, folder)
-    known = {each.partition(": ")[0] for each in listed}
-    unknown = [each for each in seal.objects if folder.prefix + each.path not in known]
+def _differences(
+    seal: Seal, folder: StepFolder, advance: Callable[[int], object]
+) -> dict[str, str]:
+    """What the listing tells, then what the bytes of the others do, by the object's path."""
+    listed = seal_record.find_defects(seal, folder)
+    unknown = [each for each in seal.objects if each.path not in listed]
     check = partial(_difference, folder, advance=advance)
-    return [*listed, *filter(None, parallel_map(check, unknown, threads=THREADS))]
+    texts = parallel_map(check, unknown, threads=THREADS)
+    read = zip((each.path for each in unknown), texts, strict=True)
+    return listed | {path: text for path, text in read if text}
 
 
 def _refuse_unsealed(step: ForeignStep) -> list[str]:
