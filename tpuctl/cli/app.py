@@ -34,7 +34,7 @@ COMMANDS = {
     "context": ("context", "Projects, zones and credentials to work with."),
     "local": ("local.group", "The cloud in a box: rehearse everything offline."),
     "supervisor": ("supervisor", "Look after the jobs of a context."),
-    "run": ("job.run", "Submit a job, follow it, tear its slice down."),
+    "run": ("job.submit", "Submit a job, follow it, tear its slice down."),
     "top": ("job.top", "Watch the workers of running jobs."),
     "sweep": ("sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history", "Who ran what here, and how it ended."),

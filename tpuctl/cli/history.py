@@ -43,9 +43,10 @@ def history(
     if runtime.has_no_local_state():
         output.items([], columns(now_s))
         return
-    from tpuctl.jobs import client
+    from tpuctl.cli.shell import job_notices
+    from tpuctl.operations.jobs import queries
 
-    jobs = client.list_jobs(runtime.store(), lambda error: output.warn(str(error)))
+    jobs = job_notices.result_of(runtime, queries.list_jobs(runtime))
     found = [job for job in jobs if owner is None or is_owned_by(job, owner)]
     shown = columns(now_s)
     if output.is_terminal and output.is_table:

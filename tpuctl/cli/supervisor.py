@@ -12,8 +12,6 @@ from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.supervisor_warning import supervisor_command
-from tpuctl.errors import TpuctlError, UsageError
 
 app = Noun("Look after the jobs of a context.")
 
@@ -42,51 +40,26 @@ def run(
     ] = False,
 ) -> None:
     """Bring the jobs of this context to their end; stops when there is none left."""
-    from tpuctl.jobs.leases.supervisor_scope import IDLE_EXIT_S, SupervisorScope
-    from tpuctl.jobs.submit.job_submission import default_owner
-    from tpuctl.jobs.supervisor import supervisor
+    from tpuctl.operations.jobs import supervise
 
     runtime = ctx.ensure_object(Runtime)
     runtime.supervisor_warned = True
     runtime.on_interrupt.append("jobs go on without it; take them over with: tpuctl supervisor run")
-    accepts = parse_owners(accept) if accept is not None else (default_owner(),)
-    duty = SupervisorScope(accepts, idle_exit_s=None if stay else IDLE_EXIT_S)
-    run_until_signal(
-        runtime, supervisor.run(runtime.outside, duty, home=runtime.home, say=runtime.output.note)
-    )
-    warn_of_skipped_owners(runtime, accepts)
+    owners = supervise.parse_owners(accept)
+    supervising = supervise.supervise_owners(runtime, owners, runtime.output.note, stay=stay)
+    run_until_signal(runtime, supervising)
+    warn_of_skipped_owners(runtime, owners)
 
 
 def warn_of_skipped_owners(runtime: Runtime, accepts: Sequence[str]) -> None:
     """Say whose jobs nobody looks after, and this supervisor did not either."""
-    from tpuctl.jobs.leases import heartbeat, lease
-    from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
-    from tpuctl.jobs.local import supervisor_lock
+    from tpuctl.operations.jobs import unsupervised
 
-    duty = SupervisorScope(tuple(accepts))
-    store = runtime.store()
-    place = supervisor_lock.host_id(runtime.home, runtime.context.name)
-    try:
-        alone = heartbeat.unheld_leases(store, lease.list_leases(store, {}), place)
-    except TpuctlError:
-        return  # it is a word more, and no duty
-    left = sorted({each.owner for each in alone if not duty.has(each)})
-    if left:
+    if owners := unsupervised.skipped_owners(runtime, accepts):
         runtime.output.warn(
-            f"jobs of {', '.join(left)} have no supervisor, and this one left them alone; "
-            f"run: {supervisor_command(left)}"
+            f"jobs of {', '.join(owners)} have no supervisor, and this one left them alone; "
+            f"run: {unsupervised.supervisor_command(owners)}"
         )
-
-
-def parse_owners(text: str) -> tuple[str, ...]:
-    """What `--accept` says, where ada stands for ada@*; raises UsageError."""
-    found = tuple(each.strip() for each in text.split(","))
-    if not all(found):
-        raise UsageError(
-            f"--accept {text!r} names an owner that is empty",
-            hint="write owners as `job describe` shows them: --accept ada@laptop,bob@desk",
-        )
-    return tuple(each if "@" in each or "*" in each else f"{each}@*" for each in found)
 
 
 def run_until_signal(runtime: Runtime, supervising: Awaitable[None]) -> None:

@@ -91,7 +91,9 @@ def sweep(
     if runtime.has_no_local_state():
         _show(runtime, SweepReport([], [], None), [])
         return
-    asker = _sweep_scope(runtime, all_owners=all_owners)
+    from tpuctl.operations.audit.sweep import sweep_scope
+
+    asker = sweep_scope(runtime.store, runtime.home, runtime.context.name, all_owners=all_owners)
     survey = _survey(runtime, asker)
     orphans = survey.of("orphan")
     if fix:
@@ -117,18 +119,6 @@ def _survey(runtime: Runtime, asker: "SweepScope") -> SweepReport:
         runtime.tpu, runtime.store, asker, runtime.listing_zone
     )
     return SweepReport(found, unreachable, books.error)
-
-
-def _sweep_scope(runtime: Runtime, *, all_owners: bool) -> "SweepScope":
-    from tpuctl.jobs import client
-    from tpuctl.jobs.submit.job_submission import default_owner
-    from tpuctl.operations.audit.sweep import SweepScope
-
-    try:
-        tended = client.supervised_jobs(runtime.store(), runtime.home, runtime.context.name)
-    except TpuctlError:  # told when the books are read
-        tended = frozenset()
-    return SweepScope(default_owner(), all_owners, tended)
 
 
 def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence["SweepResult"]) -> None:

@@ -1,4 +1,4 @@
-"""What people ask about jobs, and of them: list, describe, wait, cancel, retry."""
+"""What people ask about jobs, and of them: list, describe, cancel, retry."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,7 +8,6 @@ from pathlib import Path
 from tpuctl.errors import (
     CapacityError,
     DamagedStateError,
-    DeadlineError,
     JobFailedError,
     NotFoundError,
     PermissionDeniedError,
@@ -23,8 +22,6 @@ from tpuctl.jobs.record import decoding, job_retry, record_store
 from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, JobState
 from tpuctl.store import Store
-
-POLL_S = 0.5
 
 ERROR_BY_REASON: dict[str, type[TpuctlError]] = {
     kind.reason: kind
@@ -126,38 +123,6 @@ def reopen(store: Store, job_id: str, now_s: float) -> JobRecord:
             lease.reoffer(store, job_id, wanted.owner, wanted.fence)
         return wanted
     raise PreconditionError(f"job {job_id!r} changes too fast", hint="try again")
-
-
-def wait(
-    store: Store,
-    job_id: str,
-    *,
-    timeout_s: float | None,
-    monotonic: Callable[[], float],
-    sleep: Callable[[float], None],
-    on_change: Callable[[JobRecord], None] = lambda _record: None,
-) -> JobRecord:
-    """Wait until a job has ended and its own slices are gone.
-
-    `on_change` is called with every version of the record that is seen. Raises DeadlineError while
-    the job goes on, NotFoundError.
-    """
-    began = monotonic()
-    found, generation = None, None
-    while True:
-        now = record_store.generation(store, job_id)
-        if found is None or now != generation:
-            stored = record_store.load(store, job_id)
-            found, generation = stored.record, stored.generation
-            on_change(found)
-        if found.is_settled:
-            return found
-        if timeout_s is not None and monotonic() - began >= timeout_s:
-            raise DeadlineError(
-                f"job {job_id!r} is still {found.state}: {found.status_text}",
-                hint=f"run: tpuctl job wait {job_id}",
-            )
-        sleep(POLL_S)
 
 
 def error_of(found: JobRecord) -> TpuctlError | None:

@@ -12,8 +12,7 @@ import pytest
 
 from soak.jobs.world.job_clients import CONTEXTS, ENDINGS, HUP, Client, bench
 from soak.jobs.world.job_phases import PHASES, held
-from tpuctl.cli.job.submit import UNCERTAIN_NOTE
-from tpuctl.cli.job.watch_job import UNSUPERVISED_NOTE
+from tpuctl.cli.shell.job_notices import UNCERTAIN_NOTE, UNSUPERVISED_NOTE
 from tpuctl.jobs.local import supervisor_lock
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]

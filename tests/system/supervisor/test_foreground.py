@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tpuctl.cli.job.foreground import supervise_here
+from tpuctl.cli.job.submit import supervise_here
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import Context
 from tpuctl.errors import JobFailedError
@@ -29,6 +29,7 @@ def terminal(world):
     )
     context = Context("here", "p", world.outside.zone, world.outside.bucket)
     runtime.__dict__ |= {"outside": world.outside, "context": context}
+    runtime.store = lambda _url=None: world.outside.store
     return runtime
 
 

@@ -10,10 +10,10 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import PartialFailureError
 
 COLUMNS = {
-    "file": lambda made: str(made[0]),
-    "job": lambda made: made[1].record.job_id,
-    "files": lambda made: sorted(made[1].files),
-    "unread": lambda made: made[1].unread,
+    "file": lambda row: str(row[0]),
+    "job": lambda row: row[1].record.job_id,
+    "files": lambda row: sorted(row[1].files),
+    "unread": lambda row: row[1].unread,
 }
 
 
@@ -26,17 +26,13 @@ def bundle(
     ] = None,
 ) -> None:
     """Put a job's record, events, last lines, final statuses and stacks into one .tar.gz."""
-    from tpuctl.jobs import client
-    from tpuctl.jobs.logs import job_bundle as bundles
+    from tpuctl.operations.jobs import logs
 
     runtime = ctx.ensure_object(Runtime)
-    store = runtime.store()
-    found = bundles.collect(store, client.describe(store, name).job_id)
-    path = file or Path(f"{found.record.job_id}.tar.gz")
-    bundles.write(found, path)
-    runtime.output.item((path, found), COLUMNS)
-    if found.unread:
+    path, written = logs.write_bundle(runtime, name, file)
+    runtime.output.item((path, written), COLUMNS)
+    if written.unread:
         raise PartialFailureError(
-            f"{path} is not complete: {len(found.unread)} of the job's objects could not be read",
+            f"{path} is not complete: {len(written.unread)} of the job's objects could not be read",
             hint="unread.txt in it says which, and why",
         )

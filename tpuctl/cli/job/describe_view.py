@@ -2,20 +2,12 @@
 
 from collections.abc import Iterator
 
-from tpuctl.cli.job.details import (
-    JobDetails,
-    budget_of,
-    deadman_proof,
-    first_failure,
-    last_step,
-    newest_gang,
-)
+from tpuctl.cli.job.details import deadman_proof, first_failure, last_step, newest_gang
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
 from tpuctl.cli.shell.output import Moment, Usd, age
-from tpuctl.cli.shell.supervisor_warning import supervisor_command
-from tpuctl.jobs.policy.attempt_end import worker_text
-from tpuctl.jobs.record import status_text
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, ProofResult, WorkerReport
+from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
+from tpuctl.operations.jobs.unsupervised import supervisor_command
 from tpuctl.operations.slices import spending
 
 EVENTS_SHOWN = 12
@@ -34,7 +26,7 @@ def job_view(found: JobDetails) -> DetailView:
 
 def _fields(found: JobDetails) -> Iterator[tuple[str, str]]:
     job = found.job
-    yield "why", status_text.current_status(job, found.now_s)
+    yield "why", current_status(job, found.now_s)
     yield "supervisor", _supervisor(found)
     yield "submitted", f"{_ago(found, job.submitted_s)} by {job.owner}"
     yield "ended", _ago(found, job.ended_s) if job.ended_s else ""
@@ -87,7 +79,7 @@ def _cost(found: JobDetails) -> str:
 
 def _budget(found: JobDetails) -> str:
     """`1.50 of 6 hours left, 4.20 of 30 USD left`."""
-    known = budget_of(found)
+    known = found.budget
     parts = []
     for what, unit in (("hours", "hours"), ("usd", "USD")):
         given, left = known[what], known[f"{what}_left"]

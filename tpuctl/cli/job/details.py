@@ -1,19 +1,13 @@
 """What is shown of a job: the columns of a list, and everything that `describe` knows in JSON."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.output import Columns, Moment, Output, Usd
-from tpuctl.jobs.policy import budget
-from tpuctl.jobs.policy.attempt_end import worker_text
-from tpuctl.jobs.record import status_text
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport
+from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
 from tpuctl.operations.slices import spending
-
-if TYPE_CHECKING:
-    from tpuctl.jobs.client import SupervisorInfo
 
 TABLE_COLUMNS = {
     "id": "id", "state": "state", "step": "step", "type": "accelerator_type", "zone": "zone",
@@ -21,28 +15,6 @@ TABLE_COLUMNS = {
 }  # fmt: skip
 """The columns that people see, by what they are called there."""
 WIDE_ONLY = ("type", "zone", "usd")
-
-
-@dataclass(frozen=True, slots=True)
-class JobDetails:
-    """A job, and what was found out about it."""
-
-    job: JobRecord
-    now_s: float
-    supervisor: "SupervisorInfo | None"
-    bucket: str
-    stacks: Sequence[str] = ()
-    """Objects with the stacks of a hung run."""
-
-    @property
-    def logs(self) -> str:
-        """Where the logs lie."""
-        return f"gs://{self.bucket}/tpuctl/jobs/{self.job.job_id}/logs/"
-
-    @property
-    def spent(self) -> spending.Spending:
-        """What it has used up."""
-        return spending.spending_of(self.job, self.now_s)
 
 
 def usd_per_hour(job: JobRecord) -> Usd | None:
@@ -67,7 +39,7 @@ def columns(now_s: float) -> Columns[JobRecord]:
         "zone": lambda job: job.zone,
         "submitted": lambda job: Moment(job.submitted_s),
         "usd_per_hour": usd_per_hour,
-        "why": lambda job: status_text.current_status(job, now_s),
+        "why": lambda job: current_status(job, now_s),
         "owner": lambda job: job.owner,
         "usd_so_far": lambda job: _usd(spending.spending_of(job, now_s).usd),
     }
@@ -154,7 +126,7 @@ def job_document(found: JobDetails) -> dict[str, Any]:
         "attempt_list": [attempt_document(each) for each in job.attempts],
         "name": job.spec.name,
         "command": job.spec.run,
-        "supervisor": _supervisor(found.supervisor),
+        "supervisor": _supervisor(found),
         "cancel_requested": _moment(job.cancel_requested_s),
         "zones": list(job.zones or (job.zone,)),
         "provisioning": spending.provisioning(job),
@@ -164,7 +136,7 @@ def job_document(found: JobDetails) -> dict[str, Any]:
         "switch": proof.text if proof else "",
         "slice_hours": round(spent.slice_hours, 4),
         "price_as_of": spent.as_of,
-        "budget": budget_of(found),
+        "budget": found.budget,
         "secrets": sorted(job.spec.secrets),
         "logs": found.logs,
         "stacks": list(found.stacks),
@@ -172,30 +144,15 @@ def job_document(found: JobDetails) -> dict[str, Any]:
     }
 
 
-def budget_of(found: JobDetails) -> dict[str, float | None]:
-    """What the job may use, and how much of it is left, as its supervisor counts."""
-    given, price = found.job.spec.budget, found.job.usd_per_hour
-    hours = budget.used_hours(found.job, found.now_s)
-    return {
-        "hours": given.hours,
-        "usd": given.usd,
-        "hours_left": _left(given.hours, hours),
-        "usd_left": _left(given.usd, None if price is None else hours * price),
-    }
-
-
-def _left(limit: float | None, used: float | None) -> float | None:
-    return None if limit is None or used is None else round(max(0.0, limit - used), 4)
-
-
-def _supervisor(found: "SupervisorInfo | None") -> dict[str, Any] | None:
-    if found is None:
+def _supervisor(found: JobDetails) -> dict[str, Any] | None:
+    info = found.supervisor
+    if info is None:
         return None
     return {
-        "host": found.host,
-        "pid": found.pid,
-        "owner": found.owner,
-        "since": _moment(found.since_s),
+        "host": info.host,
+        "pid": info.pid,
+        "owner": info.owner,
+        "since": _moment(info.since_s),
     }
 
 

@@ -110,15 +110,8 @@ def down(
     ] = False,
 ) -> None:
     """End a local cloud, its workers and its supervisor; its state is kept unless you say so."""
-    from tpuctl.jobs.local import supervisor_lock
-
     runtime = ctx.ensure_object(Runtime)
-    if supervisor_lock.log_path(runtime.home, name).exists():
-        supervisor_lock.stop_supervisor(runtime.home, name)
-    ended = local_cloud.down(runtime.home, name)
-    if delete_state:
-        local_cloud.remove(runtime.home, name)
-        supervisor_lock.remove_files(runtime.home, name)
+    ended = local_cloud.stop(runtime.home, name, delete_state=delete_state)
     runtime.output.note(f"local cloud {name!r} {'is down' if ended else 'was not running'}")
 
 
@@ -149,13 +142,10 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete every node, request, job and object of a running local cloud."""
-    from tpuctl.jobs.local import open_jobs
-
     runtime = ctx.ensure_object(Runtime)
     control = local_cloud.control_api(_endpoint_line(runtime, name))
     runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
-    control.reset()
-    open_jobs.remove_file(runtime.home, name)
+    local_cloud.reset(runtime.home, name, control)
     runtime.output.note(f"local cloud {name!r} is empty")
 
 

@@ -10,16 +10,14 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tpuctl.cli.job.log import line_printer
+from tpuctl.cli.job.log_output import line_printer
 from tpuctl.cli.shell.options import Format, Shared, Verb
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import RefusedError, class_by_exit_code
-from tpuctl.jobs.interfaces import Backends
-from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import JobRecord, LogLine
-from tpuctl.operations.local import quickstart, templates
+from tpuctl.operations.local import local_cloud, quickstart, templates
 from tpuctl.operations.local.quickstart import (
     Progress,
     QuickstartPlan,
@@ -72,10 +70,9 @@ def _run_steps(
     own = Runtime(shared=Shared(context=quickstart.LOCAL_CLOUD), environ=runtime.environ)
     template = templates.template_folder("digits")
     bucket = own.context.bucket
-    spec = job_file.load(template / "job.yaml", bucket=bucket, environ=runtime.environ)
-    planned = quickstart.draw_plan(template, spec, seed)
+    planned = quickstart.load_plan(template, bucket, runtime.environ, seed)
     quickstart.prepare(screen.command, planned, own.context, story)
-    asyncio.run(_train(screen, planned, own.outside, story))
+    asyncio.run(_train(screen, planned, own, story))
     found = quickstart.predict(screen.command, planned, own.outside, story)
     if not keep:
         quickstart.tear_down(screen.command, own.outside, story)
@@ -84,11 +81,11 @@ def _run_steps(
 
 
 async def _train(
-    screen: "QuickstartDisplay", planned: QuickstartPlan, clients: Backends, story: QuickstartState
+    screen: "QuickstartDisplay", planned: QuickstartPlan, own: Runtime, story: QuickstartState
 ) -> None:
     with screen.bar(planned.steps) as advance:
         show = line_printer(Runtime(out=screen.stream, environ=screen.runtime.environ))
-        async for item in quickstart.train(screen.command, planned, clients, story):
+        async for item in quickstart.train(screen.command, planned, own.outside, story):
             if isinstance(item, Progress):
                 advance(item.step)
             elif isinstance(item, JobRecord):
@@ -189,7 +186,7 @@ def _clean_up_at_end(screen: QuickstartDisplay, *, keep: bool) -> Iterator[None]
             )
         else:
             screen.write(f"\n$ {down}\n")
-            quickstart.stop_all(screen.runtime.home)
+            local_cloud.stop(screen.runtime.home, quickstart.LOCAL_CLOUD, delete_state=True)
 
 
 def _show(runtime: Runtime, found: QuickstartSummary) -> None:

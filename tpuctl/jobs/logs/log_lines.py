@@ -1,4 +1,4 @@
-"""Lines out of the pieces in which one worker's log comes, and which of them are wanted."""
+"""Lines out of the pieces in which one worker's log comes."""
 
 import re
 from collections.abc import Iterator
@@ -8,32 +8,6 @@ from tpuctl.models.job import LogLine
 
 STAMP = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 """Seconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogFilter:
-    """Which workers' lines, of which attempts, since when, and with what in them; None: all."""
-
-    workers: frozenset[int] | None = None
-    attempts: frozenset[int] | None = None
-    since_s: float = 0.0
-    grep: re.Pattern[str] | None = None
-
-    def has(self, source: tuple[int, int]) -> bool:
-        """Lines of that attempt and worker are wanted."""
-        attempt, worker_id = source
-        return (self.attempts is None or attempt in self.attempts) and (
-            self.workers is None or worker_id in self.workers
-        )
-
-    def matches_line(self, line: LogLine) -> bool:
-        """That line is wanted; that something is missing always is."""
-        return line.time_s >= self.since_s and (
-            self.grep is None or line.missing_bytes > 0 or bool(self.grep.search(line.text))
-        )
-
-
-ALL_LINES = LogFilter()
 
 
 @dataclass(slots=True)

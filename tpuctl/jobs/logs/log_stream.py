@@ -9,7 +9,7 @@ from itertools import islice
 from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
 from tpuctl.jobs.logs import segments
-from tpuctl.jobs.logs.log_lines import ALL_LINES, LineAssembler, LogFilter
+from tpuctl.jobs.logs.log_lines import LineAssembler
 from tpuctl.jobs.logs.segments import LogSource
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.workers import gang as gangs
@@ -23,6 +23,7 @@ from tpuctl.models.job import (
     LogLine,
     WorkerReport,
 )
+from tpuctl.models.log_filter import ALL_LINES, LogFilter
 from tpuctl.models.node import NodeState
 
 POLL_S = 0.5

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuctl.errors import NotFoundError, TpuctlError
+from tpuctl.jobs import client
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.slices.slice_api import LABEL
+from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord, Teardown
 from tpuctl.models.node import LOST_STATES, Node, NodeState, Provisioning
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
@@ -127,6 +130,20 @@ class SweepScope:
     all_owners: bool = False
     tended: frozenset[str] = frozenset()
     """Jobs that a live supervisor looks after: it deletes what they leave."""
+
+
+def sweep_scope(
+    store: Callable[[], Store], home: Path, context: str, *, all_owners: bool
+) -> SweepScope:
+    """The scope of this user, with the jobs that live supervisors look after.
+
+    Where the bucket cannot be read there are none: `read_job_records` reports that error.
+    """
+    try:
+        tended = client.supervised_jobs(store(), home, context)
+    except TpuctlError:
+        tended = frozenset()
+    return SweepScope(default_owner(), all_owners, tended)
 
 
 def list_holdings(api: TpuApi, zone: str) -> tuple[list[Holding], list[str]]:

@@ -26,6 +26,7 @@ from tpuctl.errors import (
     UsageError,
     class_by_exit_code,
 )
+from tpuctl.jobs.local import open_jobs, supervisor_lock
 
 MARKER = "localsim.json"
 START_S = 30.0
@@ -204,6 +205,26 @@ def down(home: Path, name: str, *, sleep: Callable[[float], None] = time.sleep) 
             if not _is_locked(path):
                 return True
     raise DeadlineError(f"the simulator in {path} does not end", hint=f"see {path / 'lock'}")
+
+
+def stop(home: Path, name: str, *, delete_state: bool) -> bool:
+    """End the supervisor of a local cloud, then its simulator; False when that did not run.
+
+    Raises DeadlineError, and LockedError or RefusedError when the state cannot be deleted.
+    """
+    if supervisor_lock.log_path(home, name).exists():
+        supervisor_lock.stop_supervisor(home, name)
+    ended = down(home, name)
+    if delete_state:
+        remove(home, name)
+        supervisor_lock.remove_files(home, name)
+    return ended
+
+
+def reset(home: Path, name: str, control: ControlApi) -> None:
+    """Delete every node, request, job and object of a running local cloud."""
+    control.reset()
+    open_jobs.remove_file(home, name)
 
 
 def remove(home: Path, name: str) -> None:

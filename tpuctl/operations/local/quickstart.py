@@ -13,8 +13,8 @@ from tpuctl.errors import JobFailedError, LockedError
 from tpuctl.jobs import client
 from tpuctl.jobs.clocks import SYSTEM_CLOCKS
 from tpuctl.jobs.interfaces import Backends
-from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.logs.log_stream import follow
+from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, JobSpec, LogLine
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.local import local_cloud
@@ -83,6 +83,12 @@ def remove_old_simulator(home: Path) -> None:
             hint=f"run: tpuctl local down --name {LOCAL_CLOUD} --delete-state",
         )
     local_cloud.remove(home, LOCAL_CLOUD)
+
+
+def load_plan(template: Path, bucket: str, environ: Mapping[str, str], seed: int) -> QuickstartPlan:
+    """The plan for the job file of a template."""
+    spec = job_file.load(template / "job.yaml", bucket=bucket, environ=environ)
+    return draw_plan(template, spec, seed)
 
 
 def draw_plan(template: Path, spec: JobSpec, seed: int) -> QuickstartPlan:
@@ -195,11 +201,3 @@ def _require_succeeded(outside: Backends, job_id: str) -> JobRecord:
     if error := client.error_of(job):
         raise JobFailedError(str(error), hint=error.hint)
     return job
-
-
-def stop_all(home: Path) -> None:
-    """End the supervisor and the simulator, and remove what they kept."""
-    supervisor_lock.stop_supervisor(home, LOCAL_CLOUD)
-    local_cloud.down(home, LOCAL_CLOUD)
-    local_cloud.remove(home, LOCAL_CLOUD)
-    supervisor_lock.remove_files(home, LOCAL_CLOUD)

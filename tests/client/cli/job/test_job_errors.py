@@ -14,9 +14,9 @@ import pytest
 from clouds import Cloud, Runner
 
 from client.cli.job.job_records import attempt, job, put, store_of
-from tpuctl.cli.job import submit
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.models.job import AttemptOutcome, Checkpoints, JobState
+from tpuctl.operations.jobs import background
 from tpuctl.store import Store
 from tpuctl.store.gcs import bucket
 
@@ -256,7 +256,7 @@ def deletion_that_nobody_confirms(scene):
 
 @pytest.fixture
 def scene(cloud, tpuctl, tmp_path, monkeypatch) -> Scene:
-    monkeypatch.setattr(submit, "start_supervisor", lambda _runtime: None)
+    monkeypatch.setattr(background, "start_supervisor", lambda _runtime: ())
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
         monkeypatch.setattr(bucket, name, replace(getattr(bucket, name), deadline_s=0.3))

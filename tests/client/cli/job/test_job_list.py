@@ -3,8 +3,8 @@
 import pytest
 
 from client.cli.job.job_records import T, attempt, job, put, store_of
-from tpuctl.cli.job import group as job_verbs
 from tpuctl.models.job import AttemptOutcome, AttemptState, JobState
+from tpuctl.operations.jobs import queries
 
 KEYS = [
     "id", "state", "attempts", "step", "accelerator_type", "zone", "submitted", "usd_per_hour",
@@ -58,7 +58,7 @@ def test_the_step_of_a_resumed_job_is_the_last_one_known(tpuctl, store, second, 
 
 
 def test_jobs_that_ended_long_ago_are_left_out_and_counted(tpuctl, store, monkeypatch):
-    monkeypatch.setattr(job_verbs, "ENDED_SHOWN", 2)
+    monkeypatch.setattr(queries, "ENDED_SHOWN", 2)
     put(store, job("old-1", state=JobState.RUNNING, submitted_s=T - 1000))
     for number in range(4):
         put(store, job(f"done-{number}", JobState.SUCCEEDED, submitted_s=T + number))
@@ -70,7 +70,7 @@ def test_jobs_that_ended_long_ago_are_left_out_and_counted(tpuctl, store, monkey
 
 
 def test_programs_are_told_of_every_job(tpuctl, store, monkeypatch):
-    monkeypatch.setattr(job_verbs, "ENDED_SHOWN", 1)
+    monkeypatch.setattr(queries, "ENDED_SHOWN", 1)
     for number in range(3):
         put(store, job(f"done-{number}", JobState.SUCCEEDED))
     assert len(rows(tpuctl)) == len(tpuctl("job", "list", "-o", "name").out.split()) == 3

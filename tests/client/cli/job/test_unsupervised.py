@@ -2,8 +2,7 @@
 
 import pytest
 
-from tpuctl.cli.job.watch_job import cache_open_jobs
-from tpuctl.cli.supervisor import parse_owners, warn_of_skipped_owners
+from tpuctl.cli.supervisor import warn_of_skipped_owners
 from tpuctl.config import ANONYMOUS, Config, Context, save
 from tpuctl.errors import LocalIOError
 from tpuctl.jobs.leases import heartbeat, lease
@@ -11,6 +10,8 @@ from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.local.open_jobs import OpenJobs
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord, JobSpec
+from tpuctl.operations.jobs.supervise import parse_owners
+from tpuctl.operations.jobs.unsupervised import cache_open_jobs
 from tpuctl.store import open_store
 
 NOW_S = 1_000_000.0

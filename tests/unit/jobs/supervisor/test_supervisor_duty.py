@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.cli.supervisor import parse_owners
 from tpuctl.errors import UsageError
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.leases.lease import Lease
@@ -14,6 +13,7 @@ from tpuctl.jobs.local import open_jobs
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import AttemptState
+from tpuctl.operations.jobs.supervise import parse_owners
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,153 @@
+"""Log lines on stdout: grouped and coloured for people, one object a line for programs."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import Protocol
+
+from tpuctl.cli.job.log_window import WINDOW_S, LineGroup, LogWindow
+from tpuctl.cli.shell.options import Format
+from tpuctl.cli.shell.output import Columns, printable_with_colours
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.models.job import LogLine
+from tpuctl.models.worker_ranges import format_ranges
+
+COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
+"""Of the terminal's own palette: a worker each, again from the first after ten."""
+LINE: Columns[LogLine] = {
+    "attempt": lambda line: line.attempt,
+    "worker": lambda line: line.worker_id,
+    "time_s": lambda line: line.time_s,
+    "text": lambda line: line.text,
+    "missing_bytes": lambda line: line.missing_bytes,
+}
+TICK_S = 0.05
+
+
+def print_lines(runtime: Runtime, lines: Iterable[LogLine]) -> None:
+    """Lines that were written already; their own times say which belong together."""
+    if runtime.shared.output in (Format.JSON, Format.YAML):
+        runtime.output.stream(lines, LINE)
+        return
+    window, show = LogWindow(), group_printer(runtime)
+    attempt, due_s = 0, 0.0
+    for line in lines:
+        if line.attempt != attempt:
+            show(window.rest())
+            attempt, due_s = line.attempt, 0.0
+        window.add(line, line.time_s)
+        if line.time_s >= due_s:  # not for every line: the whole window is looked at
+            show(window.ready(line.time_s))
+            due_s = line.time_s + WINDOW_S
+    show(window.rest())
+
+
+def line_printer(runtime: Runtime) -> Callable[[LogLine], None]:
+    """Prints a line at once, without waiting for others like it."""
+    show = group_printer(runtime)
+    return lambda line: show([LineGroup(line, [line.worker_id])])
+
+
+def group_printer(runtime: Runtime) -> Callable[[list[LineGroup]], None]:
+    """Prints groups of lines behind their workers' numbers, coloured on a terminal.
+
+    Where another attempt than the first begins is told on stderr.
+    """
+    is_coloured = runtime.output.is_terminal and not runtime.environ.get("NO_COLOR")
+
+    text = printable_with_colours if runtime.output.is_terminal else str
+
+    def painted(group: LineGroup) -> str:
+        label = f"[{format_ranges(group.workers)}]"
+        if is_coloured:
+            label = f"\x1b[{COLOURS[group.line.worker_id % len(COLOURS)]}m{label}\x1b[0m"
+        return f"{label} {text(group.line.text)}\n"
+
+    shown = 0
+
+    def show(groups: list[LineGroup]) -> None:
+        nonlocal shown
+        for attempt, part in groupby(groups, key=lambda group: group.line.attempt):
+            if attempt != shown and attempt > 1:
+                runtime.output.note(f"attempt {attempt}:")
+            shown = attempt
+            runtime.out.write("".join(map(painted, part)))
+            runtime.out.flush()
+
+    return show
+
+
+class LogPrinter(Protocol):
+    """Where lines go as they come."""
+
+    def expect(self, workers: int) -> None:
+        """So many workers' lines are to come."""
+
+    def take(self, line: LogLine) -> None:
+        """One more line."""
+
+    def flush(self) -> None:
+        """Print what is due."""
+
+    def close(self) -> None:
+        """Print everything."""
+
+    async def tick(self) -> None:
+        """Print now and then, for as long as lines come."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.flush()
+
+
+class DocumentLogPrinter(LogPrinter):
+    """One JSON object a line, as they come; in YAML an item of a list each."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._out = runtime.out
+        self._before = "- " if runtime.shared.output == Format.YAML else ""
+        self._waiting: list[LogLine] = []
+
+    def expect(self, workers: int) -> None:
+        """Nothing waits for its like here."""
+
+    def take(self, line: LogLine) -> None:
+        """One more line."""
+        self._waiting.append(line)
+
+    def flush(self) -> None:
+        """Print what has come."""
+        if self._waiting:
+            rows = ({key: get(line) for key, get in LINE.items()} for line in self._waiting)
+            self._out.write("".join(f"{self._before}{json.dumps(row)}\n" for row in rows))
+            self._out.flush()
+            self._waiting = []
+
+    def close(self) -> None:
+        """Print everything."""
+        self.flush()
+
+
+class GroupedLogPrinter(LogPrinter):
+    """Text for people; a line waits for `WINDOW_S` for others like it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._show = group_printer(runtime)
+        self._window = LogWindow(WINDOW_S)
+        self._now = asyncio.get_running_loop().time
+
+    def expect(self, workers: int) -> None:
+        """What all of them have printed is shown at once."""
+        self._window.workers = workers
+
+    def take(self, line: LogLine) -> None:
+        """One more line."""
+        self._window.add(line, self._now())
+
+    def flush(self) -> None:
+        """Print what has waited for long enough."""
+        self._show(self._window.ready(self._now()))
+
+    def close(self) -> None:
+        """Print everything."""
+        self._show(self._window.rest())

@@ -1,0 +1,129 @@
+"""What operations on jobs yield, in words; and what is said when the person stops watching."""
+
+import platform
+from collections.abc import Generator, Iterable, Iterator
+from typing import TypeVar
+
+from tpuctl.cli.shell.output import Usd
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.models.job import JobRecord
+from tpuctl.operations.jobs import events, queries
+from tpuctl.operations.jobs.unsupervised import supervisor_command
+from tpuctl.operations.slices import spending
+
+T = TypeVar("T")
+
+UNCERTAIN_NOTE = "the job is submitted, or not; look with: tpuctl job list"
+"""To whom a command is interrupted while the bucket takes the job."""
+UNSUPERVISED_NOTE = "nobody looks after it until somebody runs: tpuctl supervisor run"
+
+
+def show(runtime: Runtime, notices: Iterable[events.JobNotice]) -> None:
+    """Say what an operation does, as it does it."""
+    for notice in notices:
+        _show_notice(runtime, notice)
+
+
+def result_of(runtime: Runtime, working: Generator[events.JobNotice, None, T]) -> T:
+    """Say what an operation does, and return its result."""
+
+    def shown() -> Iterator[events.JobNotice]:
+        results.append((yield from working))
+
+    results: list[T] = []
+    show(runtime, shown())
+    return results[0]
+
+
+def _show_notice(runtime: Runtime, notice: events.JobNotice) -> None:
+    _update_interrupt_notes(runtime, notice)
+    for line in _notes(runtime, notice):
+        runtime.output.note(line)
+    if warning := _warning(notice):
+        runtime.supervisor_warned |= not isinstance(notice, events.Warned)
+        runtime.output.warn(warning)
+
+
+def _notes(runtime: Runtime, notice: events.JobNotice) -> list[str]:
+    lines: list[str] = []
+    match notice:
+        case events.Noted(text):
+            lines = [text]
+        case events.JobChanged(job):
+            lines = [f"{job.state}: {queries.current_status(job, runtime.now())}"]
+        case events.Submitted(job):
+            submitted = f"job {job.job_id} is submitted: tpuctl job logs -f {job.job_id}"
+            lines = [submitted, _price_text(job)]
+        case events.Reopened(job):
+            lines = [f"job {job.job_id} begins anew: tpuctl job logs -f {job.job_id}"]
+        case events.SupervisorRuns(pid):
+            lines = [f"supervised by {platform.node()}{f' (pid {pid})' if pid else ''}"]
+        case events.SecretsHandedOver(names):
+            lines = [f"secrets handed over: {', '.join(names)}"]
+        case events.CancelRequested(job, was):
+            lines = [_cancel_text(job, is_new=was is None and not job.is_ended)]
+    return lines
+
+
+def _warning(notice: events.JobNotice) -> str:
+    match notice:
+        case events.Warned(text):
+            return text
+        case events.Unsupervised(jobs):
+            names = ", ".join(job.job_id for job in jobs)
+            command = supervisor_command({job.owner for job in jobs})
+            return f"no supervisor looks after {names}; run: {command}"
+        case events.OtherOwnerUnsupervised(job):
+            told = f"{job.job_id} is {job.owner}'s, and no supervisor looks after it"
+            return f"{told}; run: {supervisor_command({job.owner})}"
+    return ""
+
+
+def _update_interrupt_notes(runtime: Runtime, notice: events.JobNotice) -> None:
+    """Keep what is said to somebody who interrupts the command at this moment."""
+    match notice:
+        case events.Submitting():
+            runtime.on_interrupt.append(UNCERTAIN_NOTE)
+        case events.Submitted(job):
+            runtime.on_interrupt.remove(UNCERTAIN_NOTE)
+            add_cancel_note(runtime, job, is_supervised=False)
+        case events.Reopened(job) | events.ForegroundBegins(job):
+            add_cancel_note(runtime, job, is_supervised=False)
+        case events.SupervisorRuns() if UNSUPERVISED_NOTE in runtime.on_interrupt:
+            runtime.on_interrupt.remove(UNSUPERVISED_NOTE)
+
+
+def add_cancel_note(runtime: Runtime, job: JobRecord, *, is_supervised: bool = True) -> None:
+    """Say on an interrupt that the job goes on, what it costs, and which command ends it."""
+    if not job.is_settled:
+        begin = f"job {job.job_id} "
+        others = [line for line in runtime.on_interrupt if not line.startswith(begin)]
+        runtime.on_interrupt[:] = [_continues_text(job), *others]
+    if not is_supervised and UNSUPERVISED_NOTE not in runtime.on_interrupt:
+        runtime.on_interrupt.append(UNSUPERVISED_NOTE)
+
+
+def _continues_text(job: JobRecord) -> str:
+    usd = spending.usd_per_hour(job)
+    when = "" if spending.has_slice(job) else " when READY"
+    price = f" at {Usd(usd)} USD/h{when}" if usd is not None else ""
+    if job.is_ended:
+        return f"job {job.job_id} is {job.state}; the teardown of its slice goes on{price}"
+    return f"job {job.job_id} goes on{price}; end it with: tpuctl job cancel {job.job_id}"
+
+
+def _price_text(job: JobRecord) -> str:
+    """What the job runs on, and what that costs."""
+    number = job.spec.resources.num_slices
+    slices = job.accelerator_type if number == 1 else f"{number} x {job.accelerator_type}"
+    where = f"on node {job.node}" if job.node else f"in {' or '.join(job.zones)}"
+    usd = job.usd_per_hour
+    price = "no list price is known" if usd is None else f"{Usd(usd)} USD/h while READY"
+    return f"{slices} {where}: {price}"
+
+
+def _cancel_text(job: JobRecord, *, is_new: bool) -> str:
+    if is_new:
+        return f"job {job.job_id} is being cancelled: tpuctl job wait {job.job_id}"
+    leaving = "" if job.is_settled else "; its slice is being deleted"
+    return f"job {job.job_id} has ended already, {job.state}: nothing to cancel{leaving}"

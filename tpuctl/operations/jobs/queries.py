@@ -1,0 +1,100 @@
+"""What people ask about jobs: the list of them, one with all its details, how it ended."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from tpuctl.errors import DamagedStateError
+from tpuctl.jobs import client
+from tpuctl.jobs.policy import attempt_end, budget
+from tpuctl.jobs.record import record_store, status_text
+from tpuctl.models.job import JobRecord
+from tpuctl.operations.jobs.events import JobRuntime, Warned
+from tpuctl.operations.slices import spending
+
+ENDED_SHOWN = 20
+"""As many as `gh run list` shows: a job that ended long ago is not in the way."""
+
+worker_text = attempt_end.worker_text
+current_status = status_text.current_status
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """A job, who looks after it, and what it has used up by the time `now_s`."""
+
+    job: JobRecord
+    now_s: float
+    supervisor: client.SupervisorInfo | None
+    bucket: str
+    stacks: Sequence[str] = ()
+    """URLs of the objects with the stacks of a hung run."""
+
+    @property
+    def logs(self) -> str:
+        """The URL of the job's logs."""
+        return f"gs://{self.bucket}/tpuctl/jobs/{self.job.job_id}/logs/"
+
+    @property
+    def spent(self) -> spending.Spending:
+        """What the job has used up."""
+        return spending.spending_of(self.job, self.now_s)
+
+    @property
+    def budget(self) -> dict[str, float | None]:
+        """What the job may use in hours and USD, and how much of it is left."""
+        given, price = self.job.spec.budget, self.job.usd_per_hour
+        hours = budget.used_hours(self.job, self.now_s)
+        return {
+            "hours": given.hours,
+            "usd": given.usd,
+            "hours_left": _left(given.hours, hours),
+            "usd_left": _left(given.usd, None if price is None else hours * price),
+        }
+
+
+def find_job(runtime: JobRuntime, name: str) -> JobRecord:
+    """The job with an id, or the open or newest one with a name.
+
+    Raises NotFoundError, and UsageError when several open jobs have the name.
+    """
+    return client.describe(runtime.store(), name)
+
+
+def list_jobs(runtime: JobRuntime) -> Generator[Warned, None, list[JobRecord]]:
+    """Every job of the context's bucket, the newest first; warns of unreadable records."""
+    unreadable: list[DamagedStateError] = []
+    jobs = client.list_jobs(runtime.store(), unreadable.append)
+    for error in unreadable:
+        yield Warned(str(error))
+    return jobs
+
+
+def recent_jobs(jobs: Sequence[JobRecord]) -> list[JobRecord]:
+    """Every job that is not settled and the newest settled ones, in the same order."""
+    settled = [job.job_id for job in jobs if job.is_settled]
+    hidden = frozenset(settled[ENDED_SHOWN:])
+    return [job for job in jobs if job.job_id not in hidden]
+
+
+def load_details(runtime: JobRuntime, name: str) -> Generator[Warned, None, JobDetails]:
+    """One job with its supervisor and its stacks; warns of a heartbeat that cannot be read."""
+    store, bucket = runtime.store(), runtime.context.bucket
+    job = client.describe(store, name)
+    supervisor = None
+    try:
+        supervisor = client.supervisor_of(store, runtime.home, runtime.context.name, job.job_id)
+    except DamagedStateError as error:
+        yield Warned(str(error))
+    folder = f"{record_store.job_directory(job.job_id)}/stacks/"
+    stacks = [f"gs://{bucket}/{entry.key}" for entry in store.list(folder)]
+    return JobDetails(job, runtime.now(), supervisor, bucket, stacks)
+
+
+def require_success(job: JobRecord) -> None:
+    """Raises the error that an ended job stands for, unless it succeeded."""
+    if error := client.error_of(job):
+        raise error
+
+
+def _left(limit: float | None, used: float | None) -> float | None:
+    return None if limit is None or used is None else round(max(0.0, limit - used), 4)

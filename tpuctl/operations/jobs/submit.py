@@ -1,0 +1,99 @@
+"""Submit a job: check its file and everything it names, then put it into the bucket."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tpuctl.errors import NotFoundError, PermissionDeniedError, TransientError, UsageError
+from tpuctl.jobs.local import open_jobs, supervisor_lock
+from tpuctl.jobs.secrets import job_secrets
+from tpuctl.jobs.slices import switch_setup
+from tpuctl.jobs.spec import job_file
+from tpuctl.jobs.submit import job_submission
+from tpuctl.jobs.submit.submit_warnings import warnings_for
+from tpuctl.models.job import JobRecord, JobSpec
+from tpuctl.operations.jobs.events import (
+    JobNotice,
+    JobRuntime,
+    Noted,
+    Submitted,
+    Submitting,
+    Warned,
+)
+from tpuctl.operations.local import local_cloud
+from tpuctl.operations.slices import lifecycle
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A job file, and what the command line adds to it."""
+
+    file: Path
+    node: str | None = None
+    """The slice to run on, which is never torn down."""
+    zone: str | None = None
+    """The only zone for new slices, instead of those of the file."""
+    include: tuple[str, ...] = ()
+    """Patterns of files of the workdir that are sent although they are ignored or hold a key."""
+
+
+def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice, None, JobRecord]:
+    """Check a job file and put the job into the bucket; nobody looks after it yet.
+
+    Raises UsageError, NotFoundError (node, bucket), PreconditionError, ConflictError (another job
+    has its checkpoints), RefusedError (a key in the workdir), LocalIOError.
+    """
+    context = runtime.context
+    spec = _load_spec(runtime, request)
+    job_secrets.resolve_values(spec.secrets, runtime.environ)  # what is not there is told now
+    yield from _check_buckets(runtime, spec)
+    node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None
+    left_behind: list[str] = []
+    submitter = job_submission.Submitter(
+        owner=job_submission.default_owner(),
+        seat=supervisor_lock.ensure_host_id(runtime.home, context.name),
+        provides=local_cloud.provided_features(runtime.config, context),
+        regions=frozenset() if node or spec.resources.zones else _bucket_regions(runtime),
+        include=request.include,
+        say=left_behind.append,
+    )
+    yield Submitting()
+    try:
+        job = job_submission.submit(
+            spec, runtime.outside, submitter, now_s=runtime.now(), node=node
+        )
+    finally:
+        yield from map(Noted, left_behind)
+    open_jobs.add_jobs(runtime.home, context.name, job.job_id)
+    yield Submitted(job)
+    yield from map(Warned, warnings_for(job))
+    if job.node is None and (text := switch_setup.warning(runtime.store(), job.usd_per_hour)):
+        yield Warned(text)
+    return job
+
+
+def _load_spec(runtime: JobRuntime, request: JobRequest) -> JobSpec:
+    spec = job_file.load(request.file, bucket=runtime.context.bucket, environ=runtime.environ)
+    if request.zone and not request.node:
+        spec = replace(spec, resources=replace(spec.resources, zones=(request.zone,)))
+    if request.include and spec.workdir is None:
+        raise UsageError("--include is for files of the workdir, and the job file has none")
+    return spec
+
+
+def _bucket_regions(runtime: JobRuntime) -> frozenset[str]:
+    """The regions of the context's bucket; none when nobody may tell."""
+    try:
+        facts = runtime.bulk(runtime.context.bucket).facts()
+    except (PermissionDeniedError, NotFoundError, TransientError):
+        return frozenset()
+    return frozenset(region.lower() for region in facts.data_locations or (facts.location,))
+
+
+def _check_buckets(runtime: JobRuntime, spec: JobSpec) -> Iterator[Warned]:
+    """A bucket that is missing would else be noticed on a slice that is paid."""
+    if spec.checkpoints:
+        next(iter(runtime.store(spec.checkpoints.dir).list()), None)
+    for path, url in spec.file_mounts.items():
+        if next(iter(runtime.store(url).list()), None) is None:
+            yield Warned(f"file_mounts: there is nothing at {url} for {path} yet")

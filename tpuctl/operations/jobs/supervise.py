@@ -1,0 +1,66 @@
+"""Supervise jobs in this process: all of some owners, or one job until it is settled."""
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+
+from tpuctl.errors import LockedError, UsageError
+from tpuctl.jobs import client
+from tpuctl.jobs.leases.supervisor_scope import IDLE_EXIT_S, SupervisorScope
+from tpuctl.jobs.local import open_jobs
+from tpuctl.jobs.secrets import job_secrets
+from tpuctl.jobs.submit.job_submission import default_owner
+from tpuctl.jobs.supervisor import supervisor
+from tpuctl.models.job import JobRecord
+from tpuctl.operations.jobs import background, watch
+from tpuctl.operations.jobs.events import ForegroundBegins, JobNotice, JobRuntime, Noted
+
+Say = Callable[[str], None]
+
+
+def parse_owners(text: str | None) -> tuple[str, ...]:
+    """The patterns of owners in `text`, where ada stands for ada@*; None: this user alone.
+
+    Raises UsageError.
+    """
+    if text is None:
+        return (default_owner(),)
+    owners = tuple(owner.strip() for owner in text.split(","))
+    if not all(owners):
+        raise UsageError(
+            f"--accept {text!r} names an owner that is empty",
+            hint="write owners as `job describe` shows them: --accept ada@laptop,bob@desk",
+        )
+    return tuple(owner if "@" in owner or "*" in owner else f"{owner}@*" for owner in owners)
+
+
+def supervise_owners(
+    runtime: JobRuntime, accepts: Sequence[str], say: Say, *, stay: bool
+) -> Awaitable[None]:
+    """Supervise the jobs of some owners until none is left, or for good with `stay`.
+
+    Raises LockedError when a supervisor of the context runs on this machine already.
+    """
+    scope = SupervisorScope(tuple(accepts), idle_exit_s=None if stay else IDLE_EXIT_S)
+    return supervisor.run(runtime.outside, scope, home=runtime.home, say=say)
+
+
+def supervise_here(
+    runtime: JobRuntime, job: JobRecord, run: Callable[[Awaitable[None]], None], say: Say
+) -> Generator[JobNotice, None, JobRecord]:
+    """Supervise one job in this process until it is settled; returns its last record.
+
+    Where a supervisor runs already, that one takes the job, and this waits. `run` runs the
+    supervisor and decides what a signal does; `say` is told what the supervisor does.
+    """
+    yield ForegroundBegins(job)
+    scope = SupervisorScope((job.owner,), only=job.job_id)
+    secrets = job_secrets.SecretCache(job.seat, runtime.environ)
+    try:
+        run(supervisor.run(runtime.outside, scope, home=runtime.home, say=say, vault=secrets))
+    except LockedError:
+        yield Noted("another supervisor runs here already: it takes the job, this waits")
+        yield from background.hand_to_supervisor(runtime, job)
+        yield from watch.wait_until_settled(runtime, job)
+    if open_jobs.load(runtime.home, runtime.context.name).jobs:
+        # Jobs that were submitted while this process held the lock.
+        yield from background.start_supervisor(runtime)
+    return client.describe(runtime.store(), job.job_id)
