@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 
+from tpuctl.agent import ship
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.secrets.job_secrets import worker_references
 from tpuctl.jobs.workers import library, protocol
@@ -56,8 +56,6 @@ os.execv(sys.executable, [*python, "run", path, "--watch"])
 """A supervisor whose lease is over changes nothing; the files of a run that is there stay as they
 are: another version of tpuctl may have begun it, one of protocol 1 even, in one file. Secrets go on
 through a pipe, which a process of its own fills: it holds 64 KiB."""
-SHARED = ("crc32c", "fetcher", "range_reader", "report", "target_tree")
-"""Modules of tpuctl.agent.data that the agent of a job uses as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def install_input(
             "directory": protocol.run_directory(record.job_id, attempt.number),
             "fence": given.fence,
             "files": {
-                **agent_files(with_switch=switch is not None),
+                **ship.job_files(with_switch=switch is not None),
                 "config.json": json.dumps(config),
             },
             "archives": agent_archives(),
@@ -160,27 +158,6 @@ def program_environment(
 def checkpoint_fence(record: JobRecord, attempt: Attempt) -> int:
     """Of checkpoints: above that of every earlier attempt, of earlier jobs too."""
     return int(record.submitted_s) * MOST_ATTEMPTS + attempt.number
-
-
-@cache
-def agent_files(*, with_switch: bool) -> Mapping[str, str]:
-    """The agent's files by the names that they have on a worker."""
-    agent = resources.files("tpuctl.agent")
-    modules = dict(library.python_files(agent.joinpath("job"), "tpuctl/agent/job"))
-    shared = {
-        f"{name}.py": agent.joinpath(f"data/{name}.py").read_text("utf-8")
-        for name in ("__init__", *SHARED)
-    }
-    found = {
-        "tpuctl/__init__.py": "",
-        "tpuctl/agent/__init__.py": "",
-        **{f"tpuctl/agent/data/{name}": text for name, text in shared.items()},
-        **modules,
-        "agent.py": modules["tpuctl/agent/job/agent.py"],
-    }
-    if with_switch:
-        found["switch.py"] = agent.joinpath("tools/deadman_switch.py").read_text("utf-8")
-    return found
 
 
 @cache

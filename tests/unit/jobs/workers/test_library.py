@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tpuctl
+from tpuctl.agent import ship
 from tpuctl.jobs.workers import library
 
 SOURCES = Path(tpuctl.__file__).parent
@@ -94,8 +95,9 @@ def test_a_tpuctl_that_runs_on_a_worker_finds_what_it_ships_itself(zipped):
     program = (
         "import base64\n"
         "from tpuctl.jobs.slices import switch_setup\n"
-        "from tpuctl.jobs.workers import installation, library\n"
-        "files = installation.agent_files(with_switch=True)\n"
+        "from tpuctl.agent import ship\n"
+        "from tpuctl.jobs.workers import library\n"
+        "files = ship.job_files(with_switch=True)\n"
         "print(json.dumps([sorted(files), len(switch_setup.switch_program()),"
         " base64.b64encode(library.build_archive()).decode()]))"
     )
@@ -103,6 +105,6 @@ def test_a_tpuctl_that_runs_on_a_worker_finds_what_it_ships_itself(zipped):
     from tpuctl.jobs.workers import installation
 
     files, size, archive = imported(zipped, also=ROOT, program=program)
-    assert files == sorted(installation.agent_files(with_switch=True))
+    assert files == sorted(ship.job_files(with_switch=True))
     assert size == len(switch_setup.switch_program())
     assert archive == installation.agent_archives()[library.ARCHIVE_NAME]

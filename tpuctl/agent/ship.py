@@ -1,0 +1,112 @@
+"""How programs of tpuctl go to a worker: as a zip that python3 runs, or as one command line.
+
+Here is the one list of the modules that each program is made of. This module itself is not shipped.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from functools import cache
+from importlib import resources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from importlib.resources.abc import Traversable
+    from typing import Any
+
+FETCHER = ("data.crc32c", "data.fetcher", "data.range_reader", "data.report", "data.target_tree")
+"""Fetches objects of a bucket; the agent of a job has it too."""
+SENDER = ("data.target_tree", "copy.packing")
+RECEIVER = (
+    "data.report", "data.target_tree", "copy.packing", "copy.partial_file", "copy.unpacking",
+    "copy.receiving",
+)  # fmt: skip
+HOLDERS = ("tools.holders",)
+ARCHIVE = tuple(dict.fromkeys((*FETCHER, "data.lister", *RECEIVER)))
+"""What `archive_main` imports."""
+EARLIEST = (1980, 1, 1, 0, 0, 0)
+"""The same sources are the same bytes, whenever they were written."""
+READABLE = 0o644 << 16
+LOAD = """\
+import sys, types
+for name, text in {texts!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+    above, _, last = name.rpartition(".")
+    if above:
+        setattr(sys.modules[above], last, module)
+sys.exit(module.main())
+"""
+
+
+def command(modules: Sequence[str]) -> list[str]:
+    """The command that runs modules of the agent on a worker, and `main` of the last one.
+
+    Nothing is written on the worker. The program's arguments follow the command; text in them is
+    UTF-8 there, whatever the locale.
+    """
+    texts = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): text
+        for name, text in package_files(modules).items()
+    }
+    return ["python3", "-X", "utf8", "-c", LOAD.format(texts=texts)]
+
+
+def archive(manifest: Mapping[str, Any]) -> bytes:
+    """The zip that python3 runs on a worker, with a manifest for the verb that it names."""
+    return zipped(
+        {
+            "__main__.py": source("archive_main"),
+            **package_files(ARCHIVE),
+            "manifest.json": json.dumps(manifest),
+        }
+    )
+
+
+@cache
+def job_files(*, with_switch: bool) -> Mapping[str, str]:
+    """The files of a job's agent by their names on a worker; a switch ends the slice by itself."""
+    agent = resources.files("tpuctl.agent")
+    job = dict(python_files(agent.joinpath("job"), "tpuctl/agent/job"))
+    switch = {"switch.py": source("tools.deadman_switch")} if with_switch else {}
+    return {**package_files(FETCHER), **job, "agent.py": job["tpuctl/agent/job/agent.py"], **switch}
+
+
+def package_files(modules: Sequence[str]) -> dict[str, str]:
+    """Path -> text of modules of the agent, after the empty packages that they are in."""
+    rooms = dict.fromkeys(name.partition(".")[0] for name in modules)
+    packages = ["tpuctl", "tpuctl/agent", *(f"tpuctl/agent/{room}" for room in rooms)]
+    return {
+        **{f"{package}/__init__.py": "" for package in packages},
+        **{f"tpuctl/agent/{name.replace('.', '/')}.py": source(name) for name in modules},
+    }
+
+
+def source(module: str) -> str:
+    """The text of a module of the agent, which is named as `copy.packing`."""
+    path = f"{module.replace('.', '/')}.py"
+    return resources.files("tpuctl.agent").joinpath(path).read_text("utf-8")
+
+
+def python_files(folder: Traversable, name: str) -> Iterator[tuple[str, str]]:
+    """Path and text of every Python file in a folder and the folders below it."""
+    for entry in folder.iterdir():
+        if entry.name.endswith(".py"):
+            yield f"{name}/{entry.name}", entry.read_text("utf-8")
+        elif entry.is_dir() and entry.name != "__pycache__":
+            yield from python_files(entry, f"{name}/{entry.name}")
+
+
+def zipped(files: Mapping[str, str]) -> bytes:
+    """A zip of these files, always the same bytes."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as target:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name, EARLIEST)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = READABLE
+            target.writestr(entry, text)
+    return packed.getvalue()
