@@ -1,4 +1,4 @@
-"""The entry of what `data` ships to a worker: an archive of this package and of a manifest.
+"""The entry of the archive that `data` ships to a worker: modules of the agent and a manifest.
 
 Run as `python3 ARCHIVE`. The archive is removed at once: everything of it is read by then.
 Standard library only, Python 3.8.
@@ -11,13 +11,14 @@ import sys
 import zipfile
 from pathlib import Path
 
-from tpuctl.agent.data import fetcher, file_transfer, lister, target_tree
+from tpuctl.agent.copy import packing, receiving
+from tpuctl.agent.data import fetcher, lister, target_tree
 
 VERBS = {
     "fetch": fetcher.fetch,
     "list": lister.list_files,
-    "receive": file_transfer.receive,
-    "send": file_transfer.send,
+    "receive": receiving.receive,
+    "send": packing.send,
 }
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class DeliveryState(StrEnum):
-    """How it ended."""
+    """How a copy to or from a worker ended."""
 
     DONE = "DONE"
     FAILED = "FAILED"
@@ -15,24 +15,36 @@ class DeliveryState(StrEnum):
 
 
 class Meter(Protocol):
-    """Is told how far a copy is."""
+    """Counts the files and bytes of a copy."""
+
+    def expect(self, objects: int, size_bytes: int) -> None:
+        """Add what is still to be copied."""
 
     def advance(self, size_bytes: int) -> None:
-        """So many more bytes are there."""
+        """Count bytes that have arrived."""
 
     def finished(self) -> None:
-        """One object more is done with."""
+        """Count a file that has arrived or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFailure:
+    """A file that was not copied, and why; `errno` is 0 when there is none."""
+
+    path: str
+    why: str
+    errno: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The verdict of one worker; `failures` names what is not there, and why."""
+    """The result of a copy to or from one worker."""
 
     worker_id: int
     state: str = DeliveryState.DONE
     objects_copied: int = 0
     bytes_copied: int = 0
     objects_skipped: int = 0
-    failures: tuple[tuple[str, str], ...] = ()
+    failures: tuple[DeliveryFailure, ...] = ()
     error: str | None = None
     """What ended it, or the first failure."""

@@ -1,27 +1,30 @@
-"""Files, directories and links as one stream of frames, the half of `node cp` that reads them.
+"""The sending half of the file stream: files, directories and links as frames.
 
 A frame is a letter, the length of what follows in four bytes, and that: JSON, or bytes.
 
     T  {files, size_bytes}          what is coming
     D  {path, mode, mtime_ns}       a directory, before all that is in it
     L  {path, target, mtime_ns}     a symbolic link
-    F  {path, mode, mtime_ns}       a file begins
+    F  {path, mode, mtime_ns, offset}   a file begins; what is before the offset is there
     B  bytes                        the next bytes of it
     H  a count, in eight bytes      a hole of that many bytes
-    E                               it ends there
+    E  {sha256}                     it ends there
     X  {path, why, errno}           it cannot be read (any more)
     .                               nothing yet, but somebody is there
     Z                               the end of the stream
 
-Imported here, and shipped to workers to run as `python3 -X utf8 -c SOURCE ORDERS`: bytes of a name
-that are not UTF-8 travel as the surrogates that Python makes of them. Standard library only,
-Python 3.8.
+The SHA-256 is that of the whole file when it was known before (the receiver has hashed what is
+before the offset); else that of the payloads of its frames, so that no hole costs time.
+
+Imported here, and shipped to workers: bytes of a name that are not UTF-8 travel as the surrogates
+that Python makes of them. Standard library only, Python 3.8.
 """
 
 from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import json
 import os
 import stat
@@ -29,9 +32,11 @@ import struct
 import sys
 from typing import NamedTuple
 
+from tpuctl.agent.data.target_tree import PARTIAL_PREFIX
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
 BLOCK_BYTES = 256 * 1024
@@ -40,8 +45,6 @@ HOLE = struct.Struct(">Q")
 TOTALS, DIRECTORY, LINK, FILE, BYTES, SKIP, END_OF_FILE, FAILED, KEEPALIVE, END = (
     b"T", b"D", b"L", b"F", b"B", b"H", b"E", b"X", b".", b"Z",
 )  # fmt: skip
-PARTIAL_PREFIX = ".tpuctl-part-"
-"""How a file is called that is not whole yet; none is sent."""
 ERRNO_TEXTS = {
     errno.ENOENT: "no such file or directory",
     errno.EISDIR: "it is a directory: copy it with -r",
@@ -61,6 +64,10 @@ class PackEntry(NamedTuple):
     mtime_ns: int = 0
     size_bytes: int = 0
     errno: int = 0
+    sha256: str = ""
+    """The content's, when it is known before: then so many bytes of it are sent, and no holes."""
+    offset: int = 0
+    """What is before is at the other end already."""
 
 
 class StreamPiece(NamedTuple):
@@ -173,30 +180,40 @@ def link_frame(entry: PackEntry) -> StreamPiece:
 
 def file_frames(entry: PackEntry, is_refused: Callable[[str], bool]) -> Iterator[StreamPiece]:
     """A file: as long as it was when it was opened, or shorter when it was cut meanwhile."""
+    digest = hashlib.sha256()
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(entry.source, flags), "rb", buffering=0) as file:
             yield StreamPiece(
-                frame(FILE, path=entry.path, mode=entry.mode, mtime_ns=entry.mtime_ns)
+                frame(
+                    FILE,
+                    path=entry.path,
+                    mode=entry.mode,
+                    mtime_ns=entry.mtime_ns,
+                    offset=entry.offset,
+                )
             )
-            for piece in contents(file.fileno()):
+            for piece in contents(file.fileno(), entry):
                 if is_refused(entry.path):
                     break
+                if not entry.sha256:
+                    digest.update(memoryview(piece.data)[HEAD.size :])
                 yield piece
     except OSError as error:
         yield failure(entry, error.errno)
     else:
-        yield StreamPiece(frame(END_OF_FILE), files=1)
+        sha256 = entry.sha256 or digest.hexdigest()
+        yield StreamPiece(frame(END_OF_FILE, sha256=sha256), files=1)
 
 
-def contents(descriptor: int) -> Iterator[StreamPiece]:
-    """The bytes of a file, and its holes."""
+def contents(descriptor: int, entry: PackEntry) -> Iterator[StreamPiece]:
+    """The bytes of a file from the entry's offset on, and its holes."""
     found = os.fstat(descriptor)
-    is_sparse = found.st_blocks * 512 < found.st_size
+    is_sparse = not entry.sha256 and found.st_blocks * 512 < found.st_size
     # What the kernel makes up, as in /proc, has no size but an end.
-    size_bytes = found.st_size or sys.maxsize
-    reached = 0
-    for start, end in extents(descriptor, size_bytes) if is_sparse else ((0, size_bytes),):
+    size_bytes = entry.size_bytes if entry.sha256 else found.st_size or sys.maxsize
+    reached = entry.offset
+    for start, end in extents(descriptor, size_bytes) if is_sparse else ((reached, size_bytes),):
         if start > reached:
             yield hole(start - reached)
         reached = start
@@ -249,31 +266,52 @@ def chunks(pieces: Iterable[StreamPiece]) -> Iterator[StreamPiece]:
     yield StreamPiece(bytes(data), size_bytes, files)
 
 
+def home_path(path: str) -> str:
+    """A path of the command line on this worker: absolute, or below HOME."""
+    return os.path.join(os.path.expanduser("~"), os.path.expanduser(path))
+
+
 def matching_paths(source: str) -> list[str]:
     """A path of the command line on this worker, from HOME; or what matches it as a pattern."""
-    path = os.path.join(os.path.expanduser("~"), os.path.expanduser(source))
+    path = home_path(source)
     if os.path.lexists(path) or not glob.has_magic(path):
         return [path]
     return sorted(glob.glob(path)) or [path]
 
 
-def send(orders: dict[str, Any], write: Any) -> None:
-    """Write the stream of some sources."""
-    found = []
-    for source in orders["sources"]:
+def ordered_entries(orders: Mapping[str, Any], write: Any) -> Iterator[PackEntry]:
+    """All below the `sources` of the orders, or its `files`: (path below `root`, fields) rows."""
+    root = os.path.realpath(home_path(orders.get("root", "")))
+    for below, fields in orders.get("files", ()):
+        yield PackEntry(FILE, os.path.join(root, below) if below else root, **fields)
+    count = 0
+    for source in orders.get("sources", ()):
         for path in matching_paths(source):
             for entry in entries(path, recursive=orders["recursive"]):
                 is_itself = entry.kind == FAILED and entry.source == path
-                found.append(entry._replace(path=source) if is_itself else entry)
-                if len(found) % KEEPALIVE_NAMES == 0:
+                yield entry._replace(path=source) if is_itself else entry
+                count += 1
+                if count % KEEPALIVE_NAMES == 0:
                     write(frame(KEEPALIVE))
+
+
+def totals(found: Iterable[PackEntry]) -> tuple[int, int]:
+    """How many files and links are in a stream, and how many bytes."""
     files = [each for each in found if each.kind in (FILE, LINK)]
-    write(frame(TOTALS, files=len(files), size_bytes=sum(each.size_bytes for each in files)))
-    for piece in chunks(frames(found)):
-        write(piece.data)
+    return len(files), sum(each.size_bytes - each.offset for each in files)
 
 
-def main() -> None:
-    """Write to standard output what the orders, the last argument, name."""
+def send(orders: Mapping[str, Any]) -> int:
+    """Write what the orders name to standard output."""
     with os.fdopen(1, "wb", closefd=False) as out:
-        send(json.loads(sys.argv[1]), out.write)
+        found = list(ordered_entries(orders, out.write))
+        files, size_bytes = totals(found)
+        out.write(frame(TOTALS, files=files, size_bytes=size_bytes))
+        for piece in chunks(frames(found)):
+            out.write(piece.data)
+    return 0
+
+
+def main() -> int:
+    """Carry out the orders that are the last argument, as JSON."""
+    return send(json.loads(sys.argv[1]))

@@ -1,7 +1,6 @@
-"""Runs on a worker and writes the stream that comes on standard input: `node cp` to workers.
+"""Runs on a worker and writes the stream of files that comes on standard input.
 
-Shipped as `python3 -X utf8 -c SOURCE ORDERS`; says what came of it in JSON lines. Standard library
-only, Python 3.8.
+What came of it is said in JSON lines. Standard library only, Python 3.8.
 """
 
 from __future__ import annotations
@@ -13,10 +12,12 @@ import signal
 import sys
 
 from tpuctl.agent.copy.unpacking import Unpacker, reason
+from tpuctl.agent.data.report import print_event
+from tpuctl.agent.data.target_tree import LOCK_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 BLOCK_BYTES = 256 * 1024
@@ -24,14 +25,8 @@ SILENCE_S = 25.0
 """After that nobody is at the other end any more."""
 
 
-def print_event(**event: Any) -> None:
-    """One JSON line."""
-    sys.stdout.write(json.dumps(event) + "\n")
-    sys.stdout.flush()
-
-
 def read_stdin() -> Iterator[bytes]:
-    """What comes on standard input, until nobody is there any more."""
+    """Blocks of standard input, until it ends or is silent for SILENCE_S."""
     while select.select([0], [], [], SILENCE_S)[0]:
         block = os.read(0, BLOCK_BYTES)
         if not block:
@@ -39,17 +34,21 @@ def read_stdin() -> Iterator[bytes]:
         yield block
 
 
-def main() -> int:
-    """Write what comes to where the orders, the last argument, say; 0 when all of it is there."""
+def receive(orders: Mapping[str, Any]) -> int:
+    """Write the stream where the orders say; 0 when all of it is there.
+
+    When the orders list files of known content, the ones that are missing are said first.
+    """
     for number in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
-    orders = json.loads(sys.argv[1])
     try:
-        unpacking = Unpacker(orders, print_event)
+        unpacking = Unpacker(orders, print_event, LOCK_S)
     except OSError as error:
         print_event(failed=orders["target"] or "HOME", why=reason(error), errno=error.errno or 0)
         return 1
     try:
+        if "files" in orders:
+            print_event(need=unpacking.missing())
         for block in read_stdin():
             unpacking.feed(block)
             if unpacking.is_over:
@@ -61,3 +60,8 @@ def main() -> int:
         unpacking.close()
     sys.stderr.write("the other end is gone\n")
     return 1
+
+
+def main() -> int:
+    """Carry out the orders that are the last argument, as JSON."""
+    return receive(json.loads(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The half of `node cp` that writes what comes in the frames of `packing`.
+"""The receiving half of the file stream: writes what comes in the frames of `packing`.
 
 No name leads out of the target or through a link. Imported here, and shipped to workers with
 `receiving`. Standard library only, Python 3.8.
@@ -11,20 +11,38 @@ import errno
 import fnmatch
 import json
 import os
-import struct
 from typing import NamedTuple
 
-from tpuctl.agent.copy.partial_file import PartialFile, new_partial_name, write_all
+from tpuctl.agent.copy.packing import (
+    BYTES,
+    DIRECTORY,
+    END,
+    END_OF_FILE,
+    FAILED,
+    FILE,
+    HEAD,
+    HOLE,
+    KEEPALIVE,
+    LINK,
+    SKIP,
+    TOTALS,
+    home_path,
+)
+from tpuctl.agent.copy.partial_file import (
+    PartialFile,
+    ResumableFile,
+    WantedFile,
+    missing_offset,
+    new_partial_name,
+)
+from tpuctl.agent.data import target_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 LARGEST_FRAME_BYTES = 1024 * 1024
-HEAD = struct.Struct(">cI")
-HOLE = struct.Struct(">Q")
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FULL = (errno.ENOSPC, errno.EDQUOT)
 OBSTACLE_TEXTS = {
     errno.ELOOP: "a symbolic link stands in the way",
@@ -43,58 +61,98 @@ class NewDirectory(NamedTuple):
     mtime_ns: int
 
 
-class Unpacker:
-    """Writes a stream below a directory; `say` hears of every failure and of the end."""
+class FrameBuffer:
+    """Bytes of a stream that come in pieces, cut into its frames."""
 
-    def __init__(self, orders: dict[str, Any], say: Callable[..., None]) -> None:
-        self.say = say
+    def __init__(self) -> None:
+        self.rest = bytearray()
+
+    def frames(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Kind and payload of every frame that these bytes complete. Raises ValueError."""
+        self.rest += data
+        at = 0
+        while len(self.rest) - at >= HEAD.size:
+            kind, length = HEAD.unpack_from(self.rest, at)
+            if length > LARGEST_FRAME_BYTES:
+                raise ValueError(f"a frame of {length} bytes")
+            end = at + HEAD.size + length
+            if end > len(self.rest):
+                break
+            yield kind, bytes(self.rest[at + HEAD.size : end])
+            at = end
+        del self.rest[:at]
+
+
+class Unpacker:
+    """Writes a stream below a directory; `say` hears of every failure and of the end.
+
+    The orders are `target`, `into` (it is a directory), `names` (nothing else, unless empty), and
+    perhaps `files`: WantedFile rows; then no other file is taken, and each can be resumed.
+    """
+
+    def __init__(
+        self, orders: Mapping[str, Any], say: Callable[..., None], lock_s: float = 0.0
+    ) -> None:
+        """Raises OSError. `lock_s`: how long to wait for another process that writes a file."""
+        self.say, self.lock_s = say, lock_s
         self.files = self.size_bytes = self.failed = 0
         self.coming: dict[str, int] = {}
         self.is_over = False
         self.received_bytes = 0
         self.place, self.top = target_of(orders)
         self.names = orders["names"]
-        self.root = os.open(self.place, FOLDER)
+        rows = orders.get("files")
+        self.files_asked = None if rows is None else [WantedFile(*row) for row in rows]
+        self.wanted: dict[str, WantedFile] = {}
+        self.root = os.open(self.place, target_tree.DIRECTORY)
         self.made: list[NewDirectory] = []
-        self.buffer = bytearray()
+        self.finished: dict[str, set[str]] = {}
+        self.buffer = FrameBuffer()
         self.parent_path, self.parent = "", os.dup(self.root)
         self.file: PartialFile | None = None
         self.takers: dict[bytes, Callable[[Any], None]] = {
-            b"T": self.coming.update,
-            b"D": self.take_directory,
-            b"L": self.take_link,
-            b"F": self.take_file,
-            b"E": self.take_end_of_file,
-            b"X": lambda found: self.refuse(found["path"], found["why"], found["errno"]),
-            b"Z": self.take_end,
+            TOTALS: self.coming.update,
+            DIRECTORY: self.take_directory,
+            LINK: self.take_link,
+            FILE: self.take_file,
+            END_OF_FILE: self.take_end_of_file,
+            FAILED: lambda found: self.refuse(found["path"], found["why"], found["errno"]),
+            END: self.take_end,
         }
+
+    def missing(self) -> list[tuple[int, int]]:
+        """(index, offset) of each file of the orders that is not here; tells the refused ones."""
+        assert self.files_asked is not None
+        refused = target_tree.refusals(file.path for file in self.files_asked)
+        found = []
+        for index, file in enumerate(self.files_asked):
+            with self.report_failures(file.path):
+                if file.path in refused:
+                    raise target_tree.RefusedNameError(refused[file.path])
+                offset = missing_offset(*self.parent_of(file.path), file)
+                if offset is not None:
+                    found.append((index, offset))
+                    self.wanted[file.path] = file
+        return found
 
     def feed(self, data: bytes) -> None:
         """The next bytes of the stream. Raises ValueError; OSError when the disk is full."""
-        self.buffer += data
-        at = 0
-        while len(self.buffer) - at >= HEAD.size:
-            kind, length = HEAD.unpack_from(self.buffer, at)
-            if length > LARGEST_FRAME_BYTES:
-                raise ValueError(f"a frame of {length} bytes")
-            end = at + HEAD.size + length
-            if end > len(self.buffer):
-                break
-            self.take(kind, bytes(self.buffer[at + HEAD.size : end]))
-            at = end
-        del self.buffer[:at]
+        for kind, payload in self.buffer.frames(data):
+            self.take(kind, payload)
 
     def take(self, kind: bytes, payload: bytes) -> None:
         """One frame; what cannot be written is told, and the rest goes on."""
-        if kind in (b"B", b"H"):
+        if kind in (BYTES, SKIP):
             self.grow(kind, payload)
             return
-        if kind == b".":
+        if kind == KEEPALIVE:
             return
         found = json.loads(payload) if payload else {}
         if kind not in self.takers:
             raise ValueError(f"a frame {kind!r}")
-        if "path" in found and kind != b"X":
+        if "path" in found and kind != FAILED:
+            if self.files_asked is not None and (kind != FILE or found["path"] not in self.wanted):
+                raise ValueError(f"{found['path']!r} was not asked for")
             found["name"] = self.called(found["path"])
         with self.report_failures(found.get("path", "")):
             self.takers[kind](found)
@@ -112,20 +170,23 @@ class Unpacker:
 
     def grow(self, kind: bytes, payload: bytes) -> None:
         """More of the file that is being written; nothing of one that could not be."""
-        size_bytes = HOLE.unpack(payload)[0] if kind == b"H" else len(payload)
+        size_bytes = HOLE.unpack(payload)[0] if kind == SKIP else len(payload)
         self.received_bytes += size_bytes
         if self.file is None:
             return
         with self.report_failures(self.file.path):
-            if kind == b"B":
-                write_all(self.file.descriptor, payload, self.file.reached)
-            self.file.reached += size_bytes
+            if kind == SKIP:
+                self.file.skip(payload, size_bytes)
+            else:
+                self.file.write(payload)
 
     @contextlib.contextmanager
     def report_failures(self, path: str) -> Iterator[None]:
         """Tell what cannot be written; a full disk ends it all."""
         try:
             yield
+        except target_tree.RefusedNameError as error:
+            self.refuse(path, str(error), 0)
         except OSError as error:
             self.refuse(path, write_failure(self.place, error), error.errno or 0)
             if error.errno in FULL:
@@ -144,7 +205,8 @@ class Unpacker:
         try:
             os.mkdir(name, 0o700, dir_fd=parent)
         except FileExistsError:
-            os.close(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent))
+            flags = target_tree.DIRECTORY | os.O_NOFOLLOW
+            os.close(os.open(name, flags, dir_fd=parent))
         else:
             self.made.append(NewDirectory(found["name"], found["mode"], found["mtime_ns"]))
 
@@ -166,30 +228,44 @@ class Unpacker:
     def take_file(self, found: dict[str, Any]) -> None:
         """A file begins."""
         self.drop()
-        self.file = PartialFile(*self.parent_of(found["name"]), found)
+        parent, name = self.parent_of(found["name"])
+        wanted = self.wanted.get(found["path"])
+        if wanted is None:
+            self.file = PartialFile(parent, name, found)
+        else:
+            self.file = ResumableFile(parent, name, found, wanted, self.lock_s)
 
-    def take_end_of_file(self, _found: dict[str, Any]) -> None:
-        """The file is whole: it gets its mode, its time and its name."""
+    def take_end_of_file(self, found: dict[str, Any]) -> None:
+        """The file is whole: it is verified, and gets its mode and its name."""
         file = self.file
         if file is None:
             return
         with self.report_failures(file.path):
-            file.publish()
+            file.publish(found["sha256"])
             self.file = None
             self.files += 1
             self.size_bytes += file.reached
+            if file.path in self.wanted:
+                families = self.finished.setdefault(self.parent_path, set())
+                families.add(target_tree.unfinished_prefix(file.name))
 
     def take_end(self, _found: dict[str, Any]) -> None:
         """Directories get their modes and times now that nothing more is written into them."""
         for made in reversed(self.made):
             with self.report_failures(made.path):
                 parent, name = self.parent_of(made.path)
-                descriptor = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent)
+                flags = target_tree.DIRECTORY | os.O_NOFOLLOW
+                descriptor = os.open(name, flags, dir_fd=parent)
                 try:
                     os.utime(descriptor, ns=(made.mtime_ns, made.mtime_ns))
                     os.fchmod(descriptor, made.mode)
                 finally:
                     os.close(descriptor)
+        for directory, families in self.finished.items():
+            with self.report_failures(directory):
+                descriptor = self.enter(directory)
+                os.fsync(descriptor)
+                target_tree.sweep(descriptor, families)
         self.is_over = True
         self.report_totals()
 
@@ -198,18 +274,21 @@ class Unpacker:
         self.say(copied=self.files, size_bytes=self.size_bytes, failures=self.failed)
 
     def parent_of(self, path: str) -> tuple[int, str]:
-        """The open directory of a path, and its last name. Raises OSError."""
+        """The open directory of a path, and its last name. Raises Refused, OSError."""
         above, _, name = path.rpartition("/")
         return self.enter(above), name
 
     def enter(self, path: str) -> int:
-        """Open a directory below the root, by no link; the last one stays open for its files."""
+        """Open a directory below the root, by no link, and keep it open for its next file.
+
+        What is missing on the way is made. Raises Refused, OSError.
+        """
         if path == self.parent_path:
             return self.parent
         descriptor = os.dup(self.root)
         for part in path.split("/") if path else ():
             try:
-                below = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+                below = target_tree.enter_directory(descriptor, part)
             finally:
                 os.close(descriptor)
             descriptor = below
@@ -218,10 +297,10 @@ class Unpacker:
         return descriptor
 
     def drop(self) -> None:
-        """Leave nothing of a file that is not whole."""
+        """Give up a file that is not whole."""
         file, self.file = self.file, None
         if file is not None:
-            file.discard()
+            file.abandon()
 
     def close(self) -> None:
         """Whatever came of it."""
@@ -230,13 +309,13 @@ class Unpacker:
         os.close(self.root)
 
 
-def target_of(orders: dict[str, Any]) -> tuple[str, str | None]:
+def target_of(orders: Mapping[str, Any]) -> tuple[str, str | None]:
     """The directory that is written below, and what a single copy is called instead of its name.
 
     As cp has it: into a directory that is there, else as that name. What is missing above it, or
     was to be a directory (`into`), is made. Raises OSError.
     """
-    path = os.path.join(os.path.expanduser("~"), os.path.expanduser(orders["target"]))
+    path = home_path(orders["target"])
     if orders["into"]:
         os.makedirs(path, exist_ok=True)
     if os.path.isdir(path):

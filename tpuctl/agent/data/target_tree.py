@@ -60,23 +60,25 @@ class TargetTree:
         descriptor = os.dup(self.root)
         try:
             for part in above:
-                below = self._enter(descriptor, part)
+                below = enter_directory(descriptor, part)
                 os.close(descriptor)
                 descriptor = below
             yield descriptor, name
         finally:
             os.close(descriptor)
 
-    def _enter(self, directory: int, name: str) -> int:
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, dir_fd=directory)
-                os.fsync(directory)
-            return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise RefusedNameError(obstacle(directory, name)) from error
-            raise
+
+def enter_directory(directory: int, name: str) -> int:
+    """Open a directory by no link; it is made when it is not there. Raises Refused, OSError."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=directory)
+            os.fsync(directory)
+        return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise RefusedNameError(obstacle(directory, name)) from error
+        raise
 
 
 def obstacle(directory: int, name: str) -> str:
@@ -108,16 +110,26 @@ def open_existing(directory: int, name: str) -> int | None:
 @contextlib.contextmanager
 def open_unfinished(directory: int, name: str) -> Iterator[int]:
     """A file that is being written, by nobody else; what an earlier run wrote is still in it."""
+    descriptor = open_locked(directory, name)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_locked(directory: int, name: str, lock_s: float = LOCK_S) -> int:
+    """Open and lock a file that still has its name then. Raises Refused after `lock_s` seconds."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         descriptor = os.open(name, flags, FILE_MODE, dir_fd=directory)
         try:
-            wait_for_lock(descriptor)
-            if is_named(descriptor, directory, name):
-                yield descriptor
-                return
-        finally:
+            wait_for_lock(descriptor, lock_s)
+        except BaseException:
             os.close(descriptor)
+            raise
+        if is_named(descriptor, directory, name):
+            return descriptor
+        os.close(descriptor)
 
 
 def is_named(descriptor: int, directory: int, name: str) -> bool:
@@ -151,9 +163,9 @@ def sweep(directory: int, families: set[str]) -> None:
                     os.close(descriptor)
 
 
-def wait_for_lock(descriptor: int) -> None:
+def wait_for_lock(descriptor: int, lock_s: float) -> None:
     """Hold a file's lock; who was killed a moment ago may still hold it. Raises Refused."""
-    deadline = time.monotonic() + LOCK_S
+    deadline = time.monotonic() + lock_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

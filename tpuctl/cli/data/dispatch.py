@@ -21,6 +21,7 @@ from tpuctl.models.transfer import (
     TransferProgress,
     TransferScope,
 )
+from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.endpoints import (
     BucketEndpoint,
     DiskEndpoint,
@@ -39,7 +40,6 @@ from tpuctl.operations.stage.transfer.streams import pull_stream, push_stream, s
 from tpuctl.operations.stage.workers.staging import (
     STAGING_PREFIX,
     PlacedObject,
-    WorkerReach,
     place_objects,
     single_target,
     staging_prefix,

@@ -11,6 +11,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import reach_workers
 from tpuctl.errors import IntegrityError, UsageError
 from tpuctl.models.node import Worker
+from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage import compare as stage_verify
 from tpuctl.operations.stage.compare import Difference, Side
 from tpuctl.operations.stage.plan.endpoints import (
@@ -21,9 +22,8 @@ from tpuctl.operations.stage.plan.endpoints import (
     WorkerEndpoint,
     parse,
 )
-from tpuctl.operations.stage.workers import ssh_push
-from tpuctl.operations.stage.workers.staging import WorkerReach
-from tpuctl.operations.stage.workers.worker_shards import shard
+from tpuctl.operations.stage.workers import ssh
+from tpuctl.operations.stage.workers.staging import shard
 
 DIFFERENCE_COLUMNS = {
     "name": lambda one: one.name,
@@ -91,7 +91,7 @@ def _compare_ends(
         target = scope(_side(runtime, there))
         return list(stage_verify.compare_sides(source, target)), len(source)
     reached = reach_workers(runtime, there)
-    remote = ssh_push.list_files(reached, there.path, "crc32c")
+    remote = ssh.list_files(reached, there.path, "crc32c")
     findings: list[Difference] = []
     for worker in reached.workers:
         part = _part(source, worker, reached) if is_sharded else source

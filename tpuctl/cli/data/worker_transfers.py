@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tpuctl.cli.data.plan_runner import FIX_NAMES_HINT, RERUN_HINT, refused_text
-from tpuctl.cli.shell.copy_progress import show_copy, warn_of_egress_charge
+from tpuctl.cli.shell.copy_progress import show_copy, show_growing_copy, warn_of_egress_charge
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import raise_if_preempted
 from tpuctl.errors import (
@@ -19,19 +19,18 @@ from tpuctl.errors import (
 from tpuctl.models.delivery import Delivery, DeliveryState
 from tpuctl.models.node import Worker
 from tpuctl.models.transfer import TransferRefusal
+from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.endpoints import WorkerEndpoint
 from tpuctl.operations.stage.plan.filters import Selection
 from tpuctl.operations.stage.plan.walk import walk_files
-from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory
-from tpuctl.operations.stage.workers import ssh_pull, ssh_push
+from tpuctl.operations.stage.workers import ssh
 from tpuctl.operations.stage.workers.staging import (
     PlacedObject,
-    WorkerReach,
     deliver,
     fetch_archive,
+    shard,
     single_target,
 )
-from tpuctl.operations.stage.workers.worker_shards import shard
 from tpuctl.store.gcs.bulk import BulkBucket
 
 T = TypeVar("T")
@@ -129,14 +128,13 @@ def send_to_workers(
     root, found, refusals = _outgoing(source, place.path, options)
     warn_of_refused(runtime, refusals)
     found = part_of(reached, reached.workers[0], found, lambda one: one.path, options)
-    size_bytes = sum(one.size_bytes for one in found)
     if options.dry_run:
         number = reached.workers[0].worker_id
         rows = [(number, str(PurePosixPath(root, one.path)), one.size_bytes) for one in found]
         runtime.output.items(rows, PLANNED_COLUMNS)
     else:
-        with show_copy(runtime, len(found), size_bytes) as watch:
-            done = ssh_push.send_files(reached, found, root, watch)
+        with show_growing_copy(runtime) as watch:
+            done = ssh.send_files(reached, found, root, watch)
         report_deliveries(runtime, reached, done)
     raise_refused(refusals)
 
@@ -151,8 +149,8 @@ def fetch_from_workers(
     is_folder: bool,
 ) -> None:
     """Files of workers to this machine; of several, each below a directory with its ID."""
-    remote = ssh_push.list_files(reached, place.path, "sha256")
-    plans, rows = {}, []
+    remote = ssh.list_files(reached, place.path, "sha256")
+    pulls, rows = {}, []
     for number, found in remote.items():
         is_file = [one.path for one in found] == [""] and not (is_folder or target.is_dir())
         root, name = _local_root(place, target, number, is_file=is_file)
@@ -160,17 +158,13 @@ def fetch_from_workers(
         if options.dry_run:
             rows += [(number, str(root / (one.path or name)), one.size_bytes) for one in taken]
             continue
-        opened = TargetDirectory(str(root))
-        plans[number] = (opened, ssh_pull.plan_worker_pull(taken, opened, name))
+        files = {one.path or name: one for one in taken}
+        pulls[number] = ssh.WorkerPull(str(root.absolute()), files)
     if options.dry_run:
         runtime.output.items(rows, PLANNED_COLUMNS)
         return
-    size_bytes = sum(
-        one.remote.size_bytes - one.offset for _, plan in plans.values() for one in plan.to_fetch
-    )
-    objects = sum(len(planned.to_fetch) for _, planned in plans.values())
-    with show_copy(runtime, objects, size_bytes) as watch:
-        done = ssh_pull.fetch_files(reached, place.path, plans, watch)
+    with show_growing_copy(runtime) as watch:
+        done = ssh.fetch_files(reached, place.path, pulls, watch)
     report_deliveries(runtime, reached, done)
 
 
@@ -178,10 +172,10 @@ def read_from_worker(
     place: WorkerEndpoint, reached: WorkerReach, write: Callable[[bytes], object]
 ) -> None:
     """One file of one worker to a stream. IntegrityError at its end when it is not that file."""
-    (found,) = ssh_push.list_files(reached, place.path, "sha256").values()
+    (found,) = ssh.list_files(reached, place.path, "sha256").values()
     if [one.path for one in found] != [""]:
         raise NotFoundError(f"{place.path} is no file", hint="a directory needs a path to go to")
-    ssh_pull.read_file(reached, place.path, found[0], write)
+    ssh.read_file(reached, place.path, found[0], write)
 
 
 def report_deliveries(
@@ -192,8 +186,9 @@ def report_deliveries(
     """The verdict of every worker; raises PartialFailureError, PreemptedError, TransientError."""
     runtime.output.items(done, DELIVERY_COLUMNS, title=f"workers of {reached.node.name}")
     for one in done:
-        for name, why in one.failures:
-            runtime.output.warn(f"worker {one.worker_id}: {name}: not copied: {why}")
+        for failure in one.failures:
+            text = f"{failure.path}: not copied: {failure.why}"
+            runtime.output.warn(f"worker {one.worker_id}: {text}")
         if one.error and not one.failures:
             runtime.output.warn(f"worker {one.worker_id}: {one.error}")
     failed = [one for one in done if one.state != DeliveryState.DONE]
@@ -223,11 +218,11 @@ def raise_refused(refusals: Sequence[TransferRefusal]) -> None:
 
 def _outgoing(
     source: Path, target: str, options: WorkerCopyOptions
-) -> tuple[str, list[ssh_push.OutgoingFile], list[TransferRefusal]]:
+) -> tuple[str, list[Any], list[TransferRefusal]]:
     try:
         if source.is_file():
             root, name = single_target(target, source.name)
-            return root, [ssh_push.outgoing_file(name, source)], []
+            return root, [ssh.outgoing_file(name, source)], []
         is_directory = source.is_dir()
     except OSError as error:
         raise LocalIOError(f"cannot read {source}: {error.strerror}") from error
@@ -240,7 +235,7 @@ def _outgoing(
             continue
         name, leads_to, _ = one
         try:
-            found.append(ssh_push.outgoing_file(name, source / leads_to))
+            found.append(ssh.outgoing_file(name, source / leads_to))
         except OSError as error:
             refusals.append(TransferRefusal(str(source / name), str(error.strerror)))
     return target, found, refusals

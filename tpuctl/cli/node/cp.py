@@ -24,14 +24,15 @@ from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 from tpuctl.operations.workers.cp_arguments import CopyArguments, parse_arguments
 
 if TYPE_CHECKING:
-    from tpuctl.operations.stage.workers.staging import WorkerReach
+    from tpuctl.models.delivery import Delivery
+    from tpuctl.operations.remote.fanout import WorkerReach
     from tpuctl.operations.workers import copying
 
 COLUMNS: dict[str, Any] = {
     "worker": lambda one: one.worker_id,
     "state": lambda one: one.state,
-    "files_copied": lambda one: one.files,
-    "bytes_copied": lambda one: one.size_bytes,
+    "files_copied": lambda one: one.objects_copied,
+    "bytes_copied": lambda one: one.bytes_copied,
     "files_failed": lambda one: len(one.failures),
 }
 DOCUMENT = {**COLUMNS, "error": lambda one: one.error}
@@ -103,9 +104,7 @@ def _targets(
     }
 
 
-def _conclude(
-    runtime: Runtime, reached: "WorkerReach", done: Sequence["copying.CopyOutcome"]
-) -> None:
+def _conclude(runtime: Runtime, reached: "WorkerReach", done: Sequence["Delivery"]) -> None:
     """Tell what became of it; raises what `node exec` raises."""
     name = reached.node.name
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
@@ -113,7 +112,7 @@ def _conclude(
     failed = [one for one in done if one.error]
     if not failed:
         return
-    if len(done) > 1 or done[0].files or len(done[0].failures) > 1:
+    if len(done) > 1 or done[0].objects_copied or len(done[0].failures) > 1:
         _warn(runtime, failed)
     raise_if_preempted(runtime, reached.node)
     if len(done) == 1:
@@ -123,7 +122,7 @@ def _conclude(
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=hint)
 
 
-def _warn(runtime: Runtime, failed: Sequence["copying.CopyOutcome"]) -> None:
+def _warn(runtime: Runtime, failed: Sequence["Delivery"]) -> None:
     """Every cause once, with the workers that it is the cause on."""
     workers: dict[str, list[int]] = {}
     for outcome in failed:
@@ -134,7 +133,7 @@ def _warn(runtime: Runtime, failed: Sequence["copying.CopyOutcome"]) -> None:
         runtime.output.warn(f"{who} {format_ranges(numbers)}: {text}")
 
 
-def _causes(outcome: "copying.CopyOutcome") -> Iterator[str]:
+def _causes(outcome: "Delivery") -> Iterator[str]:
     if not outcome.failures:
         yield str(outcome.error)
     for one in outcome.failures[:NAMED_AT_MOST]:
@@ -144,14 +143,14 @@ def _causes(outcome: "copying.CopyOutcome") -> Iterator[str]:
         yield f"and {more} more were not copied"
 
 
-def _failure(outcome: "copying.CopyOutcome", name: str) -> TpuctlError:
+def _failure(outcome: "Delivery", name: str) -> TpuctlError:
     """The error of the only worker of a node of that name."""
     text = f"worker {outcome.worker_id}: {outcome.error}"
     if not outcome.failures:
         return TransientError(text, hint=RERUN_HINT.format(name))
-    if outcome.files:
+    if outcome.objects_copied:
         count = len(outcome.failures)
-        text = f"{count} of {count + outcome.files} files failed"
+        text = f"{count} of {count + outcome.objects_copied} files failed"
         return PartialFailureError(text, hint=FIX_CAUSE_HINT)
-    kind, hint = _KINDS.get(outcome.failures[0].number, _REFUSED)
+    kind, hint = _KINDS.get(outcome.failures[0].errno, _REFUSED)
     return kind(text, hint=hint)

@@ -9,10 +9,10 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import PreemptedError, TpuctlError
 from tpuctl.models.node import LOST_STATES, Node
 from tpuctl.operations.remote import fanout
+from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.slices.wait import Patience
 from tpuctl.operations.stage.plan.endpoints import WorkerEndpoint
-from tpuctl.operations.stage.workers.staging import WorkerReach
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
 DialerOption = Annotated[

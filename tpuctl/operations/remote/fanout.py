@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.api.ssh.keys import Access
 from tpuctl.errors import RefusedError, TransientError, UsageError
+from tpuctl.models.delivery import Delivery, DeliveryState
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import CommandResult
 
@@ -20,6 +22,16 @@ AT_ONCE = 64
 MOST_WORKERS = 100_000
 UNREACHABLE = 255
 """The exit status that stands for a worker that could not be reached, as ssh has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReach:
+    """The workers of a node, and the way to them."""
+
+    api: TpuApi
+    access: Access
+    node: Node
+    workers: Sequence[Worker]
 
 
 def select_workers(node: Node, workers: str) -> list[Worker]:
@@ -39,6 +51,31 @@ def select_workers(node: Node, workers: str) -> list[Worker]:
 def worker_ids(workers: str) -> list[int]:
     """The numbers in `0`, `1,4,6` or `1-3`. Raises UsageError."""
     return [number for part in workers.split(",") for number in _range(part, workers)]
+
+
+def run_on_reach(
+    reach: WorkerReach, work: Callable[[Any], Awaitable[CommandResult]]
+) -> list[CommandResult]:
+    """Do the work on every worker of a reach. Raises RefusedError."""
+    return asyncio.run(run_on_workers(reach.api, reach.node, reach.workers, reach.access, work))
+
+
+def deliver_on_reach(
+    reach: WorkerReach, work: Callable[[Any], Awaitable[Delivery]]
+) -> list[Delivery]:
+    """Copy to or from every worker of a reach; one that fails stops no other."""
+    found: dict[int, Delivery] = {}
+
+    async def deliver(shell: Shell) -> CommandResult:
+        found[shell.worker_id] = await work(shell)
+        return CommandResult(shell.worker_id, 0)
+
+    for result in run_on_reach(reach, deliver):
+        if result.lost:
+            found[result.worker_id] = Delivery(
+                result.worker_id, state=DeliveryState.LOST, error=result.lost_because
+            )
+    return [found[worker.worker_id] for worker in reach.workers]
 
 
 async def run_on_workers(

@@ -1,11 +1,8 @@
 """A program and its orders, shipped to a worker, and what it says."""
 
-import io
 import json
 import secrets
-import zipfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from importlib import resources
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from tpuctl.errors import TransientError
@@ -15,17 +12,6 @@ INSTALL = """\
 umask 077 && mkdir -p "$HOME/.tpuctl/data" && cat >"$HOME/$1.new" && mv "$HOME/$1.new" "$HOME/$1"
 """
 INSTALL_S = 300.0
-LOAD = """\
-import sys, types
-for name, text in {texts!r}.items():
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name, "exec"), module.__dict__)
-sys.exit(module.main())
-"""
-MODULES = (
-    "crc32c", "fetcher", "file_transfer", "lister", "range_reader", "report", "target_tree",
-)  # fmt: skip
-_PACKAGES = ("tpuctl/__init__.py", "tpuctl/agent/__init__.py", "tpuctl/agent/data/__init__.py")
 
 
 class ShippingShell(Protocol):
@@ -56,42 +42,16 @@ class ShippingShell(Protocol):
         """Run argv on what `stdin` yields."""
 
 
-def build_archive(manifest: Mapping[str, Any]) -> bytes:
-    """The zip that python3 runs on a worker: archive_main.py, the modules it needs, a manifest."""
-    agent = resources.files("tpuctl").joinpath("agent/data")
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as files:
-        files.writestr("__main__.py", agent.joinpath("archive_main.py").read_text("utf-8"))
-        for name in _PACKAGES:
-            files.writestr(name, "")
-        for module in MODULES:
-            name = f"{module}.py"
-            files.writestr(f"tpuctl/agent/data/{name}", agent.joinpath(name).read_text("utf-8"))
-        files.writestr("manifest.json", json.dumps(manifest))
-    return packed.getvalue()
-
-
 async def ship_archive(shell: ShippingShell, packed: bytes) -> list[str]:
-    """Put an archive on a worker; the command that runs it (and removes it). TransientError."""
+    """Put an archive on a worker; returns the command that runs and removes it.
+
+    Raises TransientError.
+    """
     path = f".tpuctl/data/{secrets.token_hex(8)}.pyz"
     done = await shell.run(["sh", "-c", INSTALL, "sh", path], stdin=packed, timeout_s=INSTALL_S)
     if done.exit_status != 0:
         raise TransientError(f"worker {shell.worker_id}: {last_line(done.stderr)}")
     return ["python3", path]
-
-
-def agent_command(*modules: str) -> list[str]:
-    """The command that runs modules of tpuctl/agent on a worker, and `main` of the last one.
-
-    Modules are named as `copy.packing`. Nothing is written on the worker. The program's arguments
-    follow the command; text in them is UTF-8 there, whatever the locale.
-    """
-    agent = resources.files("tpuctl").joinpath("agent")
-    texts = {
-        f"tpuctl.agent.{name}": agent.joinpath(f"{name.replace('.', '/')}.py").read_text("utf-8")
-        for name in modules
-    }
-    return ["python3", "-X", "utf8", "-c", LOAD.format(texts=texts)]
 
 
 class JsonLineReader:

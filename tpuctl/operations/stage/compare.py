@@ -17,7 +17,7 @@ from tpuctl.operations.stage.plan.filters import Selection, selection
 from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
 from tpuctl.operations.stage.plan.walk import walk_files
 from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out
-from tpuctl.operations.stage.workers.ssh_push import RemoteFile
+from tpuctl.operations.stage.workers.ssh import RemoteFile
 from tpuctl.store.crc32c_base64 import decode_crc32c
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 

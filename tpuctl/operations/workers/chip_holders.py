@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from tpuctl.agent import ship
 from tpuctl.models.operation import CommandResult
-from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell, agent_command
-from tpuctl.operations.stage.workers.ssh_push import run_on_reach
-from tpuctl.operations.stage.workers.staging import WorkerReach
+from tpuctl.operations.remote.fanout import WorkerReach, run_on_reach
+from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell
 
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL, as a preempted program would not be given either."""
@@ -103,7 +103,7 @@ def _untouched_result(seen: WorkerChipUse) -> FreeResult:
 
 def _ask_workers(reach: WorkerReach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, Any]]:
     """What every worker answers; `error` when it does not."""
-    argv = agent_command("tools.holders")
+    argv = ship.command(ship.HOLDERS)
     answers: dict[int, Mapping[str, Any]] = {}
 
     async def work(shell: ShippingShell) -> CommandResult:

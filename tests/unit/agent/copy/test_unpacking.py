@@ -5,12 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from hashlib import sha256
 
 import pytest
 
-from tpuctl.agent.copy import packing, unpacking
+from tpuctl.agent import ship
+from tpuctl.agent.copy import packing, partial_file
 from tpuctl.agent.copy.unpacking import Unpacker
-from tpuctl.operations.remote.shipping import agent_command
 
 
 @pytest.fixture
@@ -31,10 +32,10 @@ def unpack(tmp_path):
         each.close()
 
 
-def a_file(path, data=b"x"):
+def a_file(path, data=b"x", **ending):
     fields = {"path": path, "mode": 0o644, "mtime_ns": 0}
-    body = packing.frame(packing.BYTES, data) + packing.frame(packing.END_OF_FILE)
-    return packing.frame(packing.FILE, **fields) + body
+    end = packing.frame(packing.END_OF_FILE, **{"sha256": sha256(data).hexdigest(), **ending})
+    return packing.frame(packing.FILE, **fields) + packing.frame(packing.BYTES, data) + end
 
 
 def test_a_stream_in_small_pieces_is_written_whole(unpack, tmp_path):
@@ -42,6 +43,12 @@ def test_a_stream_in_small_pieces_is_written_whole(unpack, tmp_path):
         {"copied": 1, "size_bytes": 5, "failures": 0}
     ]
     assert (tmp_path / "target" / "a").read_bytes() == b"alpha"
+
+
+def test_bytes_that_are_not_those_that_were_sent_get_no_name(unpack, tmp_path):
+    (said,) = unpack(a_file("a", sha256="of other bytes"))
+    assert said == {"failed": "a", "why": "it changed while it was sent", "errno": 0}
+    assert list((tmp_path / "target").iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["../a", "a/../../b", "/etc/x", "", ".", "a//b", "a/\0"])
@@ -78,7 +85,7 @@ def test_a_full_disk_ends_it_and_leaves_nothing(unpack, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(unpacking, "write_all", full)
+    monkeypatch.setattr(partial_file, "write_all", full)
     with pytest.raises(OSError, match="No space"):
         unpack(a_file("a"))
     assert list((tmp_path / "target").iterdir()) == []
@@ -98,7 +105,7 @@ def test_both_ends_run_as_they_are_shipped_with_no_library_at_all(tmp_path):
     environ = {**os.environ, "HOME": str(tmp_path), "LC_ALL": "C"}
 
     def run(modules, orders, stdin=b""):
-        python, *argv = [*agent_command(*modules), json.dumps(orders)]
+        python, *argv = [*ship.command(modules), json.dumps(orders)]
         assert python == "python3"
         options = ["-S", "-E", "-W", "error"]
         return subprocess.run(
@@ -109,16 +116,11 @@ def test_both_ends_run_as_they_are_shipped_with_no_library_at_all(tmp_path):
             timeout=60,
         )
 
-    sent = run(["copy.packing"], {"sources": ["~/source"], "recursive": True})
+    sent = run(ship.SENDER, {"sources": ["~/source"], "recursive": True})
     assert (sent.returncode, sent.stderr) == (0, b"")
     orders = {"target": "copy", "into": False, "names": []}
-    receiving = ["copy.partial_file", "copy.unpacking", "copy.receiving"]
-    taken = run(receiving, orders, sent.stdout)
+    taken = run(ship.RECEIVER, orders, sent.stdout)
     assert (taken.returncode, taken.stderr) == (0, b"")
     assert (tmp_path / "copy" / "new\nline").read_text() == "x"
-    cut = run(
-        ["copy.partial_file", "copy.unpacking", "copy.receiving"],
-        {**orders, "target": "cut"},
-        sent.stdout[:-9],
-    )
+    cut = run(ship.RECEIVER, {**orders, "target": "cut"}, sent.stdout[:-9])
     assert (cut.returncode, cut.stderr) == (1, b"the other end is gone\n")

@@ -11,10 +11,10 @@ import google_crc32c
 import pytest
 
 import tpuctl
+from tpuctl.agent import ship
 from tpuctl.agent.data import fetcher
 from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.data import target_tree as tree
-from tpuctl.operations.remote.shipping import MODULES, build_archive
 from tpuctl.store.crc32c_base64 import encode_crc32c
 from unit.agent.ranged_bucket import ranged_bucket
 
@@ -58,7 +58,7 @@ def orders(ranged, objects, crc32c=None, endpoint=None):
 
 def test_it_runs_as_it_is_shipped_with_no_library_at_all(ranged, tmp_path):
     path = tmp_path / "orders.pyz"
-    path.write_bytes(build_archive(orders(ranged, {"deep/a": b"alpha"})))
+    path.write_bytes(ship.archive(orders(ranged, {"deep/a": b"alpha"})))
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-W", "error", path],
         env={**os.environ, "HOME": str(tmp_path), "GCE_METADATA_HOST": ranged.address},
@@ -185,9 +185,9 @@ def test_a_worker_that_may_not_read_the_bucket_does_not_ask_for_everything(fetch
     assert found["events"][0]["why"] == "403 not now"
 
 
-@pytest.mark.parametrize("module", [*MODULES, "archive_main"])
+@pytest.mark.parametrize("module", [*ship.ARCHIVE, *ship.HOLDERS, "archive_main"])
 def test_what_is_shipped_needs_python_3_8_and_nothing_else(module):
-    tree = ast.parse((AGENT / f"{module}.py").read_text("utf-8"), feature_version=(3, 8))
+    tree = ast.parse(ship.source(module), feature_version=(3, 8))
     imported = {
         (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
         for node in ast.walk(tree)
@@ -195,10 +195,9 @@ def test_what_is_shipped_needs_python_3_8_and_nothing_else(module):
     }
     foreign = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
     assert foreign <= {"tpuctl", "google_crc32c"}
-    assert {name for name in imported if name.startswith("tpuctl")} <= {
-        "tpuctl.agent.data",
-        "tpuctl.agent.data.report",
-    }
+    shipped = {f"tpuctl.agent.{name}" for name in ship.ARCHIVE}
+    rooms = {"tpuctl.agent.copy", "tpuctl.agent.data"}
+    assert {name for name in imported if name.startswith("tpuctl")} <= shipped | rooms
 
 
 def version(name):

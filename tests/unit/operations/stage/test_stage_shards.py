@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuctl.operations.stage.workers.worker_shards import shard
+from tpuctl.operations.stage.workers.staging import shard
 
 names = st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=40)
 

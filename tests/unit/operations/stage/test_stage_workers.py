@@ -38,7 +38,7 @@ def test_objects_have_their_places(stocked, name, target, expected):
     ],
 )
 def test_a_fetcher_that_ends_without_a_word_of_its_own_is_explained(status, error):
-    assert FetcherEvents(None).verdict(1, status, "no python3").error == error
+    assert FetcherEvents(None).delivery(1, status, "no python3").error == error
 
 
 def test_nothing_is_an_error(stocked):

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from tpuctl.errors import TransientError, UsageError
-from tpuctl.operations.workers import copying
-from tpuctl.operations.workers.copying import CopyTarget, StallTimeout, target_of
+from tpuctl.operations.remote import file_stream
+from tpuctl.operations.remote.file_stream import StallTimeout
+from tpuctl.operations.workers.copying import CopyTarget, target_of
 from tpuctl.operations.workers.cp_arguments import (
     CopyArguments,
     CopyPath,
@@ -16,7 +17,7 @@ from tpuctl.operations.workers.cp_arguments import (
 
 
 def test_a_worker_that_moves_nothing_is_lost(monkeypatch):
-    monkeypatch.setattr(copying, "STALL_S", 0.01)
+    monkeypatch.setattr(file_stream, "STALL_S", 0.01)
 
     async def main():
         async with StallTimeout(2) as progress:

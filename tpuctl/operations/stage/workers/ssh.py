@@ -1,39 +1,24 @@
-"""Files to and from one worker through its SSH connection, equal by SHA-256 at both ends."""
+"""Files to and from workers through their SSH connections, equal by SHA-256 at both ends."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tpuctl.agent import ship
+from tpuctl.agent.copy import packing
+from tpuctl.agent.copy.unpacking import FrameBuffer
 from tpuctl.errors import IntegrityError, LocalIOError, NotFoundError, TransientError
-from tpuctl.models.delivery import Delivery, DeliveryState, Meter
+from tpuctl.models.delivery import Delivery, Meter
 from tpuctl.models.operation import CommandResult
-from tpuctl.operations.remote import fanout
-from tpuctl.operations.remote.shipping import (
-    JsonLineReader,
-    ShippingShell,
-    build_archive,
-    ship_archive,
-)
-from tpuctl.operations.stage.workers.staging import WorkerReach
-
-BLOCK_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingFile:
-    """A file of this machine, and its path below the target."""
-
-    path: str
-    source: Path
-    size_bytes: int
-    sha256: str
-    mode: int
+from tpuctl.operations.remote import file_stream
+from tpuctl.operations.remote.fanout import WorkerReach, deliver_on_reach, run_on_reach
+from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell, ship_archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,115 +31,114 @@ class RemoteFile:
     mode: int
 
 
-def outgoing_file(path: str, source: Path) -> OutgoingFile:
-    """A file as it is now. Raises OSError."""
+@dataclass(frozen=True, slots=True)
+class WorkerPull:
+    """The directory of this machine that a worker's files go to, by the names they get there."""
+
+    directory: str
+    files: Mapping[str, RemoteFile]
+
+
+def outgoing_file(path: str, source: Path) -> packing.PackEntry:
+    """A file of this machine as it is now, and its path below the target. Raises OSError."""
     with source.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         found = os.fstat(file.fileno())
-    return OutgoingFile(path, source, found.st_size, digest, found.st_mode & 0o777)
+    return packing.PackEntry(
+        packing.FILE, os.path.realpath(source), path, found.st_mode & 0o777,
+        size_bytes=found.st_size, sha256=digest,
+    )  # fmt: skip
 
 
 def send_files(
-    reach: WorkerReach, files: Sequence[OutgoingFile], root: str, meter: Meter
+    reach: WorkerReach, files: Sequence[packing.PackEntry], root: str, meter: Meter
 ) -> list[Delivery]:
-    """Send what is not on the workers yet."""
+    """Send what is not on the workers yet; one that fails stops no other."""
     rows = [(one.path, one.size_bytes, one.sha256, one.mode) for one in files]
-    orders = build_archive({"verb": "receive", "target": root, "files": rows})
-    found: dict[int, Delivery] = {}
+    orders = ship.archive({"verb": "receive", **_receiver_orders(root), "files": rows})
 
-    async def work(shell: ShippingShell) -> CommandResult:
-        sending = FileSender(files, meter)
-        lines = JsonLineReader(sending.take)
+    async def send(shell: ShippingShell) -> Delivery:
         argv = await ship_archive(shell, orders)
-        status = await shell.converse(argv, stdin=sending.blocks(), out=lines.out, err=lines.err)
-        found[shell.worker_id] = sending.verdict(shell.worker_id, status, lines.complaint)
-        return CommandResult(shell.worker_id, status)
+        return await file_stream.send_entries(shell, argv, files, meter, is_resumed=True)
 
-    for each in run_on_reach(reach, work):
-        if each.lost:
-            found[each.worker_id] = Delivery(
-                each.worker_id, state=DeliveryState.LOST, error=each.lost_because
-            )
-    return [found[worker.worker_id] for worker in reach.workers]
+    return deliver_on_reach(reach, send)
 
 
-class FileSender:
-    """The bytes that a worker says it lacks, in the order it says."""
+def fetch_files(
+    reach: WorkerReach, root: str, pulls: Mapping[int, WorkerPull], meter: Meter
+) -> list[Delivery]:
+    """Fetch what is not here yet; a worker that fails stops no other. Raises LocalIOError."""
 
-    def __init__(self, files: Sequence[OutgoingFile], meter: Meter) -> None:
-        self._files = files
-        self._meter = meter
-        self._needed: asyncio.Future[list[tuple[int, int]]] = asyncio.Future()
-        self._taken: set[str] = set()
-        self._failures: list[tuple[str, str]] = []
+    async def receive(shell: ShippingShell) -> Delivery:
+        pull = pulls[shell.worker_id]
+        names = list(pull.files)
+        rows = [(name, one.size_bytes, one.checksum, one.mode) for name, one in pull.files.items()]
+        events = file_stream.ReceiverEvents(shell.worker_id)
+        orders = {**_receiver_orders(pull.directory), "files": rows}
+        with file_stream.local_receiver(orders, events) as unpacker:
+            needed = await asyncio.to_thread(unpacker.missing)
+            events.take({"need": needed})
+            wanted = {names[index]: offset for index, offset in needed}
+            sent = [_sent(name, pull.files[name], offset) for name, offset in wanted.items()]
+            argv = await _ship_sender(shell, root, sent)
+            return await file_stream.receive_files(shell, argv, unpacker, events, meter)
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """What the worker said."""
-        if "need" in event:
-            needed = [(int(index), int(offset)) for index, offset in event["need"]]
-            self._needed.set_result(needed)
-            self._skip(dict(needed))
-        if "taken" in event:
-            self._taken.add(str(event["taken"]))
-            self._meter.finished()
-        if "failed" in event:
-            self._failures.append((str(event["failed"]), str(event["why"])))
-
-    def _skip(self, needed: Mapping[int, int]) -> None:
-        """What is on the worker already counts as done."""
-        for index, file in enumerate(self._files):
-            self._meter.advance(needed.get(index, file.size_bytes))
-            if index not in needed:
-                self._meter.finished()
-
-    async def blocks(self) -> AsyncIterator[bytes]:
-        """Every byte that is needed."""
-        for index, offset in await self._needed:
-            file = self._files[index]
-            left = file.size_bytes - offset
-            for block in _read(file.source, offset, left):
-                yield block
-                left -= len(block)
-                self._meter.advance(len(block))
-            if left:  # the worker hears the end of the stream, and leaves what it has
-                raise IntegrityError(f"{file.source} changed while it was read")
-
-    def verdict(self, worker_id: int, status: int, complaint: str) -> Delivery:
-        """How it ended."""
-        error = None
-        if self._failures:
-            name, why = self._failures[0]
-            error = f"{name}: {why}"
-        elif status != 0 or not self._needed.done():
-            error = f"the receiver ended with exit status {status}: {complaint}"
-        needed = self._needed.result() if self._needed.done() else []
-        sent = [self._files[index] for index, _ in needed]
-        arrived = [one for one in sent if one.path in self._taken]
-        return Delivery(
-            worker_id,
-            state=DeliveryState.FAILED if error else DeliveryState.DONE,
-            objects_copied=len(arrived),
-            bytes_copied=sum(one.size_bytes for one in arrived),
-            objects_skipped=len(self._files) - len(sent) - len(self._refused(sent)),
-            failures=tuple(self._failures),
-            error=error,
-        )
-
-    def _refused(self, sent: Sequence[OutgoingFile]) -> list[tuple[str, str]]:
-        names = {one.path for one in sent}
-        return [failure for failure in self._failures if failure[0] not in names]
+    return deliver_on_reach(reach, receive)
 
 
-def _read(path: Path, offset: int, size_bytes: int) -> Iterator[bytes]:
-    """A part of a file, or what there is of it. Raises LocalIOError."""
+def read_file(
+    reach: WorkerReach, root: str, remote: RemoteFile, write: Callable[[bytes], object]
+) -> None:
+    """Give one file's bytes to `write`. Raises IntegrityError, LocalIOError, TransientError."""
+    digest = hashlib.sha256()
+    buffer = FrameBuffer()
+
+    def take(data: bytes) -> None:
+        for kind, payload in buffer.frames(data):
+            if kind == packing.BYTES:
+                _write(write, payload)
+                digest.update(payload)
+
+    async def read(shell: ShippingShell) -> CommandResult:
+        lines = JsonLineReader(lambda _event: None)
+        argv = await _ship_sender(shell, root, [_sent("-", remote, 0)])
+        status = await shell.execute(argv, out=take, err=lines.err)
+        return CommandResult(shell.worker_id, status, lost=lines.complaint if status else None)
+
+    for result in run_on_reach(reach, read):
+        if result.lost or digest.hexdigest() != remote.checksum:
+            why = f": {result.lost}" if result.lost else ""
+            raise IntegrityError(f"the bytes received are not the bytes on the worker{why}")
+
+
+def _write(write: Callable[[bytes], object], data: bytes) -> None:
     try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            while size_bytes and (block := file.read(min(BLOCK_BYTES, size_bytes))):
-                yield block
-                size_bytes -= len(block)
+        write(data)
+    except BrokenPipeError:  # who reads it has seen enough
+        raise
     except OSError as error:
-        raise LocalIOError(f"cannot read {path}: {error.strerror}") from error
+        raise LocalIOError(f"cannot write to standard output: {error.strerror}") from error
+
+
+async def _ship_sender(
+    shell: ShippingShell, root: str, files: Sequence[tuple[str, Mapping[str, Any]]]
+) -> list[str]:
+    return await ship_archive(shell, ship.archive({"verb": "send", "root": root, "files": files}))
+
+
+def _receiver_orders(root: str) -> dict[str, Any]:
+    return {"target": root, "into": True, "names": []}
+
+
+def _sent(name: str, remote: RemoteFile, offset: int) -> tuple[str, dict[str, Any]]:
+    """A row of a sender's orders: the path below its root, and fields of a PackEntry."""
+    return remote.path, {
+        "path": name,
+        "mode": remote.mode,
+        "size_bytes": remote.size_bytes,
+        "sha256": remote.checksum,
+        "offset": offset,
+    }
 
 
 def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[RemoteFile]]:
@@ -163,7 +147,7 @@ def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[R
     Raises NotFoundError, LocalIOError, TransientError.
     """
     found: dict[int, list[RemoteFile]] = {}
-    orders = build_archive({"verb": "list", "root": root, "checksum": checksum})
+    orders = ship.archive({"verb": "list", "root": root, "checksum": checksum})
 
     async def work(shell: ShippingShell) -> CommandResult:
         files: list[RemoteFile] = []
@@ -182,9 +166,9 @@ def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[R
         found[shell.worker_id] = files
         return CommandResult(shell.worker_id, status)
 
-    for each in run_on_reach(reach, work):
-        if each.lost:
-            raise TransientError(each.lost, hint="run it again; or look: tpuctl node list")
+    for result in run_on_reach(reach, work):
+        if result.lost:
+            raise TransientError(result.lost, hint="run it again; or look: tpuctl node list")
     return found
 
 
@@ -198,10 +182,3 @@ def _check_listed(
         raise LocalIOError(f"worker {worker_id}: cannot read {last['unreadable']}: {last['why']}")
     if status != 0 or "listed" not in last:
         raise TransientError(f"worker {worker_id}: the list ended early: {complaint}")
-
-
-def run_on_reach(reach: WorkerReach, work: Callable[[Any], Any]) -> list[CommandResult]:
-    """Do the work on every worker of a reach."""
-    return asyncio.run(
-        fanout.run_on_workers(reach.api, reach.node, reach.workers, reach.access, work)
-    )

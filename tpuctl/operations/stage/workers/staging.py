@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tpuctl.api.ssh.keys import Access
+from tpuctl.agent import ship
 from tpuctl.errors import NotFoundError, UsageError
-from tpuctl.models.delivery import Delivery, DeliveryState, Meter
-from tpuctl.models.node import Node, Worker
-from tpuctl.models.operation import CommandResult
-from tpuctl.operations.remote import fanout
-from tpuctl.operations.remote.shipping import (
-    JsonLineReader,
-    ShippingShell,
-    build_archive,
-    ship_archive,
-)
+from tpuctl.models.delivery import Delivery, DeliveryFailure, DeliveryState, Meter
+from tpuctl.models.node import Worker
+from tpuctl.operations.remote.fanout import WorkerReach, deliver_on_reach
+from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell, ship_archive
 from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
 from tpuctl.store.crc32c_base64 import encode_crc32c
 
 if TYPE_CHECKING:
-    from tpuctl.api.tpu.tpu import TpuApi
     from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
+T = TypeVar("T")
 _ENDED = {143: "the fetcher was ended by SIGTERM, as when a slice is about to be preempted"}
 STAGING_PREFIX = f"{OWN_PREFIX}staging/"
 """Where a bucket keeps what was pushed to a slice, for the next run and the next slice."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerReach:
-    """The workers of a node, and the way to them."""
-
-    api: TpuApi
-    access: Access
-    node: Node
-    workers: Sequence[Worker]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +69,15 @@ def single_target(target: str, name: str) -> tuple[str, str]:
     return str(path.parent), path.name
 
 
+def shard(items: Sequence[T], index: int, count: int, *, name: Callable[[T], str]) -> list[T]:
+    """Part `index` of `count`: every count-th item in the order of names, from the index-th on.
+
+    The parts are disjoint, together they are everything, and they depend on the names alone; the
+    sizes of two differ by at most one item. `Dataset.shard` of tf.data divides in the same way.
+    """
+    return sorted(items, key=name)[index::count]
+
+
 def fetch_archive(endpoint: str, bucket: str, root: str, objects: Sequence[PlacedObject]) -> bytes:
     """The orders of a worker's fetcher; whoever may read the bucket needs no secret in them."""
     rows = [
@@ -93,31 +85,21 @@ def fetch_archive(endpoint: str, bucket: str, root: str, objects: Sequence[Place
         for one in objects
     ]
     manifest = {"verb": "fetch", "endpoint": endpoint, "bucket": bucket, "target": root}
-    return build_archive({**manifest, "objects": rows})
+    return ship.archive({**manifest, "objects": rows})
 
 
 def deliver(reach: WorkerReach, orders: Callable[[Worker], bytes], meter: Meter) -> list[Delivery]:
     """Have every worker carry its orders out (an archive); one that fails stops no other."""
-    found: dict[int, Delivery] = {}
 
-    async def work(shell: ShippingShell) -> CommandResult:
+    async def fetch(shell: ShippingShell) -> Delivery:
         worker = next(one for one in reach.workers if one.worker_id == shell.worker_id)
         heard = FetcherEvents(meter)
         lines = JsonLineReader(heard.take)
         argv = await ship_archive(shell, orders(worker))
         status = await shell.execute(argv, out=lines.out, err=lines.err)
-        found[shell.worker_id] = heard.verdict(shell.worker_id, status, lines.complaint)
-        return CommandResult(shell.worker_id, status)
+        return heard.delivery(shell.worker_id, status, lines.complaint)
 
-    done = asyncio.run(
-        fanout.run_on_workers(reach.api, reach.node, reach.workers, reach.access, work)
-    )
-    for each in done:
-        if each.lost:
-            found[each.worker_id] = Delivery(
-                each.worker_id, state=DeliveryState.LOST, error=each.lost_because
-            )
-    return [found[worker.worker_id] for worker in reach.workers]
+    return deliver_on_reach(reach, fetch)
 
 
 class FetcherEvents:
@@ -126,13 +108,13 @@ class FetcherEvents:
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
         self._received_bytes = self._objects = 0
-        self._failures: list[tuple[str, str]] = []
+        self._failures: list[DeliveryFailure] = []
         self._end: Mapping[str, Any] | None = None
 
     def take(self, event: Mapping[str, Any]) -> None:
         """One line."""
         if "failed" in event:
-            self._failures.append((str(event["failed"]), str(event["why"])))
+            self._failures.append(DeliveryFailure(str(event["failed"]), str(event["why"])))
         if "received_bytes" in event:
             received, objects = int(event["received_bytes"]), int(event["objects"])
             self._meter.advance(received - self._received_bytes)
@@ -142,13 +124,12 @@ class FetcherEvents:
         if "fetched" in event:
             self._end = event
 
-    def verdict(self, worker_id: int, status: int, complaint: str) -> Delivery:
+    def delivery(self, worker_id: int, status: int, complaint: str) -> Delivery:
         """How it ended."""
         end = self._end or {}
         error = None
         if self._failures:
-            name, why = self._failures[0]
-            error = f"{name}: {why}"
+            error = f"{self._failures[0].path}: {self._failures[0].why}"
         elif status != 0 or self._end is None:
             error = _ENDED.get(status, f"the fetcher ended with exit status {status}: {complaint}")
         return Delivery(
