@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.commit_schema import Commit, is_version_of
 from tpuctl.checkpoint.format.layout import LAST_FENCE
-from tpuctl.checkpoint.format.manifest import decode, decode_commit
+from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
 from tpuctl.checkpoint.format.record_cache import RecordCache
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.lineage import (
@@ -26,13 +26,15 @@ from tpuctl.checkpoint.read.lineage import (
     rollback_of,
     trace_lineage,
 )
-from tpuctl.errors import IntegrityError, NotFoundError
+from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
 from tpuctl.store import Entry, Store
 
 NamedEntry = tuple[Entry, layout.ObjectName]
 
 COMPLETE, PARTIAL, CORRUPT, ROLLED_BACK = "COMPLETE", "PARTIAL", "CORRUPT", "ROLLED_BACK"
 
+NO_RUN = 0
+"""In place of a fence in BAD: somebody found it who looked."""
 _MANY, _READERS = 8, 8
 """From so many COMMITs on so many are read at once."""
 _RUNS = (layout.RUN, layout.ROLLBACK)
@@ -151,6 +153,18 @@ def read_history(store: Store, records: RecordCache | None = None) -> History:
 def inspect_step(store: Store, number: int) -> CheckpointStep:
     """A step as it is now, whatever the line; reads its COMMIT anew."""
     return _step(store, RecordCache(), number, tuple(store.list(layout.step_prefix(number))))
+
+
+def mark_bad(store: Store, step: CheckpointStep, reason: str, fence: int = NO_RUN) -> None:
+    """Mark this generation of the step's COMMIT as one that cannot be restored; once is enough.
+
+    No run, nor clean-up, takes it for a good one then. `fence` is that of the run that found it.
+    """
+    if step.committed is None:
+        return
+    record = encode({"step": step.step, "fence": fence, "reason": reason})
+    with contextlib.suppress(PreconditionError):  # somebody has said so before
+        store.put_if_absent(layout.bad_key(step.step, step.committed.generation), record)
 
 
 def _read_ahead(store: Store, records: RecordCache, commits: Sequence[Entry]) -> None:

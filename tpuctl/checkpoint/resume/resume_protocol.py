@@ -11,9 +11,8 @@ from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
 from tpuctl.checkpoint.format.record_cache import RecordCache, read_record
 from tpuctl.checkpoint.parallel import parallel_map
-from tpuctl.checkpoint.read.bad_marker import mark_bad
 from tpuctl.checkpoint.read.lineage import NO_ORIGIN, NO_STEP, Origin
-from tpuctl.checkpoint.read.step_history import CheckpointStep, History, read_history
+from tpuctl.checkpoint.read.step_history import CheckpointStep, History, mark_bad, read_history
 from tpuctl.checkpoint.read.step_reader import (
     LISTING_TRIES,
     Restored,

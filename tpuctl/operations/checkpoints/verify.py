@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tpuctl.checkpoint.read.bad_marker import mark_bad
+from tpuctl.checkpoint.read.step_history import mark_bad
 from tpuctl.checkpoint.read.verification import verify_step
 from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError, TpuctlError
 from tpuctl.operations.checkpoints.foreign import verify_sealed

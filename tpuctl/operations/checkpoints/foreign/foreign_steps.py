@@ -13,10 +13,13 @@ from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.errors import IntegrityError, NotFoundError
 from tpuctl.operations.checkpoints.foreign import dcp, orbax, safetensors_folder, seal_record
-from tpuctl.operations.checkpoints.foreign.object_bytes import THREADS
-from tpuctl.operations.checkpoints.foreign.seal_record import Seal
-from tpuctl.operations.checkpoints.foreign.seal_status import compare_with_seal
-from tpuctl.operations.checkpoints.foreign.step_folder import FolderStatus, StepFolder, list_entries
+from tpuctl.operations.checkpoints.foreign.seal_record import Seal, compare_with_seal
+from tpuctl.operations.checkpoints.foreign.step_folder import (
+    THREADS,
+    FolderStatus,
+    StepFolder,
+    list_entries,
+)
 from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState, StepView
 from tpuctl.operations.stage.plan.names import UNFINISHED
 from tpuctl.store import Entry, Store

@@ -6,9 +6,8 @@ from tpuctl.checkpoint.arrays.statistics import measure
 from tpuctl.errors import PreconditionError
 from tpuctl.operations.checkpoints.foreign import dcp, orbax_tensors, safetensors_folder
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
-from tpuctl.operations.checkpoints.foreign.object_bytes import read_blocks
 from tpuctl.operations.checkpoints.foreign.safetensors_folder import SafetensorsTensor
-from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
+from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder, read_blocks
 from tpuctl.operations.checkpoints.step_view import CheckpointKind, TensorView
 
 

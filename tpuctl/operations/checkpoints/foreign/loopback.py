@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tpuctl.errors import TpuctlError
-from tpuctl.operations.checkpoints.foreign.object_bytes import read_blocks
-from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
+from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder, read_blocks
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 

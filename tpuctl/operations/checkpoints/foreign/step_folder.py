@@ -1,18 +1,25 @@
 """One folder of a checkpoint directory: its objects by the names they have in it.
 
-What a framework's own words say of it is a Finding; each framework's file makes one.
+What a framework's own words say of it is a FolderStatus; each framework's module makes one.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+import google_crc32c
 
 from tpuctl.errors import IntegrityError, NotFoundError
 from tpuctl.operations.checkpoints.step_view import StepState
 from tpuctl.store import Entry, Store
+from tpuctl.store.crc32c_base64 import encode_crc32c
 
 _LARGEST_JSON_BYTES = 64 * 1024 * 1024
+
+
+THREADS = 8
+BLOCK_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -81,3 +88,32 @@ class FolderStatus:
     reason: str = ""
     committed_s: float | None = None
     save_s: float | None = None
+
+
+def read_blocks(
+    folder: StepFolder, path: str, start: int = 0, end: int | None = None
+) -> Iterator[bytes]:
+    """The bytes from start up to, not including, end; IntegrityError when some are not there."""
+    end = folder.files[path].size_bytes if end is None else end
+    while start < end:
+        block = folder.read(path, start, min(end, start + BLOCK_BYTES))
+        if not block:
+            raise IntegrityError(f"{folder.prefix}{path}: it ends after {start} bytes")
+        start += len(block)
+        yield block
+
+
+def checksum(folder: StepFolder, path: str) -> str:
+    """What the store says its CRC-32C is; where it does not know, that of its bytes."""
+    return folder.files[path].crc32c or compute_checksum(folder, path)
+
+
+def compute_checksum(
+    folder: StepFolder, path: str, advance: Callable[[int], object] = lambda _: None
+) -> str:
+    """The CRC-32C of its bytes, all of them read; `advance` is told how many came."""
+    value = 0
+    for block in read_blocks(folder, path):
+        value = google_crc32c.extend(value, block)
+        advance(len(block))
+    return encode_crc32c(value)

@@ -7,9 +7,8 @@ from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError
 from tpuctl.operations.checkpoints.foreign import safetensors_folder, seal_record
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
-from tpuctl.operations.checkpoints.foreign.object_bytes import THREADS, compute_checksum
 from tpuctl.operations.checkpoints.foreign.seal_record import Seal, SealedObject
-from tpuctl.operations.checkpoints.foreign.step_folder import StepFolder
+from tpuctl.operations.checkpoints.foreign.step_folder import THREADS, StepFolder, compute_checksum
 from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState
 
 
