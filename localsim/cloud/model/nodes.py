@@ -245,6 +245,8 @@ class Node:
     told: tuple[tuple[GuestAttributesEntry, ...], ...] = ()
     """What each worker itself has PUT, by worker."""
     update: PendingUpdate | None = None
+    noticed: tuple[tuple[int, str], ...] = ()
+    """While the health is TIMEOUT: worker and fault that the service has noticed."""
     killed: tuple[int, ...] = ()
     """Workers that have lost their power, until the next boot."""
 

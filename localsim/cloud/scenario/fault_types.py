@@ -1,5 +1,6 @@
 """What goes wrong on purpose: with calls, with workers, with what a zone has."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -106,6 +107,21 @@ class QuotaOverride:
     limit: int
 
 
+class FaultKind(StrEnum):
+    """What a fault concerns; public as `kind` of a fault's row on the control port."""
+
+    METHOD = "method"
+    STORAGE = "storage"
+    BOOT = "boot"
+    WORKER = "worker"
+    WORKER_KILLED = "worker-killed"
+    """Apart from the other faults of workers, because its effect stays when the fault has ended."""
+    SSH_KEYS = "ssh-keys"
+    ZONE = "zone"
+    CAPACITY = "capacity"
+    QUOTA = "quota"
+
+
 Fault = (
     MethodFault
     | BootFault
@@ -116,3 +132,21 @@ Fault = (
     | QuotaOverride
     | StorageFault
 )
+
+_KINDS: Mapping[type, FaultKind] = {
+    MethodFault: FaultKind.METHOD,
+    StorageFault: FaultKind.STORAGE,
+    BootFault: FaultKind.BOOT,
+    WorkerFault: FaultKind.WORKER,
+    SshKeysDelay: FaultKind.SSH_KEYS,
+    UnreachableZone: FaultKind.ZONE,
+    CapacityOverride: FaultKind.CAPACITY,
+    QuotaOverride: FaultKind.QUOTA,
+}
+
+
+def kind_of(fault: Fault) -> FaultKind:
+    """What the fault concerns."""
+    if isinstance(fault, WorkerFault) and fault.trouble is WorkerFaultKind.KILLED:
+        return FaultKind.WORKER_KILLED
+    return _KINDS[type(fault)]

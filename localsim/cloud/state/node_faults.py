@@ -90,27 +90,39 @@ def detect_faults(state: State, name: str, now_s: float) -> None:
     node = state.nodes.find(name)
     if node is None or node.state != NodeState.READY:
         return
-    seen = _symptoms(faults_of_node(state, node))
+    seen = _noticeable(faults_of_node(state, node))
     if seen:
-        new = [each for each in seen if each.details not in node.health_description]
-        symptoms = (*node.symptoms, *(replace(each, create_time_s=now_s) for each in new))
-        said = " ".join(each.details for each in seen)
-        changes = {"health": Health.TIMEOUT, "health_description": said, "symptoms": symptoms}
-        state.nodes.put(replace(node, **changes))  # type: ignore[arg-type]
+        before = node.noticed if node.health is Health.TIMEOUT else ()
+        new = [
+            _symptom(worker, fault, now_s)
+            for worker, fault in seen
+            if (worker, fault) not in before
+        ]
+        sentences = [SYMPTOMS[fault][1].format(worker) for worker, fault in seen]
+        changed = replace(
+            node,
+            health=Health.TIMEOUT,
+            health_description=" ".join(sentences),
+            symptoms=(*node.symptoms, *new),
+            noticed=tuple(seen),
+        )
+        state.nodes.put(changed)
     elif node.health is Health.TIMEOUT:
         state.nodes.put(replace(node, health=Health.HEALTHY, health_description=""))
 
 
-def _symptoms(troubles: FaultsByWorker) -> list[Symptom]:
-    """The worst of each worker, as a symptom."""
-    found = []
-    for worker, suffered in sorted(troubles.items()):
-        kinds = {each.trouble for each in suffered}
-        worst = next((trouble for trouble in SYMPTOMS if trouble in kinds), None)
-        if worst is not None:
-            kind, said = SYMPTOMS[worst]
-            found.append(Symptom(0.0, kind, said.format(worker), str(worker)))
-    return found
+def _noticeable(faults: FaultsByWorker) -> list[tuple[int, WorkerFaultKind]]:
+    """The worst fault of each worker that the service has a symptom for, by worker."""
+    seen = []
+    for worker, suffered in sorted(faults.items()):
+        kinds = {fault.trouble for fault in suffered}
+        seen += [(worker, worst) for worst in [kind for kind in SYMPTOMS if kind in kinds][:1]]
+    return seen
+
+
+def _symptom(worker: int, fault: WorkerFaultKind, now_s: float) -> Symptom:
+    symptom_type, sentence = SYMPTOMS[fault]
+    return Symptom(now_s, symptom_type, sentence.format(worker), str(worker))
 
 
 def _without_killed(faults: Iterable[WorkerFault], node: Node) -> Node:

@@ -10,6 +10,7 @@ from aiohttp import web
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.nodes.maintenance import MaintenanceAnnouncement
+from localsim.cloud.scenario.fault_types import kind_of
 from localsim.services.control import control_bodies as bodies
 from localsim.workers.isolation.interface import NotPossibleError
 
@@ -109,7 +110,8 @@ async def _reset(controls: ControlActions, _request: web.Request) -> dict[str, A
 
 async def _faults(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
     standing = await controls.act(lambda cloud: cloud.faults())
-    return {"faults": [{"fault": each.text, "met": each.met} for each in standing]}
+    rows = [{"fault": on.text, "kind": kind_of(on.fault), "met": on.met} for on in standing]
+    return {"faults": rows}
 
 
 async def _add_fault(controls: ControlActions, request: web.Request) -> dict[str, Any]:

@@ -34,6 +34,8 @@ STATUS_COLUMNS = {
     ),
     "state_dir": lambda row: row["state_dir"],
 }
+KILLED = "worker-killed"
+"""The kind of a fault that kills a worker, on the control port."""
 STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
 FAULT_COLUMNS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"]}
 
@@ -237,7 +239,7 @@ def fault(
     runtime = ctx.ensure_object(Runtime)
     control = local_cloud.control_api(_endpoint_line(runtime, name))
     if clear:
-        killed = any(_is_worker_kill(row) for row in control.faults())
+        killed = any(row["kind"] == KILLED for row in control.faults())
         control.clear_faults()
         runtime.output.note(f"nothing goes wrong any more{f'; {STAYS_DOWN}' if killed else ''}")
     if text:
@@ -269,16 +271,11 @@ def bench(
     local_bench.run_bench(ctx.ensure_object(Runtime), accelerator_type, parse_duration(limit))
 
 
-def _is_worker_kill(row: Mapping[str, Any]) -> bool:
-    return str(row["fault"]).startswith("worker ") and str(row["fault"]).endswith(": killed")
-
-
 def _note_worker(runtime: Runtime, row: Mapping[str, Any]) -> None:
     """What a fault of a worker does not say by itself."""
-    is_of_worker = str(row["fault"]).startswith("worker ")
-    if is_of_worker and not row["met"] and not str(row["fault"]).endswith(": never boots"):
+    if row["kind"] in ("worker", KILLED) and not row["met"]:
         runtime.output.note("nobody is struck now: no such worker is up")
-    elif _is_worker_kill(row):
+    elif row["kind"] == KILLED:
         runtime.output.note(STAYS_DOWN)
 
 

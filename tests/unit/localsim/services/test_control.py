@@ -118,7 +118,10 @@ def test_a_fault_that_is_not_possible_is_refused_and_does_not_stand(port):
 
 def test_faults_are_added_listed_and_cleared(port):
     added = port.send("POST", "/faults", {"fault": "GetNode: INTERNAL x2"})
-    assert added == (200, {"faults": [{"fault": "GetNode: INTERNAL x2", "met": 0}]})
+    assert added == (
+        200,
+        {"faults": [{"fault": "GetNode: INTERNAL x2", "kind": "method", "met": 0}]},
+    )
     port.do(lambda cloud: cloud.meet_fault("GetNode"))
     assert port.send("GET", "/faults")[1]["faults"][0]["met"] == 1
     assert port.send("DELETE", "/faults") == (200, {"faults": []})

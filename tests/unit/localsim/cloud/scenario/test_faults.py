@@ -11,12 +11,14 @@ from localsim.cloud.scenario.fault_types import (
     BootFault,
     CapacityOverride,
     FaultEffect,
+    FaultKind,
     MethodFault,
     QuotaOverride,
     SshKeysDelay,
     UnreachableZone,
     WorkerFault,
     WorkerFaultKind,
+    kind_of,
 )
 from localsim.cloud.scenario.scenario import ScenarioError
 from localsim.cloud.scenario.storage_faults import StorageFault
@@ -55,6 +57,11 @@ EVERYWHERE = "projects/demo/locations/-"
 )
 def test_what_can_be_written(text, fault):
     assert parse(text) == fault
+
+
+def test_the_examples_of_the_grammar_are_of_every_kind():
+    examples = [line.rpartition("  ")[2] for line in GRAMMAR.splitlines() if "  " in line]
+    assert {kind_of(parse(text)) for text in examples} == set(FaultKind)
 
 
 def test_every_example_of_the_grammar_is_one():
