@@ -291,8 +291,8 @@ class JobRecord:
     """The slice that the submitter named; it is never torn down."""
     usd_per_hour: float | None = None
     """Of all its slices together, by the price list at submission; None: not known."""
-    seat: str = ""
-    """Where it was submitted: secrets of that machine are known there alone."""
+    host_id: str = ""
+    """The machine and context it was submitted from: only there its secrets are known."""
     retried_after: int = 0
     """Attempts up to this number do not count any more: somebody asked to try again."""
     workdir_sha256: str | None = None

@@ -279,11 +279,3 @@ def test_a_secret_of_any_bytes_is_replaced():
     redaction = Redaction()
     redaction.add(["caf\udce9-key", "half\ud800-key"])
     assert redaction.of(b"a caf\xe9-key") == b"a ***"
-
-
-def test_a_watcher_of_a_run_of_protocol_1_ends_as_it_should(tmp_path, capsys):
-    (tmp_path / "log").write_text("1.000 hello\n")
-    (tmp_path / "lock").touch()
-    (tmp_path / "status.json").write_text('{"protocol": 1, "phase": "ended", "closed": true}')
-    assert status_stream.watch(str(tmp_path), 0) == 0
-    assert '"gone": false' in capsys.readouterr().out

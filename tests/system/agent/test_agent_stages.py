@@ -219,13 +219,6 @@ def test_a_number_that_json_has_not_is_told_as_text(word):
 )
 def test_what_programs_import_of_tpuctl_comes_before_their_own(worker, monkeypatch, env, behind):
     monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
-    worker.finish("echo $PYTHONPATH", setup="echo $PYTHONPATH", env=env, library="library.zip")
+    worker.finish("echo $PYTHONPATH", setup="echo $PYTHONPATH", env=env)
     path = f"{worker.directory}/library.zip{behind}"
     assert worker.text().split("\n") == [path, path]
-
-
-def test_a_run_without_a_library_has_the_worker_s_path(worker, monkeypatch):
-    """As a supervisor of an older tpuctl would begin it."""
-    monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
-    worker.finish("echo $PYTHONPATH")
-    assert worker.text() == "/of/the/worker"

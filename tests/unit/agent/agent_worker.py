@@ -51,7 +51,8 @@ class Worker:
             "protocol": 2, "job": JOB, "attempt": self.attempt, "endpoint": self.server.endpoint,
             "bucket": "b", "logs": f"logs/a{self.attempt}/w0", "run": run,
             "final": f"status/a{self.attempt}/w0", "stacks": f"stacks/a{self.attempt}/w0",
-            "env": {"TPUCTL_WORKER_ID": "0"}, **extra,
+            "env": {"TPUCTL_WORKER_ID": "0"}, "fence": 0, "library": "library.zip",
+            **extra,
         }  # fmt: skip
         (self.directory / "config.json").write_text(json.dumps(config))
 

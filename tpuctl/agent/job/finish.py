@@ -41,14 +41,13 @@ def is_log_safe(run: AgentRun) -> bool:
 
 def upload_final(run: AgentRun, patience_s: float) -> bool:
     """Store what is for those who come later; True when the bucket has it, and the log."""
-    stacks, final = run.config.get("stacks"), run.config.get("final")
-    are_there = [is_log_safe(run)]
-    if run.stacks and stacks:
-        are_there.append(uploader.store_object(run.objects(), stacks, run.stacks, patience_s))
-    if final:
-        text = json.dumps({**run.document(), "closed": True}).encode()
-        are_there.append(uploader.store_object(run.objects(), final, text, patience_s))
-    return all(are_there)
+    is_there = is_log_safe(run)
+    if run.stacks:
+        stacks = run.config["stacks"]
+        is_there &= uploader.store_object(run.objects(), stacks, run.stacks, patience_s)
+    text = json.dumps({**run.document(), "closed": True}).encode()
+    final = run.config["final"]
+    return uploader.store_object(run.objects(), final, text, patience_s) and is_there
 
 
 def retry_upload(run: AgentRun) -> None:

@@ -26,7 +26,7 @@ def start_run(directory: str) -> int:
     """Start the run in the background: a second call changes nothing. Secrets come on stdin."""
     secrets = read_secrets()
     config = rundir.config(directory)
-    if not fences.admit(directory, config.get("fence", 0)):
+    if not fences.admit(directory, config["fence"]):
         return fences.REFUSED
     with open(os.path.join(directory, "lock"), "a") as lock:  # the copy of a fork keeps it held
         while rundir.known_status(directory) is None:
@@ -105,7 +105,7 @@ def remove_log(directory: str) -> None:
     if not status.get("closed") or status.get("uploaded_bytes") != status.get("log_bytes"):
         return
     log = os.path.join(directory, "log")
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # of protocol 1: a file
+    with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(log):
             os.unlink(os.path.join(log, name))
 

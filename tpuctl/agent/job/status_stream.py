@@ -8,13 +8,13 @@ import sys
 import time
 
 from tpuctl.agent.job.state import rundir
+from tpuctl.agent.job.state.status_file import PROTOCOL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-PROTOCOL = 2
 POLL_S = 0.05
 LOOK_EVERY = 10
 """In between only a file that grew, or a new status, is looked at."""
@@ -141,8 +141,8 @@ class StatusStream:
                     self.offset = max(offset, start)
                     return block
                 self.newest = path, offset - start
-        except (FileNotFoundError, NotADirectoryError):
-            pass  # removed meanwhile: the next time finds what is there then; of protocol 1: a file
+        except FileNotFoundError:
+            pass  # removed meanwhile: the next time finds what is there then
         return b""
 
     def send(self, message: Mapping[str, Any]) -> None:

@@ -98,7 +98,7 @@ class HeartbeatWatcher:
 
     monotonic: Callable[[], float]
     dead_hosts: frozenset[str] = frozenset()
-    """Seats known to be empty: this machine holds the lock that their supervisors held."""
+    """Hosts without a supervisor: this process holds the lock that their supervisors held."""
     terms: LeaseTerms = DEFAULT_TERMS
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
     """The generation of each holder's heartbeat, and since when it is the same."""
@@ -120,7 +120,7 @@ class HeartbeatWatcher:
         }
 
     def is_dead(self, holder: str) -> bool:
-        """Nobody, gone, silent for too long, or known to have left its seat.
+        """Nobody, gone, silent for too long, or known to have left its host.
 
         Up to the last look: a watcher that was stopped since has not seen anybody be silent.
         """
@@ -140,16 +140,20 @@ class HeartbeatWatcher:
 
 
 def unsupervised_job_ids(
-    store: Store, seat: str | None, now: Callable[[], float] = time.time
+    store: Store, dead_host: str | None, now: Callable[[], float] = time.time
 ) -> list[str]:
-    """Jobs that nobody looks after, by one look; `seat` is known to be empty."""
+    """Ids of the jobs that nobody looks after, by one look; no supervisor runs on `dead_host`."""
     return [
-        lease.job_id for lease in unheld_leases(store, leasing.list_leases(store, {}), seat, now)
+        lease.job_id
+        for lease in unheld_leases(store, leasing.list_leases(store, {}), dead_host, now)
     ]
 
 
 def unheld_leases(
-    store: Store, leases: Iterable[Lease], seat: str | None, now: Callable[[], float] = time.time
+    store: Store,
+    leases: Iterable[Lease],
+    dead_host: str | None,
+    now: Callable[[], float] = time.time,
 ) -> list[Lease]:
     """The leases that no live supervisor holds, by the storage service's own times.
 
@@ -160,7 +164,8 @@ def unheld_leases(
     alive = {
         holder
         for holder, entry in beats.items()
-        if newest_s - entry.updated_s <= DEFAULT_TERMS.dead_after_s and host_id_of(holder) != seat
+        if newest_s - entry.updated_s <= DEFAULT_TERMS.dead_after_s
+        and host_id_of(holder) != dead_host
     }
     return [lease for lease in leases if lease.holder not in alive]
 

@@ -20,8 +20,8 @@ class HeartbeatSender:
     """One heartbeat after the other: a name under which a supervisor was taken for dead is over."""
 
     store: Store
-    place: str
-    """The lasting name of the seat."""
+    host_id: str
+    """Of this machine and context: what the holder's name begins with."""
     duty: SupervisorScope
     clocks: Clocks
     say: Callable[[str], None]
@@ -74,6 +74,6 @@ class HeartbeatSender:
             "accepts": list(self.duty.accepts),
             "since_s": self._since_s,
         }
-        holder = f"{self.place}-{secrets.token_hex(4)}"
+        holder = f"{self.host_id}-{secrets.token_hex(4)}"
         elapsed = self.clocks.elapsed or self.clocks.monotonic
         self.heartbeat = Heartbeat(self.store, holder, body, elapsed, self.duty.terms)

@@ -1,7 +1,7 @@
 """One supervisor per context and machine: a lock that dies with its holder.
 
-The locked file's first line is the seat's lasting name; the second, true only while the lock is
-held, is its holder's process.
+The locked file's first line is the host id, a lasting name of this machine for the context; the
+second, true only while the lock is held, is its holder's process.
 """
 
 import fcntl
@@ -17,14 +17,14 @@ from typing import IO
 from tpuctl.errors import DeadlineError, LocalIOError, LockedError
 
 PROBE_S = 0.2
-"""Somebody who only asks whether the seat is taken holds it for much less."""
+"""Somebody who only asks whether the lock is taken holds it for much less."""
 KILL_WAIT_S = 2.0
 POLL_S = 0.02
 
 
 @contextmanager
 def hold(home: Path, context: str) -> Iterator[str]:
-    """Hold the seat of a context; yields its lasting name. Raises LockedError, LocalIOError."""
+    """Hold the lock of a context; yields the host id. Raises LockedError, LocalIOError."""
     with _open_lock_file(home, context) as file:
         if not _acquire_lock(file):
             raise LockedError(
@@ -46,15 +46,15 @@ def is_locked(home: Path, context: str) -> bool:
 
 
 def host_id(home: Path, context: str) -> str | None:
-    """The seat's lasting name; None when nobody ever took it."""
+    """The lasting name of this machine for the context; None when it has none yet."""
     with _open_lock_file(home, context) as file:
         return _lines(file)[0] or None
 
 
 def ensure_host_id(home: Path, context: str) -> str:
-    """The seat's lasting name, given to it when it has none yet. Raises LocalIOError."""
+    """The host id, which is written when there is none yet. Raises LocalIOError."""
     with _open_lock_file(home, context) as file:
-        # Whoever takes the seat for good has named it before it lets us read.
+        # Whoever takes the lock for good has written the name before it lets us read.
         if not _lines(file)[0] and _acquire_lock(file) and not _lines(file)[0]:
             _write(file, f"{secrets.token_hex(6)}\n")
         return _lines(file)[0]
@@ -67,7 +67,7 @@ def wake(home: Path, context: str) -> None:
 
 
 def last_wake_ns(home: Path, context: str) -> int:
-    """When somebody poked last, in nanoseconds of the file system's clock; 0: never."""
+    """When `wake` was last called, in nanoseconds of the file system's clock; 0: never."""
     try:
         return _file(home, context, "poke").stat().st_mtime_ns
     except OSError:
@@ -75,7 +75,7 @@ def last_wake_ns(home: Path, context: str) -> int:
 
 
 def holder_pid(home: Path, context: str) -> int | None:
-    """The process that holds the seat; None when nobody does."""
+    """The process id of the lock's holder; None when nobody holds it."""
     with _open_lock_file(home, context) as file:
         pid = _lines(file)[1] if _is_held(file) else ""
         return int(pid) if pid.isdecimal() else None
@@ -93,7 +93,7 @@ def stop_supervisor(home: Path, context: str, *, patience_s: float = 10.0) -> No
 
 
 def remove_files(home: Path, context: str) -> None:
-    """Remove the seat of a context that is gone, and what its supervisor left."""
+    """Remove the lock file of a context that is gone, and what its supervisor left."""
     for suffix in ("lock", "log", "poke", "jobs", "sock"):
         _file(home, context, suffix).unlink(missing_ok=True)
 
@@ -119,7 +119,7 @@ def _file(home: Path, context: str, suffix: str) -> Path:
 
 
 def _stop_with_signal(home: Path, context: str, number: signal.Signals, within_s: float) -> bool:
-    """Send the holder one signal, and wait until the seat is free."""
+    """Send the holder one signal, and wait until the lock is free."""
     deadline = time.monotonic() + within_s
     told: int | None = None
     while is_locked(home, context):
@@ -157,7 +157,7 @@ def _try_flock(file: IO[str], kind: int) -> bool:
 
 
 def _lines(file: IO[str]) -> tuple[str, str]:
-    """The name of the seat and the process of its holder, each empty when there is none."""
+    """The host id and the process of the holder, each empty when there is none."""
     file.seek(0)
     first, second, *_ = [*file.read().split("\n"), "", ""]
     return first, second

@@ -1,6 +1,6 @@
 """Secrets of a job: the record says where each value is; the value is in memory alone.
 
-env:NAME      the submitter's environment       known to the supervisor of the submitter's seat,
+env:NAME      the submitter's environment       known to the supervisor of the submitting host,
 file:PATH     a file of the submitter's         which hands it to the agents on their stdin
 sm://...      Secret Manager                    read on the worker, by the slice's own account
 """
@@ -50,7 +50,7 @@ def secret_files(references: Mapping[str, str]) -> list[Path]:
 
 
 def is_host_bound(record: JobRecord) -> bool:
-    """The job can be started by the supervisor of the submitter's seat alone."""
+    """Whether only the supervisor of the submitting host can start the job."""
     return bool(submitter_references(record.spec.secrets))
 
 
@@ -76,10 +76,10 @@ def redact(text: str, values: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class SecretCache:
-    """What the supervisor of a seat knows of its jobs' secrets: in this process's memory."""
+    """What a supervisor knows of its jobs' secrets: in this process's memory."""
 
-    place: str
-    """The seat's lasting name."""
+    host_id: str
+    """Of the supervisor's own machine and context."""
     environ: Mapping[str, str] = field(repr=False)
     """The supervisor's own environment: asked for what nobody handed over."""
     received: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
@@ -95,7 +95,7 @@ class SecretCache:
 
     def is_on_other_host(self, record: JobRecord) -> bool:
         """What the job needs is known on another machine, where it was submitted."""
-        return is_host_bound(record) and record.seat not in ("", self.place)
+        return is_host_bound(record) and record.host_id not in ("", self.host_id)
 
     def values(self, record: JobRecord) -> dict[str, str]:
         """What the agents of a job are told. Raises PreconditionError while it is not known."""

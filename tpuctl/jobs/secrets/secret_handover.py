@@ -1,4 +1,4 @@
-"""How values of a submitter's environment reach the supervisor of its seat: a socket, no file.
+"""How values of a submitter's environment reach the supervisor of its host: a socket, no file.
 
 The supervisor may have been started by another shell, with another environment. The socket lies in
 its private directory; what comes over it stays in its memory.
@@ -32,7 +32,7 @@ def socket_path(home: Path, context: str) -> Path:
 async def serve(
     vault: SecretCache, home: Path, context: str, say: Callable[[str], None] = lambda _line: None
 ) -> AsyncIterator[None]:
-    """Take what submitters of this machine hand over; for the holder of the seat alone."""
+    """Take what submitters of this machine hand over; only for the holder of the lock."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -99,7 +99,7 @@ def _try_send(path: Path, message: bytes) -> bool:
 def _bind_socket(path: Path) -> socket.socket:
     """A socket that only its owner can connect to: its directory is private. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # of a supervisor that was killed; the seat is ours
+    path.unlink(missing_ok=True)  # of a supervisor that was killed; the lock is ours
     listening = socket.socket(socket.AF_UNIX)
     try:
         with _short_path(path.parent) as directory:

@@ -16,7 +16,7 @@ from tpuctl.config import without_recording
 from tpuctl.errors import LocalIOError, LockedError, PreconditionError, TransientError
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.local import supervisor_lock as seat
+from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.secrets import job_secrets as values
 from tpuctl.jobs.submit import placement, shared_checkpoints, workdir_archive
@@ -31,8 +31,8 @@ class Submitter:
     """Who submits, from where, and what is known there."""
 
     owner: str
-    seat: str = ""
-    """The lasting name of this machine's seat: secrets of its environment are known there alone."""
+    host_id: str = ""
+    """The lasting name of this machine for the context: only there its secrets are known."""
     provides: frozenset[str] = frozenset()
     """What the context provides for `requires`."""
     regions: frozenset[str] = frozenset()
@@ -79,7 +79,7 @@ def submit(
         zones=place.zones,
         node=node.name if node else None,
         usd_per_hour=place.usd_per_hour,
-        seat=submitter.seat,
+        host_id=submitter.host_id,
     )
     if spec.workdir is not None:
         with tempfile.TemporaryFile() as packed:
@@ -104,11 +104,11 @@ def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
 
     Raises LocalIOError, TransientError when it does not come up.
     """
-    if seat.is_locked(home, context):
-        seat.wake(home, context)
+    if supervisor_lock.is_locked(home, context):
+        supervisor_lock.wake(home, context)
         return
     try:
-        with _log(seat.log_path(home, context)) as log:
+        with _log(supervisor_lock.log_path(home, context)) as log:
             started = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,
@@ -126,19 +126,20 @@ def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
 
 def _wait_for_lock(started: "subprocess.Popen[bytes]", home: Path, context: str) -> None:
     deadline = time.monotonic() + START_S
-    while seat.holder_pid(home, context) != started.pid:
+    while supervisor_lock.holder_pid(home, context) != started.pid:
         if started.poll() == LockedError.exit_code:
             return  # another one was faster
         if started.poll() is not None or time.monotonic() > deadline:
+            log = supervisor_lock.log_path(home, context)
             raise TransientError(
                 "the supervisor does not start: the job waits in the bucket",
-                hint=f"see {seat.log_path(home, context)}, then run: tpuctl supervisor run",
+                hint=f"see {log}, then run: tpuctl supervisor run",
             )
         time.sleep(0.02)
 
 
 def _log(path: Path) -> IO[bytes]:
-    return os.fdopen(seat.open_private(path, os.O_WRONLY | os.O_APPEND), "ab")
+    return os.fdopen(supervisor_lock.open_private(path, os.O_WRONLY | os.O_APPEND), "ab")
 
 
 def _check_requires(spec: JobSpec, context: str, provides: frozenset[str]) -> None:

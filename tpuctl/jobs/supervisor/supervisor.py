@@ -44,14 +44,14 @@ async def run(
     context = outside.context
     vault = vault or SecretCache("", os.environ)
     while True:
-        with supervisor_lock.hold(home, context) as vault.place:
+        with supervisor_lock.hold(home, context) as vault.host_id:
             supervisor = Supervisor(outside, duty, vault, clocks, say)
             supervisor.last_wake_ns = partial(supervisor_lock.last_wake_ns, home, context)
             supervisor.job_pool.on_adopted = partial(open_jobs.add_jobs, home, context)
             supervisor.job_pool.settled = partial(open_jobs.remove_job, home, context)
             async with secret_handover.serve(vault, home, context, say):
                 await supervisor.serve()
-        # A job submitted just before the seat was free again was left to us.
+        # A job submitted just before the lock was free again was left to us.
         if not await supervisor.has_work():
             return
         if supervisor_lock.is_locked(home, context):
@@ -65,7 +65,7 @@ class Supervisor:
     outside: Backends
     duty: SupervisorScope
     vault: SecretCache
-    """Its place is the seat's lasting name."""
+    """It knows this machine's host id."""
     clocks: Clocks
     say: Callable[[str], None]
     last_wake_ns: Callable[[], int] = lambda: 0
@@ -78,11 +78,13 @@ class Supervisor:
     job_pool: JobPool = field(init=False)
 
     def __post_init__(self) -> None:
-        place = self.vault.place
+        host_id = self.vault.host_id
         self.heartbeat_sender = HeartbeatSender(
-            self.outside.store, place, self.duty, self.clocks, self.say
+            self.outside.store, host_id, self.duty, self.clocks, self.say
         )
-        self.watcher = HeartbeatWatcher(self.clocks.monotonic, frozenset({place}), self.duty.terms)
+        self.watcher = HeartbeatWatcher(
+            self.clocks.monotonic, frozenset({host_id}), self.duty.terms
+        )
         self.job_pool = JobPool(
             self.outside, self.clocks, self.vault, self.heartbeat_sender, self.watcher, self.say
         )

@@ -31,8 +31,7 @@ if asked["fence"] < newest:
 program = os.path.join(path, "agent.py")
 python = [sys.executable, "-S", program]
 if os.path.exists(os.path.join(path, "status.json")):
-    is_old = not os.path.exists(os.path.join(path, "tpuctl"))
-    os.execv(sys.executable, [*python, *(["watch", path] if is_old else ["run", path, "--watch"])])
+    os.execv(sys.executable, [*python, "run", path, "--watch"])
 umask = os.umask(0o077)
 files = {name: text.encode() for name, text in asked["files"].items()}
 files.update((name, binascii.a2b_base64(text)) for name, text in asked["archives"].items())
@@ -54,8 +53,8 @@ os.dup2(reader, 0)
 os.execv(sys.executable, [*python, "run", path, "--watch"])
 """
 """A supervisor whose lease is over changes nothing; the files of a run that is there stay as they
-are: another version of tpuctl may have begun it, one of protocol 1 even, in one file. Secrets go on
-through a pipe, which a process of its own fills: it holds 64 KiB."""
+are: another version of tpuctl may have begun it. Secrets go on through a pipe, which a process of
+its own fills: it holds 64 KiB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,10 @@ async def read_messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str,
                 message: dict[str, Any] = json.loads(line)
             except ValueError as error:
                 raise TransientError(f"the agent says {line[:80]!r}") from error
-            if message.get("protocol", VERSION) > VERSION:
-                raise TransientError("the agent on the worker is newer than this tpuctl")
+            spoken = message.get("protocol", VERSION)
+            if spoken != VERSION:
+                which = f"protocol {spoken}, this tpuctl protocol {VERSION}"
+                raise TransientError(f"the agent on the worker speaks {which}")
             yield message
 
 

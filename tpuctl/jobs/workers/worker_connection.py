@@ -19,8 +19,6 @@ ABSENT_RETRY_S = 0.5
 COMMAND_TIMEOUT_S = 30.0
 SILENCE_S = 4.5
 """An agent says something every 2 s; after two that did not come the connection is given up."""
-OLD_SILENCE_S = 25.0
-"""One of protocol 1 says something every 10 s."""
 STOOD_STILL_S = 2.0
 """Sleeping so much longer than asked, it was this process that was away, not the worker."""
 
@@ -67,7 +65,6 @@ class WorkerConnection:
     over: bool = False
     is_fenced_off: bool = False
     """The agent has heard of a later supervisor than this one."""
-    _protocol: int = protocol.VERSION
     _shell: WorkerShell | None = None
     _reached: bool = False
     _heard_s: float = 0.0
@@ -110,7 +107,7 @@ class WorkerConnection:
         """Give the agent a command, once; nothing happens while it cannot be reached."""
         if self._shell is None or verb in self._told or self.over:
             return
-        argv = self.run.argv(verb, *self._spoken(fence, options))
+        argv = self.run.argv(verb, *options, *([] if fence is None else ["--fence", str(fence)]))
         try:
             done = await self._shell.run(argv, timeout_s=COMMAND_TIMEOUT_S)
         except TransientError:
@@ -119,12 +116,6 @@ class WorkerConnection:
             self._told.add(verb)
         elif done.exit_status == protocol.FENCED_OFF and fence is not None:
             self._fence_off()
-
-    def _spoken(self, fence: int | None, options: tuple[str, ...]) -> list[str]:
-        """The options as the agent knows them: before protocol 2 there was no fence and no dump."""
-        if self._protocol < protocol.VERSION:
-            return [each for each in options if each != protocol.DUMP]
-        return [*options, *([] if fence is None else ["--fence", str(fence)])]
 
     # -------------------------------------------------------------- the connection
 
@@ -172,7 +163,7 @@ class WorkerConnection:
             options = [] if self.offset is None else ["--offset", str(self.offset)]
             argv = self.run.watch_argv(*options, is_patient=self.is_patient)
         async for message in protocol.read_messages(shell.stream(argv, stdin=stdin or b"")):
-            self._hear(shell, message)
+            self._hear(shell)
             self._take(message)
 
     def _judge(self, error: CommandFailedError) -> None:
@@ -189,14 +180,10 @@ class WorkerConnection:
         elif not self.is_patient:
             self._end(protocol.lost_report(self.report, "lost its run: the worker was restarted"))
 
-    def _hear(self, shell: WorkerShell, message: dict[str, object]) -> None:
+    def _hear(self, shell: WorkerShell) -> None:
         self._heard_s = self.monotonic()
-        if "protocol" in message:
-            self._protocol = int(str(message["protocol"]))
         if self._shell is None:
-            is_old = self._protocol < protocol.VERSION
-            self._limit_s = OLD_SILENCE_S if is_old else SILENCE_S
-            self._shell, self._reached = shell, True
+            self._shell, self._reached, self._limit_s = shell, True, SILENCE_S
         if self._silent_since is not None:
             self._silent_since = None
             self.changed()

@@ -51,7 +51,7 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     left_behind: list[str] = []
     submitter = job_submission.Submitter(
         owner=job_submission.default_owner(),
-        seat=supervisor_lock.ensure_host_id(runtime.home, context.name),
+        host_id=supervisor_lock.ensure_host_id(runtime.home, context.name),
         provides=local_cloud.provided_features(runtime.config, context),
         regions=frozenset() if node or spec.resources.zones else _bucket_regions(runtime),
         include=request.include,

@@ -53,7 +53,7 @@ def supervise_here(
     """
     yield ForegroundBegins(job)
     scope = SupervisorScope((job.owner,), only=job.job_id)
-    secrets = job_secrets.SecretCache(job.seat, runtime.environ)
+    secrets = job_secrets.SecretCache(job.host_id, runtime.environ)
     try:
         run(supervisor.run(runtime.outside, scope, home=runtime.home, say=say, vault=secrets))
     except LockedError:

@@ -59,7 +59,7 @@ def test_a_submission_says_who_supervises_and_shows_no_secret(tpuctl, supervised
     job = stored(supervised, name)
     assert job.zones == ("us-west4-a", "us-west4-b")
     assert job.usd_per_hour == pytest.approx(2.428)
-    assert job.seat == supervisor_lock.host_id(supervised.home, "local")
+    assert job.host_id == supervisor_lock.host_id(supervised.home, "local")
     assert job.spec.secrets == {"HF_TOKEN": "env:HF_TOKEN", "API": "sm://projects/p/secrets/s"}
     told = [tpuctl("job", *argv, "-o", "json") for argv in (("describe", name), ("list",))]
     assert VALUE not in result.err + "".join(each.out + each.err for each in told)

@@ -16,7 +16,7 @@ VALUE = "hf_abcdefgh"
 
 def job(**references: str) -> JobRecord:
     spec = JobSpec("digits", "true", secrets=references)
-    return JobRecord("digits-1", spec, "ada@desk", 0.0, "us-west4-a", "v5litepod-4", seat="here")
+    return JobRecord("digits-1", spec, "ada@desk", 0.0, "us-west4-a", "v5litepod-4", host_id="here")
 
 
 @pytest.fixture

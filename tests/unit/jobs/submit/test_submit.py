@@ -62,10 +62,10 @@ def test_a_slice_must_be_named_one_way_or_the_other(world):
 
 def test_the_record_has_what_was_decided_here(world):
     spec = replace(SPEC, resources=Resources("v5litepod-16", use_spot=True, num_slices=2))
-    job = submitted(world, spec, seat="place", regions=frozenset({"us-west4"}))
+    job = submitted(world, spec, host_id="place", regions=frozenset({"us-west4"}))
     assert (job.zone, job.zones) == ("us-west4-a", ("us-west4-a", "us-west4-b"))
     assert job.usd_per_hour == pytest.approx(2 * 9.712)
-    assert job.seat == "place"
+    assert job.host_id == "place"
 
 
 def test_two_jobs_do_not_share_their_checkpoints(world):

@@ -21,7 +21,7 @@ from tpuctl.store import open_store
 OURS = "here-1"
 JOB = JobRecord(
     "digits-a1b2c3", JobSpec("digits", "true", secrets={"TOKEN": "env:TOKEN"}), "me@laptop", 0.0,
-    "us-west4-a", "v5litepod-8", seat="laptop",
+    "us-west4-a", "v5litepod-8", host_id="laptop",
 )  # fmt: skip
 
 

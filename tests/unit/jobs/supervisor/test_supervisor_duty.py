@@ -67,7 +67,7 @@ def bound(world):
     """A job with a secret of the environment of another machine."""
     job = world.submit("true", secrets={"TOKEN": "env:TOKEN"})
     stored = record_store.load(world.store, job.job_id)
-    wanted = replace(stored.record, seat="another", owner="me@laptop")
+    wanted = replace(stored.record, host_id="another", owner="me@laptop")
     return record_store.save(world.store, wanted, stored.generation)
 
 
@@ -100,9 +100,9 @@ def test_a_taken_job_that_needs_them_is_given_back(world):
         attempt = now.record.attempt
         if attempt is None or attempt.state != AttemptState.RUNNING:
             return False
-        if not now.record.seat:
+        if not now.record.host_id:
             spec = replace(now.record.spec, secrets=stored.record.spec.secrets)
-            moved = replace(now.record, seat="another", spec=spec)
+            moved = replace(now.record, host_id="another", spec=spec)
             record_store.save(world.store, moved, now.generation)
         return True
 

@@ -57,11 +57,3 @@ def test_the_files_of_a_run_that_is_there_stay_as_they_are(installed):
     (installed.directory / "status.json").write_text("{}")
     assert "'run'" in installed(6).stdout
     assert (installed.directory / "config.json").read_text() == "[5]"
-
-
-def test_an_agent_of_protocol_1_goes_on_as_it_was(installed):
-    installed.directory.mkdir(parents=True)
-    (installed.directory / "agent.py").write_text(AGENT)
-    (installed.directory / "status.json").write_text('{"protocol": 1}')
-    assert installed().stdout == f"['watch', '{installed.directory}'] \n"
-    assert not (installed.directory / "config.json").exists()

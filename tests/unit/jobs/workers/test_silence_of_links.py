@@ -1,4 +1,4 @@
-"""What a link makes of a worker that falls silent, was never there, or speaks an older protocol."""
+"""What a link makes of a worker that falls silent, was never there, or speaks another protocol."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tpuctl.models.job import Phase
 from tpuctl.models.operation import CommandFailedError, CommandResult
 
 RUNNING = {"status": {"phase": "running"}}
-OLD, NEW = {"protocol": 1}, {"protocol": 2}
+NEW = {"protocol": 2}
 
 
 class Agent:
@@ -91,11 +91,13 @@ def test_seconds_without_a_word_are_silence_and_the_worker_is_dialled_again():
     assert link.report.phase == Phase.RUNNING
 
 
-def test_an_agent_of_protocol_1_may_be_silent_for_longer():
-    agent, clock = Agent([OLD, RUNNING], []), Clock()
+@pytest.mark.parametrize("number", [1, 3])
+def test_an_agent_of_another_protocol_is_not_believed(number):
+    agent, clock = Agent([{"protocol": number}, RUNNING], []), Clock()
     link = link_to(agent, clock, [])
     kept(link, lambda: link.now().unreachable_s > 0)
-    assert clock.now_s >= 100.0 + links.OLD_SILENCE_S
+    expected = f"the agent on the worker speaks protocol {number}, this tpuctl protocol 2"
+    assert (link.report.message, link.report.phase) == (expected, Phase.CONNECTING)
 
 
 def test_a_silent_worker_is_shown_with_its_last_lines():
@@ -136,24 +138,21 @@ def test_an_agent_that_knows_a_later_supervisor_ends_this_one():
     assert link.is_fenced_off
 
 
-def test_options_that_an_old_agent_does_not_know_are_left_out():
-    for hello, expected in (
-        (OLD, ["stop", ".tpuctl/jobs/j-1-a1", "--grace", "10"]),
-        (NEW, ["stop", ".tpuctl/jobs/j-1-a1", "--grace", "10", "--dump", "--fence", "7"]),
-    ):
-        agent, clock = Agent([hello, RUNNING]), Clock()
-        agent.status = 0
-        link = link_to(agent, clock, [])
+def test_a_command_is_given_under_the_fence_of_the_lease():
+    agent, clock = Agent([NEW, RUNNING]), Clock()
+    agent.status = 0
+    link = link_to(agent, clock, [])
 
-        async def story(link=link):
-            task = links.start_keeping(link)
-            while link.report.phase != Phase.RUNNING:
-                await asyncio.sleep(0)
-            await link.tell("stop", 7, "--grace", "10", "--dump")
-            await links.cancel_tasks([task])
+    async def story():
+        task = links.start_keeping(link)
+        while link.report.phase != Phase.RUNNING:
+            await asyncio.sleep(0)
+        await link.tell("stop", 7, "--grace", "10", "--dump")
+        await links.cancel_tasks([task])
 
-        asyncio.run(story())
-        assert agent.asked[-1] == expected
+    asyncio.run(story())
+    directory = ".tpuctl/jobs/j-1-a1"
+    assert agent.asked[-1] == ["stop", directory, "--grace", "10", "--dump", "--fence", "7"]
 
 
 @pytest.mark.parametrize(

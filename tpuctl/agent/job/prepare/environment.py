@@ -29,12 +29,11 @@ def user_environment(
     """For `setup` and `run`: variables and secrets of the user, what programs import of tpuctl."""
     found = {
         **agent_environment(step_file),
-        **config.get("env", {}),
+        **config["env"],
         **secrets,
         processes.MARK: directory,
     }
-    if config.get("library"):
-        # An empty entry would be the directory that a program runs in.
-        paths = os.path.join(directory, config["library"]), found.get("PYTHONPATH")
-        found["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    # An empty entry would be the directory that a program runs in.
+    paths = os.path.join(directory, config["library"]), found.get("PYTHONPATH")
+    found["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     return found
