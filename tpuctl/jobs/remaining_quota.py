@@ -29,7 +29,7 @@ class QuotaLeft:
     each: int
     """What one slice takes."""
 
-    def told(self, slices: int) -> str:
+    def description(self, slices: int) -> str:
         """`0 of 16 chips left`."""
         wanted = f", {slices * self.each} wanted" if self.left else ""
         return f"{self.left} of {self.limit} {self.unit} left{wanted}"

@@ -1,6 +1,6 @@
 """What a supervisor may no longer do once its lease is gone: write, and change slices.
 
-A caretaker sees the outside through this fence alone. A supervisor that was stopped past its lease
+A controller sees the outside through this fence alone. A supervisor that was stopped past its lease
 and goes on finds its heartbeat stale, so its next write is refused; before every change of a slice
 the lease itself is read again. What slips through in the instant after that is harmless: records
 are replaced by generation, slices have the name of their job and attempt, agents know the fence.
@@ -122,7 +122,7 @@ class FencedSliceApi:
 
 
 def fenced_backends(outside: Backends, lease: Lease, heartbeat: Heartbeat) -> Backends:
-    """The outside as the caretaker of that lease may see it."""
+    """The outside as the controller of that lease may see it."""
     guard = LeaseGuard(outside.store, lease, heartbeat)
     return replace(
         outside, store=FencedStore(outside.store, guard), tpu=FencedSliceApi(outside.tpu, guard)

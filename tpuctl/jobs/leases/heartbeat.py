@@ -128,7 +128,7 @@ class HeartbeatWatcher:
             return True
         return self.looked_s - self.seen[holder][1] >= self.terms.dead_after_s
 
-    def bury(self, store: Store, holder: str) -> bool:
+    def delete_heartbeat(self, store: Store, holder: str) -> bool:
         """Take a dead holder's heartbeat away; False when it has renewed it after all."""
         if holder not in self.seen:
             return True

@@ -22,7 +22,7 @@ class HeartbeatSender:
     store: Store
     host_id: str
     """Of this machine and context: what the holder's name begins with."""
-    duty: SupervisorScope
+    scope: SupervisorScope
     clocks: Clocks
     say: Callable[[str], None]
     heartbeat: Heartbeat = field(init=False)
@@ -45,7 +45,7 @@ class HeartbeatSender:
                 await self.beat(lost)
             elif self.heartbeat.generation:
                 await self.leave()
-            await self.clocks.sleep(self.duty.terms.renew_s)
+            await self.clocks.sleep(self.scope.terms.renew_s)
 
     async def beat(self, lost: Callable[[], None]) -> None:
         """Renew it, if that can be done now."""
@@ -70,10 +70,10 @@ class HeartbeatSender:
         body = {
             "host": platform.node(),
             "pid": os.getpid(),
-            "owner": self.duty.accepts[0] if self.duty.accepts else "",
-            "accepts": list(self.duty.accepts),
+            "owner": self.scope.accepts[0] if self.scope.accepts else "",
+            "accepts": list(self.scope.accepts),
             "since_s": self._since_s,
         }
         holder = f"{self.host_id}-{secrets.token_hex(4)}"
         elapsed = self.clocks.elapsed or self.clocks.monotonic
-        self.heartbeat = Heartbeat(self.store, holder, body, elapsed, self.duty.terms)
+        self.heartbeat = Heartbeat(self.store, holder, body, elapsed, self.scope.terms)

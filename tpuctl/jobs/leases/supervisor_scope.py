@@ -28,7 +28,7 @@ class SupervisorScope:
             return lease.job_id == self.only
         return any(fnmatchcase(lease.owner, owner) for owner in self.accepts)
 
-    def is_over(self, idle_s: float) -> bool:
+    def may_exit(self, idle_s: float) -> bool:
         """It may end, having had nothing to do for so long."""
         return self.idle_exit_s is not None and idle_s >= self.idle_exit_s
 

@@ -100,7 +100,8 @@ def _stockout_actions(record: JobRecord, seen: JobObservation) -> Iterator[Actio
         if attempt.outcome == AttemptOutcome.STOCKOUT:
             yield RecordStockout(attempt.number, attempt.zone, attempt.ended_s)
         known = (seen.zone_health or {}).get(attempt.zone)
-        if attempt.state == AttemptState.PREPARING and attempt.owned and known and known.heat > 0:
+        was_out = known is not None and known.stockout_score > 0
+        if attempt.state == AttemptState.PREPARING and attempt.owned and was_out:
             yield RecordStockout(attempt.number, attempt.zone, None)
 
 

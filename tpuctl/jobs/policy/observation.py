@@ -33,7 +33,7 @@ class ZoneHealth:
     """Since when, as far as anybody knows."""
     tries: int = 0
     """How often it was found out of them since then."""
-    heat: float = 0.0
+    stockout_score: float = 0.0
     """The tries, of which half count after half an hour."""
     has_quota: bool | None = None
     """For what the job wants; None: it could not be asked."""

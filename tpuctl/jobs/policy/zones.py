@@ -10,7 +10,7 @@ from tpuctl.models.queued_resource import QueuedResourceState
 
 PATIENCE_S = 600.0
 """How long a zone of several may let a request wait, in the first round; doubled every round."""
-AGAIN_S, AGAIN_MOST_S = 30.0, 600.0
+RETRY_S, MAX_RETRY_S = 30.0, 600.0
 """A zone that refused is asked again after this, doubled each time, and no later than that."""
 FORGOTTEN_BELOW = 0.1
 """Stock-outs that have decayed below this are forgotten."""
@@ -40,17 +40,15 @@ def candidates(record: JobRecord) -> tuple[str, ...]:
     return record.zones or (record.zone,)
 
 
-def choose_zone(record: JobRecord, weather: Mapping[str, ZoneHealth], now_s: float) -> ZoneChoice:
+def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: float) -> ZoneChoice:
     """Where the next slice is requested."""
-    zones = _zones_by_score(record, weather)
-    open_zones = [
-        zone for zone in zones if weather.get(zone, UNKNOWN_HEALTH).has_quota is not False
-    ]
+    zones = _zones_by_score(record, health)
+    open_zones = [zone for zone in zones if health.get(zone, UNKNOWN_HEALTH).has_quota is not False]
     if not open_zones:
         anyway_s = _anyway_s(record, now_s)
         if now_s >= anyway_s:
             return ZoneChoice(zones[0])
-        left = "; ".join(f"quota of {zone}: {weather[zone].quota}" for zone in candidates(record))
+        left = "; ".join(f"quota of {zone}: {health[zone].quota}" for zone in candidates(record))
         return ZoneChoice(None, left, anyway_s)
     due = {zone: _due_s(record, zone) for zone in open_zones}
     for zone in open_zones:
@@ -59,18 +57,18 @@ def choose_zone(record: JobRecord, weather: Mapping[str, ZoneHealth], now_s: flo
     soonest = min(open_zones, key=lambda zone: due[zone])
     several = len(candidates(record)) > 1
     return ZoneChoice(
-        None, _stockout_text(record, weather, now_s), due[soonest], soonest if several else ""
+        None, _stockout_text(record, health, now_s), due[soonest], soonest if several else ""
     )
 
 
 def fallback_choice(
-    record: JobRecord, attempt: Attempt, weather: Mapping[str, ZoneHealth] | None
+    record: JobRecord, attempt: Attempt, health: Mapping[str, ZoneHealth] | None
 ) -> ZoneChoice | None:
     """When a request that waits is given up for which other zone; None: it waits for ever."""
     others = [
         zone
-        for zone in _zones_by_score(record, weather or {})
-        if zone != attempt.zone and (weather or {}).get(zone, UNKNOWN_HEALTH).has_quota is not False
+        for zone in _zones_by_score(record, health or {})
+        if zone != attempt.zone and (health or {}).get(zone, UNKNOWN_HEALTH).has_quota is not False
     ]
     if not others or attempt.accepted_s is None:
         return None
@@ -78,14 +76,14 @@ def fallback_choice(
     return ZoneChoice(None, "", attempt.accepted_s + patience_s, others[0])
 
 
-def _zones_by_score(record: JobRecord, weather: Mapping[str, ZoneHealth]) -> list[str]:
+def _zones_by_score(record: JobRecord, health: Mapping[str, ZoneHealth]) -> list[str]:
     """The zones without recent stock-outs as they were listed, then the others, coldest first."""
 
-    def heat(zone: str) -> float:
-        found = weather.get(zone, UNKNOWN_HEALTH).heat
+    def score(zone: str) -> float:
+        found = health.get(zone, UNKNOWN_HEALTH).stockout_score
         return found if found >= FORGOTTEN_BELOW else 0.0
 
-    return sorted(candidates(record), key=heat)
+    return sorted(candidates(record), key=score)
 
 
 def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:
@@ -102,23 +100,23 @@ def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:
 def _anyway_s(record: JobRecord, now_s: float) -> float:
     """When the API is asked though no quota seems to be left: what is known of it may be wrong."""
     last_s = record.attempt.ended_s if record.attempt else None
-    return max(record.wanted_since_s or now_s, last_s or 0.0) + AGAIN_MOST_S
+    return max(record.wanted_since_s or now_s, last_s or 0.0) + MAX_RETRY_S
 
 
 def _due_s(record: JobRecord, zone: str) -> float:
     tries = _tries(record, zone)
     if not tries:
         return 0.0
-    again_s: float = min(AGAIN_S * 2 ** (len(tries) - 1), AGAIN_MOST_S)
+    again_s: float = min(RETRY_S * 2 ** (len(tries) - 1), MAX_RETRY_S)
     return (tries[0].ended_s or 0.0) + again_s
 
 
-def _stockout_text(record: JobRecord, weather: Mapping[str, ZoneHealth], now_s: float) -> str:
+def _stockout_text(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: float) -> str:
     """`us-west4-a out of v5litepod-16 since 14:02Z, 3 tries`."""
     tries = _tries(record)
     zones = [zone for zone in candidates(record) if any(each.zone == zone for each in tries)]
     known = [
-        since for zone in zones if (since := weather.get(zone, UNKNOWN_HEALTH).since_s) is not None
+        since for zone in zones if (since := health.get(zone, UNKNOWN_HEALTH).since_s) is not None
     ]
     since_s = min([*known, *(each.ended_s or now_s for each in tries)])
     count = f"{len(tries)} {'try' if len(tries) == 1 else 'tries'}"

@@ -1,4 +1,4 @@
-"""What a caretaker asks of the Cloud TPU API: not too often, and not waited for for ever."""
+"""What a controller asks of the Cloud TPU API: not too often, and not waited for for ever."""
 
 import asyncio
 from collections.abc import Callable

@@ -42,7 +42,7 @@ class SliceWatcher:
         self._moved_s = self.clocks.monotonic()
         self._again.set()
 
-    def trouble(self, text: str) -> None:
+    def report_trouble(self, text: str) -> None:
         """Something could not be done."""
         self.observation = replace(self.observation, trouble=text)
 
@@ -72,7 +72,7 @@ class SliceWatcher:
             self.observation = look.result()
         else:
             self._late.add(look)
-            self.trouble(f"the Cloud TPU API has not answered for {ANSWER_TIMEOUT_S:.0f} s")
+            self.report_trouble(f"the Cloud TPU API has not answered for {ANSWER_TIMEOUT_S:.0f} s")
 
     async def _pause(self) -> None:
         """Until the next look is due, which may come nearer meanwhile."""
@@ -96,5 +96,5 @@ async def wait_until_set(event: asyncio.Event, timeout_s: float) -> bool:
     return False
 
 
-def _states(sky: SliceObservation) -> object:
-    return dict(sky.requests), sky.node_state, sky.attempt
+def _states(seen: SliceObservation) -> object:
+    return dict(seen.requests), seen.node_state, seen.attempt

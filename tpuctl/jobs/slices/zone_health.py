@@ -30,7 +30,7 @@ FRESH_S = 60.0
 FRESH_WAITING_S = 300.0
 """and after this while a request waits that may be given up for another zone."""
 NO_STOCKOUT = ZoneHealth()
-SAVED_FIELDS = ("out_s", "since_s", "tries", "heat")
+SAVED_FIELDS = ("out_s", "since_s", "tries", "stockout_score")
 
 
 def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
@@ -64,7 +64,9 @@ def read(outside: Backends, record: JobRecord, now_s: float) -> Mapping[str, Zon
         left = outside.quota(tuple(found), record.accelerator_type, tier)
         return {
             zone: replace(
-                each, has_quota=left[zone].is_enough_for(slices), quota=left[zone].told(slices)
+                each,
+                has_quota=left[zone].is_enough_for(slices),
+                quota=left[zone].description(slices),
             )
             if zone in left
             else each
@@ -84,13 +86,13 @@ def record_stockout(store: Store, record: JobRecord, seen: RecordStockout, now_s
         before = _decode_zone(store, key, entry.generation, now_s) if entry else NO_STOCKOUT
         if before.out_s is not None and before.out_s >= seen.out_s:
             return
-        known = before if before.heat >= zones.FORGOTTEN_BELOW else NO_STOCKOUT
+        known = before if before.stockout_score >= zones.FORGOTTEN_BELOW else NO_STOCKOUT
         document = {
             "schema": SCHEMA,
             "since_s": known.since_s or seen.out_s,
             "out_s": seen.out_s,
             "tries": known.tries + 1,
-            "heat": known.heat + 1.0,
+            "stockout_score": known.stockout_score + 1.0,
         }
         data = json.dumps(document).encode()
         store.put_if_generation(key, data, entry.generation if entry else 0)
@@ -117,7 +119,7 @@ def _decode_zone(store: Store, key: str, generation: int, now_s: float) -> ZoneH
         return NO_STOCKOUT
     out_s = found.out_s or 0.0
     decay = 0.5 ** (max(0.0, now_s - out_s) / HALF_LIFE_S)
-    return replace(found, heat=found.heat * decay)
+    return replace(found, stockout_score=found.stockout_score * decay)
 
 
 def _key(record: JobRecord, zone: str) -> str:

@@ -19,9 +19,8 @@ from tpuctl.jobs.policy.actions import (
 from tpuctl.jobs.policy.observation import JobObservation, SliceRefusal, ZoneHealth
 from tpuctl.jobs.policy.reconcile import ReconcileStep, reconcile
 from tpuctl.jobs.secrets.job_secrets import SecretCache
-from tpuctl.jobs.slices import final_state, slice_api
+from tpuctl.jobs.slices import final_state, slice_api, zone_health
 from tpuctl.jobs.slices import switch_setup as switch
-from tpuctl.jobs.slices import zone_health as weather
 from tpuctl.jobs.slices.pending_calls import REPEAT_AFTER_S, PendingCalls
 from tpuctl.jobs.slices.slice_watcher import SliceWatcher, wait_until_set
 from tpuctl.jobs.supervisor.record_writer import RecordWriter
@@ -57,8 +56,8 @@ class JobController:
     """What was last kept of the slice's own switch."""
     zone_health: Mapping[str, ZoneHealth] | None = None
     zone_health_s: float | None = None
-    """When the weather was asked for."""
-    told: set[RecordStockout] = field(default_factory=set)
+    """When the health of the zones was last read."""
+    recorded_stockouts: set[RecordStockout] = field(default_factory=set)
     pending_calls: PendingCalls = field(init=False)
     slice_watcher: SliceWatcher = field(init=False)
 
@@ -98,9 +97,9 @@ class JobController:
             if self.gang is not None:
                 await self.gang.close()
 
-    def ring(self) -> None:
+    def recheck(self) -> None:
         """Somebody has changed the record: read it now."""
-        self.record_writer.ring()
+        self.record_writer.recheck()
         self.alarm.set()
 
     async def _patient_turn(self) -> None:
@@ -108,7 +107,7 @@ class JobController:
         try:
             await self._turn()
         except TransientError as error:
-            self.slice_watcher.trouble(str(error))
+            self.slice_watcher.report_trouble(str(error))
             await self.clocks.sleep(REPEAT_AFTER_S)
 
     async def _turn(self) -> None:
@@ -145,31 +144,31 @@ class JobController:
         return reconcile(before, seen)
 
     def _observed(self, lacks: str) -> JobObservation:
-        attempt, sky, gang = self.record.attempt, self.slice_watcher.observation, self.gang
-        current = attempt is not None and sky.attempt == attempt.number
+        attempt, found, gang = self.record.attempt, self.slice_watcher.observation, self.gang
+        current = attempt is not None and found.attempt == attempt.number
         joined = attempt is not None and gang is not None and gang.attempt == attempt.number
-        node = sky.node if current else None
+        node = found.node if current else None
         return JobObservation(
             now_s=self.clocks.now(),
-            requests=sky.requests,
-            looked_s=sky.looked_s,
-            node=sky.node_state if current else None,
-            node_checked_s=sky.checked_s if current else 0.0,
-            node_ids=sky.node_ids if current else (),
-            worker_count=sky.worker_count if current else 0,
+            requests=found.requests,
+            looked_s=found.looked_s,
+            node=found.node_state if current else None,
+            node_checked_s=found.checked_s if current else 0.0,
+            node_ids=found.node_ids if current else (),
+            worker_count=found.worker_count if current else 0,
             queued_resource=node.queued_resource if node else None,
             workers=gang.reports() if gang and joined else (),
             zone_health=self.zone_health,
             blocked_by=lacks,
-            refusal=sky.refusal or self.refusal,
-            trouble=sky.trouble,
+            refusal=found.refusal or self.refusal,
+            trouble=found.trouble,
         )
 
     async def _refresh_zone_health(self) -> None:
         now_s = self.clocks.now()
-        if weather.is_due(self.record, self.zone_health_s, now_s):
+        if zone_health.is_due(self.record, self.zone_health_s, now_s):
             self.zone_health = await asyncio.to_thread(
-                weather.read, self.outside, self.record, now_s
+                zone_health.read, self.outside, self.record, now_s
             )
             self.zone_health_s = now_s
 
@@ -204,18 +203,18 @@ class JobController:
             await gang.close()
 
     async def _attach(self, attempt: Attempt) -> None:
-        sky = self.slice_watcher.observation
-        if self.gang is not None or not sky.nodes or sky.attempt != attempt.number:
+        found = self.slice_watcher.observation
+        if self.gang is not None or not found.nodes or found.attempt != attempt.number:
             return
         if not self.pending_calls.is_due(f"attach {attempt.number}"):
             return
-        for node in sky.nodes:
+        for node in found.nodes:
             let_in = partial(slice_api.add_ssh_key, self.outside, node)
             await self.pending_calls.answer(f"let in {node.name}", let_in)
         pace = GangTiming(self.clocks.monotonic, self.clocks.sleep, self.alarm.set)
         told = switch.switch_config(self.outside, self.record, attempt)
         given = StartInputs(self.record_writer.lease.fence, self._secrets(), told)
-        self.gang = gangs.connect_gang(self.outside, self.record, attempt, sky.nodes, pace, given)
+        self.gang = gangs.connect_gang(self.outside, self.record, attempt, found.nodes, pace, given)
 
     def _secrets(self) -> Mapping[str, str] | None:
         """None where they are not known: what runs goes on without them, and nothing is begun."""
@@ -231,7 +230,7 @@ class JobController:
             now_s = self.clocks.now()
             await asyncio.to_thread(switch.save_proof, self.outside.store, proof, now_s)
         except TpuctlError as error:  # the next slice proves it again
-            self.slice_watcher.trouble(str(error))
+            self.slice_watcher.report_trouble(str(error))
 
     # -------------------------------------------------------------- the actions
 
@@ -240,7 +239,7 @@ class JobController:
         try:
             await self._perform(action)
         except TpuctlError as error:
-            self.slice_watcher.trouble(str(error))
+            self.slice_watcher.report_trouble(str(error))
 
     async def _perform(self, action: Action) -> None:
         fence = self.record_writer.lease.fence
@@ -259,10 +258,12 @@ class JobController:
                 delete = partial(slice_api.delete_slice, self.outside.tpu, zone, name)
                 await self.pending_calls.answer(f"delete {name}", delete)
                 self.slice_watcher.look_now()
-            case RecordStockout() as seen if seen not in self.told:
-                self.told.add(seen)
+            case RecordStockout() as seen if seen not in self.recorded_stockouts:
+                self.recorded_stockouts.add(seen)
                 now_s, store = self.clocks.now(), self.outside.store
-                await asyncio.to_thread(weather.record_stockout, store, self.record, seen, now_s)
+                await asyncio.to_thread(
+                    zone_health.record_stockout, store, self.record, seen, now_s
+                )
             case _:
                 return
 

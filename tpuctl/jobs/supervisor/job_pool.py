@@ -21,13 +21,13 @@ UNRECORDED_S = 60.0
 """A lease without a record is a submission that was cut short."""
 TROUBLE_S = 30.0
 """A job that could not be looked after is taken up again after this."""
-AGAIN_S = 1.0
+RETRY_S = 1.0
 AGAIN = f"it is tried again every {TROUBLE_S:.0f} s"
 
 
 @dataclass(slots=True)
 class JobPool:
-    """A caretaker per job, and what is known of jobs that have none here."""
+    """A controller per job, and what is known of jobs that have none here."""
 
     outside: Backends
     clocks: Clocks
@@ -64,7 +64,7 @@ class JobPool:
         """There is something to wait for."""
         return bool(self.tasks or self.resting or self.unrecorded)
 
-    def forget_all_but(self, known: Mapping[str, Lease]) -> None:
+    def forget_except(self, known: Mapping[str, Lease]) -> None:
         """What has no lease any more is settled."""
         for of_jobs in (self.resting, self.elsewhere, self.unrecorded):
             for job_id in of_jobs.keys() - known.keys():
@@ -86,12 +86,12 @@ class JobPool:
             self.is_taking = False
 
     def hear(self, lease: Lease) -> None:
-        """A lease in care was written: it was rung, or it is in other hands."""
-        care = self.controllers.get(lease.job_id)
-        if care is None:
+        """A lease in controller was written: it was rung, or it is in other hands."""
+        controller = self.controllers.get(lease.job_id)
+        if controller is None:
             return
-        if care.record_writer.lease.is_same_hold(lease):
-            care.ring()
+        if controller.record_writer.lease.is_same_hold(lease):
+            controller.recheck()
         else:
             self._lose(lease.job_id)
 
@@ -139,21 +139,21 @@ class JobPool:
             if lease.holder == self.heartbeat_sender.holder:
                 await asyncio.to_thread(leasing.release, store, lease)
             self._leave_to_others(job_id, self.vault.missing_reason(stored.record))
-        elif taken := await self._taken(lease):
+        elif taken := await self._take_lease(lease):
             self.say(f"{job_id}: supervised here")
             await asyncio.to_thread(self.on_adopted, job_id)
             self.resting.pop(job_id, None)
             self.elsewhere.pop(job_id, None)
             self.tasks[job_id] = asyncio.create_task(self._care(taken))
 
-    async def _taken(self, lease: Lease) -> Lease | None:
+    async def _take_lease(self, lease: Lease) -> Lease | None:
         """The lease in our hands; None when somebody was faster, or lives after all.
 
         Our own heartbeat is there first: a holder without one is taken for dead.
         """
         store, holder = self.outside.store, lease.holder
         if holder != self.heartbeat_sender.holder and not await asyncio.to_thread(
-            self.watcher.bury, store, holder
+            self.watcher.delete_heartbeat, store, holder
         ):
             return None
         if not self.heartbeat_sender.heartbeat.is_fresh():
@@ -198,15 +198,15 @@ class JobPool:
                 return
             except TransientError as error:
                 self.say(f"{job_id}: {error}")
-                await self.clocks.sleep(AGAIN_S)
+                await self.clocks.sleep(RETRY_S)
 
     async def _care_once(self, lease: Lease) -> None:
         outside = fenced_backends(self.outside, lease, self.heartbeat_sender.heartbeat)
         stored = await asyncio.to_thread(records.load, outside.store, lease.job_id)
-        ledger = RecordWriter(outside.store, lease, self.clocks, stored)
-        care = JobController(outside, self.clocks, ledger, self.vault)
-        self.controllers[lease.job_id] = care
-        await care.run_until_settled()
+        writer = RecordWriter(outside.store, lease, self.clocks, stored)
+        controller = JobController(outside, self.clocks, writer, self.vault)
+        self.controllers[lease.job_id] = controller
+        await controller.run_until_settled()
         await asyncio.to_thread(self._settle, outside, lease)
 
     def _settle(self, outside: Backends, lease: Lease) -> None:

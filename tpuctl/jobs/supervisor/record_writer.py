@@ -1,4 +1,4 @@
-"""The record of one job in its caretaker's hands: every write names the generation it replaces."""
+"""The record of one job as its controller writes it: over the generation that it read last."""
 
 import asyncio
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ class RecordWriter:
         if found != self.stored.generation:
             self.keep(await self._merged(self.record))
 
-    def ring(self) -> None:
+    def recheck(self) -> None:
         """Somebody has changed the record: it is read at the next turn."""
         self.checked_s = float("-inf")
 

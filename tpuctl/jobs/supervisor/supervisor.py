@@ -33,7 +33,7 @@ LEAVE_S = 2.0
 
 async def run(
     outside: Backends,
-    duty: SupervisorScope,
+    scope: SupervisorScope,
     *,
     home: Path,
     say: Callable[[str], None] = lambda _line: None,
@@ -45,7 +45,7 @@ async def run(
     vault = vault or SecretCache("", os.environ)
     while True:
         with supervisor_lock.hold(home, context) as vault.host_id:
-            supervisor = Supervisor(outside, duty, vault, clocks, say)
+            supervisor = Supervisor(outside, scope, vault, clocks, say)
             supervisor.last_wake_ns = partial(supervisor_lock.last_wake_ns, home, context)
             supervisor.job_pool.on_adopted = partial(open_jobs.add_jobs, home, context)
             supervisor.job_pool.settled = partial(open_jobs.remove_job, home, context)
@@ -63,7 +63,7 @@ class Supervisor:
     """Watches the leases of a bucket for jobs that fall to it."""
 
     outside: Backends
-    duty: SupervisorScope
+    scope: SupervisorScope
     vault: SecretCache
     """It knows this machine's host id."""
     clocks: Clocks
@@ -80,10 +80,10 @@ class Supervisor:
     def __post_init__(self) -> None:
         host_id = self.vault.host_id
         self.heartbeat_sender = HeartbeatSender(
-            self.outside.store, host_id, self.duty, self.clocks, self.say
+            self.outside.store, host_id, self.scope, self.clocks, self.say
         )
         self.watcher = HeartbeatWatcher(
-            self.clocks.monotonic, frozenset({host_id}), self.duty.terms
+            self.clocks.monotonic, frozenset({host_id}), self.scope.terms
         )
         self.job_pool = JobPool(
             self.outside, self.clocks, self.vault, self.heartbeat_sender, self.watcher, self.say
@@ -91,9 +91,9 @@ class Supervisor:
 
     async def serve(self) -> None:
         """Scan, take, care; returns when idle for long enough. Raises TransientError."""
-        custody = self.job_pool
+        pool = self.job_pool
         beating = asyncio.create_task(
-            self.heartbeat_sender.keep_beating(lambda: custody.is_holding, custody.abandon)
+            self.heartbeat_sender.keep_beating(lambda: pool.is_holding, pool.abandon)
         )
         idle_since = reached = self.clocks.monotonic()
         try:
@@ -103,18 +103,18 @@ class Supervisor:
                 else:
                     idle_since = self.clocks.monotonic()
                     self._check_unreached(idle_since - reached)
-                await custody.reap(self.known)
+                await pool.reap(self.known)
                 if not self._is_idle():
                     idle_since = self.clocks.monotonic()
                 if beating.done():
                     beating.result()
-                if self.duty.is_over(self.clocks.monotonic() - idle_since):
+                if self.scope.may_exit(self.clocks.monotonic() - idle_since):
                     break
                 await self._pause()
         finally:
-            await self._leave([beating, *custody.tasks.values()])
-        if custody.bug is not None:
-            raise custody.bug
+            await self._leave([beating, *pool.tasks.values()])
+        if pool.bug is not None:
+            raise pool.bug
 
     async def has_work(self) -> bool:
         """There is a job of ours that is not settled, whoever holds it."""
@@ -122,8 +122,8 @@ class Supervisor:
         return any(self._is_ours(lease) for lease in found)
 
     def _is_ours(self, lease: Lease) -> bool:
-        custody = self.job_pool
-        return self.duty.has(lease) and lease.job_id not in custody.given_up
+        pool = self.job_pool
+        return self.scope.has(lease) and lease.job_id not in pool.given_up
 
     def _is_idle(self) -> bool:
         """No job of ours is unsettled; one that somebody else holds may fall to us yet."""
@@ -131,10 +131,10 @@ class Supervisor:
 
     async def _pause(self) -> None:
         """Until the next scan is due, or somebody asks for it."""
-        stays = self.duty.idle_exit_s is None
+        stays = self.scope.idle_exit_s is None
         pause_s = IDLE_SCAN_S if stays and self._is_idle() else SCAN_S
         until, before = (
-            self.clocks.monotonic() + self.duty.bounded_pause(pause_s),
+            self.clocks.monotonic() + self.scope.bounded_pause(pause_s),
             self.last_wake_ns(),
         )
         while (left_s := until - self.clocks.monotonic()) > 0 and self.last_wake_ns() == before:
@@ -153,7 +153,7 @@ class Supervisor:
 
     def _check_unreached(self, unreached_s: float) -> None:
         limit_s = UNREACHED_WITH_JOBS_S if self.job_pool.is_busy else UNREACHED_S
-        if self.duty.idle_exit_s is None or unreached_s < limit_s:
+        if self.scope.idle_exit_s is None or unreached_s < limit_s:
             return
         raise TransientError(
             f"the bucket was not reached for {unreached_s:.0f} s: no supervisor here any more",
@@ -167,7 +167,7 @@ class Supervisor:
         if {lease.holder for lease in ours} - {"", self.heartbeat_sender.holder}:
             await asyncio.to_thread(self.watcher.look, self.outside.store)
         before, self.known = self.known, {lease.job_id: lease for lease in found}
-        self.job_pool.forget_all_but(self.known)
+        self.job_pool.forget_except(self.known)
         for lease in ours:
             if lease != before.get(lease.job_id, lease):
                 self.job_pool.hear(lease)

@@ -224,7 +224,7 @@ class WorkerConnection:
         if is_news:
             self.changed()
 
-    def broken(self, task: asyncio.Task[None]) -> None:
+    def on_task_done(self, task: asyncio.Task[None]) -> None:
         """Its task has ended; when not as it should, what the worker does is not known any more."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -248,7 +248,7 @@ def initial_report(worker_id: int) -> WorkerReport:
 def start_keeping(link: WorkerConnection) -> asyncio.Task[None]:
     """Keep a link in the background."""
     task = asyncio.create_task(link.keep())
-    task.add_done_callback(link.broken)
+    task.add_done_callback(link.on_task_done)
     return task
 
 

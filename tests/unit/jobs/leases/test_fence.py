@@ -50,7 +50,7 @@ class Stopped:
     def taken_over(self):
         watcher = HeartbeatWatcher(lambda: self.now_s, frozenset({"seat1"}))
         watcher.look(self.store)
-        assert watcher.bury(self.store, "seat1-a")
+        assert watcher.delete_heartbeat(self.store, "seat1-a")
         assert lease.take(self.store, self.lease, "seat2-b")
 
     def state(self):

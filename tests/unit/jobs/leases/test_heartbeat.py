@@ -89,8 +89,8 @@ def test_either_the_burial_or_the_renewal_comes_first(beating, store, time_):
     late, dead, watcher = beating("seat1-a"), beating("seat2-b"), HeartbeatWatcher(time_)
     watcher.look(store)
     late.beat()
-    assert not watcher.bury(store, "seat1-a")
-    assert watcher.bury(store, "seat2-b")
+    assert not watcher.delete_heartbeat(store, "seat1-a")
+    assert watcher.delete_heartbeat(store, "seat2-b")
     late.check()
     with pytest.raises(LeaseLostError):
         dead.beat()

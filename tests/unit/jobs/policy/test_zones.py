@@ -15,7 +15,7 @@ from unit.jobs.job_steps import A1, A2, asked, job, lived, seen
 HERE, THERE, FAR = "us-west4-a", "europe-west4-b", "us-east1-c"
 WAITS = "WAITING_FOR_RESOURCES"
 EMPTY = ZoneHealth(has_quota=False, quota="0 of 16 chips left")
-OUT = ZoneHealth(out_s=0.0, since_s=0.0, tries=1, heat=0.9)
+OUT = ZoneHealth(out_s=0.0, since_s=0.0, tries=1, stockout_score=0.9)
 
 
 def roaming(*zones: str, **spec) -> JobRecord:
@@ -50,8 +50,8 @@ def refused_everywhere(record: JobRecord, tries: int, now_s: float) -> tuple[Job
     [
         ({}, HERE),
         ({HERE: OUT}, THERE),
-        ({HERE: OUT, THERE: OUT, FAR: replace(OUT, heat=0.5)}, FAR),
-        ({HERE: replace(OUT, heat=0.05)}, HERE),
+        ({HERE: OUT, THERE: OUT, FAR: replace(OUT, stockout_score=0.5)}, FAR),
+        ({HERE: replace(OUT, stockout_score=0.05)}, HERE),
         ({HERE: EMPTY}, THERE),
         ({HERE: EMPTY, THERE: OUT, FAR: OUT}, THERE),
     ],

@@ -117,11 +117,11 @@ def test_a_lease_under_a_name_that_no_job_has_is_passed_over(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damage", [{"tries": 1e999}, {"out_s": "x"}, {"heat": float("nan")}, {"since_s": [1]}]
+    "damage", [{"tries": 1e999}, {"out_s": "x"}, {"stockout_score": float("nan")}, {"since_s": [1]}]
 )
 def test_damaged_weather_says_nothing(store, damage):
     zone = "us-west4-a"
-    whole = {"schema": 1, "out_s": 1.0, "since_s": 1.0, "tries": 1, "heat": 1.0}
+    whole = {"schema": 1, "out_s": 1.0, "since_s": 1.0, "tries": 1, "stockout_score": 1.0}
     data = json.dumps({**whole, **damage}).encode()
     store.put_if_absent(f"tpuctl/stockouts/{zone}/{JOB.accelerator_type}", data)
     found = zone_health.read(

@@ -47,7 +47,7 @@ def test_a_supervisor_for_one_job_takes_no_other():
 
 @pytest.mark.parametrize(("stays_s", "over"), [(3.0, True), (3.1, False), (None, False)])
 def test_it_ends_when_idle_unless_it_stays(stays_s, over):
-    assert SupervisorScope(("me",), stays_s).is_over(3.0) == over
+    assert SupervisorScope(("me",), stays_s).may_exit(3.0) == over
 
 
 def supervised(world, duty, said, until) -> None:

@@ -30,8 +30,8 @@ def sky_log(tmp_path):
 def test_a_stockout_is_remembered_by_zone_type_and_tier_and_decays(sky_log):
     zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, 100.0), 100.0)
     found = zone_health.read(sky_log, JOB, 100.0)
-    assert (found[ZONE].out_s, found[ZONE].heat, found[OTHER].out_s) == (100.0, 1.0, None)
-    assert zone_health.read(sky_log, JOB, 1900.0)[ZONE].heat == 0.5
+    assert (found[ZONE].out_s, found[ZONE].stockout_score, found[OTHER].out_s) == (100.0, 1.0, None)
+    assert zone_health.read(sky_log, JOB, 1900.0)[ZONE].stockout_score == 0.5
     assert zone_health.read(sky_log, SPOT, 100.0)[ZONE].out_s is None
     assert [entry.key for entry in sky_log.store.list(zone_health.STOCKOUTS)] == [
         f"tpuctl/stockouts/{ZONE}/v5litepod-16"
@@ -42,7 +42,12 @@ def test_stockouts_add_up_and_the_same_one_counts_once(sky_log):
     for at_s in (100.0, 1900.0, 1900.0):
         zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, at_s), at_s)
     found = zone_health.read(sky_log, JOB, 1900.0)[ZONE]
-    assert (found.since_s, found.out_s, found.tries, found.heat) == (100.0, 1900.0, 2, 1.5)
+    assert (found.since_s, found.out_s, found.tries, found.stockout_score) == (
+        100.0,
+        1900.0,
+        2,
+        1.5,
+    )
     zone_health.record_stockout(sky_log.store, JOB, RecordStockout(2, ZONE, 90000.0), 90000.0)
     anew = zone_health.read(sky_log, JOB, 90000.0)[ZONE]
     assert (anew.since_s, anew.tries) == (90000.0, 1)
@@ -57,7 +62,7 @@ def test_a_zone_that_has_granted_a_slice_is_forgotten(sky_log):
 @pytest.mark.parametrize("data", [b"torn", b"{}", b'{"schema": 2, "out_s": 1}', b"[1]"])
 def test_what_cannot_be_read_says_nothing(sky_log, data):
     sky_log.store.put_if_absent(f"tpuctl/stockouts/{ZONE}/v5litepod-16", data)
-    assert zone_health.read(sky_log, JOB, 100.0)[ZONE].heat == 0.0
+    assert zone_health.read(sky_log, JOB, 100.0)[ZONE].stockout_score == 0.0
 
 
 def metric(name: str, unit: str, *buckets: dict) -> dict:
@@ -102,10 +107,13 @@ def test_limits_are_found_under_either_name_and_usage_is_counted(name):
     found = remaining_quota.quota_by_zone(
         limits, [preempted], [], (ZONE, OTHER), "v5litepod-16", "spot"
     )
-    assert (found[ZONE].told(1), found[ZONE].is_enough_for(1)) == ("0 of 16 chips left", False)
+    assert (found[ZONE].description(1), found[ZONE].is_enough_for(1)) == (
+        "0 of 16 chips left",
+        False,
+    )
     assert (found[OTHER].left, found[OTHER].is_enough_for(4)) == (64, True)
     assert not found[OTHER].is_enough_for(5)
-    assert found[OTHER].told(5) == "64 of 64 chips left, 80 wanted"
+    assert found[OTHER].description(5) == "64 of 64 chips left, 80 wanted"
 
 
 def test_the_narrower_of_two_limits_counts_and_suspended_requests_hold_it():

@@ -31,7 +31,7 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def ledger(store, now):
+def writer(store, now):
     stored = records.create(store, JOB)
     clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
     made = RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
@@ -54,11 +54,11 @@ def reported(**changes) -> JobRecord:
         ({}, False, False),
     ],
 )
-def test_news_is_written_at_once_and_progress_now_and_then(ledger, now, changes, news, due):
-    assert ledger.is_news(reported(**changes)) == news
-    assert not ledger.is_due(reported(**changes))
+def test_news_is_written_at_once_and_progress_now_and_then(writer, now, changes, news, due):
+    assert writer.is_news(reported(**changes)) == news
+    assert not writer.is_due(reported(**changes))
     now[0] += PROGRESS_S
-    assert ledger.is_due(reported(**changes)) == due
+    assert writer.is_due(reported(**changes)) == due
 
 
 def test_twenty_jobs_that_move_stay_below_two_writes_a_minute_each():
@@ -66,39 +66,39 @@ def test_twenty_jobs_that_move_stay_below_two_writes_a_minute_each():
     assert 60.0 / PROGRESS_S + 60.0 / renew_s / 20 <= 2.0
 
 
-def test_a_wish_is_kept_through_our_own_writes(ledger, store):
+def test_a_wish_is_kept_through_our_own_writes(writer, store):
     records.request_cancel(store, "j", 5.0)
-    asyncio.run(ledger.save(reported(step=7)))
+    asyncio.run(writer.save(reported(step=7)))
     found = records.load(store, "j").record
     assert (found.cancel_requested_s, found.attempt.workers[0].step) == (5.0, 7)
 
 
-def test_a_wish_is_heard_when_the_lease_is_rung_or_after_a_while(ledger, store, now):
-    asyncio.run(ledger.check_for_changes())
+def test_a_wish_is_heard_when_the_lease_is_rung_or_after_a_while(writer, store, now):
+    asyncio.run(writer.check_for_changes())
     records.request_cancel(store, "j", 5.0)
-    asyncio.run(ledger.check_for_changes())
-    assert ledger.record.cancel_requested_s is None
+    asyncio.run(writer.check_for_changes())
+    assert writer.record.cancel_requested_s is None
     now[0] += RECHECK_S
-    asyncio.run(ledger.check_for_changes())
-    assert ledger.record.cancel_requested_s == 5.0
+    asyncio.run(writer.check_for_changes())
+    assert writer.record.cancel_requested_s == 5.0
 
 
-def test_ringing_makes_it_heard_now(ledger, store):
-    asyncio.run(ledger.check_for_changes())
+def test_ringing_makes_it_heard_now(writer, store):
+    asyncio.run(writer.check_for_changes())
     records.request_cancel(store, "j", 5.0)
-    ledger.ring()
-    asyncio.run(ledger.check_for_changes())
-    assert ledger.record.cancel_requested_s == 5.0
+    writer.recheck()
+    asyncio.run(writer.check_for_changes())
+    assert writer.record.cancel_requested_s == 5.0
 
 
-def test_a_record_under_a_higher_fence_is_another_supervisors(ledger, store):
+def test_a_record_under_a_higher_fence_is_another_supervisors(writer, store):
     stored = records.load(store, "j")
     records.save(store, replace(stored.record, fence=3), stored.generation)
     with pytest.raises(LeaseLostError):
-        asyncio.run(ledger.check_for_changes())
+        asyncio.run(writer.check_for_changes())
     with pytest.raises(LeaseLostError):
         asyncio.run(
-            RecordWriter(ledger.store, ledger.lease, ledger.clocks, stored).save(reported())
+            RecordWriter(writer.store, writer.lease, writer.clocks, stored).save(reported())
         )
     assert records.load(store, "j").record.fence == 3
 
@@ -109,8 +109,8 @@ def test_a_claim_takes_in_the_last_write_of_an_earlier_holder(store, now):
         store, replace(JOB, fence=1, why="the last of its words"), stored.generation
     )
     clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
-    ledger = RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
-    asyncio.run(ledger.claim())
+    writer = RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
+    asyncio.run(writer.claim())
     found = records.load(store, "j")
     assert (found.record.why, found.record.fence) == ("the last of its words", 2)
     assert found.generation > late.generation
