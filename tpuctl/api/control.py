@@ -49,7 +49,7 @@ class ControlApi:
         return standing[-1]
 
     def faults(self) -> list[Mapping[str, Any]]:
-        """What goes wrong at present: `fault` as written, `kind`, and `met`, how often it struck."""
+        """What goes wrong at present: `fault` as written, `kind`, `met`: how often it struck."""
         return list(self._send("GET", "/faults", None)["faults"])
 
     def clear_faults(self) -> None:
