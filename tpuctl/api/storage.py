@@ -1,39 +1,29 @@
 """The way to Cloud Storage: endpoint and credentials come from the context alone."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.api.credentials import Tokens, tokens
 from tpuctl.config import Context
+
+if TYPE_CHECKING:
+    from tpuctl.store.gcs.json_api import StorageSession
 
 CONNECTIONS = 32
 """Connections that are kept; more may be open for a moment."""
 
 
-def storage_session(context: Context) -> Any:
-    """A requests.Session for many copies at once; raises CredentialsError."""
+def storage_session(context: Context) -> StorageSession:
+    """The session for all requests to the context's bucket; raises CredentialsError."""
     session = authorized_session(tokens(context))
     from requests.adapters import HTTPAdapter
 
+    from tpuctl.store.gcs.json_api import StorageSession
+
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_connections=2, pool_maxsize=CONNECTIONS))
-    return session
-
-
-def storage_client(context: Context, session: Any = None) -> Any:
-    """google.cloud.storage.Client for the context's endpoint; raises CredentialsError."""
-    session = session or storage_session(context)
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import storage
-
-    client = storage.Client(
-        project=context.project,
-        credentials=AnonymousCredentials(),  # the session carries the tokens
-        client_options={"api_endpoint": context.storage_endpoint},
-        _http=session,
-    )
-    # It looks buckets up in background threads, for traces that we do not write.
-    vars(client).pop("_bucket_metadata_cache", None)
-    return client
+    return StorageSession(session, context.storage_endpoint)
 
 
 def authorized_session(found: Tokens | None) -> Any:

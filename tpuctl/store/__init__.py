@@ -22,11 +22,12 @@ _ADDRESS = re.compile(r"gs:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 def open_store(url: str, *, client: object | None = None) -> Store:
-    """The store at `gs://bucket/prefix` (through a storage Client), or at a directory's path.
+    """The store at `gs://bucket/prefix` (through a StorageSession, or the session of
+    google-cloud-storage's Client), or at a directory's path.
 
     Raises UsageError for what is meant as another kind of address, or is empty.
     """
-    # Google's client costs a third of a second to import, and a directory needs none of it.
+    # `requests` takes long to import, and a directory needs none of it.
     if url.startswith("gs://"):
         from tpuctl.store.gcs.bucket import BucketStore
 

@@ -1,5 +1,7 @@
 """A bucket for copies in bulk, on a real socket whose answers the test can lose or cut."""
 
+import io
+
 import google_crc32c
 import pytest
 import requests
@@ -14,6 +16,7 @@ from tpuctl.errors import (
 )
 from tpuctl.network_policy import TransferPolicy
 from tpuctl.store.gcs import bulk
+from tpuctl.store.gcs.json_api import StorageSession
 
 pytest_plugins = ("unit.store.served_bucket",)
 
@@ -44,7 +47,9 @@ def box(served, new_bucket, lossy, monkeypatch):
     name, client = new_bucket()
     session = requests.Session()
     session.mount("http://", lossy)
-    yield bulk.BulkBucket(name, session=session, endpoint=served.url, client=lambda: client)
+    box = bulk.BulkBucket(name, StorageSession(session, served.url))
+    box.client = client
+    yield box
     session.close()
 
 
@@ -85,7 +90,7 @@ def test_what_is_sent_is_there(box, data):
     ],
 )
 def test_an_object_is_said_to_hold_what_its_name_says(box, key, expected):
-    bucket = box._client().bucket(box.url.removeprefix("gs://"))
+    bucket = box.client.bucket(box.url.removeprefix("gs://"))
     generation = put(box, key, b"1")
     assert bucket.get_blob(key).content_type == expected
     box.compose(key, [box.head(key)], google_crc32c.value(b"1"), generation=generation)
@@ -112,6 +117,37 @@ def test_a_write_whose_answer_was_lost_is_known_to_have_succeeded(box, lossy):
     generation = put(box, "a", b"1")
     assert box.head("a").generation == generation
     assert [request.method for request in lossy.sent][:3] == ["POST", "POST", "GET"]
+
+
+def test_a_large_file_is_sent_on_from_what_the_service_has(box, lossy):
+    data = bytes(range(256)) * 40_000
+    failures = ["before", "after"]
+
+    def failing(request, response):
+        if request.method == "PUT" and "*" not in request.headers["Content-Range"] and failures:
+            failures.pop()
+            lost(response)
+        return response
+
+    lossy.reply = failing
+    entry = box.upload_resumable("a", io.BytesIO(data), generation=0)
+    assert entry == box.head("a")
+    assert get(box, "a", entry.generation, 0, len(data)) == data
+    with pytest.raises(PreconditionError):
+        box.upload_resumable("a", io.BytesIO(data), generation=0)
+
+
+def test_a_file_that_becomes_shorter_is_not_sent(box):
+    class Shrinking(io.BytesIO):
+        def seek(self, *where):
+            if seen:
+                self.truncate(100)
+            seen.append(where)
+            return super().seek(*where)
+
+    seen = []
+    with pytest.raises(IntegrityError, match="shorter"):
+        box.upload_resumable("a", Shrinking(bytes(9 * 2**20)), generation=0)
 
 
 def test_a_download_goes_on_where_it_was_cut_off(box, lossy):
@@ -165,8 +201,9 @@ def test_pages_are_followed_to_the_end(box, lossy):
     for number in range(5):
         put(box, f"{number}", b"")
     lossy.sent.clear()
-    send = box._session.request
-    box._session.request = lambda *words, params=None, **more: send(
+    session = box._session.session
+    send = session.request
+    session.request = lambda *words, params=None, **more: send(
         *words, params=params and params | {"maxResults": "2"}, **more
     )
     assert [found.key for found in box.list()] == ["0", "1", "2", "3", "4"]
@@ -199,7 +236,7 @@ def test_only_what_may_pass_is_tried_again(box, lossy, status, kind, attempts):
 
 def test_a_bucket_that_is_not_there_is_not_an_object_that_is_not_there(served, lossy):
     session = requests.Session()
-    nowhere = bulk.BulkBucket("nowhere", session=session, endpoint=served.url, client=lambda: None)
+    nowhere = bulk.BulkBucket("nowhere", StorageSession(session, served.url))
     with pytest.raises(NotFoundError) as raised:
         nowhere.head("a")
     assert raised.value.hint.endswith("gcloud storage buckets create gs://BUCKET")

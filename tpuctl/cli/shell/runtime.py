@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from tpuctl import config
 from tpuctl.cli.shell.options import Shared
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
     from tpuctl.store.gcs.bulk import BulkBucket
+    from tpuctl.store.gcs.json_api import StorageSession
 
 
 @dataclass
@@ -103,35 +104,23 @@ class Runtime:
         return load_access(self.home, self.dialer or self.context.dialer, self.context)
 
     @cached_property
-    def storage_session(self) -> Any:
+    def storage_session(self) -> "StorageSession":
         """The connections to Cloud Storage."""
         from tpuctl.api.storage import storage_session
 
         return storage_session(self.context)
 
-    @cached_property
-    def storage(self) -> Any:
-        """The client of Cloud Storage."""
-        from tpuctl.api.storage import storage_client
-
-        return storage_client(self.context, self.storage_session)
-
     def store(self, url: str | None = None) -> "Store":
         """A bucket or a part of one, or a directory; the context's bucket when not told."""
         from tpuctl.store import open_store
 
-        return open_store(url or f"gs://{self.context.bucket}", client=self.storage)
+        return open_store(url or f"gs://{self.context.bucket}", client=self.storage_session)
 
     def bulk(self, bucket: str) -> "BulkBucket":
         """A bucket to copy from and to."""
         from tpuctl.store.gcs.bulk import BulkBucket
 
-        return BulkBucket(
-            bucket,
-            session=self.storage_session,
-            endpoint=self.context.storage_endpoint,
-            client=lambda: self.storage,
-        )
+        return BulkBucket(bucket, self.storage_session)
 
     @cached_property
     def checksums(self) -> "ChecksumCache":
@@ -183,7 +172,7 @@ class Runtime:
 
     def close(self) -> None:
         """Give connections back."""
-        for name in ("tpu", "storage", "storage_session", "checksums"):
+        for name in ("tpu", "storage_session", "checksums"):
             if name in self.__dict__:
                 getattr(self, name).close()
 

@@ -100,8 +100,8 @@ def _call_tpu_api(context: Context, *, all_zones: bool) -> None:
 
 
 def _list_bucket(context: Context) -> None:
-    from tpuctl.api.storage import storage_client
+    from tpuctl.api.storage import storage_session
     from tpuctl.store import open_store
 
-    store = open_store(f"gs://{context.bucket}", client=storage_client(context))
+    store = open_store(f"gs://{context.bucket}", client=storage_session(context))
     next(iter(store.list("tpuctl/")), None)

@@ -13,12 +13,12 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import requests
 import urllib3.exceptions
 
-from tpuctl.network_policy import FIRST_PAUSE_S, LONGEST_PAUSE_S, TransferPolicy, jittered_pause_s
+from tpuctl.network_policy import TransferPolicy, jittered_pause_s
 
 T = TypeVar("T")
 
@@ -33,14 +33,6 @@ _LOST = (
     TimeoutError,
 )
 """The connection went, or was silent for too long."""
-
-
-def library_arguments(policy: TransferPolicy) -> dict[str, Any]:
-    """A policy as google-cloud-storage takes it."""
-    from google.cloud.storage.retry import DEFAULT_RETRY  # whoever calls has imported it
-
-    retry = DEFAULT_RETRY.with_delay(FIRST_PAUSE_S, LONGEST_PAUSE_S, 2.0)
-    return {"timeout": policy.timeout, "retry": retry.with_timeout(policy.deadline_s)}
 
 
 def run_with_retries(policy: TransferPolicy, call: Callable[[], T]) -> T:

@@ -1,11 +1,15 @@
-"""One bucket for copies in bulk: whole pages, bodies from memory, ranges as they come.
+"""The client of one bucket: whole pages, bodies from memory, ranges as they come.
 
-Every write names the generation it replaces, so that it can be sent again when its answer is lost.
+Every write names the generation it replaces, so that it can be sent again when its answer is lost;
+the second is then refused because the first had succeeded. It therefore carries a name of its own
+in the object's metadata: who is refused, or hears nothing, reads the object back and knows whether
+it is the own one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
@@ -27,12 +31,10 @@ from tpuctl.network_policy import (
     STORAGE_WRITE,
     TransferPolicy,
 )
-from tpuctl.store.crc32c_base64 import decode_crc32c, encode_crc32c
-from tpuctl.store.entry import WRITE_NAME
+from tpuctl.store.crc32c_base64 import crc32c, decode_crc32c, encode_crc32c
+from tpuctl.store.entry import WRITE_NAME, blocks, measure_source
 from tpuctl.store.gcs.backoff import Backoff, run_with_retries
-from tpuctl.store.gcs.content_types import content_type
-from tpuctl.store.gcs.json_api import send_request, translate_errors
-from tpuctl.store.gcs.multipart import Multipart
+from tpuctl.store.gcs.json_api import RequestRefusedError, StorageSession, translate_errors
 from tpuctl.store.gcs.object_info import (
     ITEM_FIELDS,
     BucketFacts,
@@ -41,42 +43,55 @@ from tpuctl.store.gcs.object_info import (
     object_info_of,
 )
 from tpuctl.store.gcs.prefetch import Prefetch
+from tpuctl.store.gcs.uploads import FileRest, Multipart, content_type
 
 __all__ = ["MAX_COMPOSED", "BucketFacts", "BulkBucket", "ObjectInfo"]
 
 BLOCK_BYTES = 256 * 1024
 """What several threads pass on at once still fits into a processor's cache."""
 MAX_COMPOSED = 32
+_ONE_REQUEST_BYTES = 8 * 1024 * 1024
+"""A file of this size or less is sent in one request."""
+_UNFINISHED, _NO_RANGE = 308, 416
+_SESSION_GONE = (404, 410)
 
 Page = list[ObjectInfo]
+
+
+class UploadSessionGoneError(ConnectionError):
+    """A resumable upload that the service does not know any more: it has to begin anew."""
 
 
 class BulkBucket:
     """The objects of one bucket. Raises the errors of tpuctl.errors and no others."""
 
-    def __init__(
-        self, name: str, *, session: Any, endpoint: str, client: Callable[[], Any]
-    ) -> None:
-        """Through a requests.Session; `client` makes google.cloud.storage's Client from it."""
+    def __init__(self, name: str, session: StorageSession) -> None:
+        """Nothing is sent yet."""
         self.url = f"gs://{name}"
         self._session = session
-        self._client = client
-        bucket = f"storage/v1/b/{quote(name, safe='')}"
-        endpoint = endpoint.rstrip("/")
-        self._about = f"{endpoint}/{bucket}"
-        self._objects = f"{endpoint}/{bucket}/o"
-        self._media = f"{endpoint}/download/{bucket}/o"
-        self._uploads = f"{endpoint}/upload/{bucket}/o"
+        bucket = f"/storage/v1/b/{quote(name, safe='')}"
+        self._about = bucket
+        self._objects = f"{bucket}/o"
+        self._media = f"/download{bucket}/o"
+        self._uploads = f"/upload{bucket}/o"
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+    def list(self, prefix: str = "", *, is_ahead: bool = True) -> Iterator[ObjectInfo]:
         """Every object whose key starts with the prefix, in the order of keys.
 
-        The pages are fetched from now on, some ahead of who reads them.
+        The pages are fetched from now on, some ahead of who reads them, unless `is_ahead` is false.
         """
-        return self._in_order(prefix, Prefetch(self._pages(prefix)))
+        pages = self._pages(prefix)
+        return self._in_order(prefix, Prefetch(pages) if is_ahead else pages)
 
     def head(self, key: str) -> ObjectInfo | None:
-        """What is known of an object, or None."""
+        """What is known of an object, or None; NotFoundError when the bucket is not there."""
+        found = self.find(key)
+        if found is None:
+            next(self._pages(key))  # no such object, or no such bucket: only the list can tell
+        return found
+
+    def find(self, key: str) -> ObjectInfo | None:
+        """What is known of an object; None without it, or without its bucket."""
         item = self._properties(key)
         return None if item is None else object_info_of(item)
 
@@ -94,57 +109,83 @@ class BulkBucket:
         self, key: str, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int,
         crc32c: int, *, generation: int,
     ) -> ObjectInfo:  # fmt: skip
-        """The same, and all that is known of the object then."""
-        write_name = uuid.uuid4().hex
-        described = {
-            "name": key,
-            "contentType": content_type(key),
-            "crc32c": encode_crc32c(crc32c),
-            "metadata": {WRITE_NAME: write_name},
-        }
+        """The same as `upload`; returns all that is known of the object then."""
+        described = _described(key, crc32c)
         body = Multipart(json.dumps(described).encode(), pieces, size_bytes)
-        url = (
-            f"{self._uploads}?uploadType=multipart&ifGenerationMatch={generation}"
-            f"&fields={ITEM_FIELDS}"
-        )
+        path = self._upload_path("multipart", generation)
         headers = {"Content-Type": body.content_type}
 
         def send() -> Any:
-            return self._answer("POST", url, STORAGE_WRITE, data=body, headers=headers).json()
+            return self._ask("POST", path, STORAGE_WRITE, data=body, headers=headers).json()
 
-        return object_info_of(self._written(key, write_name, crc32c, send))
+        return object_info_of(self._written(key, described, crc32c, send))
 
-    def upload_resumable(self, key: str, file: BinaryIO, *, generation: int) -> int:
-        """The same for a seekable file of any size, in pieces that follow one another."""
-        from tpuctl.store.gcs.bucket import BucketStore  # which imports google-cloud-storage
+    def upload_resumable(self, key: str, file: BinaryIO, *, generation: int) -> ObjectInfo:
+        """Replace that generation (0: nothing) by a seekable file of any size.
 
-        store = BucketStore(self.url, self._client())
-        return store.put_if_generation(key, file, generation).generation
+        The file is read twice, first for its checksum. An upload that breaks off goes on with the
+        first byte that the service has not stored:
+        https://cloud.google.com/storage/docs/performing-resumable-uploads
+        """
+        size_bytes, checksum = measure_source(file)
+        value = decode_crc32c(checksum) or 0
+        if size_bytes <= _ONE_REQUEST_BYTES:
+            return self.put(key, lambda: blocks(file), size_bytes, value, generation=generation)
+        described = _described(key, value)
+        path = self._upload_path("resumable", generation)
+
+        def send() -> Any:
+            begun = self._ask("POST", path, STORAGE_WRITE, json=described)
+            return self._send_file(begun.headers["Location"], file, size_bytes)
+
+        return object_info_of(
+            self._written(key, described, value, lambda: run_with_retries(STORAGE_WRITE, send))
+        )
 
     def compose(
         self, key: str, sources: Sequence[ObjectInfo], crc32c: int, *, generation: int
     ) -> int:
         """Join up to 32 objects, each as it was seen, into one; returns its generation."""
-        write_name = uuid.uuid4().hex
-        url = (
-            f"{self._objects}/{quote(key, safe='')}/compose?ifGenerationMatch={generation}"
-            "&fields=generation,crc32c"
-        )
+        described = _described(key)
         seen = [
             {
-                "name": one.key,
-                "generation": str(one.generation),
-                "objectPreconditions": {"ifGenerationMatch": str(one.generation)},
+                "name": source.key,
+                "generation": str(source.generation),
+                "objectPreconditions": {"ifGenerationMatch": str(source.generation)},
             }
-            for one in sources
+            for source in sources
         ]
-        whole = {"contentType": content_type(key), "metadata": {WRITE_NAME: write_name}}
-        body = {"sourceObjects": seen, "destination": whole}
+        path = (
+            f"{self._object(key)}/compose?ifGenerationMatch={generation}&fields=generation,crc32c"
+        )
+        body = {"sourceObjects": seen, "destination": described}
 
         def send() -> Any:
-            return self._answer("POST", url, STORAGE_WRITE, json=body).json()
+            return self._ask("POST", path, STORAGE_WRITE, json=body).json()
 
-        return int(self._written(key, write_name, crc32c, send)["generation"])
+        return int(self._written(key, described, crc32c, send)["generation"])
+
+    def read(
+        self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
+    ) -> bytes:
+        """The bytes from start up to, not including, end, or to the end of the object.
+
+        A whole read is verified: IntegrityError when its checksum is not that of the object.
+        """
+        received = bytearray()
+        with translate_errors(f"{self.url}/{key}"):
+            try:
+                _, checksum = self._receive(key, generation, start, end, received.extend)
+            except RequestRefusedError as error:
+                if error.code != _NO_RANGE:
+                    raise
+                return b""  # the object ends before `start`
+        data = bytes(received)
+        if not start and end is None and checksum not in (None, crc32c(data)):
+            raise IntegrityError(
+                f"{self.url}/{key}: the checksum of the bytes that came is not that of the object"
+            )
+        return data
 
     def download(
         self, key: str, generation: int, start: int, end: int, write: Callable[[bytes], object]
@@ -153,34 +194,19 @@ class BulkBucket:
 
         Raises IntegrityError when the object ends before.
         """
-        url = f"{self._media}/{quote(key, safe='')}?alt=media&generation={generation}"
-        attempts = Backoff(STORAGE_READ)
         with translate_errors(f"{self.url}/{key}"):
-            while start < end:
-                try:
-                    # Stored bytes as they are: without this one, gzip would be unpacked on the way.
-                    headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "gzip"}
-                    with self._answer(
-                        "GET", url, STORAGE_READ, headers=headers, stream=True
-                    ) as response:
-                        if _length(response, end) < end:
-                            raise IntegrityError(f"{self.url}/{key} ends before byte {end}")
-                        for block in _blocks(response, end - start):
-                            write(block)
-                            start += len(block)
-                            attempts.note_progress()
-                    if start < end:
-                        raise ConnectionError("the connection ended before the object did")
-                except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
-                    attempts.wait(error)
+            reached, _ = self._receive(key, generation, start, end, write)
+        if reached < end:
+            raise IntegrityError(f"{self.url}/{key} ends before byte {end}")
 
     def delete(self, key: str, generation: int) -> bool:
         """Remove that generation; False when there is none, PreconditionError when it changed."""
-        url = f"{self._objects}/{quote(key, safe='')}?ifGenerationMatch={generation}"
         try:
             with translate_errors(f"{self.url}/{key}"):
-                run_with_retries(
-                    STORAGE_METADATA, lambda: self._answer("DELETE", url, STORAGE_METADATA)
+                self._ask(
+                    "DELETE",
+                    f"{self._object(key)}?ifGenerationMatch={generation}",
+                    STORAGE_METADATA,
                 )
         except NotFoundError:
             return False
@@ -189,11 +215,7 @@ class BulkBucket:
     def facts(self) -> BucketFacts:
         """What Google says of the bucket; PermissionDeniedError for who may only use objects."""
         with translate_errors(self.url):
-            return bucket_facts(
-                run_with_retries(
-                    STORAGE_METADATA, lambda: self._answer("GET", self._about, STORAGE_METADATA)
-                ).json()
-            )
+            return bucket_facts(self._ask("GET", self._about, STORAGE_METADATA).json())
 
     def _in_order(self, prefix: str, pages: Iterable[Page]) -> Iterator[ObjectInfo]:
         last = ""
@@ -207,70 +229,173 @@ class BulkBucket:
     def _pages(self, prefix: str) -> Iterator[Page]:
         query = {"prefix": prefix, "maxResults": "1000"}
         query["fields"] = f"items({ITEM_FIELDS}),nextPageToken"
-
-        def send() -> Any:
-            return self._answer("GET", self._objects, STORAGE_METADATA, params=query).json()
-
         while True:
             with translate_errors(f"{self.url}/{prefix}"):
-                page = run_with_retries(STORAGE_METADATA, send)
+                page = self._ask("GET", self._objects, STORAGE_METADATA, params=query).json()
             yield [object_info_of(item) for item in page.get("items", ())]
             if not page.get("nextPageToken"):
                 return
             query["pageToken"] = page["nextPageToken"]
 
+    def _receive(
+        self, key: str, generation: int | None, start: int, end: int | None,
+        write: Callable[[bytes], object],
+    ) -> tuple[int, str | None]:  # fmt: skip
+        """Hand bytes to `write`; returns where they end, and the checksum of the whole object.
+
+        A read that is cut off goes on with the generation that it began with.
+        """
+        attempts = Backoff(STORAGE_READ)
+        checksum = None
+        while end is None or start < end:
+            try:
+                with self._open(key, generation, start, end) as response:
+                    generation = int(response.headers.get("X-Goog-Generation", generation or 0))
+                    checksum = _checksum(response)
+                    length = _length(response, end)
+                    end = length if end is None else min(end, length)
+                    for block in _blocks(response, end - start):
+                        write(block)
+                        start += len(block)
+                        attempts.note_progress()
+                if start < end:
+                    raise ConnectionError("the connection ended before the object did")
+            except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
+                attempts.wait(error)
+        return start, checksum
+
+    def _open(
+        self, key: str, generation: int | None, start: int, end: int | None
+    ) -> requests.Response:
+        query = "" if generation is None else f"&generation={generation}"
+        # Stored bytes as they are: without this one, gzip would be unpacked on the way.
+        headers = {"Accept-Encoding": "gzip"}
+        if start or end is not None:
+            headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
+        path = f"{self._media}/{quote(key, safe='')}?alt=media{query}"
+        return self._session.send(
+            "GET", path, timeout=STORAGE_READ.timeout, headers=headers, stream=True
+        )
+
+    def _send_file(self, url: str, file: BinaryIO, size_bytes: int) -> dict[str, Any]:
+        """Send a file to the URL of a resumable upload; returns the object's JSON."""
+        attempts = Backoff(STORAGE_WRITE)
+        stored = 0
+        start: int | None = 0
+        while True:
+            try:
+                answer = self._send_rest(url, file, start, size_bytes)
+                if isinstance(answer, dict):
+                    return answer
+                if answer > stored:
+                    attempts.note_progress()
+                elif start is not None:
+                    raise ConnectionError("the service stores nothing of what is sent")
+                start = stored = answer
+            except UploadSessionGoneError:
+                raise
+            except Exception as error:  # noqa: BLE001 (raised again unless it is transient)
+                attempts.wait(error)
+                start = None
+
+    def _send_rest(
+        self, url: str, file: BinaryIO, start: int | None, size_bytes: int
+    ) -> dict[str, Any] | int:
+        """Send a file from `start` on, or with None ask how much of it is stored.
+
+        Returns the object's JSON when it is complete, else how many bytes the service has.
+        """
+        is_question = start is None or start == size_bytes
+        body = b"" if is_question else FileRest(file, start or 0, size_bytes)
+        span = "*" if is_question else f"{start}-{size_bytes - 1}"
+        headers = {"Content-Range": f"bytes {span}/{size_bytes}"}
+        try:
+            written: dict[str, Any] = self._session.send(
+                "PUT", url, timeout=STORAGE_WRITE.timeout, data=body, headers=headers
+            ).json()
+        except RequestRefusedError as error:
+            if error.code in _SESSION_GONE:
+                raise UploadSessionGoneError(str(error)) from error
+            if error.code != _UNFINISHED:
+                raise
+            last = error.response.headers.get("Range", "").rpartition("-")[2]
+            return int(last) + 1 if last else 0
+        return written
+
     def _written(
-        self, key: str, write_name: str, crc32c: int, send: Callable[[], Any]
+        self, key: str, described: dict[str, Any], crc32c: int, send: Callable[[], Any]
     ) -> dict[str, Any]:
         """Send; when refused or unheard, read back whether it was ours that succeeded."""
         try:
             with translate_errors(f"{self.url}/{key}"):
-                written: dict[str, Any] = run_with_retries(STORAGE_WRITE, send)
+                written: dict[str, Any] = send()
         except (PreconditionError, TransientError) as error:
-            written = self._read_back(key, write_name, error)
+            written = self._read_back(key, described["metadata"], error)
         if decode_crc32c(written.get("crc32c")) != crc32c:
             raise IntegrityError(f"{self.url}/{key}: the bytes stored are not the bytes sent")
         return written
 
-    def _read_back(self, key: str, write_name: str, error: TpuctlError) -> dict[str, Any]:
+    def _read_back(self, key: str, metadata: dict[str, str], error: TpuctlError) -> dict[str, Any]:
         try:
             found = self._properties(key)
         except TransientError as unread:
             raise OutcomeUnknownError(
                 f"{self.url}/{key} may or may not have been written: {unread}"
             ) from error
-        if found is not None and found.get("metadata", {}).get(WRITE_NAME) == write_name:
+        if found is not None and found.get("metadata") == metadata:
             return found
         raise error
 
     def _properties(self, key: str) -> dict[str, Any] | None:
-        url = f"{self._objects}/{quote(key, safe='')}?fields={ITEM_FIELDS},metadata"
+        path = f"{self._object(key)}?fields={ITEM_FIELDS},metadata"
         try:
             with translate_errors(f"{self.url}/{key}"):
-                found: dict[str, Any] = run_with_retries(
-                    STORAGE_METADATA, lambda: self._answer("GET", url, STORAGE_METADATA)
-                ).json()
+                found: dict[str, Any] = self._ask("GET", path, STORAGE_METADATA).json()
         except NotFoundError:
-            # No such object, or no such bucket: only the list can tell.
-            next(self.list(key), None)
             return None
         return found
 
-    def _ask(self, method: str, url: str) -> requests.Response:
+    def _object(self, key: str) -> str:
+        return f"{self._objects}/{quote(key, safe='')}"
+
+    def _upload_path(self, kind: str, generation: int) -> str:
+        query = f"uploadType={kind}&ifGenerationMatch={generation}&fields={ITEM_FIELDS}"
+        return f"{self._uploads}?{query}"
+
+    def _ask(
+        self, method: str, path: str, policy: TransferPolicy, **request: Any
+    ) -> requests.Response:
+        """The answer to a request that may be sent again."""
         return run_with_retries(
-            STORAGE_METADATA, lambda: self._answer(method, url, STORAGE_METADATA)
+            policy,
+            lambda: self._session.send(method, path, timeout=policy.timeout, **request),
         )
 
-    def _answer(
-        self, method: str, url: str, policy: TransferPolicy, **request: Any
-    ) -> requests.Response:
-        return send_request(self._session, method, url, timeout=policy.timeout, **request)
+
+def _described(key: str, crc32c: int | None = None) -> dict[str, Any]:
+    """The JSON of an object to write, with a name of its own for the write."""
+    described: dict[str, Any] = {
+        "name": key,
+        "contentType": content_type(key),
+        "metadata": {WRITE_NAME: uuid.uuid4().hex},
+    }
+    # With the first request, so that the server itself refuses other bytes.
+    return described if crc32c is None else described | {"crc32c": encode_crc32c(crc32c)}
 
 
-def _length(response: requests.Response, expected: int) -> int:
-    """How long the object is, as an answer with a part of it says (`bytes 0-9/10`)."""
-    length = response.headers.get("Content-Range", "").rpartition("/")[2]
-    return int(length) if length.isdecimal() else expected
+def _length(response: requests.Response, expected: int | None) -> int:
+    """How long the object is, as an answer with a part (`bytes 0-9/10`) or all of it says."""
+    total = response.headers.get("Content-Range", "").rpartition("/")[2]
+    text = total if total.isdecimal() else response.headers.get("Content-Length", "")
+    if not text.isdecimal() and expected is None:
+        raise ConnectionError("the answer does not say how long the object is")
+    return int(text) if text.isdecimal() else expected or 0
+
+
+def _checksum(response: requests.Response) -> str | None:
+    """The CRC-32C of the whole object, where the answer says it."""
+    found = re.search(r"crc32c=([^,\s]+)", response.headers.get("X-Goog-Hash", ""))
+    return found and found[1]
 
 
 def _blocks(response: requests.Response, size_bytes: int) -> Iterator[bytes]:

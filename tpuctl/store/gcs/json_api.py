@@ -1,15 +1,12 @@
-"""Requests to Cloud Storage's JSON API through the session of a context, and what its errors mean.
-
-Only what copies do thousands of times comes this way: it costs a third of what it costs through
-google-cloud-storage, whose import alone takes longer than many a copy.
-"""
+"""Requests to the JSON API of Cloud Storage, and what their errors mean: one table."""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import requests
 import urllib3.exceptions
@@ -37,61 +34,91 @@ _BY_STATUS: dict[int, type[TpuctlError]] = {
     416: IntegrityError,  # what is asked for was there when it was listed
     429: TransientError,
 }
-_URL = re.compile(r" with url: \S+|\?\S*upload_id=\S+")
+_BY_EXCEPTION: tuple[tuple[type[Exception], type[TpuctlError]], ...] = (
+    (requests.RequestException, TransientError),
+    (urllib3.exceptions.HTTPError, TransientError),
+    (ConnectionError, TransientError),
+    (TimeoutError, TransientError),
+    (OSError, LocalIOError),
+)
+"""The first row that fits counts."""
 _HINTS: dict[type[TpuctlError], str] = {
     CredentialsError: "run: gcloud auth application-default login",
     NotFoundError: "run: tpuctl data list",
     PermissionDeniedError: "whoever owns the bucket grants it: roles/storage.objectUser",
+    TransientError: "it is safe to run it again",
 }
+_URL = re.compile(r" with url: \S+|\?\S*upload_id=\S+")
 _NO_BUCKET = "The specified bucket does not exist."
 _CREATE_HINT = "check its name, or make it: gcloud storage buckets create gs://BUCKET"
 
 
+class StorageSession(NamedTuple):
+    """A `requests` session that carries credentials, and the endpoint its requests go to."""
+
+    session: Any
+    endpoint: str
+
+    def send(self, method: str, path: str, **request: Any) -> requests.Response:
+        """The answer to one request to a path of the endpoint, or to a whole URL.
+
+        Raises RequestRefusedError unless its status is 2xx, and what a lost connection raises.
+        """
+        url = path if "://" in path else self.endpoint.rstrip("/") + path
+        response: requests.Response = self.session.request(
+            method, url, allow_redirects=False, **request
+        )
+        if response.status_code >= 300:
+            raise RequestRefusedError(response)
+        return response
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.session.close()
+
+
 class RequestRefusedError(Exception):
-    """An answer that is no success."""
+    """An answer whose status is not 2xx."""
 
     def __init__(self, response: requests.Response) -> None:
-        """Its status, and what the service says of it."""
-        super().__init__(_message(response))
+        """Keep its status as `code`; the text is what the service says of it."""
+        super().__init__(_server_message(response))
         self.code = response.status_code
         self.response = response
 
 
-def send_request(session: Any, method: str, url: str, **request: Any) -> requests.Response:
-    """One request; raises RefusedRequest, or what a lost connection raises."""
-    response: requests.Response = session.request(method, url, allow_redirects=False, **request)
-    if response.status_code >= 300:
-        raise RequestRefusedError(response)
-    return response
-
-
 @contextlib.contextmanager
 def translate_errors(subject: str) -> Iterator[None]:
-    """Raise what a request raises in our words, naming what it was about."""
+    """Raise what a request raises as an error of tpuctl.errors that names the subject."""
     try:
         yield
-    except RequestRefusedError as error:
-        kind = _BY_STATUS.get(error.code, UsageError if error.code < 500 else TransientError)
+    except Exception as error:
+        kind = _kind_of(error)
+        if kind is None:
+            raise
+        text = error.strerror if kind is LocalIOError and isinstance(error, OSError) else None
         hint = _CREATE_HINT if str(error) == _NO_BUCKET else _HINTS.get(kind)
-        raise kind(f"{subject}: {error}", hint=hint) from error
-    except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError) as error:
-        raise TransientError(f"{subject}: {first_line(error)}") from error
-    except OSError as error:
-        raise LocalIOError(f"{subject}: {error.strerror or error}") from error
+        raise kind(f"{subject}: {text or _first_line(error)}", hint=hint) from error
 
 
-def _message(response: requests.Response) -> str:
+def _kind_of(error: Exception) -> type[TpuctlError] | None:
+    if isinstance(error, RequestRefusedError):
+        return _BY_STATUS.get(error.code, UsageError if error.code < 500 else TransientError)
+    rows = _BY_EXCEPTION
+    auth = sys.modules.get("google.auth.exceptions")  # who has not imported it raises none of it
+    if auth is not None:
+        by_auth = (auth.TransportError, TransientError), (auth.GoogleAuthError, CredentialsError)
+        rows = (*by_auth, *rows)
+    return next((ours for theirs, ours in rows if isinstance(error, theirs)), None)
+
+
+def _server_message(response: requests.Response) -> str:
     try:
         return str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError, requests.RequestException):
         return f"{response.status_code} {response.reason or 'without a reason'}"
 
 
-def first_line(error: Exception) -> str:
-    """What an error says, in one line and without a URL."""
-    return without_url((str(error).strip() or type(error).__name__).splitlines()[0])
-
-
-def without_url(text: str) -> str:
-    """A message without the URL that was asked: that of an upload that goes on is a secret."""
-    return _URL.sub("", text)
+def _first_line(error: Exception) -> str:
+    """What an error says, without the URL: that of an upload that goes on is a secret."""
+    return _URL.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])

@@ -1,9 +1,9 @@
 """A bucket and a slice in different regions: a warning with the price, and nothing else changes."""
 
 import pytest
-from google.api_core.exceptions import Forbidden
 
 from tpuctl.catalog.egress import EgressRate
+from tpuctl.errors import PermissionDeniedError
 from tpuctl.operations.stage.plan.egress_price import EgressCharge
 from tpuctl.store.gcs.bulk import BulkBucket
 
@@ -65,10 +65,7 @@ def test_who_may_not_read_the_bucket_s_metadata_hears_nothing(
     tpuctl, far_bucket, lone_file, monkeypatch
 ):
     def forbidden(self):
-        from tpuctl.store.gcs.google_errors import translate_errors
-
-        with translate_errors(self.url):
-            raise Forbidden("no storage.buckets.get")
+        raise PermissionDeniedError("no storage.buckets.get")
 
     monkeypatch.setattr(BulkBucket, "facts", forbidden)
     result = tpuctl("data", "push", lone_file, ELSEWHERE)

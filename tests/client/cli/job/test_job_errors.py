@@ -18,7 +18,7 @@ from tpuctl.jobs.local import supervisor_lock
 from tpuctl.models.job import AttemptOutcome, Checkpoints, JobState
 from tpuctl.operations.jobs import background
 from tpuctl.store import Store
-from tpuctl.store.gcs import bucket
+from tpuctl.store.gcs import bulk
 
 PAGE = Path(__file__).parents[4] / "docs" / "errors.md"
 FILE = "name: x\nrun: 'true'\nresources: {accelerators: v5litepod-4}\n"
@@ -259,7 +259,7 @@ def scene(cloud, tpuctl, tmp_path, monkeypatch) -> Scene:
     monkeypatch.setattr(background, "start_supervisor", lambda _runtime: ())
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
-        monkeypatch.setattr(bucket, name, replace(getattr(bucket, name), deadline_s=0.3))
+        monkeypatch.setattr(bulk, name, replace(getattr(bulk, name), deadline_s=0.3))
     return Scene(cloud, store_of(cloud.home), tmp_path, tpuctl)
 
 

@@ -1,11 +1,28 @@
-"""The body of an upload in one request: what the object is, then its bytes."""
+"""The bodies of uploads: what the object is, then its bytes, or the rest of a file."""
 
 from __future__ import annotations
 
+import functools
+import mimetypes
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from tpuctl.errors import IntegrityError
+from tpuctl.store.entry import BLOCK_BYTES
 
 _JOINED_BYTES = 128 * 1024
+
+
+def content_type(key: str) -> str:
+    """The media type of a key by its ending; the same on every machine: no table of its own."""
+    kind, encoding = _types().guess_type("/" + key.rpartition("/")[2])  # no URL
+    return "application/octet-stream" if kind is None or encoding is not None else kind
+
+
+@functools.cache
+def _types() -> mimetypes.MimeTypes:
+    return mimetypes.MimeTypes()
 
 
 class Multipart:
@@ -38,3 +55,25 @@ class Multipart:
         yield self._before
         yield from self._pieces()
         yield self._after
+
+
+class FileRest:
+    """The bytes of a seekable file from `start` up to, not including, `end`, anew each time."""
+
+    def __init__(self, file: BinaryIO, start: int, end: int) -> None:
+        self._file = file
+        self._start = start
+        self._end = end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(self._start)
+        left = len(self)
+        while left:
+            block = self._file.read(min(BLOCK_BYTES, left))
+            if not block:
+                raise IntegrityError("the file became shorter while it was sent")
+            left -= len(block)
+            yield block
