@@ -42,6 +42,8 @@ HOUR_S = 3600.0
 LOG_BYTES = 256 * 1024
 STATE_BYTES = 1000
 MAX_MESSAGE = 300
+STRANGE = (LookupError, TypeError, ValueError, AttributeError)
+"""What is raised about a record that is not as tpuctl writes it."""
 END_STATES = ("SUCCEEDED", "FAILED", "CANCELLED")
 NEW_STATE: Mapping[str, Any] = {
     "signs": None, "quiet_s": 0.0, "stage": None, "stage_s": 0.0, "checked_s": None, "done": False,
@@ -246,7 +248,7 @@ def deletion_reason(
     newest = record["attempts"][-1]
     if newest["queued_resource"] != mine:
         return "the job goes on elsewhere"
-    count = 0 if record["state"] in END_STATES else newest.get("worker_count") or config["workers"]
+    count = 0 if record["state"] in END_STATES else newest["worker_count"] or config["workers"]
     finals = [final(newest["number"], worker) for worker in range(count)]
     if config["teardown"] == "on-success":
         return success_reason(record, finals)
@@ -270,9 +272,9 @@ def end_reason(record: Mapping[str, Any], finals: Sequence[Mapping[str, Any]]) -
     """How the job, or its newest attempt, is known to have ended otherwise: one fails for all."""
     if record["state"] in END_STATES:
         return f"the job is {record['state']}"
-    if record["attempts"][-1].get("ended_s") is not None:
+    if record["attempts"][-1]["ended_s"] is not None:
         return "its attempt has ended, and nobody began another"
-    if record.get("cancel_requested_s") is not None:
+    if record["cancel_requested_s"] is not None:
         return "the job was to be cancelled"
     failed = [worker for worker, each in enumerate(finals) if each and not is_success(each)]
     return f"worker {failed[0]} ended, and not well" if failed else None
@@ -286,36 +288,34 @@ def deadline_reason(
     if newest["started_s"] is None:
         limit_s = timeouts["setup_s"]
         return f"not started within {limit_s:.0f} s" if stage_s > limit_s else None
-    if timeouts["run_s"] is None:
-        return None
-    since = record.get("retried_after") or 0
-    starts = [each["started_s"] for each in record["attempts"] if each["number"] > since]
-    first_s = min((each for each in starts if each is not None), default=newest["started_s"])
-    passed_s = max(0.0, newest["started_s"] - first_s) + stage_s
-    return f"not done within {timeouts['run_s']:.0f} s" if passed_s > timeouts["run_s"] else None
+    limit_s, starts = timeouts["run_s"], [each["started_s"] for each in tries_of(record)]
+    passed_s = newest["started_s"] - min(each for each in starts if each is not None) + stage_s
+    is_late = limit_s is not None and passed_s > limit_s
+    return f"not done within {limit_s:.0f} s" if is_late else None
+
+
+def tries_of(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The attempts that count: since somebody asked to try again, if somebody did."""
+    tries: Sequence[Mapping[str, Any]] = record["attempts"][record["retried_after"] :]
+    return tries
 
 
 def budget_reason(
     record: Mapping[str, Any], newest: Mapping[str, Any], stage_s: float
 ) -> str | None:
-    """Why the job may have no slice any more: its budget, as `overdue` counts."""
-    budget, price = record["spec"].get("budget") or {}, record.get("usd_per_hour")
-    usd, limits = budget.get("usd"), []
-    if budget.get("hours") is not None:
-        limits.append(budget["hours"])
-    if usd is not None and price:
-        limits.append(usd / price)
-    since = record.get("retried_after") or 0
-    earlier = [each for each in record["attempts"][:-1] if each["number"] > since]
-    used_s = sum(
-        max(0.0, each["ended_s"] - each["ready_s"])
-        for each in earlier
-        if each["ready_s"] is not None and each["ended_s"] is not None
+    """Why the job may have no slice any more: the slices of its attempts used up its budget."""
+    budget, price = record["spec"]["budget"], record["usd_per_hour"]
+    used_s = stage_s + sum(
+        max(0.0, attempt["ended_s"] - attempt["ready_s"])
+        for attempt in tries_of(record)[:-1]
+        if attempt["ready_s"] is not None and attempt["ended_s"] is not None
     )
     if newest["started_s"] is not None and newest["ready_s"] is not None:
         used_s += max(0.0, newest["started_s"] - newest["ready_s"])
-    hours = (used_s + stage_s) / HOUR_S
-    return "its budget is used up" if limits and hours >= min(limits) else None
+    hours, usd = used_s / HOUR_S, budget["usd"]
+    is_spent = budget["hours"] is not None and hours >= budget["hours"]
+    is_paid = usd is not None and price is not None and hours * price >= usd
+    return "its budget is used up" if is_spent or is_paid else None
 
 
 def is_success(final: Mapping[str, Any]) -> bool:
@@ -382,7 +382,7 @@ def prove_reading(config: Mapping[str, Any]) -> dict[str, str]:
         bucket.get(f"{config['finals']}a0/w0")
     except ReadRefusedError as error:
         return proof("refused", f"may not: {error}")
-    except (UnknownStateError, KeyError, TypeError, AttributeError) as error:
+    except (UnknownStateError, *STRANGE) as error:
         return proof("unknown", f"not known: {error}")
     return proof("armed", "armed")
 
@@ -398,7 +398,7 @@ def check(path: Path, now_s: float) -> int:
     state = age_state(before, now_s, 2 * config["interval_s"])
     try:
         state, line = check_state(config, state)
-    except (UnknownStateError, KeyError, TypeError, AttributeError) as error:
+    except (UnknownStateError, *STRANGE) as error:
         why = (
             str(error)
             if isinstance(error, UnknownStateError)

@@ -230,23 +230,27 @@ def _is_accounted_for(report: WorkerReport, attempt: Attempt, seen: JobObservati
 
 
 def _timeout(record: JobRecord, attempt: Attempt, now_s: float) -> AttemptEnd | None:
-    timeouts = record.spec.timeouts
     if late := worker_timeouts.unreached_worker(attempt, now_s):
         return _unreached_end(late)
     if attempt.state == AttemptState.PREPARING:
-        if now_s - (attempt.ready_s or now_s) <= timeouts.setup_s:
-            return None
-        unheard = [each for each in attempt.workers if each.phase == Phase.CONNECTING]
-        if unheard:
-            return _unreached_end(unheard[0])
-        return AttemptEnd(AttemptOutcome.TIMEOUT, f"not prepared within {timeouts.setup_s:.0f} s")
+        return _setup_timeout(record, attempt, now_s)
+    limit_s = record.spec.timeouts.run_s
     tries = record.attempts[record.retried_after :]
-    first_s = next((each.started_s for each in tries if each.started_s), now_s)
-    if timeouts.run_s is not None and now_s - first_s > timeouts.run_s:
-        return AttemptEnd(
-            AttemptOutcome.TIMEOUT, f"not done within {timeouts.run_s:.0f} s of its first start"
-        )
-    return None
+    first_s = min((each.started_s for each in tries if each.started_s is not None), default=now_s)
+    if limit_s is None or now_s - first_s <= limit_s:
+        return None
+    reason = f"not done within {limit_s:.0f} s of its first start"
+    return AttemptEnd(AttemptOutcome.TIMEOUT, reason)
+
+
+def _setup_timeout(record: JobRecord, attempt: Attempt, now_s: float) -> AttemptEnd | None:
+    limit_s = record.spec.timeouts.setup_s
+    if attempt.ready_s is None or now_s - attempt.ready_s <= limit_s:
+        return None
+    unheard = [each for each in attempt.workers if each.phase == Phase.CONNECTING]
+    if unheard:
+        return _unreached_end(unheard[0])
+    return AttemptEnd(AttemptOutcome.TIMEOUT, f"not prepared within {limit_s:.0f} s")
 
 
 def _unreached_end(report: WorkerReport) -> AttemptEnd:

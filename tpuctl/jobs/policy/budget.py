@@ -7,11 +7,12 @@ HOUR_S = 3600.0
 
 def used_hours(record: JobRecord, now_s: float) -> float:
     """For how long there were READY slices since the job was submitted or tried again by hand."""
-    return sum(
-        max(0.0, (attempt.ended_s or now_s) - attempt.ready_s) / HOUR_S
+    used_s = sum(
+        max(0.0, (now_s if attempt.ended_s is None else attempt.ended_s) - attempt.ready_s)
         for attempt in record.attempts[record.retried_after :]
         if attempt.ready_s is not None
     )
+    return used_s / HOUR_S
 
 
 def stop_reason(record: JobRecord, now_s: float) -> str | None:
