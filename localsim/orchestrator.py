@@ -17,9 +17,8 @@ from localsim.cloud.model.nodes import HostIdentity, Node
 from localsim.cloud.scenario import fault_texts
 from localsim.cloud.scenario.fault_types import FaultEffect, WorkerFault
 from localsim.cloud.scenario.scenario_checks import ScenarioError
-from localsim.cloud.state import absent_workers
 from localsim.group_commit import GroupCommit
-from localsim.worker_specs import fault_effects_of, slice_spec
+from localsim.worker_specs import absent_identities, fault_effects_of, slice_spec
 from localsim.workers.autocheckpoint import Autocheckpoints
 from localsim.workers.disk.slice_disk import NewerDiskError
 from localsim.workers.processes import UnkillableError
@@ -227,7 +226,7 @@ class Orchestrator:
     async def _identities(self, event: events.BootSlice) -> Sequence[HostIdentity]:
         """What the booted workers are called; where there are none, what they would be."""
         if not self.cloud.has_workers:
-            return absent_workers.identities(event.node)
+            return absent_identities(event.node)
         spec = replace(
             self._spec(event.node),
             never_boots=event.never_boots,

@@ -1,5 +1,6 @@
 """The ports of one simulated cloud: which, and how something is served on them."""
 
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -9,8 +10,20 @@ from typing import Any
 
 import grpc
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
-from localsim.http_log import HTTP_LOG
+
+class _OwnFaults(logging.Filter):
+    """Lets the simulator's own faults through, and no malformed request of a stranger."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
+
+
+HTTP_LOG = logging.getLogger("localsim.http")
+"""For an AppRunner's `logger`; who sent what does not parse has been told so already."""
+HTTP_LOG.addFilter(_OwnFaults())
 
 LOOPBACK = "127.0.0.1"
 PLAIN_PORTS = ("tpu_grpc", "tpu_rest", "storage", "vpc", "control", "neighbours")

@@ -1,9 +1,11 @@
 """A node of the cloud in the words of the workers."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.nodes import Maintenance, Node, ServiceAccount
+from localsim.cloud.model.nodes import HostIdentity, Maintenance, Node, ServiceAccount
 from localsim.cloud.scenario.fault_types import WorkerFault, WorkerFaultKind
 from localsim.cloud.state.slice_positions import SlicePosition
 from localsim.workers.spec import (
@@ -73,3 +75,18 @@ def _upcoming(maintenance: Maintenance) -> UpcomingMaintenance:
         latest_window_start_s=maintenance.latest_window_start_s,
         status=maintenance.status,
     )
+
+
+def absent_identities(node: Node) -> tuple[HostIdentity, ...]:
+    """Host names and host keys in the form of those that real workers have; always the same."""
+    return tuple(
+        HostIdentity(f"t1v-n-{node.id & 0xFFFFFFFF:08x}-w-{index}", _host_key(node, index))
+        for index, _ in enumerate(node.addresses)
+    )
+
+
+def _host_key(node: Node, index: int) -> str:
+    """A key that nobody holds the other half of."""
+    kind, key = b"ssh-ed25519", sha256(f"{node.id}/{index}".encode()).digest()
+    blob = b"".join(len(part).to_bytes(4, "big") + part for part in (kind, key))
+    return f"{kind.decode()} {b64encode(blob).decode()}"

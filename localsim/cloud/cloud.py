@@ -67,7 +67,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
 
     @property
     def has_workers(self) -> bool:
-        """Whether nodes have workers; `absent_workers` knows how others would be known."""
+        """Whether nodes have workers; `worker_specs` knows how others would be known."""
         return self._state.scenario.workers != "none"
 
     def set_api_version(self, api_version: str) -> None:

@@ -7,11 +7,11 @@ user may use answers there on the VPC's own loopback alone, which no worker reac
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from localsim import service_ports
-from localsim.server.components import Components
-from localsim.server.controls import build_controls
+from localsim.server.components import BUCKET, BUCKET_PROPERTIES, PROJECT, Components
 from localsim.service_ports import LOOPBACK
 from localsim.services.auth import oauth2
 from localsim.services.authorization import (
@@ -21,6 +21,7 @@ from localsim.services.authorization import (
     storage_authorization,
 )
 from localsim.services.control import control
+from localsim.services.control.control import ControlActions
 from localsim.services.net import proxy, relay
 from localsim.services.net.acceptor import Acceptor
 from localsim.services.net.request_guard import guard
@@ -145,3 +146,40 @@ async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:
     way_out = proxy.Proxy(proxy.resolve, proxy.connect)
     stack.push_async_callback(way_out.close)
     way_out.open(await parts.hosts.vpc.listen(API_ADDRESS, proxy.PORT))
+
+
+def build_controls(parts: Components) -> ControlActions:
+    """The control port's ways into the world."""
+    world, objects = parts.world, parts.objects
+
+    async def preempt(node: str, zone: str, notice_s: float | None) -> None:
+        name = f"projects/{PROJECT}/locations/{zone}/nodes/{node}"
+        await world.run(lambda cloud: cloud.preempt(name, notice_s))
+        await world.settle()
+
+    async def advance(seconds: float) -> float:
+        world.clock.advance(seconds)
+        await world.settle()
+        return world.clock.now()
+
+    async def reset() -> None:
+        await world.reset()
+        parts.project.metadata.clear()
+        parts.project.secrets.clear()
+        objects.clear()
+        objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
+
+    def status() -> dict[str, Any]:
+        counts = {**world.cloud.counts(), "objects": objects.count()}
+        return {**counts, "unreadable": [asdict(record) for record in world.cloud.unreadable]}
+
+    return ControlActions(
+        preempt,
+        advance,
+        world.clock.now,
+        reset,
+        status,
+        world.run,
+        world.require_possible,
+        world.settle,
+    )

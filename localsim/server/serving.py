@@ -4,17 +4,22 @@ import asyncio
 import json
 import resource
 import signal
+import sqlite3
 import sys
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from localsim import service_ports, state_directory
-from localsim.cloud.db.database import open_database
+from localsim.cloud.db.database import NewerSchemaError, open_database
+from localsim.cloud.db.journal import UNREADABLE, NotWrittenError, UnreadableRecord
 from localsim.cloud.model.cloud_errors import CloudError
+from localsim.cloud.objects.storage_model import StorageError
+from localsim.cloud.objects.store import has_no_objects
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.server import endpoints, isolation_choice, listeners, state_errors
+from localsim.server import endpoints, isolation_choice, listeners
 from localsim.server.components import (
     BUCKET,
     PROJECT,
@@ -65,7 +70,7 @@ async def _serve(
     announce: Callable[[str], None],
 ) -> None:
     async with AsyncExitStack() as stack:
-        with state_errors.convert_state_errors(state.path):
+        with convert_state_errors(state.path):
             lives = await _start(settings, rules, state, stack, announce)
         await _until_either(stopping, *lives)
 
@@ -79,7 +84,7 @@ async def _start(
 ) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
     """Everything until the stack closes; what it returns ends when it cannot go on any more."""
     stack.callback((connection := open_database(state.private("state.sqlite"))).close)
-    state_errors.check_state_present(state, connection)
+    check_state_present(state, connection)
     chosen = await isolation_choice.choose_isolation(
         settings.isolation,
         state.path,
@@ -98,7 +103,7 @@ async def _start(
         stack.callback(life.cancel)
     line = _line(settings, state, parts)
     for record in parts.world.cloud.unreadable:
-        sys.stderr.write(f"warning: {state_errors.describe_unreadable(record)}\n")
+        sys.stderr.write(f"warning: {describe_unreadable(record)}\n")
     stack.callback(state.endpoints.unlink, missing_ok=True)
     state.write("serving.json", {"arguments": settings.arguments()})
     state.write("endpoints.json", line)
@@ -141,3 +146,40 @@ def _open_many_files() -> None:
     wanted = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
     with suppress(ValueError, OSError):  # not every system takes its own hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def describe_unreadable(record: UnreadableRecord) -> str:
+    """One line on a record that is kept and not served, with the ways out."""
+    return (
+        f"{record.table} {record.name!r} cannot be read ({record.cause}) and is not served; to "
+        "delete such records run: tpuctl local reset; to leave them: tpuctl local up --name NAME"
+    )
+
+
+def check_state_present(state: StateDirectory, connection: sqlite3.Connection) -> None:
+    """Raises DirectoryRefused where something was served before, and its state is gone."""
+    tables = connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+    state.require_present("state.sqlite", is_empty=not tables)
+    lacks_objects = has_no_objects(state.path / "storage", connection)
+    state.require_present("storage/objects.sqlite", is_empty=lacks_objects)
+
+
+@contextmanager
+def convert_state_errors(path: Path) -> Iterator[None]:
+    """Whatever the directory at `path` raises in the block becomes RefusedToServe."""
+    try:
+        yield
+    except StateDirectoryError as error:
+        raise ServeError(str(error), error.exit_code) from error
+    except NotWrittenError as error:
+        raise ServeError(error.message, 60 if error.may_pass else 62) from error
+    except StorageError as error:
+        raise ServeError(error.message, 60) from error
+    except (NewerSchemaError, sqlite3.DatabaseError) as error:
+        raise ServeError(f"cannot open the state: {error}", 62) from error
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise ServeError(f"cannot use {error.filename or path}: {cause}", 60) from error
+    except UNREADABLE as error:
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ServeError(f"the state in {path} cannot be read: {cause}", 62) from error

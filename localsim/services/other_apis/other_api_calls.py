@@ -8,7 +8,7 @@ from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.project.project_metadata import ProjectMetadata
 from localsim.cloud.project.secret_store import SecretStore
 from localsim.services.auth.iam import Account
-from localsim.services.cloud_port import CloudPort
+from localsim.services.tpu.calls import CloudPort
 
 COMPUTE = "compute.googleapis.com"
 SERVICE_USAGE = "serviceusage.googleapis.com"

@@ -8,8 +8,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.services.cloud_port import CloudPort
+from localsim.cloud.model.cloud_errors import CloudError, Code, precondition
 from localsim.services.net.request_guard import require_json
 from localsim.services.net.wire_errors import (
     FieldViolation,
@@ -17,7 +16,7 @@ from localsim.services.net.wire_errors import (
     http_error,
     refusal,
 )
-from localsim.services.rest import discovery, legacy
+from localsim.services.rest import discovery
 from localsim.services.rest.json_messages import parse_json
 from localsim.services.rest.rest_binding import request_message
 from localsim.services.rest.rest_reply import (
@@ -27,9 +26,9 @@ from localsim.services.rest.rest_reply import (
     reply_format,
     reply_mask,
 )
-from localsim.services.tpu.calls import ConnectionDroppedError, answer_call
+from localsim.services.tpu.calls import CloudPort, ConnectionDroppedError, answer_call
 from localsim.services.tpu.rest_messages import REST_MESSAGES
-from localsim.services.tpu.tpu_methods import Method, rest_methods
+from localsim.services.tpu.tpu_methods import LOCATIONS, Method, rest_methods
 
 MOST_BYTES = 4 * 1024 * 1024
 TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
@@ -77,7 +76,7 @@ def routes() -> tuple[RestRoute, ...]:
     known = [
         _route(version, method) for version in REST_MESSAGES for method in rest_methods(version)
     ]
-    return (*known, *(_route(legacy.VERSION, method) for method in legacy.methods()))
+    return (*known, *(_route(LEGACY_VERSION, method) for method in legacy_methods()))
 
 
 def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestRoute, str]:
@@ -96,7 +95,7 @@ async def _called(world: CloudPort, served: Iterable[RestRoute], http: web.Reque
         return json_reply(
             discovery.document(http.query.get("version", ""), f"{http.scheme}://{http.host}/"), form
         )
-    legacy.refuse_creation(http.method, path)
+    refuse_legacy_creation(http.method, path)
     route, value = find_route(served, http.method, path)
     mask = reply_mask(form, route.method.response)
     body = await http.read() if route.body else b""
@@ -143,3 +142,18 @@ def _dropped(http: web.Request) -> web.Response:
     if http.transport is not None:
         http.transport.abort()
     return web.Response(status=499)
+
+
+LEGACY_VERSION = "v1"
+_LEGACY_NODES = re.compile(rf"/{LEGACY_VERSION}/projects/[^/]+/locations/[^/]+/nodes")
+
+
+def legacy_methods() -> tuple[Method, ...]:
+    """The zones; messages and answers are those of every version."""
+    return tuple(method for method in rest_methods("v2") if method.service == LOCATIONS)
+
+
+def refuse_legacy_creation(verb: str, path: str) -> None:
+    """Raise CloudError when a legacy node is asked for; Google denies it to everybody."""
+    if verb == "POST" and _LEGACY_NODES.fullmatch(path):
+        raise precondition("Creation of legacy TPU nodes is denied; create a TPU VM instead.")

@@ -9,8 +9,7 @@ from localsim.cloud.objects.storage_model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
 from localsim.group_commit import GroupCommit
 from localsim.services.storage.routes import find_route
-from localsim.services.storage.service import StorageService, answer_call
-from localsim.services.storage.upload_locks import UploadLocks
+from localsim.services.storage.service import StorageService, UploadLocks, answer_call
 from localsim.services.storage.wire.fields import reply_fields
 from localsim.services.storage.wire.inner_requests import unfold_query
 from localsim.services.storage.wire.json_errors import error_response, missing_parameter, refusal

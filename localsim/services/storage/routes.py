@@ -3,24 +3,27 @@
 Names, verbs and paths: the discovery document of the JSON API, v1.
 """
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from aiohttp import web
+
+from localsim.cloud.objects.storage_model import not_implemented
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import answer_batch
-from localsim.services.storage.methods.bucket_access import (
-    get_iam_policy,
-    get_storage_layout,
-    list_managed_folders,
-    set_iam_policy,
-    test_iam_permissions,
-)
 from localsim.services.storage.methods.bucket_methods import (
     delete_bucket,
     get_bucket,
+    get_iam_policy,
+    get_storage_layout,
     insert_bucket,
     list_buckets,
+    list_managed_folders,
     lock_retention_policy,
     patch_bucket,
+    set_iam_policy,
+    test_iam_permissions,
     update_bucket,
 )
 from localsim.services.storage.methods.copy_methods import (
@@ -39,7 +42,41 @@ from localsim.services.storage.methods.object_methods import (
     update_object,
 )
 from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
-from localsim.services.storage.storage_route import StorageRoute, make_route, make_unsupported_route
+from localsim.services.storage.service import Handler, StorageService
+from localsim.services.storage.wire.json_requests import StorageCall
+
+_NAME_IN_TEMPLATE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRoute:
+    """A method as the discovery document names it, and who serves it."""
+
+    name: str
+    method: str
+    pattern: re.Pattern[str]
+    handler: Handler
+
+    def match(self, raw_path: str) -> Mapping[str, str] | None:
+        """The names in a path, still percent-encoded; None when the path is another method's."""
+        found = self.pattern.fullmatch(raw_path)
+        return None if found is None else found.groupdict()
+
+
+def make_route(name: str, method: str, template: str, handler: Handler) -> StorageRoute:
+    """A row; `{bucket}` in the template stands for one path segment, which may be empty."""
+    pattern = _NAME_IN_TEMPLATE.sub(r"(?P<\1>[^/]*)", template)
+    return StorageRoute(name, method, re.compile(pattern), handler)
+
+
+def make_unsupported_route(name: str, method: str, template: str) -> StorageRoute:
+    """A row for what Cloud Storage has and this service has not: it says so."""
+
+    async def refuse(_service: StorageService, _call: StorageCall) -> web.StreamResponse:
+        raise not_implemented(name)
+
+    return make_route(name, method, template, refuse)
+
 
 _BUCKETS = "/storage/v1/b"
 _BUCKET = f"{_BUCKETS}/{{bucket}}"

@@ -1,16 +1,109 @@
 """What every method of the storage service works with."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import base64
+import dataclasses
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 
-from localsim.cloud.objects.store import ObjectStore
+from localsim.cloud.objects.open_object import OpenObject
+from localsim.cloud.objects.storage_model import StorageError, StoredObject
+from localsim.cloud.objects.store import ObjectKey, ObjectStore
 from localsim.group_commit import GroupCommit
-from localsim.services.storage.md5_cache import Md5Cache
-from localsim.services.storage.upload_locks import UploadLocks
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.request_faults import FaultSource
+
+
+class UploadLocks:
+    """One request at a time per upload session: a newcomer ends the one that waits for bytes.
+
+    A client whose connection broke comes back before the server has noticed that the old one is
+    dead.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._receiving: dict[str, asyncio.Task[None]] = {}
+
+    @asynccontextmanager
+    async def take(self, key: str) -> AsyncIterator[None]:
+        """Hold the session alone, after interrupting whoever receives bytes for it."""
+        earlier = self._receiving.pop(key, None)
+        if earlier is not None:
+            earlier.cancel()
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            yield
+
+    async def receive(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that the next one to take the session may interrupt."""
+        task = asyncio.create_task(work)
+        self._receiving[key] = task
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+            self._receiving.pop(key, None)
+        if task.cancelled():
+            raise StorageError(503, "backendError", "Another request continues this upload.")
+        task.result()
+
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Who describes a larger object does not want to wait for half a second and more."""
+MOST_KNOWN = 10_000
+_READ_BYTES = 1024 * 1024
+
+
+class Md5Cache:
+    """The MD5 of objects that were uploaded without one, calculated when somebody looks at them.
+
+    An upload whose reply does not show the MD5 (its `fields` leave it out) does not wait for it. A
+    listing does not show it then. It is not stored, since an ETag may be made of an MD5; the last
+    ones are kept in memory by generation, which no other object ever has.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    async def shown(self, objects: ObjectStore, stored: StoredObject) -> StoredObject:
+        """The object with its MD5; a composite or very large one without, as it is."""
+        if stored.md5 or stored.component_count or stored.size_bytes > MOST_BYTES:
+            return stored
+        md5 = self._known.get(stored.generation)
+        if md5 is None:
+            try:
+                md5 = await self._calculate(objects, stored)
+            except (StorageError, OSError):  # it has just gone
+                return stored
+        return dataclasses.replace(stored, md5=md5)
+
+    async def _calculate(self, objects: ObjectStore, stored: StoredObject) -> str:
+        key = ObjectKey(stored.bucket, stored.name, stored.generation)
+        with objects.open(key) as found:
+            md5 = await asyncio.to_thread(_md5, found)
+        while len(self._known) >= MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[stored.generation] = md5
+        return md5
+
+
+def _md5(found: OpenObject) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for piece in found.pieces():
+        if piece.file is None:
+            digest.update(piece.data)
+            continue
+        piece.file.seek(piece.start)
+        while data := piece.file.read(_READ_BYTES):
+            digest.update(data)
+    return base64.b64encode(digest.digest()).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,31 @@
 """One call of a method, over either wire: what goes wrong on purpose, then the answer."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
-from localsim.services.cloud_port import CloudPort
+from localsim.cloud.scenario.fault_types import FaultEffect
 from localsim.services.tpu.tpu_methods import Method
+
+Answer = TypeVar("Answer")
+
+
+class CloudPort(Protocol):
+    """Whoever holds the cloud and its workers together."""
+
+    async def run(self, action: Callable[[Cloud], Answer]) -> Answer:
+        """Let time pass, act on the cloud, and let what follows happen."""
+        ...
+
+    def project_changed(self) -> None:
+        """Let workers see the project's metadata as it is now."""
+        ...
+
+    async def meet_fault(self, method: str) -> FaultEffect | None:
+        """What goes wrong with a call of the method on purpose; its latency has passed already."""
+        ...
+
 
 _TEXTS = {
     Code.CANCELLED: "The operation was cancelled.",

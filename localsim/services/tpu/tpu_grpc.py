@@ -13,7 +13,6 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from localsim.cloud.model.cloud_errors import CloudError, Code, unimplemented
-from localsim.services.cloud_port import CloudPort
 from localsim.services.net.request_guard import grpc_refusal
 from localsim.services.net.wire_errors import (
     FieldViolation,
@@ -21,7 +20,7 @@ from localsim.services.net.wire_errors import (
     grpc_error,
     refusal,
 )
-from localsim.services.tpu.calls import ConnectionDroppedError, answer_call
+from localsim.services.tpu.calls import CloudPort, ConnectionDroppedError, answer_call
 from localsim.services.tpu.tpu_methods import Method, all_methods
 
 Behaviour = Callable[[bytes, Any], Awaitable[bytes]]

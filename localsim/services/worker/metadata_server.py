@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from localsim.http_log import HTTP_LOG
+from localsim.service_ports import HTTP_LOG
 from localsim.services.net.request_guard import guard
 from localsim.services.worker import guest_attribute_routes
 from localsim.workers.metadata_tree import (

@@ -18,12 +18,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from localsim import worker_specs
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.events import BootSlice, StopSlice
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.cloud.state import absent_workers
 from soak.cloud import cloud_service
 from soak.cloud.cloud_calls import NEVER_S, PARENT, REAL, WITH_REQUEST_ID, ZONE, real_create
 from soak.cloud.cloud_model import Model
@@ -252,7 +252,7 @@ class History(RuleBasedStateMachine):
         while events := self.cloud.tick():
             for event in events:
                 if isinstance(event, BootSlice):
-                    known = absent_workers.identities(event.node)
+                    known = worker_specs.absent_identities(event.node)
                     self.cloud.mark_slice_booted(event.node.name, known)
                 if isinstance(event, StopSlice):
                     self.cloud.mark_slice_stopped(event.node.name)

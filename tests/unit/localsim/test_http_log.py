@@ -6,7 +6,7 @@ import gc
 import pytest
 from aiohttp import web
 
-from localsim.http_log import HTTP_LOG
+from localsim.service_ports import HTTP_LOG
 
 OWN_FAULT = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close"
 
