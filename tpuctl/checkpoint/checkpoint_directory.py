@@ -1,4 +1,4 @@
-"""Where checkpoints lie, as a program says it."""
+"""The directory of a checkpoint as a program names it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Directory = str | os.PathLike[str] | Store
 
 
 def open_directory(directory: Directory, client: object | None = None) -> Store:
-    """The store; a bucket is reached through `client`, a storage Client, or one of its own."""
+    """Open the store of a directory.
+
+    A bucket is reached through `client`, a google.cloud.storage.Client, or a new one.
+    """
     if isinstance(directory, str | os.PathLike):
         return open_store(os.fspath(directory), client=client)
     return directory

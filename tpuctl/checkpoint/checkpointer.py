@@ -48,11 +48,12 @@ class Checkpointer:
         program_version: str | None = None,
         client: object | None = None,
     ) -> None:
-        """Nothing is read or written yet; `timeout_s` bounds each wait for another worker.
+        """Read and write nothing yet; `timeout_s` bounds each wait for another worker.
 
         What is not said comes from the environment of a job: TPUCTL_WORKER_ID, TPUCTL_WORKER_COUNT,
         TPUCTL_FENCE, TPUCTL_CHECKPOINT_KEEP, TPUCTL_PROGRAM_VERSION. `fence` numbers the runs that
-        use the directory, a later one higher; one worker on its own needs none.
+        use the directory, a later one higher; one worker on its own needs none. Raises UsageError
+        when the numbers make no sense.
         """
         store = open_directory(directory, client)
         self._run = resolve_run(store, worker_id, worker_count, fence, timeout_s, program_version)
@@ -66,10 +67,11 @@ class Checkpointer:
         self._stopping = PreemptionHandler(environment_number(NOTICE, 30))
 
     def restore(self, step: int | None = None, like: Tree = None) -> Restored | None:
-        """Where this run goes on: the newest good step or that one; None when there is none yet.
+        """Restore the newest good step, or `step`; None when the directory has no step yet.
 
         All workers agree on it. Arrays come back as those of `like`, on its devices and shards;
-        without it as whole numpy arrays.
+        without it as whole numpy arrays. Raises NoCheckpointError when steps are there and none is
+        good, PreconditionError when a later run has begun, DeadlineError when a worker is missing.
         """
         if self._writer is not None:
             raise UsageError("restore once, before the first save")
@@ -81,7 +83,7 @@ class Checkpointer:
         return resumed.restored
 
     def latest(self) -> int | None:
-        """The newest step that is complete as far as the listing tells, or None."""
+        """The number of the newest step that is complete as far as the listing tells, or None."""
         from tpuctl.checkpoint.read.step_history import read_history
 
         newest = read_history(self._run.store, self._known()).latest()
@@ -141,7 +143,7 @@ class Checkpointer:
             self._writer.wait()
 
     def close(self) -> None:
-        """Wait for what is being saved, and, not for ever, for what is being deleted."""
+        """Wait until nothing is being saved, and at most 30 s for deletions."""
         if self._writer is not None:
             self._writer.close()
 

@@ -18,9 +18,9 @@ BACKGROUND = 10
 
 
 def parallel_map(work: Callable[[T], R], items: Sequence[T], *, threads: int) -> list[R]:
-    """The result for each item, in order.
+    """Call `work` on each item in threads; the results are in the order of the items.
 
-    After a failure nothing is begun any more; it is raised when what had been begun has ended.
+    After a failure no other call begins; the failure is raised when the calls under way have ended.
     """
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]

@@ -1,7 +1,4 @@
-"""Told to end (SIGTERM), all workers save at one step and end: the greatest they are at, plus 1.
-
-With jax.distributed up, its own sync point decides: it has caught the signal already.
-"""
+"""SIGTERM before a preemption: all workers save at one step, then end."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ MIN_SAVE_S = 10.0
 
 
 class PreemptionHandler:
-    """Whether this worker was told to end, how much time is left, and which step is the last."""
+    """Knows whether this worker was told to end, the time that is left, and the last step."""
 
     def __init__(self, notice_s: float, now: Callable[[], float] = time.monotonic) -> None:
-        """`notice_s` is the time between the signal and the end."""
+        """Listen to nothing yet; `notice_s` is the time between SIGTERM and the end."""
         self._notice_s = notice_s
         self._now = now
         self._told_s: float | None = None
@@ -42,7 +39,7 @@ class PreemptionHandler:
         self._has_complained = False
 
     def listen(self) -> None:
-        """Catch SIGTERM, where this is the main thread and nobody else does."""
+        """Catch SIGTERM, if this is the main thread and nobody else catches it."""
         if (
             threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -53,7 +50,7 @@ class PreemptionHandler:
             self._is_listening = True
 
     def ignore(self) -> None:
-        """Leave SIGTERM as it was found."""
+        """Give SIGTERM back to whoever had it."""
         is_main = threading.current_thread() is threading.main_thread()
         # JAX may have caught it since: it does not tell Python.
         if self._is_listening and is_main and _jax_sync_manager() is None:
@@ -61,12 +58,12 @@ class PreemptionHandler:
         self._is_listening = False
 
     def tell(self) -> None:
-        """The notice begins, unless it has begun."""
+        """Begin the notice, unless it has begun."""
         if self._told_s is None:
             self._told_s = self._now()
 
     def is_last(self, run: WorkerRun, step: int) -> bool:
-        """Whether all workers save at this step and end; each asks at every step."""
+        """Whether all workers save at this step and end; to be asked at every step."""
         self._is_training = True
         self._asked += 1
         reached = _jax_sync_point(self._asked)
@@ -79,7 +76,7 @@ class PreemptionHandler:
         return run.worker_count == 1 or self._is_final_step(run, step)
 
     def is_too_late(self, step: int) -> bool:
-        """Whether nothing is to be begun any more; says so once."""
+        """Whether too little time is left to begin a save; says so on stderr once."""
         if self.left_s >= MIN_SAVE_S:
             return False
         if not self._has_complained:
@@ -93,7 +90,7 @@ class PreemptionHandler:
 
     @property
     def left_s(self) -> float:
-        """Until the program is ended by force; infinite as long as it was not told."""
+        """Seconds until the program is ended by force; infinite when it was not told to end."""
         if self._told_s is None:
             return float("inf")
         return self._told_s + self._notice_s - self._now()

@@ -1,4 +1,4 @@
-"""Who writes: one worker of one run, from what the program says or else its environment."""
+"""One worker of one run: its numbers, from the program or else from the environment of a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WorkerRun:
 
 
 def environment_number(name: str, default: int) -> int:
-    """A whole number from the environment; UsageError names the variable that holds none."""
+    """A whole number from the environment; UsageError names a variable that holds none."""
     text = os.environ.get(name, "")
     if not text:
         return default
@@ -41,7 +41,7 @@ def environment_number(name: str, default: int) -> int:
 
 
 def whole_number(name: str, value: object) -> int:
-    """A number that is one, of numpy too; UsageError names what is none."""
+    """A value as an int, of numpy too; UsageError names one that is no whole number."""
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
@@ -60,7 +60,7 @@ def resolve_run(  # noqa: PLR0913 (each one a fact of the run)
     timeout_s: float,
     program: str | None,
 ) -> WorkerRun:
-    """The run as the program says, for the rest as its job's environment says.
+    """The run as the program says, and for the rest as the environment says.
 
     Its fence is -1 where one worker on its own is to take the next. Raises UsageError when the
     numbers make no sense, or several workers have no fence.

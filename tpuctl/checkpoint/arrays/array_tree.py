@@ -55,7 +55,7 @@ VALUES: Mapping[str, tuple[type, Callable[[Any], object]]] = {
 
 @dataclass(frozen=True)
 class LeafNode:
-    """Where a structure has a leaf."""
+    """The place of a leaf in a structure: its number, its path, and whether it is a scalar."""
 
     index: int
     path: str
@@ -63,16 +63,16 @@ class LeafNode:
 
 
 def flatten(tree: Tree) -> tuple[Structure, list[LeafValue]]:
-    """The structure of a tree and its leaves, dicts in the order of their names.
+    """Take a tree apart: its structure as JSON has it, and its leaves in the order of their names.
 
-    Raises UsageError, with the path, for anything that cannot be saved.
+    Raises UsageError, with the path, for a value that cannot be saved.
     """
     leaves: list[LeafValue] = []
     return _structure(tree, (), leaves), leaves
 
 
 def unflatten(structure: Structure, leaves: Sequence[object], like: Tree = None) -> Tree:
-    """The tree of a structure, its leaves taken by their number.
+    """Build the tree of a structure out of `leaves`, which are taken by their number.
 
     Where `like` has another mapping or a namedtuple for a dict, it is rebuilt as that.
     """
@@ -89,34 +89,34 @@ def unflatten(structure: Structure, leaves: Sequence[object], like: Tree = None)
 
 
 def leaf_indices(structure: Structure) -> list[int]:
-    """The numbers of the leaves of a structure, as they come; ValueError when it is none."""
+    """The numbers of the leaves in the order of the walk; ValueError when this is no structure."""
     return [leaf.index for leaf in walk(structure)]
 
 
 def leaf_paths(structure: Structure) -> list[str]:
-    """The path of each leaf, by its number; ValueError when it is no structure."""
+    """The path of each leaf, in the order of their numbers; ValueError when it is no structure."""
     return [leaf.path for leaf in sorted(walk(structure), key=lambda leaf: leaf.index)]
 
 
 def walk(structure: Structure) -> Iterator[LeafNode]:
-    """The leaves of a structure; ValueError when it is none."""
+    """Yield the leaves of a structure in order; ValueError when it is no structure."""
     return _walk(structure, ".", "")
 
 
 def path_of(names: Sequence[str]) -> str:
-    """Names on the way to a leaf as one: `layers/0/w`, that of the root is `.`."""
+    """Join the names on the way to a leaf: `layers/0/w`; `.` for the root."""
     return "/".join(_escape(name) for name in names) if names else "."
 
 
 def children(tree: Tree) -> Mapping[str, Tree] | None:
-    """The entries of a mapping or a namedtuple, else None."""
+    """The entries of a mapping or a namedtuple by name; None for any other value."""
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return dict(zip(tree._fields, tree, strict=True))
     return tree if isinstance(tree, Mapping) else None
 
 
 def is_value(tree: Tree) -> bool:
-    """Whether it is a value of Python that a structure holds itself."""
+    """Whether the structure itself holds this value: None, a bool, int, float or str."""
     return type(tree) in _PYTHON
 
 

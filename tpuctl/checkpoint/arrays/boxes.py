@@ -1,4 +1,4 @@
-"""Boxes of an array: contiguous along every axis, where each begins and how far it goes."""
+"""Boxes of an array: on each axis the index at which they begin and their length."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Box:
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of its elements."""
         return math.prod(self.shape)
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Its index in the global array."""
+        """Its index in the global array, one slice for each axis."""
         return self.within(whole_box(self.shape))
 
     def within(self, outer: Box) -> tuple[slice, ...]:
-        """Its index in an array that holds the outer box."""
+        """Its index in an array that holds the elements of `outer`, one slice for each axis."""
         return tuple(
             slice(start - base, start - base + length)
             for start, base, length in zip(self.offset, outer.offset, self.shape, strict=True)
         )
 
     def overlap(self, other: Box) -> Box | None:
-        """What both have of the array, or None."""
+        """The box of the elements that both have, or None when they have none in common."""
         offset, shape = [], []
         for start, length, begins, reaches in zip(
             self.offset, self.shape, other.offset, other.shape, strict=True
@@ -46,19 +46,19 @@ class Box:
         return Box(tuple(offset), tuple(shape))
 
     def rows(self, count: int) -> Iterator[Box]:
-        """At most `count` boxes that together are this one, none empty, along its first long axis.
+        """Cut the box into at most `count` boxes, none of them empty, along its first long axis.
 
-        The first ones are one longer where it does not divide.
+        Where the length does not divide, the first boxes are one longer.
         """
         total = self.row_count(count)
         return (self.row(index, total) for index in range(total))
 
     def row_count(self, count: int) -> int:
-        """How many boxes `rows` gives."""
+        """The number of boxes that `rows(count)` gives."""
         return max(1, min(count, self.shape[self._long_axis]) if self.shape else 1)
 
     def row(self, index: int, count: int) -> Box:
-        """One of `rows`, of which there are exactly `count`."""
+        """The box at `index` of `rows(count)`, which must give exactly `count`."""
         if count == 1:
             return self
         axis = self._long_axis
@@ -76,5 +76,5 @@ class Box:
 
 
 def whole_box(shape: tuple[int, ...]) -> Box:
-    """All of an array."""
+    """The box of all elements of an array of that shape."""
     return Box((0,) * len(shape), shape)

@@ -1,4 +1,4 @@
-"""Whether boxes are an array taken apart: together all of it, every element once."""
+"""Whether boxes take an array apart: together they are all of it, and no element is in two."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tpuctl.checkpoint.arrays.boxes import Box, whole_box
 
 
 def covers(shape: tuple[int, ...], boxes: Sequence[Box]) -> bool:
-    """Whether they cover an array of that shape exactly; an empty one has a single box."""
+    """Whether the boxes hold each element of an array of that shape exactly once.
+
+    An empty array is covered by a single box of its shape.
+    """
     array = whole_box(shape)
     if len(boxes) == 1 or array.size == 0:
         return list(boxes) == [array]

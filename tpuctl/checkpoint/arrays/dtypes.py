@@ -1,10 +1,4 @@
-"""Kinds of numbers: how many bits, what a file calls them, and their bytes as stored.
-
-Stored are the elements in C order, little-endian; those of four bits two in a byte, the first in
-the low bits. In memory every element has bytes of its own: bfloat16, float8_* and int4 are types
-of ml_dtypes, which a program need not have. Their bits are handled as unsigned integers, so that
-only who hands out such an array needs it.
-"""
+"""The dtypes of a checkpoint: their bits, their names in a file, and their bytes as stored."""
 
 from __future__ import annotations
 
@@ -27,7 +21,7 @@ _ALIGNMENT_BYTES = 64
 
 @dataclass(frozen=True)
 class Dtype:
-    """A kind of number."""
+    """A dtype that can be saved: the bits of an element, and how safetensors and numpy name it."""
 
     bits: int
     safetensors: str | None
@@ -63,7 +57,7 @@ DTYPES = _table()
 
 @functools.lru_cache
 def name_of(dtype: np.dtype[Any]) -> str:
-    """Its name in DTYPES, whatever the order of its bytes; UsageError when it has none."""
+    """The name in DTYPES of a dtype of numpy, of any byte order; UsageError when it has none."""
     if dtype.name not in DTYPES:
         raise UsageError(
             f"dtype {dtype} cannot be saved", hint=f"these can: {', '.join(sorted(DTYPES))}"
@@ -72,7 +66,10 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """What an array of it has in memory; UsageError when that takes ml_dtypes and it is absent."""
+    """The dtype of numpy for a name in DTYPES.
+
+    Raises UsageError when it needs ml_dtypes and that is not installed.
+    """
     if not DTYPES[name].is_foreign:
         return np.dtype(name)
     try:
@@ -86,16 +83,16 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 @functools.lru_cache
 def raw_dtype(name: str) -> np.dtype[Any]:
-    """A dtype of numpy itself with the same bits for each element, little-endian.
+    """A dtype that numpy itself has, with the same bits for each element, little-endian.
 
-    Four bits have a byte to themselves, in its low half.
+    An element of four bits has a byte to itself, in its low half.
     """
     dtype = DTYPES[name]
     return np.dtype(f"<u{max(1, dtype.bits // 8)}" if dtype.is_foreign else name).newbyteorder("<")
 
 
 def allocate_aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array without content that begins where JAX can take it over without a copy."""
+    """An array without content, at an address that JAX can take over without a copy."""
     length = math.prod(shape) * dtype.itemsize
     room = np.empty(length + _ALIGNMENT_BYTES, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT_BYTES
@@ -109,12 +106,12 @@ def raw_view(array: Array) -> Array:
 
 
 def size_bytes(name: str, elements: int) -> int:
-    """How many bytes so many elements take where they are stored."""
+    """The number of bytes that `count` elements of a dtype take where they are stored."""
     return (elements * DTYPES[name].bits + 7) // 8
 
 
 def write_into(buffer: NDArray[np.uint8], name: str, array: Array) -> None:
-    """Copy the elements of a raw array into a buffer of `size_bytes`, as they are stored."""
+    """Copy the elements of a raw array into `size_bytes` bytes of memory, as they are stored."""
     if DTYPES[name].bits < 8:
         buffer[:] = pack(array)
     else:
@@ -123,7 +120,7 @@ def write_into(buffer: NDArray[np.uint8], name: str, array: Array) -> None:
 
 
 def pack(array: Array) -> NDArray[np.uint8]:
-    """Elements of four bits, one a byte, as two a byte; an odd last one fills its byte with 0."""
+    """Put elements of four bits, one a byte, two into a byte; an odd last one is filled with 0."""
     flat = raw_view(array).reshape(-1)
     packed = np.zeros((flat.size + 1) // 2, np.uint8)
     np.bitwise_and(flat[0::2], 15, out=packed)
@@ -132,7 +129,7 @@ def pack(array: Array) -> NDArray[np.uint8]:
 
 
 def unpack(packed: NDArray[np.uint8], elements: int) -> NDArray[np.uint8]:
-    """The first so many of the elements that `pack` put together, one a byte."""
+    """The first `count` elements that `pack` put together, one a byte."""
     flat = np.empty(packed.size * 2, np.uint8)
     np.bitwise_and(packed, 15, out=flat[0::2])
     np.right_shift(packed, 4, out=flat[1::2])

@@ -1,9 +1,4 @@
-"""What numbers of few bits amount to, without ml_dtypes.
-
-float8 and the like after the OCP 8-bit floating point specification (revision 1.0: E4M3, E5M2,
-E8M0 of its MX formats) and, for the kinds without a negative zero, arXiv:2206.02915; the names
-are those of ml_dtypes.
-"""
+"""The values of small floating-point formats, without ml_dtypes."""
 
 from __future__ import annotations
 
@@ -39,10 +34,10 @@ _FLOAT8 = {
 
 
 def as_float(name: str, array: Array) -> Array:
-    """The values of an array as `dtypes.raw_dtype` has them, as floats, exactly.
+    """The values of an array that has the dtype `dtypes.raw_dtype`, as floats, exactly.
 
-    float32 for those of 16 bits and fewer; of complex numbers as they are; float64 otherwise, to
-    which integers of 64 bits are rounded.
+    The result is float32 for dtypes of 16 bits and fewer, the same for complex numbers, and float64
+    otherwise, to which integers of 64 bits are rounded.
     """
     if name == "complex64":
         return array

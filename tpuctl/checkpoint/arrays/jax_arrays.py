@@ -1,9 +1,4 @@
-"""Arrays of JAX: which boxes of them lie where, on this process's devices and on all.
-
-An array that lies on devices of several processes is one array; each box of it is stored by the
-processes that hold it, each a range of its rows. One that lies on a process's own devices alone
-(a step counter, a key) is the same on all workers, as an array of numpy is.
-"""
+"""Arrays of JAX: which boxes lie on which device, of this process and of all processes."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ Index = tuple[slice, ...]
 
 
 def describe(value: object, index: int) -> LeafValue | None:
-    """A leaf, or None when it is no array of JAX; UsageError for one without numbers to save."""
+    """The leaf of an array of JAX, None for another value; UsageError for one without numbers."""
     jax: Any = sys.modules["jax"]
     if not isinstance(value, jax.Array):
         return None
@@ -49,7 +44,7 @@ def describe(value: object, index: int) -> LeafValue | None:
 
 
 def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
-    """An array with the sharding of `like`, which may be a ShapeDtypeStruct, or else anywhere."""
+    """Read into an array with the sharding of `like`, or of a ShapeDtypeStruct; None for others."""
     jax: Any = sys.modules["jax"]
     if not isinstance(like, jax.Array | jax.ShapeDtypeStruct):
         return None

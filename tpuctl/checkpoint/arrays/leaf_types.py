@@ -1,4 +1,4 @@
-"""Which kinds of leaves there are; those of a library only where the program has it."""
+"""The kinds of leaves; those of a library are asked only when the program has imported it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIBRARIES = {"jax": "jax_arrays", "torch": "torch_tensors"}
 
 
 def describe_leaf(value: object, index: int) -> LeafValue:
-    """Describe leaf `index` of a tree; UsageError when it is nothing that can be saved."""
+    """Describe leaf `index` of a tree; UsageError when the value cannot be saved."""
     for kind in _kinds():
         found: LeafValue | None = kind.describe(value, index)
         if found is not None:
@@ -29,7 +29,7 @@ def describe_leaf(value: object, index: int) -> LeafValue:
 
 
 def expect_leaf(like: object, dtype: str) -> ExpectedLeaf:
-    """How a leaf of that dtype is to come back; UsageError when `like` is no array."""
+    """Say how a leaf of that dtype is to be read back; UsageError when `like` is no array."""
     for kind in _kinds():
         found: ExpectedLeaf | None = kind.expect(like, dtype)
         if found is not None:

@@ -1,4 +1,4 @@
-"""A leaf of a tree: what it is as a whole, and which boxes of it a worker stores or needs."""
+"""A leaf of a tree: its dtype and shape, and the boxes of it that a worker stores or needs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExpectedLeaf:
 
 
 def cut(elements: Array, outer: Box, box: Box) -> Array:
-    """A view of a box in an array that holds the outer one; a view even without axes."""
+    """A view of `box` in `elements`, which are those of `outer`; a view even without axes."""
     if box == outer:
         return elements
     index: Any = (*box.within(outer), ...)
@@ -49,10 +49,10 @@ def cut(elements: Array, outer: Box, box: Box) -> Array:
 
 
 def share(box: Box, holders: Iterable[int], worker_id: int, index: int) -> list[Box]:
-    """What one of the holders of the same box of leaf `index` stores of it.
+    """The boxes that this worker stores of a box of leaf `index` that several workers hold.
 
-    Each a range of its rows; a box that is small, or of fewer rows than holders, goes whole to one
-    of them, another one for each leaf.
+    Each holder stores a range of its rows. A box that is small, or has fewer rows than holders,
+    goes whole to one of them, another one for each leaf.
     """
     workers = sorted(holders)
     if worker_id not in workers:

@@ -19,7 +19,7 @@ _PYTHON: Mapping[type, tuple[str, ...]] = {
 
 
 def describe(value: object, index: int) -> LeafValue | None:
-    """A leaf, or None when it is no array of numpy or, with a mask or a unit, more than that."""
+    """The leaf of an array or scalar of numpy; None for others, a masked array too."""
     if isinstance(value, np.generic):
         return replicated_leaf(np.asarray(value), index, is_scalar=True)
     if type(value) in (np.ndarray, np.memmap):
@@ -30,7 +30,7 @@ def describe(value: object, index: int) -> LeafValue | None:
 def replicated_leaf(
     array: Array, index: int, dtype: str = "", *, is_scalar: bool = False
 ) -> LeafValue:
-    """An array that every worker has; `dtype` is its name where the array is raw already."""
+    """The leaf of an array that every worker has; `dtype` names it when the array is raw."""
     name = dtype or name_of(array.dtype)
     elements, box = raw_view(array), whole_box(array.shape)
 
@@ -42,7 +42,7 @@ def replicated_leaf(
 
 
 def expect(like: object, dtype: str) -> ExpectedLeaf | None:
-    """As an array, or as a scalar of numpy or Python, whichever `like` is."""
+    """Read into an array, or a scalar of numpy or Python, whichever `like` is; None for others."""
     if type(like) in _PYTHON:
         name = dtype if dtype.startswith(_PYTHON[type(like)]) else type(like).__name__
         return whole_array(name, (), is_scalar=True, kind=type(like))
@@ -56,7 +56,7 @@ def expect(like: object, dtype: str) -> ExpectedLeaf | None:
 def whole_array(
     name: str, shape: tuple[int, ...], *, is_scalar: bool = False, kind: type | None = None
 ) -> ExpectedLeaf:
-    """All of it, as an array of numpy or a scalar, which may become a number of Python."""
+    """Read all of an array; as a scalar, or as a number of the Python type `kind`, when asked."""
 
     def finish(arrays: Sequence[Array]) -> object:
         array = arrays[0].view(numpy_dtype(name))

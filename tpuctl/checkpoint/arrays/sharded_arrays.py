@@ -45,12 +45,12 @@ class Shards:
         return f"Shards({self.shape}, {self.dtype}, {self.placed()})"
 
     def placed(self) -> tuple[Box, ...]:
-        """Where its boxes are, in their order."""
+        """The boxes of the shards, in the order in which they were given."""
         return tuple(Box(offset, array.shape) for offset, array in self.boxes.items())
 
 
 def describe(value: object, index: int) -> LeafValue | None:
-    """A leaf, or None when it is not Shards."""
+    """The leaf of a Shards, None for another value."""
     if not isinstance(value, Shards):
         return None
     if 0 in value.shape:
@@ -67,7 +67,7 @@ def describe(value: object, index: int) -> LeafValue | None:
 
 
 def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
-    """The boxes of `like`, whatever its arrays hold."""
+    """Read the boxes of `like` into new arrays; None when it is no Shards."""
     if not isinstance(like, Shards):
         return None
     name, shape, placed = name_of(like.dtype), like.shape, like.placed()

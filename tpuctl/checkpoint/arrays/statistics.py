@@ -1,4 +1,4 @@
-"""What numbers amount to: their norm, and how many are none; from bytes as they are stored."""
+"""The norm of an array and its numbers of NaN and Inf, from its bytes as they are stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SAFE = 1e150
 
 
 class ArrayStatistics:
-    """Of the elements added so far."""
+    """Norm, NaN and Inf of the elements that were added so far."""
 
     def __init__(self, dtype: str) -> None:
-        """`dtype` is one of dtypes.DTYPES."""
+        """Nothing is added yet; `dtype` is a name in dtypes.DTYPES."""
         self.nan = 0
         self.inf = 0
         self._dtype = dtype
@@ -29,11 +29,11 @@ class ArrayStatistics:
 
     @property
     def norm(self) -> float | None:
-        """L2, of the finite elements; None for bool, and for more than a float64 can hold."""
+        """The L2 norm of the finite elements; None for bool, and where float64 overflows."""
         return self._norm if self._dtype != "bool" and math.isfinite(self._norm) else None
 
     def add(self, data: bytes | memoryview) -> None:
-        """What follows; it may end inside an element."""
+        """Add the bytes that follow; they may end inside an element."""
         # A NaN that signals warns when it is converted.
         with np.errstate(all="ignore"):
             self._add(data)
@@ -49,7 +49,7 @@ class ArrayStatistics:
             self._norm = math.hypot(self._norm, _norm(np.abs(values.astype(wide))))
 
     def join(self, other: ArrayStatistics) -> None:
-        """Those of another piece of the same array."""
+        """Add the elements of another piece of the same array."""
         self.nan += other.nan
         self.inf += other.inf
         self._norm = math.hypot(self._norm, other._norm)
@@ -77,7 +77,7 @@ class ArrayStatistics:
 
 
 def measure(dtype: str, blocks: Iterable[bytes | memoryview]) -> ArrayStatistics:
-    """Of an array whose bytes come in blocks, which may end inside an element."""
+    """The statistics of an array whose bytes come in blocks, which may end inside an element."""
     found = ArrayStatistics(dtype)
     for block in blocks:
         found.add(block)

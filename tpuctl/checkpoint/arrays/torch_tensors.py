@@ -19,7 +19,7 @@ from tpuctl.errors import UsageError
 
 
 def describe(value: object, index: int) -> LeafValue | None:
-    """A leaf, or None when it is no tensor; UsageError for one that is not in the host's memory."""
+    """The leaf of a tensor, None for another value; UsageError when it is not in host memory."""
     torch: Any = sys.modules["torch"]
     if not isinstance(value, torch.Tensor):
         return None
@@ -34,7 +34,7 @@ def describe(value: object, index: int) -> LeafValue | None:
 
 
 def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
-    """A new tensor on the host; `like` may be one without memory (device `meta`)."""
+    """Read into a new tensor on the host; `like` may have no memory (device `meta`)."""
     torch: Any = sys.modules["torch"]
     if not isinstance(like, torch.Tensor):
         return None

@@ -1,4 +1,4 @@
-"""What COMMIT and a worker's done record say, and that they make sense together."""
+"""The fields of COMMIT and of a worker's done record, and their JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class StoredObject:
-    """One version of one file of a worker, its path below the checkpoint directory."""
+    """One generation of one file of a worker; its path is relative to the checkpoint directory."""
 
     path: str
     size_bytes: int
@@ -29,7 +29,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A box of a leaf: in which object, from which byte on; little-endian, in C order."""
+    """A box of a leaf and where it is stored: the object, and its first byte there."""
 
     object: int
     start: int
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array of the tree as a whole, and the parts it is stored in."""
+    """An array of the tree: dtype, global shape, sharding, and the parts it is stored in."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class DoneRecord:
-    """A worker's word that its files are in."""
+    """What a worker puts when all its files of a step are in the store."""
 
     worker: int
     worker_count: int
@@ -66,7 +66,7 @@ class DoneRecord:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a step consists of."""
+    """The manifest of a step: docs/checkpoint-format.md has its fields."""
 
     step: int
     fence: int
@@ -93,21 +93,21 @@ class Commit:
 
     @property
     def size_bytes(self) -> int:
-        """All its objects together."""
+        """The size of all its objects together."""
         return sum(each.size_bytes for each in self.objects)
 
 
 def is_version_of(stored: StoredObject, entry: Entry) -> bool:
-    """Whether the store still has what was committed, by all that a listing says.
+    """Whether a listed object is the one that was committed: size, generation and CRC-32C.
 
-    A directory's may not know the checksum of a file: that is no difference.
+    The listing of a directory may not know a CRC-32C: that is no difference.
     """
     found = (entry.key, entry.size_bytes, entry.generation, entry.crc32c or stored.crc32c)
     return (stored.path, stored.size_bytes, stored.generation, stored.crc32c) == found
 
 
 def document(record: Commit | DoneRecord) -> dict[str, Any]:
-    """The record as JSON has it: a part's box becomes its offset and shape."""
+    """The JSON of a record; a part's box becomes its offset and shape."""
     found = {**vars(record), "objects": [vars(stored) for stored in record.objects]}
     if isinstance(record, Commit):
         found["leaves"] = [
@@ -119,7 +119,7 @@ def document(record: Commit | DoneRecord) -> dict[str, Any]:
 
 
 def commit_of(record: Mapping[str, Any]) -> Commit:
-    """COMMIT out of its JSON; raises KeyError, TypeError or ValueError when it is none."""
+    """The COMMIT in a JSON document; KeyError, TypeError or ValueError when it is none."""
     fields = {key: value for key, value in record.items() if key != "schema"}
     boxes: dict[str, Box] = {}
     leaves = tuple(
@@ -135,7 +135,7 @@ def commit_of(record: Mapping[str, Any]) -> Commit:
 
 
 def done_of(record: Mapping[str, Any]) -> DoneRecord:
-    """A done record out of its JSON; raises KeyError, TypeError or ValueError when it is none."""
+    """The done record in a JSON document; KeyError, TypeError or ValueError when it is none."""
     fields = {key: value for key, value in record.items() if key != "schema"}
     boxes: dict[str, Box] = {}
     parts = tuple((each["leaf"], _part(each, boxes)) for each in fields.pop("parts"))

@@ -33,79 +33,79 @@ _PATTERNS = {
 
 
 def step_prefix(step: int) -> str:
-    """All objects of a step begin with it."""
+    """The prefix of all objects of a step."""
     return f"step_{step:012d}/"
 
 
 def attempt_prefix(step: int, fence: int) -> str:
-    """All that one run wrote of a step begins with it."""
+    """The prefix of all objects that one run wrote of a step."""
     return f"{step_prefix(step)}a_{fence:016d}/"
 
 
 def shard_key(step: int, fence: int, worker_id: int, worker_count: int, file: int) -> str:
-    """One file of a worker's arrays."""
+    """The key of file `file` of a worker."""
     prefix = attempt_prefix(step, fence)
     return f"{prefix}shard_{worker_id}-of_{worker_count}_{file}.safetensors"
 
 
 def done_key(step: int, fence: int, worker_id: int) -> str:
-    """A worker's word that its files are in."""
+    """The key of a worker's done record: its files are in."""
     return f"{attempt_prefix(step, fence)}done_{worker_id}.json"
 
 
 def commit_key(step: int) -> str:
-    """The manifest; a step exists if and only if it does."""
+    """The key of the manifest; a step exists if and only if this object does."""
     return f"{step_prefix(step)}COMMIT"
 
 
 def bad_key(step: int, generation: int) -> str:
-    """The mark that this generation of the manifest cannot be restored."""
+    """The key of the mark that this generation of COMMIT cannot be restored."""
     return f"{step_prefix(step)}BAD_{generation}"
 
 
 def pin_key(step: int) -> str:
-    """The mark that this step is not to be deleted."""
+    """The key of the mark that this step is not to be deleted."""
     return f"{step_prefix(step)}PIN"
 
 
 def run_key(fence: int) -> str:
-    """The word that a run has begun: whatever has a lower fence is superseded."""
+    """The key that announces a run: those with a lower fence are superseded."""
     return f"RUN_{fence:016d}"
 
 
 def rollback_key(fence: int) -> str:
-    """From which step a run went on."""
+    """The key of the record from which step a run goes on."""
     return f"ROLLBACK_{fence:016d}"
 
 
 def resume_prefix(fence: int) -> str:
-    """What the workers of a run say before it goes on begins with it."""
+    """The prefix of all proposals and answers of a run that restores."""
     return f"RESUME_{fence:016d}/"
 
 
 def try_key(fence: int, number: int) -> str:
-    """Which step worker 0 proposes to go on from."""
+    """The key of proposal `number` of worker 0: the step to go on from."""
     return f"{resume_prefix(fence)}try_{number}"
 
 
 def answer_key(fence: int, number: int, worker_id: int) -> str:
-    """What a worker found when it read its share of it."""
+    """The key of a worker's answer to proposal `number`."""
     return f"{try_key(fence, number)}_{worker_id}"
 
 
 def stop_prefix(fence: int) -> str:
-    """What the workers of a run say when they are told to stop begins with it."""
+    """The prefix of what the workers of a run put when they are told to stop."""
     return f"STOP_{fence:016d}/"
 
 
 def stop_key(fence: int, worker_id: int) -> str:
-    """At which step a worker was told to stop."""
+    """The key of the step at which a worker was told to stop."""
     return f"{stop_prefix(fence)}stop_{worker_id}"
 
 
 @dataclass(frozen=True)
 class ObjectName:
-    """What a key says; -1 where its kind has no such number."""
+    """The parts of a key; -1 for a number that keys of its kind do not have."""
 
     kind: str
     step: int = -1
@@ -118,7 +118,7 @@ class ObjectName:
 
 
 def parse_key(key: str) -> ObjectName | None:
-    """What the name of an object says, or None when it is not ours."""
+    """The parts of a key, or None when it is not one of this format."""
     for kind, pattern in _kinds().items():
         if match := pattern.fullmatch(key):
             return ObjectName(

@@ -31,12 +31,15 @@ _SENSELESS = (KeyError, TypeError, ValueError, IndexError, AttributeError, Recur
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
-    """Canonical bytes of a record, with the schema and the checksum added."""
+    """The canonical bytes of a record, with schema and checksum added."""
     return _with_checksum(_canonical({**record, "schema": SCHEMA}))
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """The record; IntegrityError when a byte differs, PreconditionError when it is newer."""
+    """The record in `data`.
+
+    Raises IntegrityError when a byte differs, PreconditionError for another schema.
+    """
     try:
         record = json.loads(data)["record"]
         is_whole = isinstance(record, dict) and _with_checksum(_canonical(record)) == data
@@ -53,7 +56,7 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def encode_commit(commit: Commit) -> bytes:
-    """The bytes of COMMIT."""
+    """The canonical bytes of COMMIT."""
     return encode(document(commit))
 
 
@@ -63,7 +66,7 @@ def decode_commit(data: bytes) -> Commit:
 
 
 def encode_done(done: DoneRecord) -> bytes:
-    """The bytes of a done record."""
+    """The canonical bytes of a done record."""
     return encode(document(done))
 
 
@@ -73,7 +76,7 @@ def decode_done(data: bytes) -> DoneRecord:
 
 
 def tree_digest(structure: Structure, leaves: Iterable[Leaf]) -> str:
-    """What all workers that save the same tree have in common: its names, dtypes and shapes."""
+    """The CRC-32C of a tree's names, dtypes and shapes: equal on all workers that save the same."""
     described = [[leaf.dtype, list(leaf.shape)] for leaf in leaves]
     return crc32c(_canonical({"leaves": described, "tree": structure}))
 

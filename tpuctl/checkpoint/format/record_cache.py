@@ -1,4 +1,4 @@
-"""Small records of a checkpoint directory, each version of them read and understood once."""
+"""The small records of a checkpoint directory; each generation is read and decoded once."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ T = TypeVar("T")
 
 
 class RecordCache:
-    """What was read before: a generation of an object never changes. For any number of threads.
+    """Records by key and generation, which never change; any number of threads may use it.
 
-    Of a COMMIT all but its leaves: who keeps records for as long as a program runs keeps no
-    million parts in memory that only a reader of arrays asks for.
+    Of a COMMIT all but its leaves is kept: a program that runs for weeks needs no million parts in
+    memory that only a reader of arrays asks for.
     """
 
     def __init__(self, *, has_leaves: bool = False) -> None:
-        """Nothing is known yet; with leaves, a COMMIT is known as a whole."""
+        """Begin empty; with `has_leaves`, a COMMIT is kept whole."""
         self._known: dict[tuple[str, int], Any] = {}
         self._has_leaves = has_leaves
 
     def read(self, store: Store, entry: Entry, decode: Callable[[bytes], T]) -> T:
-        """The record as it was listed; NotFoundError when it is gone, IntegrityError."""
+        """The record of a listed object.
+
+        Raises NotFoundError when that generation is gone, IntegrityError when it is damaged.
+        """
         known: T | None = self._known.get((entry.key, entry.generation))
         return self.add(entry, read_record(store, entry, decode)) if known is None else known
 
     def add(self, entry: Entry, record: T) -> T:
-        """Remember what was just written, and read back; returns what is remembered."""
+        """Remember a record that was just written and read back; returns it as it is kept."""
         known: Any = record
         if isinstance(record, Commit) and not self._has_leaves:
             known = replace(record, leaves=())
@@ -40,14 +43,17 @@ class RecordCache:
         return remembered
 
     def forget_all_but(self, entries: Collection[Entry]) -> None:
-        """Keep only what is still there."""
+        """Forget the records of objects that are not among `entries`."""
         there = {(entry.key, entry.generation) for entry in entries}
         known = list(self._known.items())
         self._known = {found: each for found, each in known if found in there}
 
 
 def read_record(store: Store, entry: Entry, decode: Callable[[bytes], T]) -> T:
-    """The record as it was listed; NotFoundError when it is gone, IntegrityError."""
+    """Read and decode a listed object, without a cache.
+
+    Raises NotFoundError when that generation is gone, IntegrityError when it is damaged.
+    """
     try:
         return decode(store.get_range(entry.key, generation=entry.generation))
     except IntegrityError:

@@ -1,7 +1,4 @@
-"""A worker's file: a safetensors header, then the tensors, as views of memory that is never joined.
-
-https://github.com/huggingface/safetensors#format
-"""
+"""The safetensors file of a worker: header, then tensors, as views of memory, never joined."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ METADATA = "__metadata__"
 
 @dataclass(frozen=True)
 class ShardTensor:
-    """A box of a leaf, as a file has it."""
+    """A tensor of a file: a box of a leaf."""
 
     name: str
     dtype: str
@@ -30,12 +27,12 @@ class ShardTensor:
 
     @property
     def size_bytes(self) -> int:
-        """Of its elements as stored."""
+        """The bytes of its elements as stored."""
         return size_bytes(self.dtype, self.box.size)
 
 
 def tensor_name(path: str, shape: tuple[int, ...], box: Box) -> str:
-    """The path of the leaf, and where the box is not all of it, the box: `w[0:128,64:128]`."""
+    """The path of the leaf and, where the box is a part of it, the box: `w[0:128,64:128]`."""
     name = path.replace("[", "~2")
     if box == whole_box(shape):
         return f"~{name}" if name == METADATA else name
@@ -44,7 +41,7 @@ def tensor_name(path: str, shape: tuple[int, ...], box: Box) -> str:
 
 
 def description(tensors: Sequence[ShardTensor]) -> dict[str, Any]:
-    """What the header says of tensors that follow one another."""
+    """The entries of a header for tensors that follow one another."""
     described, start = {}, 0
     for tensor in tensors:
         stored = DTYPES[tensor.dtype].safetensors
@@ -60,19 +57,19 @@ def description(tensors: Sequence[ShardTensor]) -> dict[str, Any]:
 
 
 def header(tensors: Sequence[ShardTensor]) -> bytes:
-    """What a file begins with: the size of the JSON, and the JSON, padded as safetensors pads."""
+    """The first bytes of a file: the size of the JSON, then the JSON, padded to 8 bytes."""
     text = json.dumps(description(tensors), separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
 def header_size_bytes(data: bytes) -> int:
-    """How long the header is of a file that begins so, its length included."""
+    """The length of a header with its length field, from the first bytes of the file."""
     return LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
 
 
 def read_header(data: bytes) -> dict[str, Any]:
-    """What the header says; `data` is the header. IntegrityError when it is none."""
+    """The JSON of a header in `data`; IntegrityError when it is not a header of safetensors."""
     try:
         described = json.loads(data[LENGTH_BYTES:])
     except (ValueError, RecursionError) as error:

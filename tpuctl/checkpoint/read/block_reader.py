@@ -1,4 +1,4 @@
-"""Blocks of objects: read to where they belong, several at once, and checked there."""
+"""Reads blocks of objects to where they belong, several at once, and checks their CRC-32C."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DIRECT_BYTES = 1024 * 1024
 
 
 def reader_threads(store: Store) -> int:
-    """How many read at once."""
+    """The number of threads that read at once from this store."""
     return _OF_BUCKET if store.url.startswith("gs://") else _OF_DISK
 
 
@@ -40,7 +40,7 @@ class BlockReader:
     """Reads blocks of the objects of one COMMIT; any number of threads may use it."""
 
     def __init__(self, store: Store, commit: Commit) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet; `commit` names the objects and the CRC-32C of their blocks."""
         self._store = store
         self._commit = commit
         self._values = [
@@ -51,22 +51,22 @@ class BlockReader:
         self._own = threading.local()
 
     def fill(self, blocks: Sequence[NeededBlock]) -> None:
-        """Read and check them, and put in place what is wanted; IntegrityError names the object."""
+        """Read and check blocks, and put their bytes in place; IntegrityError names the object."""
         parallel_map(self._fill, blocks, threads=reader_threads(self._store))
 
     def block(self, number: int, block: int) -> Bytes:
-        """A checked block of an object, in memory that this thread's next call uses again."""
+        """A checked block of object `number`, in memory that the thread's next call uses again."""
         span = self._span(number, block)
         aside = self._scratch_memory(span)
         self._read(number, block, [DirectRead(span, aside)])
         return aside
 
     def count(self, number: int) -> int:
-        """How many blocks an object has."""
+        """The number of blocks of an object."""
         return len(self._values[number])
 
     def crc32c(self, number: int) -> str:
-        """That of a whole object, out of those of its blocks, as Cloud Storage spells it."""
+        """The CRC-32C of a whole object, joined from those of its blocks, in base64."""
         spans = [self._span(number, block) for block in range(self.count(number))]
         values = zip(self._values[number], spans, strict=True)
         return encode_crc32c(
@@ -74,7 +74,7 @@ class BlockReader:
         )
 
     def range(self, number: int, start: int, end: int) -> bytes:
-        """Checked bytes of an object."""
+        """The bytes of object `number` from start up to, not including, end, checked."""
         size = self._commit.block_bytes
         found = bytearray()
         for block in range(start // size, -(-end // size)):

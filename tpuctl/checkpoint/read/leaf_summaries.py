@@ -1,4 +1,4 @@
-"""What the arrays of a step amount to, without an array: block by block, each checked."""
+"""Norm, NaN and Inf of the arrays of a step, read block by block, without an array in memory."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class LeafSummary:
 def describe_leaves(
     store: Store, commit: Commit, advance: Callable[[int], object] = lambda _size_bytes: None
 ) -> Iterator[LeafSummary]:
-    """Every leaf, after all of them were read; `advance` is told how many bytes, by any thread.
+    """Yield a summary of each leaf, after all of them were read.
 
-    Holds a few blocks at a time. Raises IntegrityError when one is not what was written.
+    `advance` is told how many bytes were read, by any thread. Holds a few blocks at a time. Raises
+    IntegrityError when one is not what was written.
     """
     reader = BlockReader(store, commit)
     parts = _by_object(commit.leaves)

@@ -1,7 +1,7 @@
-"""The line of the newest run: the step it went on from, the one that one's run went on from, ...
+"""The lineage of the newest run: the run whose step it went on from, that one's origin, and so on.
 
-Only what is on it counts. A run that was superseded before it said from where it goes on may say
-so later, and a zombie may commit later: neither is on the line, so neither changes what counts.
+Only what is on it counts. A superseded run may announce late where it goes on, or commit late:
+neither is on the lineage, so neither changes what counts (docs/checkpoint-lineage.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_FENCE = -1
 
 
 class Origin(NamedTuple):
-    """Where a run went on: the step and the fence of its COMMIT, -1 for none."""
+    """The step that a run went on from, and the fence of that step's COMMIT; -1 and -1 for none."""
 
     step: int
     fence: int
@@ -27,7 +27,7 @@ NO_ORIGIN = Origin(NO_STEP, NO_FENCE)
 
 
 class LineageRun(NamedTuple):
-    """A run of the line, and the last of its steps that is on it."""
+    """A run of the lineage, and the last of its steps that is on it."""
 
     fence: int
     last_step: int
@@ -35,14 +35,17 @@ class LineageRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Lineage:
-    """Newest run first."""
+    """The runs of a lineage, the newest first."""
 
     links: tuple[LineageRun, ...]
     unknown_origin_fence: int | None = None
     """The fence of its last link, when nobody knows from where that one went on."""
 
     def has(self, fence: int, step: int, *, is_exact: bool = True) -> bool:
-        """Whether a COMMIT is on it; when not exact, whether one of that fence or below is."""
+        """Whether the COMMIT of a step by that fence is on the lineage.
+
+        Not exact: whether one of that fence or any lower one would be.
+        """
         return any(
             step <= link.last_step
             and (link.fence == fence or (link.fence < fence and not is_exact))
@@ -50,7 +53,7 @@ class Lineage:
         )
 
     def may_contain(self, fence: int, step: int) -> bool:
-        """Whether a COMMIT that is not on the known part may be on the rest."""
+        """Whether a COMMIT may be on the part of the lineage that is not known."""
         return (
             self.unknown_origin_fence is not None
             and fence < self.unknown_origin_fence
@@ -59,7 +62,11 @@ class Lineage:
 
 
 def trace_lineage(newest: int, oldest: int, origin: Callable[[int], Origin | None]) -> Lineage:
-    """Follow the origins of runs back, from the newest fence to the oldest that matters."""
+    """Follow the origins of runs from fence `newest` back to `oldest`; older runs do not matter.
+
+    `origin` says where the run with a fence went on, None when nobody knows: there the lineage
+    ends.
+    """
     fence, last_step = newest, layout.LAST_STEP
     links: list[LineageRun] = []
     while fence >= oldest and fence != NO_FENCE:
@@ -72,7 +79,7 @@ def trace_lineage(newest: int, oldest: int, origin: Callable[[int], Origin | Non
 
 
 def origin_of(fence: int, step: object, before: object) -> Origin | None:
-    """Where a record says that the run with that fence went on; None when it makes no sense."""
+    """The origin that a record names for the run with that fence; None when it makes no sense."""
     if type(step) is not int or type(before) is not int:
         return None
     is_older = NO_FENCE < before < fence and step > NO_STEP
@@ -80,7 +87,7 @@ def origin_of(fence: int, step: object, before: object) -> Origin | None:
 
 
 def rollback_of(fence: int, record: Mapping[str, Any]) -> Origin | None:
-    """What a ROLLBACK says; None when it is not that of the fence."""
+    """The origin that a ROLLBACK names; None when the record is not that of the fence."""
     if record.get("fence") != fence:
         return None
     return origin_of(fence, record.get("from"), record.get("from_fence"))

@@ -34,7 +34,7 @@ class ByteRange(NamedTuple):
 
 
 class DirectRead(NamedTuple):
-    """Bytes of an object, and the memory they belong in as they are."""
+    """A range of bytes of an object, and the memory that takes them as they are."""
 
     span: ByteRange
     memory: Bytes
@@ -42,9 +42,10 @@ class DirectRead(NamedTuple):
 
 @dataclass(frozen=True)
 class PartOverlap:
-    """What a part and an array that is read have in common; their last axis: an element's bytes.
+    """The elements that a stored part and an array have in common.
 
-    The elements of four bits have a byte each, in the part too: it is unpacked as it comes.
+    The last axis of both boxes is the bytes of an element. Elements of four bits have a byte each,
+    in the part too: it is unpacked as it comes.
     """
 
     start: int
@@ -58,11 +59,11 @@ class PartOverlap:
 
     @property
     def size_bytes(self) -> int:
-        """Of the part where it is stored."""
+        """The bytes of the whole part where it is stored."""
         return (self.part.size + 1) // 2 if self.is_packed else self.part.size
 
     def spans(self, gap_bytes: int) -> Iterator[ByteRange]:
-        """Which bytes of the object it takes, in order; shorter gaps between them are included."""
+        """Yield the bytes of the object that it takes, in order, with the shorter gaps."""
         within = self.common.within(self.part)
         strides = [math.prod(self.part.shape[axis + 1 :]) for axis in range(len(within))]
         # Along the first axes each index is a place of its own, along the others all are near.
@@ -79,7 +80,7 @@ class PartOverlap:
             yield self._stored(base + first, base + last + 1)
 
     def direct(self) -> DirectRead | None:
-        """The bytes that need no second look, when those in common are one run in both."""
+        """The bytes to read straight into the array, None unless they are one run in both."""
         if self.is_packed or not (
             _is_run(self.common, self.part) and _is_run(self.common, self.array)
         ):
@@ -90,7 +91,7 @@ class PartOverlap:
         return DirectRead(ByteRange(start, start + size), self.memory.reshape(-1)[to : to + size])
 
     def put(self, start: int, data: Bytes) -> None:
-        """Put in place what it takes of the bytes of the object from `start` on."""
+        """Put in place what it takes of `data`, the bytes of the object from `start` on."""
         first = max(start, self.start)
         data = data[first - start : self.start + self.size_bytes - start]
         first -= self.start
@@ -109,7 +110,7 @@ class PartOverlap:
 
 
 class NeededBlock(NamedTuple):
-    """A block of an object, and who takes something of it."""
+    """A block of an object, and the overlaps that take something of it."""
 
     object: int
     number: int
@@ -117,7 +118,7 @@ class NeededBlock(NamedTuple):
 
 
 def allocate(targets: Sequence[ReadTarget]) -> list[list[Array]]:
-    """An array for each box of each target, its elements not yet set.
+    """An array without content for each box of each target.
 
     Raises IntegrityError when there can be no such array: nobody can have saved it.
     """
@@ -130,7 +131,7 @@ def allocate(targets: Sequence[ReadTarget]) -> list[list[Array]]:
 def needed_blocks(
     commit: Commit, targets: Sequence[ReadTarget], arrays: Sequence[Sequence[Array]]
 ) -> list[NeededBlock]:
-    """Every block that holds something that is needed, in the order of the objects."""
+    """The blocks that hold something that is needed, in the order of the objects."""
     found: Mapping[tuple[int, int], list[PartOverlap]] = defaultdict(list)
     for leaf, target, memory in zip(commit.leaves, targets, arrays, strict=True):
         for number, want in _overlaps(leaf, target, memory):
@@ -140,7 +141,7 @@ def needed_blocks(
 
 
 def contiguous_boxes(box: Box, first: int, count: int) -> Iterator[Box]:
-    """The boxes that `count` elements of a box are together, from `first` on in C order."""
+    """Yield the boxes that `count` elements of a box are, from element `first` on in C order."""
     if not box.shape:
         yield from [box] * bool(count)
         return

@@ -1,6 +1,6 @@
-"""Which steps there are, and which of them count: read from the store, never remembered.
+"""The steps of a directory, and which of them count: read from the store, never remembered.
 
-A step exists if and only if its COMMIT does. It is rolled back when it is not on the line of the
+A step exists if and only if its COMMIT does. It is rolled back when it is not on the lineage of the
 newest run, and corrupt when it was found not to be what was written.
 """
 
@@ -45,7 +45,7 @@ _COORDINATION = (layout.RUN, layout.TRY, layout.ANSWER, layout.STOP)
 
 @dataclass(frozen=True)
 class CheckpointStep:
-    """What lies under a step's name; `defect` says why its COMMIT cannot be restored."""
+    """A step and its objects; `defect` says why its COMMIT cannot be restored."""
 
     step: int
     entries: tuple[Entry, ...]
@@ -59,7 +59,7 @@ class CheckpointStep:
 
     @property
     def state(self) -> str:
-        """One of the four."""
+        """COMPLETE, PARTIAL, CORRUPT or ROLLED_BACK."""
         if self.committed is None:
             return PARTIAL
         if self.is_rolled_back:
@@ -68,17 +68,17 @@ class CheckpointStep:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may have been abandoned: it is restored only when it is named."""
+        """Whether a run may have abandoned it: it is restored only when it is named."""
         return self.unknown_origin_fence is not None
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it is not to be deleted."""
+        """Whether it has a PIN and is not to be deleted."""
         return any(entry.key == layout.pin_key(self.step) for entry in self.entries)
 
     @property
     def reason(self) -> str:
-        """Why it is not the step to go on from; nothing where it could be."""
+        """Why a run does not go on from it; an empty text when a run could."""
         if self.committed is None:
             return "there is no COMMIT"
         if self.is_rolled_back:
@@ -90,7 +90,7 @@ class CheckpointStep:
 
 @dataclass(frozen=True)
 class History:
-    """The steps, oldest first."""
+    """The steps of a directory, oldest first, and the runs that used it."""
 
     steps: tuple[CheckpointStep, ...]
     newest_run: int = 0
@@ -103,7 +103,7 @@ class History:
     """What runs tell each other beside ROLLBACK: RUN, RESUME and STOP."""
 
     def visible(self) -> list[CheckpointStep]:
-        """The steps of the newest line, newest first, corrupt ones included."""
+        """The steps on the lineage of the newest run, newest first, corrupt ones included."""
         return [
             step
             for step in reversed(self.steps)
@@ -111,19 +111,19 @@ class History:
         ]
 
     def latest(self) -> CheckpointStep | None:
-        """The newest step that is complete as far as the listing tells."""
+        """The newest step that is COMPLETE as far as the listing tells, or None."""
         return next((step for step in self.visible() if step.state == COMPLETE), None)
 
     def find(self, step: int) -> CheckpointStep | None:
-        """The step of that number."""
+        """The step of that number, or None."""
         return next((each for each in self.steps if each.step == step), None)
 
 
 def read_history(store: Store, records: RecordCache | None = None) -> History:
-    """List the directory and read those of its small records that `records` does not know.
+    """List the directory and read the small records that `records` does not have.
 
-    Where `records` keeps none, the commits have no leaves; without `records` they are whole.
-    Raises PreconditionError when a record is of another schema.
+    Without `records` the COMMITs are whole, else they have the leaves that it keeps. Raises
+    PreconditionError when a record is of another schema.
     """
     records = records or RecordCache(has_leaves=True)
     entries = tuple(store.list())
@@ -151,7 +151,7 @@ def read_history(store: Store, records: RecordCache | None = None) -> History:
 
 
 def inspect_step(store: Store, number: int) -> CheckpointStep:
-    """A step as it is now, whatever the line; reads its COMMIT anew."""
+    """A step as it is now, on any lineage; its COMMIT is read anew."""
     return _step(store, RecordCache(), number, tuple(store.list(layout.step_prefix(number))))
 
 

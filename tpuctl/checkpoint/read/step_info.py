@@ -1,4 +1,4 @@
-"""A step as commands show it."""
+"""A step as commands and programs list it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuctl.checkpoint.read.step_history import CheckpointStep, read_history
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What is known of a step; the fields of an unfinished one are those of its newest attempt."""
+    """What is known of a step; without COMMIT, of the newest run that wrote files of it."""
 
     step: int
     state: str
@@ -35,12 +35,12 @@ class StepInfo:
 
 
 def list_steps(directory: Directory, *, client: object | None = None) -> list[StepInfo]:
-    """Every step under a checkpoint directory, oldest first; reads manifests, no arrays."""
+    """Every step of a checkpoint directory, oldest first; reads manifests, no arrays."""
     return [describe(step) for step in read_history(open_directory(directory, client)).steps]
 
 
 def describe(step: CheckpointStep) -> StepInfo:
-    """A step of a history."""
+    """The information on a step of a history."""
     commit = step.commit
     if commit is None:
         return _info_without_commit(step)

@@ -1,4 +1,4 @@
-"""Reading a step back: every byte is checked before any array is handed out."""
+"""Reads a step back: every byte is checked before any array is handed out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Restored:
 
 
 class StepDeletedError(Exception):
-    """The step was deleted while it was read: it was not damaged, and there are newer ones."""
+    """The step was deleted while it was read: it is not damaged, and newer ones exist."""
 
 
 def restore(
@@ -45,7 +45,7 @@ def restore(
     *,
     client: object | None = None,
 ) -> Restored:
-    """The newest good step, or that one, without being part of a run: nothing is written.
+    """Restore the newest good step, or `step`, without being part of a run: nothing is written.
 
     `like` is a tree of arrays, shapes or Shards that says of what kind each leaf is to be, and
     which part of it is needed here. Raises NoCheckpointError when no step can be restored,
@@ -55,7 +55,7 @@ def restore(
 
 
 def restore_newest(store: Store, step: int | None = None, like: Tree = None) -> Restored:
-    """The newest step that verifies, or that one; NoCheckpointError when there is none."""
+    """Restore the newest step that verifies, or `step`; NoCheckpointError when there is none."""
     for looks_left in reversed(range(LISTING_TRIES)):
         skipped: list[tuple[int, str]] = []
         try:
@@ -77,9 +77,9 @@ def restore_newest(store: Store, step: int | None = None, like: Tree = None) -> 
 
 
 def candidates(store: Store, history: History, step: int | None) -> list[CheckpointStep]:
-    """What may be restored, newest first, or the step that was asked for.
+    """The steps that may be restored, newest first, or the one that was asked for.
 
-    Raises NoCheckpointError when that one cannot be, or when it is not known what can.
+    Raises NoCheckpointError when that one cannot be restored, or when it is not known which can.
     """
     if step is not None:
         return [_step_by_number(store, history, step)]
@@ -96,7 +96,10 @@ def candidates(store: Store, history: History, step: int | None) -> list[Checkpo
 
 
 def read_step(store: Store, step: CheckpointStep, like: Tree = None) -> Tree:
-    """The checked tree of a step; IntegrityError says which object is not right, GoneError."""
+    """The checked tree of a step.
+
+    Raises IntegrityError with the object that is damaged, StepDeletedError when the step is gone.
+    """
     if step.commit is None or step.defect:
         raise _confirm_defect(store, step)
     try:
@@ -108,7 +111,7 @@ def read_step(store: Store, step: CheckpointStep, like: Tree = None) -> Tree:
 
 
 def read_tree(store: Store, commit: Commit, like: Tree = None) -> Tree:
-    """What a COMMIT names, as `like` says, else as arrays of numpy; IntegrityError."""
+    """The tree of a COMMIT, as `like` or as arrays of numpy; IntegrityError when it is damaged."""
     wanted = read_targets(commit.tree, commit.leaves, like)
     arrays = ranges.allocate(wanted)
     BlockReader(store, commit).fill(ranges.needed_blocks(commit, wanted, arrays))
@@ -117,7 +120,7 @@ def read_tree(store: Store, commit: Commit, like: Tree = None) -> Tree:
 
 
 def no_good_step_error(store: Store, skipped: list[tuple[int, str]]) -> NoCheckpointError:
-    """What to raise when every step was skipped, or there was none."""
+    """The error to raise when every step was skipped, or none exists."""
     if not skipped:
         return NoCheckpointError(f"there is no checkpoint under {store.url}")
     reasons = "; ".join(f"step {number}: {reason}" for number, reason in skipped)
@@ -128,7 +131,7 @@ def no_good_step_error(store: Store, skipped: list[tuple[int, str]]) -> NoCheckp
 
 
 def deleted_meanwhile_error(store: Store) -> NoCheckpointError:
-    """What to raise when every step that was tried was deleted meanwhile."""
+    """The error to raise when every step that was tried was deleted meanwhile."""
     return NoCheckpointError(f"steps under {store.url} are deleted faster than they are read")
 
 

@@ -1,4 +1,4 @@
-"""Where a checkpoint is read to: which boxes of each leaf are needed, and what becomes of them."""
+"""Where a checkpoint is read to: the needed boxes of each leaf, and what is made of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SEQUENCES: Mapping[str, type] = {"list": list, "tuple": tuple}
 
 @dataclass(frozen=True)
 class ReadTarget:
-    """What this worker needs of a leaf, and what becomes of it."""
+    """The boxes of a leaf that this worker needs, and how the leaf is made of them."""
 
     boxes: tuple[Box, ...]
     dtype: np.dtype[Any]
@@ -46,9 +46,9 @@ class ReadTarget:
 def read_targets(
     structure: Structure, leaves: Sequence[Leaf], like: Tree = None
 ) -> list[ReadTarget]:
-    """One for each leaf. Without `like`: all of it, as numpy has it.
+    """A target for each leaf, in their order. Without `like`: all of it, as numpy has it.
 
-    Raises UsageError where `like` is another tree than the checkpoint's, naming the path.
+    Raises UsageError, with the path, where `like` is another tree than the checkpoint's.
     """
     if like is None:
         found = [(leaf.index, _as_saved(leaves[leaf.index], leaf)) for leaf in walk(structure)]

@@ -1,4 +1,4 @@
-"""Whether a step is what was written: every byte of every object, and what the files say of it."""
+"""Whether a step is what was written: every byte of every object, and the headers of the files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PlacedTensor = tuple[int, ShardTensor]
 def verify_step(
     store: Store, step: CheckpointStep, advance: Callable[[int], object] = lambda _size_bytes: None
 ) -> None:
-    """Read all of it; `advance` is told of each checked block how large it is, by any thread.
+    """Read and check all of a step; `advance` is told the bytes of each block, by any thread.
 
     Raises IntegrityError with the object that is not as it was committed, NoCheckpointError when
     the step was never complete.

@@ -1,4 +1,4 @@
-"""What the workers of a run, and other runs, tell each other beside the steps.
+"""The records by which runs, and the workers of a run, coordinate beside the steps.
 
 Worker 0 announces the run before it looks, so that no run before it deletes anything any more, and
 writes ROLLBACK when it is agreed from where the run goes on. Before that nobody writes a step.
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def wait_for(probe: Callable[[], T | None], timeout_s: float) -> T | None:
-    """What the probe finds, asked ever more rarely; None when the time is over."""
+    """Call `probe` ever more rarely until it returns something; None when the time is over."""
     deadline = time.monotonic() + timeout_s
     pause_s = _FIRST_WAIT_S
     while (found := probe()) is None:
@@ -41,12 +41,15 @@ def wait_for(probe: Callable[[], T | None], timeout_s: float) -> T | None:
 
 
 def announce_run(store: Store, fence: int) -> None:
-    """Say that a run with this fence begins; ConflictError when there was one already."""
+    """Put RUN for this fence; ConflictError when a run has used the fence already."""
     _put_once(store, layout.run_key(fence), {"fence": fence})
 
 
 def take_fence(store: Store) -> int:
-    """Announce a run with the next free fence: for one worker whose program names none."""
+    """Announce a run with the next free fence and return it: for one worker that names none.
+
+    Raises PreconditionError when the last fence is used, ConflictError when other runs are faster.
+    """
     for _ in range(_TRIES):
         names = (layout.parse_key(entry.key) for entry in store.list())
         fence = 1 + max((name.fence for name in names if name is not None), default=0)
@@ -64,7 +67,11 @@ def take_fence(store: Store) -> int:
 
 
 def begin_lineage(run: WorkerRun) -> Origin:
-    """A run that restores nothing begins a new line."""
+    """Begin a lineage without a restore; returns its origin.
+
+    Worker 0 writes ROLLBACK, the others wait for it. Raises PreconditionError when a later run has
+    begun, DeadlineError when worker 0 is missing.
+    """
     if run.worker_id == 0:
         check_fence(read_history(run.store), run.fence)
         write_rollback(run, NO_ORIGIN)
@@ -73,7 +80,7 @@ def begin_lineage(run: WorkerRun) -> Origin:
 
 
 def wait_for_origin(run: WorkerRun) -> Origin:
-    """The other workers: wait for what worker 0 has said."""
+    """Wait, on a worker other than 0, for ROLLBACK; DeadlineError when it does not come in time."""
     origin = wait_for(lambda: read_rollback(run, list_run_records(run)), run.timeout_s)
     if origin is None:
         raise resume_timeout_error(run)
@@ -81,13 +88,13 @@ def wait_for_origin(run: WorkerRun) -> Origin:
 
 
 def check_fence(history: History, fence: int) -> None:
-    """PreconditionError when a later run has taken over."""
+    """Raise PreconditionError when the history has a run with a higher fence."""
     if history.newest_run > fence:
         raise _superseded_error(fence, history.newest_run)
 
 
 def list_run_records(run: WorkerRun) -> dict[str, Entry]:
-    """What runs have said so far, by key; PreconditionError when a later one has begun."""
+    """The records of runs by key; PreconditionError when a later run has begun."""
     entries = {entry.key: entry for entry in run.store.list(_OF_RUNS)}
     newest = _newest_run(entries)
     if newest > run.fence:
@@ -96,7 +103,7 @@ def list_run_records(run: WorkerRun) -> dict[str, Entry]:
 
 
 def write_rollback(run: WorkerRun, origin: Origin) -> None:
-    """Say from where the run goes on; ConflictError when it has said otherwise before."""
+    """Put ROLLBACK with the origin of this run; ConflictError when it has named another before."""
     said = list_run_records(run)
     if read_rollback(run, said) == origin:
         return  # it was put when the answer to that was lost, and the program tries again
@@ -105,7 +112,7 @@ def write_rollback(run: WorkerRun, origin: Origin) -> None:
 
 
 def read_rollback(run: WorkerRun, said: dict[str, Entry]) -> Origin | None:
-    """From where worker 0 has said that this run goes on; None while it has not."""
+    """The origin in this run's ROLLBACK, None while there is none; IntegrityError when damaged."""
     entry = said.get(layout.rollback_key(run.fence))
     if entry is None:
         return None
@@ -116,12 +123,12 @@ def read_rollback(run: WorkerRun, said: dict[str, Entry]) -> Origin | None:
 
 
 def resume_timeout_error(run: WorkerRun) -> DeadlineError:
-    """What a worker raises that waited for worker 0."""
+    """The error of a worker that waited in vain for worker 0."""
     return DeadlineError(f"worker 0 has not said within {run.timeout_s:g} s where to resume")
 
 
 def fence_used_error(store: Store, fence: int) -> ConflictError:
-    """What a run raises that is not alone."""
+    """The error of a run whose fence another run has used."""
     return ConflictError(
         f"a run with fence {fence} has used {store.url} already",
         hint="every run, also a repeated one, needs a higher fence (TPUCTL_FENCE)",

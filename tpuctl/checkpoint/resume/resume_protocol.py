@@ -1,4 +1,4 @@
-"""From which step a run goes on: the newest that every worker of it can read its share of."""
+"""Agreement on the step that a run goes on from: the newest that every worker can read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _READERS = 16
 
 
 class ResumeResult(NamedTuple):
-    """What a run goes on with: the tree, None when it begins with nothing, and whose step it is."""
+    """What a run goes on with: the restored tree, None without one, and the origin."""
 
     restored: Restored | None
     origin: Origin

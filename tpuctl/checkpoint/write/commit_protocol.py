@@ -1,4 +1,4 @@
-"""Worker 0 makes a step exist: every worker's word is in, then COMMIT, which names all."""
+"""Worker 0 makes a step exist: it waits for every worker's done record and puts COMMIT."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def commit(
 
 
 def is_committed(run: WorkerRun, step: int) -> bool:
-    """Whether this run has made the step exist."""
+    """Whether this run has committed the step."""
     entry = run.store.head(layout.commit_key(step))
     try:
         return entry is not None and _read_fence(run, entry) == run.fence
@@ -113,15 +113,16 @@ def _read_fence(run: WorkerRun, entry: Entry) -> int:
 
 
 def wait_for_commit(run: WorkerRun, step: int, timeout_s: float) -> None:
-    """Return when worker 0 has made the step exist; DeadlineError when it does not in time."""
+    """Wait until worker 0 has committed the step; DeadlineError when it does not in time."""
     if wait_for(lambda: True if is_committed(run, step) else None, timeout_s) is None:
         raise _not_committed_error(step, timeout_s)
 
 
 def wait_for_next_round(run: WorkerRun, step: int, round_: int) -> int | None:
-    """What becomes of a step that another worker than 0 was done with in that round.
+    """Wait for the outcome of a round, on a worker other than 0.
 
-    None when it is there, or the later round in which worker 0 has begun to save it again.
+    Returns None when the step is committed, or the later round in which worker 0 saves it again.
+    Raises DeadlineError.
     """
 
     def probe() -> tuple[int | None] | None:

@@ -1,4 +1,4 @@
-"""What a directory no longer needs, and how it goes: COMMIT first, so no step is half there."""
+"""Deletes what a directory no longer needs, COMMIT first, so that no step is half there."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class DeletionPlan:
-    """Steps to delete, COMMIT first, and objects that no step is made of."""
+    """The steps to delete, and the objects that belong to no step."""
 
     steps: tuple[CheckpointStep, ...]
     leftovers: tuple[Entry, ...]
 
 
 class GarbageCollector:
-    """Deletes beside the program what a run needs no longer: one thread, that ends when all is."""
+    """Deletes, in one thread beside the program, what a run no longer needs."""
 
     def __init__(self, keep: int, records: RecordCache) -> None:
-        """Keep so many COMPLETE steps."""
+        """Delete nothing yet; the newest `keep` COMPLETE steps stay."""
         self._keep = keep
         self._records = records
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class GarbageCollector:
         self._thread: threading.Thread | None = None
 
     def after(self, run: WorkerRun, step: int) -> None:
-        """That step was committed. A thread that is at work already goes round once more."""
+        """Collect garbage now that the step is committed; a thread at work goes round once more."""
         with self._lock:
             self._wanted = step
             if self._thread is not None:
@@ -54,7 +54,7 @@ class GarbageCollector:
                 self._thread = thread
 
     def join(self, timeout_s: float) -> None:
-        """Wait until nothing is to be deleted any more, but no longer than that."""
+        """Wait, at most `timeout_s`, until nothing is left to delete."""
         thread = self._thread
         if thread is not None:
             thread.join(timeout_s)
@@ -78,7 +78,7 @@ class GarbageCollector:
 
 
 def plan_deletions(history: History, keep: int, fence: int, newest_own: int = -1) -> DeletionPlan:
-    """What the run with that fence may delete when it keeps so many steps, at least one.
+    """What the run with that fence may delete when it keeps `keep` steps, at least one.
 
     Steps of its own before `newest_own` that have no COMMIT will never have one.
     """
@@ -95,10 +95,10 @@ def plan_deletions(history: History, keep: int, fence: int, newest_own: int = -1
 
 
 def collect_garbage(run: WorkerRun, keep: int, newest_own: int, records: RecordCache) -> None:
-    """Delete what a run may that has committed `newest_own`.
+    """Delete what a run may delete once it has committed `newest_own`.
 
-    Raises PreconditionError when a later one took over. That is asked of the same listing that the
-    plan is made of: whoever announces a run after it sees all that stays.
+    Raises PreconditionError when a later run has begun. That is asked of the same listing that the
+    plan is made of: a run that announces itself later sees all that stays.
     """
     history = read_history(run.store, records)
     check_fence(history, run.fence)
@@ -113,9 +113,9 @@ def delete_planned(store: Store, planned: DeletionPlan) -> None:
 
 
 def delete_step(store: Store, step: CheckpointStep) -> bool:
-    """COMMIT, if it still is the one that was seen, then all else; False when it is another.
+    """Delete COMMIT, if it is the generation that was seen, then the rest; whether it was.
 
-    One that was pinned meanwhile stays.
+    A step that was pinned meanwhile stays.
     """
     if step.committed is None or store.head(layout.pin_key(step.step)) is not None:
         return False
@@ -127,7 +127,7 @@ def delete_step(store: Store, step: CheckpointStep) -> bool:
 
 
 def delete_leftover(store: Store, entry: Entry) -> bool:
-    """Delete an object if it still is the one that was seen; whether it was."""
+    """Delete an object if it is the generation that was seen; whether it was."""
     try:
         return store.delete(entry.key, generation=entry.generation)
     except PreconditionError:

@@ -1,4 +1,4 @@
-"""A worker's part of a step: its files, several at once, then its word that they are in."""
+"""A worker's part of a step: its files, several at once, then its done record."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ IN_FLIGHT = 4
 
 @dataclass
 class SaveRetryState:
-    """What this process has put of the step that it saves: it tries again beside it, not over it.
+    """What this process has put of a step: a second try goes beside it, not over it.
 
-    A COMMIT whose fate is not known may still come, and the files that it names must be there.
+    A COMMIT whose outcome is not known may still come, and the files that it names must be there.
     """
 
     step: int = -1
@@ -36,17 +36,17 @@ class SaveRetryState:
     done_generation: int = 0
 
     def begin_again(self, round_: int) -> None:
-        """The same step is to be saved again."""
+        """Begin another round of the same step."""
         self.round, self.is_open = round_, True
 
     def numbers(self, count: int) -> range:
-        """For so many files: numbers that were never used."""
+        """Take `count` file numbers that were never used."""
         self.next_file += count
         return range(self.next_file - count, self.next_file)
 
 
 def milliseconds_since(started_s: float) -> int:
-    """Whole milliseconds since a moment of time.monotonic."""
+    """Whole milliseconds since `started_s`, a value of time.monotonic."""
     return round((time.monotonic() - started_s) * 1000)
 
 

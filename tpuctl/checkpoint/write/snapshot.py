@@ -1,4 +1,4 @@
-"""A tree at one moment: the own boxes, planned into files, as memory that nobody changes."""
+"""A tree at one moment: the worker's boxes, planned into files, in memory that stays as it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COPIERS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class LeafPiece:
-    """A box of a leaf, as the program has it or as it was copied."""
+    """A box of a leaf: its number, its tensor in a file, its elements."""
 
     leaf: int
     tensor: ShardTensor
@@ -37,7 +37,7 @@ class LeafPiece:
 
 @dataclass(frozen=True)
 class TensorBytes:
-    """A box of a leaf, its bytes as a file will have them."""
+    """A box of a leaf with its bytes as a file has them."""
 
     leaf: int
     tensor: ShardTensor
@@ -45,21 +45,21 @@ class TensorBytes:
 
 
 class SnapshotFile:
-    """What goes into one file, in its order."""
+    """The tensors of one file, in order."""
 
     def __init__(self, found: Iterable[TensorBytes]) -> None:
-        """Wide elements go first, as safetensors has it: then every tensor is aligned."""
+        """Put wide elements first, as safetensors does: then every tensor is aligned."""
         self.stored = sorted(found, key=lambda stored: -DTYPES[stored.tensor.dtype].bits)
 
     @functools.cached_property
     def header(self) -> bytes:
-        """What the file begins with; made beside the program, not while it waits."""
+        """The header of the file; made beside the program, not while it waits."""
         return shard_file.header([stored.tensor for stored in self.stored])
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A step as it was when it was to be saved: the own files, the rest described."""
+    """A step at the moment of `save`: the worker's own files, and a description of the rest."""
 
     step: int
     structure: Structure
@@ -73,27 +73,30 @@ class Snapshot:
 
 
 class CopyBuffers:
-    """Memory for copies, kept from one save to the next: pages are costly when they are new."""
+    """Memory for copies, kept from one save to the next: new pages are costly."""
 
     def __init__(self) -> None:
-        """None is taken yet."""
+        """Take no memory yet."""
         self._chunks: list[Bytes] = []
 
     def chunk(self, index: int) -> Bytes:
-        """Room for one file: only what is written to it takes memory."""
+        """Memory for file `index`; only pages that are written to are taken."""
         if index == len(self._chunks):
             self._chunks.append(np.empty(FILE_BYTES, np.uint8))
         return self._chunks[index]
 
     def keep(self, count: int) -> None:
-        """Give back all but so many chunks."""
+        """Give back all chunks but the first `count`."""
         del self._chunks[count:]
 
 
 def pieces(
     leaves: Sequence[LeafValue], paths: Sequence[str], worker_id: int, worker_count: int
 ) -> Iterator[LeafPiece]:
-    """What this worker stores, none larger than a file; a leaf is asked for when it is its turn."""
+    """Yield what this worker stores, no piece larger than a file.
+
+    A leaf is asked for its boxes only when it is its turn.
+    """
     for number, (leaf, path) in enumerate(zip(leaves, paths, strict=True)):
         for box, array in leaf.own(worker_id, worker_count):
             for part in split_to_file_size(box, leaf.dtype):
@@ -102,7 +105,7 @@ def pieces(
 
 
 def split_to_file_size(box: Box, dtype: str) -> Iterator[Box]:
-    """The box in pieces that go into one file each."""
+    """Yield boxes that together are `box`, each of which fits into a file."""
     size = size_bytes(dtype, box.size)
     if size <= FILE_BYTES:
         yield box
@@ -112,7 +115,7 @@ def split_to_file_size(box: Box, dtype: str) -> Iterator[Box]:
 
 
 def copy_pieces(found: Iterable[LeafPiece], memory: CopyBuffers) -> list[SnapshotFile]:
-    """The pieces in files, copied once; some pieces at a time, so that few wait to be copied."""
+    """Copy the pieces into files, once; some at a time, so that few wait to be copied."""
     files: list[list[TensorBytes]] = []
     waiting: list[tuple[Bytes, LeafPiece]] = []
     end, left = FILE_BYTES, _TOGETHER_BYTES
@@ -143,7 +146,7 @@ def _copy(waiting: Sequence[tuple[Bytes, LeafPiece]]) -> None:
 
 
 def view_pieces(found: Iterable[LeafPiece]) -> list[SnapshotFile]:
-    """The pieces in files, as they lie: valid while the program leaves its arrays alone."""
+    """Put the pieces into files without a copy: valid while the program leaves its arrays alone."""
     files: list[list[TensorBytes]] = []
     size = FILE_BYTES
     for piece in found:

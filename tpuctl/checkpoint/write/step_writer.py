@@ -1,4 +1,4 @@
-"""The saves of one worker: one at a time, beside the program or while it waits."""
+"""Saves the steps of one worker, one at a time, beside the program or while it waits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLEANING_S = 30.0
 
 @dataclass
 class SaveOutcome:
-    """What the last save failed with, until somebody was told."""
+    """The failure of the last save, until somebody was told."""
 
     failure: Exception | None = None
     step_in_progress: int | None = None
@@ -41,7 +41,7 @@ class StepWriter:
     """Writes the steps of a run that has agreed from where it goes on."""
 
     def __init__(self, run: WorkerRun, origin: Origin, keep: int, records: RecordCache) -> None:
-        """Nothing is written yet; of the steps, the newest `keep` stay."""
+        """Write nothing yet; the newest `keep` steps stay."""
         self._run = run
         self._origin = origin
         self._tries = SaveRetryState()
@@ -54,7 +54,11 @@ class StepWriter:
         weakref.finalize(self, _report, self._outcome)
 
     def save(self, step: int, tree: Tree, called_s: float, *, wait: bool) -> None:
-        """Save a step, unless it is there, that `save` was called for at `called_s`."""
+        """Save a step, unless it is there; `called_s` is when `save` was called, by time.monotonic.
+
+        With `wait`, return when it is durable; else it is copied and saved in a thread. Raises
+        UsageError when steps do not grow.
+        """
         if step < self._origin.step:
             raise UsageError(
                 f"step {step} after step {self._origin.step}, from which this run went on",
@@ -80,20 +84,20 @@ class StepWriter:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return when nothing is being saved; raises what the last save failed with."""
+        """Wait until nothing is being saved; raises the failure of the last save."""
         if self._thread is not None and self._thread.ident is not None:
             self._thread.join()
         self.raise_failure()
 
     def raise_failure(self) -> None:
-        """What the last save failed with, once; nothing while it is under way."""
+        """Raise the failure of the last save, once; nothing while one is under way."""
         if self._thread is None or not self._thread.is_alive():
             failure, self._outcome.failure = self._outcome.failure, None
             if failure is not None:
                 raise failure
 
     def close(self) -> None:
-        """Wait for what is being saved, and, not for ever, for what is being deleted."""
+        """Wait until nothing is being saved, and at most 30 s for deletions."""
         try:
             self.wait()
         finally:
