@@ -1,1 +1,1 @@
-"""What the real chip would have taken: pure functions, always labelled modelled."""
+"""Models of what a real chip would have taken: pure functions, always labelled modelled."""

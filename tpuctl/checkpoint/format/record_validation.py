@@ -22,7 +22,7 @@ _COMMIT_TEXTS = ("job", "program", "writer", "created")
 
 
 def check_commit(commit: Commit) -> None:
-    """Raise ValueError unless COMMIT describes a whole checkpoint that a reader can take apart."""
+    """Raise unless COMMIT describes a whole checkpoint that a reader can take apart."""
     _check_counts(*(getattr(commit, name) for name in _COMMIT_COUNTS))
     _check_counts(commit.parent + 1, commit.origin + 1, commit.block_bytes - 1)
     for name in _COMMIT_TEXTS:
@@ -41,7 +41,7 @@ def check_commit(commit: Commit) -> None:
 
 
 def check_done(done: DoneRecord) -> None:
-    """Raise ValueError unless a done record has what COMMIT is made of."""
+    """Raise unless a done record has all that COMMIT is made of."""
     _check_counts(done.worker, done.worker_count, done.round, done.blocked_ms)
     for leaf, part in done.parts:
         _check_counts(leaf, part.object, part.start, *part.box.offset, *part.box.shape)

@@ -40,7 +40,7 @@ def advise(ctx: typer.Context, name: JobName) -> None:
 
 
 def document(result: "JobAdvice") -> dict[str, Any]:
-    """The rows of `-o json`. Keys are public."""
+    """The advice as `-o json` shows it. Keys are public."""
     job, advice = result.job, result.advice
     saving, losses = advice.saving, advice.losses
     return {

@@ -40,7 +40,7 @@ def describe(ctx: typer.Context, directory: Dir, step: Step = None) -> None:
 
 
 def document(found: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:
-    """Everything that is known of a step. Keys are public."""
+    """A step and its tensors as `-o json` shows them. Keys are public."""
     from tpuctl.operations.checkpoints.describe import facts
 
     return {

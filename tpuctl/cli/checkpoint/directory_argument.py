@@ -22,7 +22,7 @@ Step = Annotated[
 
 
 def survey_directory(runtime: Runtime, text: str) -> "DirectorySurvey":
-    """What is in the directory that `text` means. Raises NotFoundError when no checkpoint is."""
+    """The steps of the directory that `text` means; NotFoundError when it has none."""
     from tpuctl.operations.checkpoints import survey
 
     return survey.survey_directory(resolve_directory(runtime, text))

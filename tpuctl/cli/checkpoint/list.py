@@ -49,7 +49,7 @@ SCREEN: Mapping[str, Callable[["StepView"], Any]] = {
 
 
 def print_steps(output: Output, rows: Sequence[T], columns: Columns[T], screen: Columns[T]) -> None:
-    """Rows with all columns for programs, for people those that tell something."""
+    """Print rows: all columns for programs, for people those that have a value."""
     if output.format == Format.NAME:
         columns = {"step": screen["step"]}
     elif output.is_terminal and output.is_table:

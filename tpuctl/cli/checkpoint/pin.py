@@ -1,4 +1,4 @@
-"""`tpuctl checkpoint pin`: a step that is to stay."""
+"""`tpuctl checkpoint pin`: keep a step from being deleted."""
 
 from shlex import quote
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`tpuctl checkpoint prune`: older steps are deleted, named before and asked about."""
+"""`tpuctl checkpoint prune`: delete older steps, after a question that names them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial

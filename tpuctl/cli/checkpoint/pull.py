@@ -1,4 +1,4 @@
-"""`tpuctl checkpoint pull`: a step comes here, verified and complete, or not at all."""
+"""`tpuctl checkpoint pull`: copy a step to a directory, verified and whole."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`tpuctl checkpoint seal`: what a step of another framework consists of is written down."""
+"""`tpuctl checkpoint seal`: write down the objects of a step of another framework."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated

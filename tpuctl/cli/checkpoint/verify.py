@@ -66,7 +66,7 @@ def verify(
 
 
 def read_steps(runtime: Runtime, steps: Sequence["FoundStep"]) -> list["VerifyResult"]:
-    """What is found of each, with a bar of bytes; a step of ours that is corrupt is marked."""
+    """Read the steps, with a bar of bytes; a corrupt step of tpuctl is marked."""
     from tpuctl.operations.checkpoints.verify import verify_steps
 
     with show_byte_bar(runtime, sum(step.view.size_bytes for step in steps)) as advance:

@@ -1,4 +1,4 @@
-"""What saving has cost a job, what preemptions have, and which interval would lose least."""
+"""What saves and preemptions have cost a job, and which interval between saves loses least."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ SLOWDOWN = 1.3
 
 @dataclass(frozen=True)
 class SaveMeasurements:
-    """What the steps in the directory tell; medians."""
+    """Medians over the steps of a directory; all times in seconds."""
 
     saves: int
     """How many of them are still there."""
@@ -37,20 +37,20 @@ class SaveMeasurements:
 
     @property
     def cost_s(self) -> float:
-        """What one save costs the program, at most: the wait, and slower steps beside it."""
+        """The most that a save costs the program: the wait, and the steps slowed by SLOWDOWN."""
         if self.blocked_s is None:
             return self.save_s
         return self.blocked_s + (self.save_s - self.blocked_s) * (1 - 1 / SLOWDOWN)
 
     @property
     def step_s(self) -> float | None:
-        """How long a step takes."""
+        """Seconds from one training step to the next; None when it is not known."""
         return self.interval_s / self.every if self.interval_s and self.every else None
 
 
 @dataclass(frozen=True)
 class PreemptionLosses:
-    """How a job's slices were taken away."""
+    """What the attempts of a job lost to preemptions; all times in seconds."""
 
     preemptions: int
     active_s: float
@@ -62,13 +62,13 @@ class PreemptionLosses:
 
     @property
     def mean_s(self) -> float:
-        """Between preemptions; without one, as if there had been one."""
+        """The mean time between preemptions; without one, as if there had been one."""
         return self.active_s / max(1, self.preemptions)
 
 
 @dataclass(frozen=True)
 class LostTime:
-    """What is no progress, of the time that the job has been active."""
+    """The part of a job's active time that is no progress: share (0 to 1), hours and USD."""
 
     share: float
     hours: float
@@ -77,7 +77,7 @@ class LostTime:
 
 @dataclass(frozen=True)
 class JobAdvice:
-    """Advice for a job, and the directory that it was measured in."""
+    """The advice for a job, and the directory that it was measured in."""
 
     job: JobRecord
     directory: str
@@ -86,7 +86,10 @@ class JobAdvice:
 
 @dataclass(frozen=True)
 class Advice:
-    """What was measured, and what follows; `best_*` None where steps have no known length."""
+    """What was measured, and what follows from it; times in seconds.
+
+    The `best_*` that count steps are None when it is not known how long a step takes.
+    """
 
     saving: SaveMeasurements
     losses: PreemptionLosses
@@ -103,8 +106,8 @@ class Advice:
 def advise_job(name: str, open_bucket: StoreOpener, now_s: float) -> JobAdvice:
     """Measure the saves and preemptions of the job of that id or name, up to now (Unix time).
 
-    Raises NotFoundError, UsageError when it saves to no bucket, PreconditionError while there is
-    nothing to reckon with.
+    Raises NotFoundError, UsageError when it saves to no bucket, PreconditionError while too little
+    is known.
     """
     job = client.describe(open_bucket(), name)
     survey = survey_directory(job_directory(job, open_bucket))
@@ -113,7 +116,11 @@ def advise_job(name: str, open_bucket: StoreOpener, now_s: float) -> JobAdvice:
 
 
 def advise_interval(job: JobRecord, steps: Sequence[StepView], now_s: float) -> Advice:
-    """Reckon. Raises PreconditionError while there is nothing to reckon with."""
+    """Compute the interval that loses least, from a job and its steps, oldest first.
+
+    `now_s` is Unix time. Raises PreconditionError when no save was measured, or the job had no
+    slice.
+    """
     own = [each for each in steps if each.job == job.job_id]
     measured = measure_saves(own or steps)  # an earlier job may have saved there, of another size
     found = measure_losses(job, now_s)
@@ -143,7 +150,7 @@ def advise_interval(job: JobRecord, steps: Sequence[StepView], now_s: float) -> 
 
 
 def measure_saves(steps: Sequence[StepView]) -> SaveMeasurements | None:
-    """What the steps, oldest first, tell of their saves; None when none tells anything."""
+    """Measure the saves of steps, oldest first; None when no step says how long its save took."""
     took = [each.save_s for each in steps if each.save_s is not None]
     waits = [each.blocked_s for each in steps if each.blocked_s is not None]
     if not took:
@@ -169,7 +176,7 @@ def _gap(earlier: StepView, later: StepView) -> tuple[int, float] | None:
 
 
 def measure_losses(job: JobRecord, now_s: float) -> PreemptionLosses:
-    """What the attempts of a job tell."""
+    """Measure preemptions, active time and repeated steps in the attempts of a job."""
     waits = [
         each.started_s - each.ready_s
         for each in job.attempts

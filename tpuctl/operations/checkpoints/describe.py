@@ -1,4 +1,4 @@
-"""What is in a step: its tensors, read block by block."""
+"""The tensors of a step with their norms, read block by block."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
 
 
 def read_tensors(step: FoundStep, advance: Callable[[int], None]) -> tuple[list[TensorView], str]:
-    """The tensors of a step, and why none can be shown: "" when they are.
+    """The tensors of a step, and why they cannot be shown: "" when they can.
 
     `advance` is told of bytes read. Raises IntegrityError when the step is not what was written,
     NotFoundError when it was deleted meanwhile.
@@ -32,9 +32,10 @@ def read_tensors(step: FoundStep, advance: Callable[[int], None]) -> tuple[list[
 
 
 def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorView]:
-    """Every tensor of a step; of one that is not good, what its manifest says.
+    """Yield the tensors of a step; of one that is not good, without norms.
 
-    Raises IntegrityError when it is not what was written, PreconditionError when nothing tells.
+    Raises IntegrityError when the step is not what was written, PreconditionError when nothing says
+    what is in it.
     """
     if not isinstance(step, OwnStep):
         _refuse_other_bytes(step)
@@ -71,7 +72,7 @@ def _measure_tensors(
 
 
 def facts(step: FoundStep) -> dict[str, Any]:
-    """What else is known of a step."""
+    """Parent, creation time, writer and number of objects of a step; None for what is not known."""
     if not isinstance(step, OwnStep) or step.step.commit is None:
         return {"parent": None, "created": None, "writer": None, "objects": _objects(step)}
     commit = step.step.commit

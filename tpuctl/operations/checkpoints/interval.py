@@ -12,12 +12,15 @@ import math
 
 
 def young_s(cost_s: float, mean_s: float) -> float:
-    """The first order: sqrt(2 cost mean)."""
+    """Young's interval between saves, of first order: sqrt(2 cost mean)."""
     return math.sqrt(2 * cost_s * mean_s)
 
 
 def daly_s(cost_s: float, mean_s: float) -> float:
-    """The higher order (Daly's equation 37); the mean itself when a save costs twice that."""
+    """Daly's interval, of higher order (his equation 37).
+
+    It is the mean itself when a save costs twice the mean or more.
+    """
     if cost_s >= 2 * mean_s:
         return mean_s
     ratio = cost_s / (2 * mean_s)

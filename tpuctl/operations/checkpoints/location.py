@@ -1,4 +1,4 @@
-"""Which checkpoint directory a person means: a bucket's, a local one, or a job's."""
+"""The checkpoint directory that a person means: a bucket's, a local one, or a job's."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,8 +25,8 @@ def resolve_directory(
 ) -> CheckpointLocation:
     """The directory that `text` means; a path that exists comes before a job of that name.
 
-    `has_jobs` is asked before jobs are listed. Raises UsageError when `text` is no directory, or
-    names a job that saves to none of a bucket; NotFoundError when neither path nor job exists.
+    `has_jobs` is asked before jobs are read. Raises UsageError when `text` is a file, or a job that
+    does not save to a bucket, NotFoundError when there is neither a path nor a job.
     """
     if text.startswith("gs://"):
         return CheckpointLocation(_normalize(text), open_bucket)
@@ -53,7 +53,7 @@ def resolve_directory(
 
 
 def job_directory(job: JobRecord, open_bucket: StoreOpener) -> CheckpointLocation:
-    """Where a job saves. Raises UsageError when that is not in a bucket."""
+    """The directory that a job saves to; UsageError when that is not in a bucket."""
     checkpoints = job.spec.checkpoints
     if checkpoints is None:
         raise UsageError(

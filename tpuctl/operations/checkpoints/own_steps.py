@@ -11,7 +11,7 @@ from tpuctl.store import Store
 
 @dataclass(frozen=True)
 class OwnStep:
-    """A step as its directory has it."""
+    """A step of tpuctl's own, as it was listed."""
 
     view: StepView
     store: Store
@@ -24,7 +24,7 @@ def find_own_steps(store: Store, found: History) -> list[OwnStep]:
 
 
 def view_of(step: CheckpointStep) -> StepView:
-    """What is shown of a step."""
+    """A step of a history as commands show it."""
     info = step_info.describe(step)
     return StepView(
         name=layout.step_prefix(info.step).rstrip("/"),

@@ -1,4 +1,4 @@
-"""A step that is pinned is not deleted: neither by the program that saves, nor by prune."""
+"""Pins a step: neither the program that saves nor prune deletes it."""
 
 from tpuctl.checkpoint.format import layout
 from tpuctl.errors import PreconditionError
@@ -9,7 +9,10 @@ from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
 
 
 def pin_step(step: FoundStep) -> bool:
-    """Pin a step; False when it was already. Raises PreconditionError when it is not complete."""
+    """Pin a step; False when it was pinned already.
+
+    Raises PreconditionError when it is not complete, or was deleted meanwhile.
+    """
     if step.view.state not in RESTORABLE_STATES:
         raise PreconditionError(
             f"step {step.view.handle} is {step.view.state}: there is nothing to keep",
@@ -29,7 +32,7 @@ def pin_step(step: FoundStep) -> bool:
 
 
 def unpin_step(step: FoundStep) -> bool:
-    """Let it go; False when it was not pinned."""
+    """Remove the pin of a step; False when it had none."""
     return step.store.delete(_key(step))
 
 

@@ -1,4 +1,4 @@
-"""Which steps of a checkpoint directory are deleted, and why the others are not."""
+"""Decides which steps of a checkpoint directory are deleted and why others stay; deletes them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _BEGINS_WITHIN_S = 86400.0
 
 @dataclass(frozen=True)
 class PruneChoice:
-    """What becomes of a step."""
+    """Whether a step is deleted, and why."""
 
     step: FoundStep
     is_deleted: bool
@@ -50,13 +50,13 @@ class PruneChoice:
 
     @property
     def view(self) -> StepView:
-        """The step."""
+        """The step as commands show it."""
         return self.step.view
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """What became of a step, or of a leftover object."""
+    """The outcome of one deletion: of a step, or of a leftover object."""
 
     name: str
     """The folder of the step, or the key of the object."""
@@ -68,7 +68,7 @@ class Deletion:
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """What a prune is going to do."""
+    """The choice for every step, and the leftover objects to delete."""
 
     store: Store
     choices: Sequence[PruneChoice]
@@ -78,12 +78,12 @@ class PrunePlan:
 
     @property
     def steps_to_delete(self) -> list[FoundStep]:
-        """The steps that are deleted."""
+        """The steps that are deleted, oldest first."""
         return [each.step for each in self.choices if each.is_deleted]
 
     @property
     def size_bytes(self) -> int:
-        """How much is given back."""
+        """The bytes that the deletion gives back."""
         steps = sum(each.view.size_bytes for each in self.steps_to_delete)
         return steps + sum(each.size_bytes for each in self.leftovers)
 
@@ -96,11 +96,11 @@ def plan_prune(
     foreign: bool,
     corrupt: Collection[str] = (),
 ) -> PrunePlan:
-    """All but the newest `keep` good steps go, of other frameworks' only when told so.
+    """Plan to delete all but the newest `keep` good steps; `foreign`: other frameworks' too.
 
     Pinned steps and the newest good one stay, whatever `keep` says. `corrupt` names steps of other
-    frameworks that were read and are not good. Raises PreconditionError while a run begins: it may
-    find that it needs an older one.
+    frameworks that were read and are not good; `now_s` is Unix time. Raises PreconditionError while
+    a run begins: it may find that it needs an older step.
     """
     _refuse_while_one_begins(survey, now_s)
     history = survey.history
@@ -122,9 +122,9 @@ def plan_prune(
 
 
 def steps_to_verify(plan: PrunePlan) -> list[FoundStep]:
-    """The newest step that stays and can be verified, of each framework that loses good ones.
+    """The newest step that stays, of each framework that loses good ones.
 
-    What a listing says is not enough to delete the others for.
+    A listing alone is not enough to delete the others for.
     """
     losing = {
         one.view.kind
@@ -140,7 +140,7 @@ def steps_to_verify(plan: PrunePlan) -> list[FoundStep]:
 
 
 def intersect_plans(before: PrunePlan, now: PrunePlan) -> PrunePlan:
-    """Of what was shown, that which would still be deleted."""
+    """The part of the plan `before` that the plan `now` would still delete."""
     shown = {(each.view.kind, each.view.name) for each in before.choices if each.is_deleted}
     keys = {(each.key, each.generation) for each in before.leftovers}
     return PrunePlan(
@@ -202,7 +202,7 @@ def _attempt(name: str, delete: Callable[[], bool], step: FoundStep | None = Non
 
 
 def delete_step(step: FoundStep) -> bool:
-    """Delete a step, what makes it complete first; False when it is another one by now."""
+    """Delete a step, what makes it complete first; False when it was replaced meanwhile."""
     if isinstance(step, OwnStep) and step.step.committed is not None:
         return garbage_collection.delete_step(step.store, step.step)
     try:

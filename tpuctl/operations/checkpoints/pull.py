@@ -1,7 +1,8 @@
-"""A step comes from a bucket to a directory, every object verified, whole or not at all.
+"""Copies a step from a bucket to a directory, every object verified, whole or not at all.
 
 It is fetched aside and takes its name when all of it is here, for some frameworks take any
-directory of that name for complete. Ours then gets a COMMIT with the generations of its files.
+directory of that name for complete. A step of tpuctl then gets a COMMIT with the generations of its
+files.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -50,7 +51,7 @@ _HINTS: dict[type[TpuctlError], str] = {
 
 @dataclass(frozen=True)
 class StepPull:
-    """A step on its way to a directory."""
+    """A step that is copied to a directory, and the plan of the transfer."""
 
     step: FoundStep
     directory: Path
@@ -59,17 +60,17 @@ class StepPull:
 
     @property
     def target(self) -> Path:
-        """Where it is going to be."""
+        """The path that the step gets, below the directory."""
         return self.directory / self.step.view.name
 
 
 def plan_step_pull(
     step: FoundStep, directory: Path, bulk: BulkBucket, checksums: ChecksumCache
 ) -> StepPull:
-    """What is to be fetched; a file that is there with the object's checksum is not.
+    """Plan which objects to fetch; a file with the object's checksum is there already.
 
-    Raises IntegrityError and NoCheckpointError for a step that is not good, ConflictError for
-    another one of its name that is in the directory, RefusedError, TransientError.
+    Raises IntegrityError and NoCheckpointError for a step that is not good, ConflictError when
+    another one of its name is in the directory, RefusedError, TransientError.
     """
     _refuse_bad(step)
     if isinstance(step, OwnStep):
@@ -104,7 +105,7 @@ def explain_failures() -> Iterator[None]:
 
 
 def fetch(wanted: StepPull, bulk: BulkBucket) -> Iterator[TransferEvent]:
-    """Fetch the objects. Until `complete` it is no step."""
+    """Fetch the objects and yield events; until `complete` the directory has no step."""
     return pull(wanted.plan, bulk)
 
 
@@ -131,7 +132,10 @@ def refuse_missing(
 
 
 def complete(wanted: StepPull) -> None:
-    """Make it a step, once every object was fetched. Raises IntegrityError, ConflictError."""
+    """Give the step its name, and COMMIT or seal, once every object was fetched.
+
+    Raises IntegrityError, ConflictError.
+    """
     _take_name(wanted)
     store = open_store(str(wanted.directory))
     if isinstance(wanted.step, OwnStep):

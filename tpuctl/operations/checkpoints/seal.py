@@ -1,4 +1,4 @@
-"""Sealing: size, generation and checksum of every object of a step of another framework."""
+"""Seals steps of other frameworks: size, generation and checksum of every object."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -90,10 +90,11 @@ def require_sealed(results: Sequence[SealResult]) -> None:
 
 
 def seal_step(step: ForeignStep, *, now_s: float) -> Seal:
-    """Put the seal beside a step that is UNSEALED; the seal of one that is COMPLETE as it is.
+    """Put the seal beside a step that is UNSEALED, and return it.
 
-    A bucket's own checksums are taken; in a directory every byte is read. Raises
-    PreconditionError when the step is in another state, or changed meanwhile.
+    Of a step that is COMPLETE the existing seal is returned. A bucket's own checksums are taken; in
+    a directory every byte is read. `now_s` is Unix time. Raises PreconditionError when the step is
+    in another state, or changed meanwhile.
     """
     if step.view.state is StepState.COMPLETE and step.seal is not None:
         return step.seal
@@ -145,10 +146,10 @@ def watch_and_seal(
     trouble: Callable[[TpuctlError], object] = lambda _: None,
     poll_s: float = POLL_S,
 ) -> Iterator[ForeignStep]:
-    """Each step that was sealed just now, as it was then; never ends by itself.
+    """Yield each step that was just sealed; never ends by itself.
 
-    The first look seals what is complete already. A look that fails for a moment is made again,
-    and `trouble` is told.
+    The first look seals what is complete already. `trouble` is told of a look that failed and is
+    made again after `poll_s` seconds.
     """
     known: list[ForeignStep] = []
     while True:

@@ -1,11 +1,11 @@
-"""What is known of a step of a checkpoint directory, whoever wrote it."""
+"""A step of a checkpoint directory as commands show it, whoever wrote it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class CheckpointKind(StrEnum):
-    """Who wrote a step."""
+    """The framework that wrote a step."""
 
     TPUCTL = "tpuctl"
     ORBAX = "orbax"
@@ -14,7 +14,7 @@ class CheckpointKind(StrEnum):
 
 
 class StepState(StrEnum):
-    """What a step is good for."""
+    """Whether a step can be restored, and if not, why."""
 
     COMPLETE = "COMPLETE"
     """All of it is there, by size, generation and checksum of every object."""
@@ -31,7 +31,7 @@ RESTORABLE_STATES = frozenset({StepState.COMPLETE, StepState.UNSEALED})
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step; None where its writer does not tell."""
+    """A step; a field is None where its writer does not say."""
 
     name: str
     """Its folder in the directory."""
@@ -55,13 +55,13 @@ class StepView:
 
     @property
     def handle(self) -> str:
-        """By what people name it: the number, where it has one."""
+        """The name that people use: the number if it has one, else the folder's name."""
         return self.name if self.step is None else str(self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """A tensor of a step; None for what cannot be known here."""
+    """A tensor of a step; a field is None where it cannot be known."""
 
     name: str
     dtype: str | None

@@ -20,7 +20,7 @@ FoundStep = OwnStep | ForeignStep
 
 @dataclass(frozen=True)
 class CheckpointLocation:
-    """A checkpoint directory, and how a store is opened."""
+    """A checkpoint directory, and the function that opens its store."""
 
     url: str
     """`gs://bucket/prefix`, or a directory's path."""
@@ -30,18 +30,18 @@ class CheckpointLocation:
 
     @property
     def typed(self) -> str:
-        """As a shell takes it."""
+        """The URL, quoted for a shell."""
         return quote(self.url)
 
     @property
     def store(self) -> Store:
-        """The directory itself."""
+        """The store of the directory."""
         return self.open_store(self.url)
 
 
 @dataclass(frozen=True)
 class DirectorySurvey:
-    """What is in a checkpoint directory."""
+    """The steps of a checkpoint directory, tpuctl's and other frameworks'."""
 
     place: CheckpointLocation
     history: History
@@ -51,18 +51,18 @@ class DirectorySurvey:
 
     @property
     def steps(self) -> list[FoundStep]:
-        """All of them, oldest first."""
+        """All steps, oldest first."""
         return sorted([*self.ours, *self.foreign], key=_order)
 
     @property
     def views(self) -> list[StepView]:
-        """What is shown of them."""
+        """All steps as commands show them, oldest first."""
         return [each.view for each in self.steps]
 
     def choose(self, wanted: str | None = None) -> FoundStep:
         """The step of that number or name, else the newest that is complete.
 
-        Raises NotFoundError, NoCheckpointError.
+        Raises NotFoundError when no step has that name, NoCheckpointError when none is complete.
         """
         steps = self.steps
         if wanted is not None:
@@ -94,7 +94,7 @@ class DirectorySurvey:
 
 
 def survey_directory(place: CheckpointLocation) -> DirectorySurvey:
-    """List a directory. Raises NotFoundError when no checkpoint is in it."""
+    """List a directory; NotFoundError when no checkpoint is in it."""
     store = place.store
     found = read_history(store)
     result = DirectorySurvey(
@@ -109,7 +109,7 @@ def survey_directory(place: CheckpointLocation) -> DirectorySurvey:
 
 
 def has_gone(step: FoundStep) -> bool:
-    """Whether what makes a step complete is not there any more, as it was seen."""
+    """Whether the object that makes a step complete was deleted or replaced since the listing."""
     if isinstance(step, OwnStep):
         seen = step.step.committed
         found = None if seen is None else step.store.head(seen.key)

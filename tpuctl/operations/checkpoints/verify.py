@@ -14,7 +14,7 @@ from tpuctl.operations.checkpoints.survey import CheckpointLocation, FoundStep, 
 
 
 class Verdict(StrEnum):
-    """What reading a step has shown."""
+    """The result of reading a step."""
 
     WHOLE = "whole"
     CORRUPT = "corrupt"
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """What was found of a step."""
+    """The verdict on a step, and the reason."""
 
     step: FoundStep
     verdict: Verdict
@@ -37,7 +37,7 @@ class VerifyResult:
 
     @property
     def view(self) -> StepView:
-        """The step."""
+        """The step as commands show it."""
         return self.step.view
 
 
@@ -92,7 +92,7 @@ def _corrupt_hint(place: CheckpointLocation, corrupt: VerifyResult) -> str:
 
 
 def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> VerifyResult:
-    """Read a step; `advance` is told of bytes that were compared, from any thread."""
+    """Read a step and compare it; `advance` is told of bytes compared, from any thread."""
     view = step.view
     if view.state == StepState.PARTIAL:
         return VerifyResult(step, Verdict.PARTIAL, view.reason)

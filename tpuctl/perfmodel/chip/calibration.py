@@ -1,4 +1,4 @@
-"""What was fitted to public measurements: to those of one generation at most six constants.
+"""Constants that were fitted to public measurements, at most six for one generation.
 
 The catalog has the constants that were fitted to a generation's own rows. `pooled.json` has the
 value of every constant for generations without such rows (the geometric mean of the others), and
@@ -20,7 +20,7 @@ _POOLED = Path(__file__).with_name("pooled.json")
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The fitted constants of one generation; an efficiency is a share of the peak figure.
+    """The fitted constants of one generation; an efficiency is a share (0 to 1) of the peak.
 
     `dma_launch_s` is to issue a DMA and hear that it ended: no kernel is launched for it.
     `conversion_bytes_per_s` is how fast the vector unit turns float16, which no MXU multiplies,
@@ -38,7 +38,7 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Measured over predicted on rows that were not fitted: the ends of the interval."""
+    """The interval of measured over predicted time on rows that were not fitted."""
 
     low: Figure
     high: Figure
@@ -46,7 +46,7 @@ class Spread:
 
 @cache
 def constants(generation: str) -> Constants:
-    """The constants of a generation of the catalog; raises UnknownError."""
+    """The constants of a generation; raises catalog.UnknownError."""
     own = {name: row.value for name, row in catalog.generation(generation).calibration.items()}
     return Constants(**_pooled()["constants"] | own)
 
@@ -60,7 +60,7 @@ def spread(kind: str) -> Spread:
 
 @cache
 def sources(generation: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Where the named constants of a generation come from."""
+    """A sentence for each named constant of a generation: what it was fitted to."""
     own = catalog.generation(generation).calibration
     return tuple(_source(generation, name, own[name].rows if name in own else 0) for name in names)
 

@@ -3,7 +3,8 @@
     launch + max(latency, wire)
 
 V is the whole array in bytes, n the chips, W one link one way. The array is split over the axes in
-proportion to their links, so their rates add up.
+proportion to their links, so their rates add up. V (n - 1) / n is the least that a chip can receive
+(Patarasuk and Yuan, Journal of Parallel and Distributed Computing 69(2), 2009).
 
     all_gather, reduce_scatter   V (n - 1) / n over W x (2 links on a ring, 1 at an open end);
                                  V is what is gathered, or what each chip holds before
@@ -40,7 +41,11 @@ def terms(
     axes: Sequence[Axis],
     size_bytes: ArrayLike,
 ) -> dict[str, Figure]:
-    """Seconds of launch, latency and ici; all zero for a single chip. Raises ValueError."""
+    """Seconds of launch, latency and ici; all zero for a single chip.
+
+    `size_bytes` is V, a number or an array. Raises ValueError for an operation or a size that
+    cannot be.
+    """
     if operation not in OPERATIONS:
         raise ValueError(f"unknown operation {operation!r}; one of: {', '.join(OPERATIONS)}")
     sizes = size(size_bytes)
@@ -55,12 +60,12 @@ def terms(
 
 
 def total(parts: Mapping[str, Figure]) -> Figure:
-    """The seconds that the terms take together."""
+    """The seconds of the terms together: launch + max(latency, ici)."""
     return parts["launch"] + maximum(parts["latency"], parts["ici"])
 
 
 def link_bytes(operation: str, axes: Sequence[Axis], sizes: Figure) -> Figure:
-    """Bytes over the busiest link, one way."""
+    """Bytes over the busiest link, one way, for arrays of `sizes` bytes."""
     chips = prod(axis.length for axis in axes)
     if operation == "permute":
         return sizes

@@ -60,7 +60,11 @@ def energy(
     seconds: ArrayLike,
     dtype: str = "bf16",
 ) -> EnergyEstimate:
-    """Joules of one chip; raises catalog.UnknownError and ValueError."""
+    """Joules of one chip that does so many multiply-adds and moves so many bytes in `seconds`.
+
+    The arguments broadcast. Raises catalog.UnknownError, ValueError for a dtype or a size that
+    cannot be.
+    """
     if dtype not in J_PER_MAC:
         raise ValueError(f"unknown dtype {dtype!r}; one of: {', '.join(J_PER_MAC)}")
     chip = catalog.generation(generation).chip
@@ -85,7 +89,7 @@ def energy(
 
 
 def static_power_w(chip: catalog.Chip) -> tuple[float, float, float]:
-    """Watts at rest: the least, the value, the most; the measured figure where it is public."""
+    """Watts at rest: the least, the value, the most; measured ones where they are public."""
     if chip.power_w is not None:
         idle_w = chip.power_w[0]
         return idle_w, idle_w, idle_w

@@ -1,4 +1,4 @@
-"""A modelled figure: its value, the interval around it, the terms it is made of, its sources."""
+"""A modelled figure: its value, the interval around it, its terms and its sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

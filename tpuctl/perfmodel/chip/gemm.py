@@ -33,7 +33,7 @@ F32_PASSES = 6
 
 @dataclass(frozen=True, slots=True)
 class OperandFormat:
-    """Bytes of an element of an operand, and of the result."""
+    """The bytes of an element of an operand, and of an element of the result."""
 
     operand_bytes: int
     result_bytes: int
@@ -52,7 +52,7 @@ FORMATS: Mapping[str, OperandFormat] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class MatmulWork:
-    """`batch` products [m, k] x [k, n]; arrays broadcast.
+    """`batch` products of matrices [m, k] x [k, n]; the arrays broadcast.
 
     `hbm_bytes` of operands and results cross HBM: all of them when it is None.
     """
@@ -79,9 +79,10 @@ class _CheckedWork:
 
 
 def terms(constants: Constants, chip: catalog.Chip, work: MatmulWork) -> dict[str, Figure]:
-    """Seconds of launch, compute, memory, reread, exposed, conversion; raises ValueError.
+    """Seconds of launch, compute, memory, reread, exposed and conversion.
 
-    `compute` is how long the MXUs are busy; `reread` is what VMEM's size adds to `memory`.
+    `compute` is how long the MXUs are busy; `reread` is what the size of VMEM adds to `memory`.
+    Raises ValueError for a dtype or a size that cannot be.
     """
     these, form = _check_work(work), FORMATS[work.dtype]
     m, k, n, side = these.m, these.k, these.n, chip.mxu_side
@@ -103,7 +104,11 @@ def terms(constants: Constants, chip: catalog.Chip, work: MatmulWork) -> dict[st
 
 
 def total(parts: Mapping[str, Figure]) -> Figure:
-    """The seconds that the terms take together."""
+    """The seconds of the terms together.
+
+    The longer of computing and moving counts, as in the roofline model (Williams, Waterman and
+    Patterson, CACM 52(4), 2009).
+    """
     longer = maximum(parts["compute"], parts["memory"] + parts["reread"])
     return parts["launch"] + longer + parts["exposed"] + parts["conversion"]
 
@@ -115,13 +120,19 @@ def peak_seconds(constants: Constants, parts: Mapping[str, Figure]) -> Figure:
 
 
 def is_regular(work: MatmulWork) -> Any:
-    """Whether all sides are whole vectors: others may fall off a cliff of compiler tiling."""
+    """Whether m is a multiple of 8, and k and n of 128.
+
+    Other sides may fall off a cliff of the compiler's tiling: their interval is wider.
+    """
     m, k, n = figure(work.m), figure(work.k), figure(work.n)
     return (m % SUBLANES == 0) & (k % LANES == 0) & (n % LANES == 0)
 
 
 def peak(chip: catalog.Chip, dtype: str) -> float:
-    """Operations a second, two for a multiply-add; bfloat16's where a format is not native."""
+    """Operations a second at the peak, two for a multiply-add.
+
+    It is bfloat16's rate for a format that the MXU does not multiply.
+    """
     rates = {
         "bf16": chip.bf16_flops,
         "f16": chip.bf16_flops,
@@ -133,7 +144,7 @@ def peak(chip: catalog.Chip, dtype: str) -> float:
 
 
 def is_native(chip: catalog.Chip, dtype: str) -> bool:
-    """Whether the MXU is known to multiply the format as it is."""
+    """Whether a public figure says that the MXU multiplies the format as it is."""
     known = {"bf16": chip.bf16_flops, "int8": chip.int8_ops, "fp8": chip.fp8_flops}
     return known.get(dtype) is not None
 

@@ -21,7 +21,7 @@ _ALUS_PER_LANE = 2
 
 @dataclass(frozen=True, slots=True)
 class VectorPass:
-    """One pass of the vector unit over arrays in HBM; arrays broadcast."""
+    """One pass of the vector unit over arrays in HBM; the fields broadcast."""
 
     read_bytes: ArrayLike
     written_bytes: ArrayLike
@@ -32,12 +32,12 @@ class VectorPass:
 def copy_terms(
     constants: Constants, chip: catalog.Chip, size_bytes: ArrayLike
 ) -> dict[str, Figure]:
-    """Seconds of launch and memory of a copy within HBM; raises ValueError."""
+    """Seconds of launch and memory of a copy of `size_bytes` within HBM; raises ValueError."""
     return _kernel_terms(constants, chip, 2 * size(size_bytes))
 
 
 def dma_terms(constants: Constants, chip: catalog.Chip, size_bytes: ArrayLike) -> dict[str, Figure]:
-    """Seconds of launch and memory of bytes that cross HBM once; raises ValueError."""
+    """Seconds of launch and memory of `size_bytes` between HBM and VMEM; raises ValueError."""
     return {
         **_kernel_terms(constants, chip, size(size_bytes)),
         "launch": constants.dma_launch_s,
@@ -64,20 +64,20 @@ def _kernel_terms(
 
 
 def conversion_s(constants: Constants, dtype: str, size_bytes: Figure) -> Figure:
-    """Seconds to turn float16 into a format of the chip, and back."""
+    """Seconds to convert `size_bytes` of float16 to a format of the chip, or back; else 0."""
     if dtype != "f16" or constants.conversion_bytes_per_s is None:
         return 0.0
     return size_bytes / constants.conversion_bytes_per_s
 
 
 def total(parts: Mapping[str, Figure]) -> Figure:
-    """The seconds that the terms take together."""
+    """The seconds of the terms together: launch + max(memory, vector) + conversion."""
     busy = maximum(parts["memory"], parts.get("vector", 0.0))
     return parts["launch"] + busy + parts.get("conversion", 0.0)
 
 
 def vector_operations_per_s(chip: catalog.Chip) -> float:
-    """Operations of all lanes of the vector units."""
+    """Operations a second of all lanes of the chip's vector units."""
     clock_hz = chip.clock_hz or _clock_of_peak(chip)
     return float(chip.tensorcores * _LANES_PER_CORE * _ALUS_PER_LANE * clock_hz)
 

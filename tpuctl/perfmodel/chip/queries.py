@@ -1,4 +1,4 @@
-"""The questions that are asked of the model, each answered with its interval and its sources."""
+"""The questions to the model; each answer is an estimate with interval and sources."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -45,7 +45,10 @@ def matmul(  # noqa: PLR0913 (the shape alone is three)
 def elementwise(
     generation: str, read_bytes: ArrayLike, written_bytes: ArrayLike, operations: ArrayLike = 0
 ) -> Estimate:
-    """One pass of the vector unit over arrays in HBM."""
+    """Seconds of one pass of the vector unit over arrays in HBM.
+
+    `operations` are those of the vector unit on all elements together. Raises ValueError.
+    """
     chip = catalog.generation(generation).chip
     work = memory.VectorPass(read_bytes, written_bytes, operations)
     parts = memory.elementwise_terms(constants(generation), chip, work)
@@ -53,14 +56,14 @@ def elementwise(
 
 
 def copy(generation: str, size_bytes: ArrayLike) -> Estimate:
-    """Copy an array within one chip's HBM: every byte is read and written."""
+    """Seconds to copy an array within one chip's HBM: every byte is read and written."""
     chip = catalog.generation(generation).chip
     parts = memory.copy_terms(constants(generation), chip, size_bytes)
     return _memory_estimate(generation, parts, "memory")
 
 
 def dma(generation: str, size_bytes: ArrayLike) -> Estimate:
-    """Move an array between HBM and VMEM, one way."""
+    """Seconds to move an array between HBM and VMEM, one way."""
     chip = catalog.generation(generation).chip
     parts = memory.dma_terms(constants(generation), chip, size_bytes)
     return _memory_estimate(generation, parts, "memory", "dma_launch_s")
@@ -69,7 +72,7 @@ def dma(generation: str, size_bytes: ArrayLike) -> Estimate:
 def collective(
     operation: str, generation: str, axes: Sequence[Axis], size_bytes: ArrayLike
 ) -> Estimate:
-    """The chips along `axes` exchange an array.
+    """Seconds in which the chips along `axes` exchange an array.
 
     operation is all_reduce, all_gather, reduce_scatter, all_to_all or permute (by one place).
     `size_bytes` is the whole array: what a chip holds before all_reduce or reduce_scatter, what it
@@ -84,16 +87,16 @@ def collective(
 
 
 def all_reduce(accelerator_type: str, size_bytes: ArrayLike) -> Estimate:
-    """Sum an array of `size_bytes`, one copy on every chip, over all chips of a slice."""
+    """Seconds to sum an array of `size_bytes`, one copy on every chip, over a whole slice."""
     generation = catalog.accelerator_type(accelerator_type).generation
     return collective("all_reduce", generation, axes_of(accelerator_type), size_bytes)
 
 
 def dcn_all_reduce(accelerator_type: str, slices: int, size_bytes: ArrayLike) -> Estimate:
-    """Sum an array over all chips of several slices, joined by the data-center network.
+    """Seconds to sum an array over all chips of several slices, joined by the network.
 
-    Each slice reduces and scatters, each chip sums its part with the same chip of the other
-    slices, each slice gathers. Raises ValueError where the network's rate is not public.
+    Each slice reduces and scatters, each chip sums its part with the same chip of the other slices,
+    each slice gathers. Raises ValueError where the network's rate is not public.
     """
     kind = catalog.accelerator_type(accelerator_type)
     chip = catalog.generation(kind.generation).chip

@@ -2,7 +2,7 @@
 
 Every side x side tile of the right matrix is loaded, then the m rows of the left one stream past.
 
-    no overlap   SCALE-Sim's count: load, stream, drain, tile after tile
+    no overlap   load, stream, drain, tile after tile (SCALE-Sim, Samajdar et al., ISPASS 2020)
     overlap      the next weights are loaded while the rows stream, as in Google's MXUs
 
 gemm.py's compute is the cycles with overlap, without the last drain; below `side` rows it counts
@@ -16,7 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def cycles(m: ArrayLike, k: ArrayLike, n: ArrayLike, side: int, *, overlap: bool) -> Any:
-    """Cycles of [m, k] x [k, n]: an int, or an array of what broadcasts; raises ValueError."""
+    """Cycles of [m, k] x [k, n]: an int, or an array where the sides broadcast to one.
+
+    Raises ValueError when a side is below 1.
+    """
     rows, depth, width = (np.asarray(each, np.int64) for each in (m, k, n))
     if min(rows.min(), depth.min(), width.min(), side) < 1:
         raise ValueError(f"a side is below 1: {m!r}, {k!r}, {n!r} on an array of {side}")

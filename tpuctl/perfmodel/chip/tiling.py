@@ -1,4 +1,4 @@
-"""What it costs that a product of matrices goes through VMEM in blocks.
+"""What it costs to take a product of matrices through VMEM in blocks.
 
 The result is made in blocks as large as a kernel's VMEM holds, each from a band of both operands.
 While one half of that VMEM is worked on, the other is filled.
@@ -16,7 +16,7 @@ _SIDE_STEP = 128
 
 
 def exposed_bytes(chip: catalog.Chip) -> float:
-    """At most so much moves while nothing is computed: the first blocks in, the last ones out."""
+    """The most bytes that move while nothing is computed: first blocks in, last ones out."""
     return _vmem_bytes(chip) / 2
 
 
@@ -26,9 +26,9 @@ def reread_share(
     sides: tuple[Figure, Figure, Figure],
     result_bytes: int,
 ) -> Figure:
-    """What is read again, as a share of what moves if all is moved once; sides are m, k, n.
+    """The bytes that are read again, as a share of moving all once; sides are m, k and n.
 
-    A left or right matrix that fills at most half of VMEM stays there: then nothing is.
+    A left or right matrix that fills at most half of VMEM stays there: then nothing is read again.
     """
     m, k, n = sides
     left, right = operand_bytes * m * k, operand_bytes * k * n

@@ -1,7 +1,7 @@
-"""The axes of a slice: how many chips along each, and whether its ends are joined.
+"""The axes of a slice: the chips along each, and whether its ends are joined.
 
-v4, v5p, tpu7x join them only on whole cubes of 4x4x4; v5e and v6e an axis of 16; of v2 and v3 it
-is known of whole pods only, so an axis of 16 and of 32 is taken to be joined.
+v4, v5p, tpu7x join them only on whole cubes of 4x4x4; v5e and v6e an axis of 16; of v2 and v3 it is
+known of whole pods only, so an axis of 16 and of 32 is taken to be joined.
 """
 
 from collections.abc import Mapping
@@ -26,19 +26,19 @@ class Axis:
 
     @property
     def links(self) -> int:
-        """Links over which the slowest chip receives: the end of an open axis has one."""
+        """The links over which the slowest chip receives: the end of an open axis has one."""
         if self.length == 1:
             return 0
         return 2 if self.is_ring else 1
 
     @property
     def hops(self) -> int:
-        """From a chip to the farthest one on the axis."""
+        """The hops from a chip to the farthest one on the axis."""
         return self.length // 2 if self.is_ring else self.length - 1
 
 
 def axes_of(accelerator_type: str) -> tuple[Axis, ...]:
-    """The axes of a whole slice. Raises catalog.UnknownError."""
+    """The axes of the whole slice of an accelerator type; raises catalog.UnknownError."""
     kind = catalog.accelerator_type(accelerator_type)
     return axes(kind.generation, kind.topology)
 

@@ -23,14 +23,14 @@ _MARKER_OF_RANK = re.compile(r"__(\d+)\.metadata")
 
 
 def recognises(_name: str, files: Mapping[str, Entry]) -> bool:
-    """Whether DCP wrote a folder."""
+    """Whether DCP wrote a folder, given its name and its files."""
     return any(
         path == MARKER or _DATA.fullmatch(path) or _MARKER_OF_RANK.fullmatch(path) for path in files
     )
 
 
 def read_status(folder: StepFolder) -> FolderStatus:
-    """What a step says of itself."""
+    """The state of a step by the files that DCP puts last."""
     markers = _markers(folder)
     if not markers:
         return FolderStatus(
@@ -43,7 +43,7 @@ def read_status(folder: StepFolder) -> FolderStatus:
 
 
 def deletion_rank(path: str) -> int:
-    """Markers go first."""
+    """The order of a file in a deletion, the lowest first: markers."""
     return 0 if path == MARKER or _MARKER_OF_RANK.fullmatch(path) else 1
 
 

@@ -1,4 +1,4 @@
-"""Steps of other frameworks, known by the names of their objects.
+"""The steps of other frameworks in a directory, recognised by the names of their objects.
 
 A step is a folder of the directory that a person named, or that directory itself. Its seal
 (docs/checkpoint-seal.md) and its pin lie beside it, never in it.
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"(?:^|[-_=]|step)(\d{1,18})(?:\.ckpt)?$")
 
 @dataclass(frozen=True)
 class ForeignFormat:
-    """How one framework writes steps."""
+    """How to recognise, read and delete the steps of one framework."""
 
     recognises: Callable[[str, Mapping[str, Entry]], bool]
     """Of a folder's name and its files."""
@@ -56,7 +56,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class ForeignStep:
-    """A step as its directory has it."""
+    """A step of another framework with its seal and pin, as they were listed."""
 
     view: StepView
     folder: StepFolder
@@ -72,7 +72,7 @@ class ForeignStep:
 
     @property
     def is_settled(self) -> bool:
-        """Whether its marker is the last that was written: nothing else is to come."""
+        """Whether its marker was written last: no other file is to come."""
         if self.marker is None or FORMATS[self.view.kind].may_grow:
             return False
         marked_s = self.folder.files[self.marker].updated_s
@@ -80,16 +80,16 @@ class ForeignStep:
 
     @property
     def store(self) -> Store:
-        """The directory that it lies in."""
+        """The store of the directory that it lies in."""
         return self.folder.store
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Its objects."""
+        """The objects of the step, without seal and pin."""
         return tuple(self.folder.files.values())
 
     def deletion_order(self) -> list[Entry]:
-        """Its objects in the order in which to delete them: the marker first, the seal last."""
+        """Its objects in the order of a deletion: the marker first, seal and pin last."""
         rank = FORMATS[self.view.kind].deletion_rank
         own = sorted(self.folder.files, key=lambda path: (rank(path), path))
         beside = [each for each in (self.sealed, self.pin) if each is not None]
@@ -97,7 +97,7 @@ class ForeignStep:
 
 
 def pin_key(name: str) -> str:
-    """The empty object beside a step that is not to be deleted."""
+    """The key of the empty object that pins the step of that name."""
     return f"tpuctl-pin_{name}"
 
 
@@ -106,7 +106,7 @@ def find_foreign_steps(
 ) -> list[ForeignStep]:
     """The steps of other frameworks in a directory, oldest first, or the one that it is.
 
-    What did not change since it was `known` is not read again.
+    A step of `known` whose objects did not change is not read again.
     """
     store = open_store(url)
     entries = list_entries(store, "")

@@ -1,4 +1,4 @@
-"""The tensors of a step of another framework: names, shapes, dtypes, and how large they are."""
+"""The tensors of a step of another framework: names, shapes, dtypes and norms."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ from tpuctl.operations.checkpoints.step_view import CheckpointKind, TensorView
 def tensors(
     step: ForeignStep, advance: Callable[[int], object] = lambda _: None
 ) -> Iterator[TensorView]:
-    """Every tensor, with its norm where it can be read here; `advance` is told of bytes read.
+    """Yield the tensors, with norms where they can be read; `advance` is told of bytes read.
 
     Raises IntegrityError; PreconditionError for DCP, of which nothing is known without its pickle.
     """

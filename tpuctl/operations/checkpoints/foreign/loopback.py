@@ -1,9 +1,4 @@
-"""The objects of a step by HTTP, for a library of this process that reads nothing else.
-
-TensorStore would ask a bucket with credentials and an address of its own choice. So it asks here,
-and the store that the command uses anyway answers, with the versions that were listed. Others on
-this machine can reach the port too: the path begins with a secret.
-"""
+"""Serves the objects of a step by HTTP, to a library of this process that reads nothing else."""
 
 import contextlib
 import re
@@ -22,7 +17,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Answers GET for the objects of one folder."""
+    """A server of GET for the objects of one folder."""
 
     daemon_threads = True
 
@@ -36,16 +31,16 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Of the folder, without a slash at its end."""
+        """The URL of the folder, without a slash at its end."""
         return f"http://127.0.0.1:{self.server_port}{self.secret}".rstrip("/")
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who asked has hung up: nobody waits for the answer."""
+        """Ignore a client that hung up: nobody waits for the answer."""
 
 
 @contextlib.contextmanager
 def serve_folder(folder: StepFolder) -> Iterator[LoopbackServer]:
-    """The folder's objects at `url`, until the block ends."""
+    """Serve the folder's objects until the block ends; yields the URL."""
     with LoopbackServer(folder) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()

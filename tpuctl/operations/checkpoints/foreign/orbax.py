@@ -28,7 +28,7 @@ _HANDLERS_OF_TREES = ("PyTreeHandler", "PyTreeCheckpointHandler", "StandardCheck
 
 
 def recognises(name: str, files: Mapping[str, Entry]) -> bool:
-    """Whether Orbax wrote a folder; a folder of its steps is not one."""
+    """Whether Orbax wrote a folder as a step; the folder above its steps is none."""
     if TEMPORARY in name or not _EVIDENCE.isdisjoint(files):
         return True
     below = {path.partition("/")[2] for path in files}
@@ -36,7 +36,7 @@ def recognises(name: str, files: Mapping[str, Entry]) -> bool:
 
 
 def read_status(folder: StepFolder) -> FolderStatus:
-    """What a step says of itself."""
+    """The state of a step by Orbax's markers and metadata."""
     if TEMPORARY in folder.name:
         return FolderStatus(StepState.PARTIAL, reason="it was not renamed: its save has not ended")
     if STEP_METADATA not in folder.files:
@@ -45,7 +45,7 @@ def read_status(folder: StepFolder) -> FolderStatus:
 
 
 def items(folder: StepFolder) -> list[str]:
-    """The folders of a step's trees with a slash at their end; "" for the step itself."""
+    """The folders of a step's trees, each with a slash at its end; "" for the step itself."""
     return sorted(
         path.removesuffix(TREE_METADATA)
         for path in folder.files
@@ -54,7 +54,10 @@ def items(folder: StepFolder) -> list[str]:
 
 
 def deletion_rank(path: str) -> int:
-    """The marker goes first, then what every restore reads; what names the items goes last."""
+    """The order of a file in a deletion, the lowest first.
+
+    The marker goes first, then what every restore reads; what names the items goes last.
+    """
     if path in (MARKER, STEP_METADATA):
         return 0 if path == MARKER else len(_READ_FIRST) + 1
     last = path.rpartition("/")[2]

@@ -1,9 +1,4 @@
-"""The arrays of a step that Orbax wrote: names from its JSON, the rest by TensorStore where it is.
-
-Plain zarr says shape and dtype in JSON too. In a database (OCDBT) they are compressed with the
-arrays, and Orbax's own JSON has the shape only of what one process wrote: that of the whole array
-when it was on one device.
-"""
+"""The arrays of a step of Orbax: names from its JSON, the rest by TensorStore if installed."""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -21,7 +16,7 @@ _NUMPY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "comple
 
 
 def tensors(folder: StepFolder, advance: Callable[[int], object]) -> Iterator[TensorView]:
-    """Every array of every item. Raises IntegrityError when it is not what Orbax wrote."""
+    """Yield the arrays of all items; IntegrityError when they are not what Orbax wrote."""
     with serve_folder(folder) as server:
         for item in orbax.items(folder):
             try:

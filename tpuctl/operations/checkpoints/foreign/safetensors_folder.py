@@ -36,7 +36,7 @@ _LARGEST_HEADER_BYTES = 100_000_000
 
 @dataclass(frozen=True)
 class SafetensorsTensor:
-    """A tensor of a file: where its bytes begin and end in the file."""
+    """A tensor of a file, and the bytes of the file at which it begins and ends."""
 
     name: str
     dtype: str
@@ -47,14 +47,14 @@ class SafetensorsTensor:
 
 
 def recognises(_name: str, files: Mapping[str, Entry]) -> bool:
-    """Whether a folder holds safetensors files itself."""
+    """Whether a folder itself holds safetensors files."""
     return any(
         "/" not in path and path.endswith(SUFFIX) or _INDEX.fullmatch(path) for path in files
     )
 
 
 def read_status(folder: StepFolder) -> FolderStatus:
-    """What a folder says of itself: by its names, and in a directory by the headers too."""
+    """The state of a folder by its names, and in a local directory by the headers too."""
     index = indices(folder)
     marker = index[-1] if index else None
     if (lacking := _missing_file(folder, index)) is not None:
@@ -74,22 +74,22 @@ def read_status(folder: StepFolder) -> FolderStatus:
 
 
 def deletion_rank(path: str) -> int:
-    """The index goes first, then the files that it names."""
+    """The order of a file in a deletion, the lowest first: indices, then what they name."""
     return 0 if _INDEX.fullmatch(path) else 1 if path.endswith(SUFFIX) else 2
 
 
 def files(folder: StepFolder) -> list[str]:
-    """Its safetensors files."""
+    """The paths of its safetensors files, in order."""
     return sorted(path for path in folder.files if "/" not in path and path.endswith(SUFFIX))
 
 
 def indices(folder: StepFolder) -> list[str]:
-    """Its indices, as a rule one or none."""
+    """The paths of its indices, as a rule one or none."""
     return sorted(path for path in folder.files if _INDEX.fullmatch(path))
 
 
 def check_files(folder: StepFolder) -> None:
-    """Read every header and index. Raises IntegrityError when one of them is wrong."""
+    """Read every header and index; IntegrityError when one of them is wrong."""
     found = {path: {each.name for each in header(folder, path)} for path in files(folder)}
     for index in indices(folder):
         for name, path in weight_map(folder, index).items():
@@ -98,7 +98,7 @@ def check_files(folder: StepFolder) -> None:
 
 
 def header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
-    """The tensors of a file, as they lie in it. Raises IntegrityError when it is none."""
+    """The tensors of a file in the order of their bytes; IntegrityError when it is no header."""
     try:
         return _header(folder, path)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -106,7 +106,7 @@ def header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
 
 
 def weight_map(folder: StepFolder, index: str) -> dict[str, str]:
-    """In which file each tensor is. Raises IntegrityError when the index makes no sense."""
+    """The file of each tensor by its name; IntegrityError when the index makes no sense."""
     found = folder.json(index).get("weight_map")
     if not isinstance(found, dict) or not all(isinstance(path, str) for path in found.values()):
         raise IntegrityError(f"{folder.prefix}{index}: it has no weight_map")

@@ -1,4 +1,4 @@
-"""A seal: what a step of another framework consisted of when somebody looked at it.
+"""The seal of a step of another framework: its objects at the time when it was sealed.
 
 docs/checkpoint-seal.md says how it is written. It lies beside the step, not in it.
 """
@@ -15,7 +15,7 @@ from tpuctl.store import Entry, Store
 
 @dataclass(frozen=True)
 class SealedObject:
-    """One object, its path below the step."""
+    """An object of a sealed step; its path is below the step."""
 
     path: str
     size_bytes: int
@@ -25,7 +25,7 @@ class SealedObject:
 
 @dataclass(frozen=True)
 class Seal:
-    """What a step consists of."""
+    """The objects of a step, and who sealed it when."""
 
     name: str
     kind: str
@@ -37,17 +37,17 @@ class Seal:
 
     @property
     def size_bytes(self) -> int:
-        """All its objects together."""
+        """The size of all its objects together."""
         return sum(each.size_bytes for each in self.objects)
 
     def encode(self) -> bytes:
-        """The bytes of the object."""
+        """The bytes of the seal as it is stored."""
         return encode(asdict(self))
 
 
 @dataclass(frozen=True)
 class SealStatus:
-    """How a step stands."""
+    """The state of a step once its seal was compared."""
 
     finding: FolderStatus
     seal: Seal | None = None
@@ -57,14 +57,15 @@ class SealStatus:
 
 
 def seal_key(name: str) -> str:
-    """The name of a step's seal, beside the step."""
+    """The key of the seal of the step of that name."""
     return f"tpuctl-seal_{name}.json"
 
 
 def read_seal(store: Store, entry: Entry, name: str) -> Seal:
-    """The seal of a step. Raises IntegrityError when it is not what was written.
+    """Read the seal of the step `name`.
 
-    Raises PreconditionError when a later tpuctl wrote it.
+    Raises IntegrityError when it is not what was written, PreconditionError when a later tpuctl
+    wrote it.
     """
     try:
         record = decode(store.get_range(entry.key, generation=entry.generation))
@@ -101,10 +102,10 @@ def unsealed_paths(seal: Seal, folder: StepFolder) -> list[str]:
 
 
 def is_outdated(seal: Seal, written_s: float, folder: StepFolder) -> bool:
-    """Whether the step was saved anew after it was sealed: all of it is of a later time.
+    """Whether the step was saved anew after it was sealed: all its files are later.
 
-    `written_s` is the store's time of the seal. A copy that is equal is none, where the listing
-    tells; of a directory's files it does not.
+    `written_s` is the store's time of the seal. A copy with equal checksums is not saved anew; the
+    listing of a directory has no checksums.
     """
     sealed = {(each.path, each.generation) for each in seal.objects}
     is_later = all(
@@ -120,7 +121,7 @@ def compare_with_seal(
 ) -> SealStatus:
     """Compare a step with its seal, as far as the listing tells.
 
-    `may_grow`: files that came later are no damage.
+    With `may_grow`, files that came later are no damage.
     """
     if sealed is None:
         return SealStatus(finding)

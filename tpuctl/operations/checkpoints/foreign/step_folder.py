@@ -1,7 +1,4 @@
-"""One folder of a checkpoint directory: its objects by the names they have in it.
-
-What a framework's own words say of it is a FolderStatus; each framework's module makes one.
-"""
+"""One folder of a checkpoint directory, and its objects by their path in it."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +21,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class StepFolder:
-    """Objects of a store whose names begin with the folder's name."""
+    """A folder of a store and the objects in it, as they were listed."""
 
     store: Store
     name: str
@@ -33,7 +30,7 @@ class StepFolder:
 
     @property
     def prefix(self) -> str:
-        """What the keys of its objects begin with."""
+        """The prefix of the keys of its objects."""
         return f"{self.name}/"
 
     @property
@@ -43,16 +40,19 @@ class StepFolder:
 
     @property
     def size_bytes(self) -> int:
-        """All its objects together."""
+        """The size of all its objects together."""
         return sum(each.size_bytes for each in self.files.values())
 
     def relist(self) -> "StepFolder":
-        """The same folder as it is now."""
+        """The folder as it is now."""
         entries = list_entries(self.store, self.prefix)
         return replace(self, files={each.key.removeprefix(self.prefix): each for each in entries})
 
     def read(self, path: str, start: int = 0, end: int | None = None) -> bytes:
-        """Bytes of the version that was listed; IntegrityError when it is gone."""
+        """Bytes of a file from start to end, of the generation that was listed.
+
+        Raises IntegrityError when that is gone.
+        """
         entry = self.files[path]
         try:
             return self.store.get_range(entry.key, start, end, generation=entry.generation)
@@ -60,7 +60,7 @@ class StepFolder:
             raise IntegrityError(f"{entry.key}: missing, or replaced") from error
 
     def json(self, path: str) -> dict[str, Any]:
-        """A JSON object out of one of its files; IntegrityError when it is none."""
+        """The JSON object in a file; IntegrityError when there is none."""
         entry = self.files[path]
         if entry.size_bytes > _LARGEST_JSON_BYTES:
             raise IntegrityError(f"{entry.key}: {entry.size_bytes} bytes are too many for it")
@@ -74,13 +74,13 @@ class StepFolder:
 
 
 def list_entries(store: Store, prefix: str) -> list[Entry]:
-    """The objects with a prefix. What some tools put for an empty directory is none of them."""
+    """The objects with a prefix, without those that some tools put for empty directories."""
     return [each for each in store.list(prefix) if not each.key.endswith("/")]
 
 
 @dataclass(frozen=True)
 class FolderStatus:
-    """What a folder says of itself. `state` is PARTIAL, CORRUPT or UNSEALED."""
+    """The state of a step by its own files: PARTIAL, CORRUPT or UNSEALED."""
 
     state: StepState
     marker: str | None = None
@@ -93,7 +93,10 @@ class FolderStatus:
 def read_blocks(
     folder: StepFolder, path: str, start: int = 0, end: int | None = None
 ) -> Iterator[bytes]:
-    """The bytes from start up to, not including, end; IntegrityError when some are not there."""
+    """Yield the bytes of a file from start up to, not including, end.
+
+    Raises IntegrityError when some are missing.
+    """
     end = folder.files[path].size_bytes if end is None else end
     while start < end:
         block = folder.read(path, start, min(end, start + BLOCK_BYTES))
@@ -104,14 +107,14 @@ def read_blocks(
 
 
 def checksum(folder: StepFolder, path: str) -> str:
-    """What the store says its CRC-32C is; where it does not know, that of its bytes."""
+    """The CRC-32C of a file in base64, as the store lists it, or else of its bytes."""
     return folder.files[path].crc32c or compute_checksum(folder, path)
 
 
 def compute_checksum(
     folder: StepFolder, path: str, advance: Callable[[int], object] = lambda _: None
 ) -> str:
-    """The CRC-32C of its bytes, all of them read; `advance` is told how many came."""
+    """The CRC-32C of all bytes of a file in base64; `advance` is told how many were read."""
     value = 0
     for block in read_blocks(folder, path):
         value = google_crc32c.extend(value, block)

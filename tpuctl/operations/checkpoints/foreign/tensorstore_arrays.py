@@ -23,9 +23,10 @@ TensorStoreArray = Any
 
 
 def open_array(url: str, name: str, *, in_database: bool, driver: str) -> TensorStoreArray | None:
-    """An array below a URL of HTTP, in an OCDBT database or in a folder of its own.
+    """Open an array below a URL of HTTP, in an OCDBT database or in a folder of its own.
 
-    None without TensorStore, or when it finds none. Raises IntegrityError when it is damaged.
+    Returns None without TensorStore, or when it finds none. Raises IntegrityError when it is
+    damaged.
     """
     try:
         tensorstore = importlib.import_module("tensorstore")
@@ -46,7 +47,10 @@ def open_array(url: str, name: str, *, in_database: bool, driver: str) -> Tensor
 def measure_array(
     name: str, array: TensorStoreArray, advance: Callable[[int], object]
 ) -> TensorView:
-    """What an array is, read one chunk at a time. Raises IntegrityError when one cannot be read."""
+    """Read an array one chunk at a time: dtype, shape, norm, NaN and Inf.
+
+    `advance` is told of bytes read. Raises IntegrityError when a chunk cannot be read.
+    """
     dtype, shape = array.dtype.name, tuple(array.shape)
     if dtype not in dtypes.DTYPES:
         return TensorView(name, dtype, shape)

@@ -1,4 +1,4 @@
-"""Whether a step of another framework is, to the last byte, what it was when it was sealed."""
+"""Whether the bytes of a step of another framework are those that were sealed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState
 def find_differences(
     step: ForeignStep, advance: Callable[[int], object] = lambda _: None
 ) -> list[str]:
-    """What differs from the seal, each with the object's name; every byte is read.
+    """Read every byte; the differences from the seal, each with the object's name.
 
     `advance` is told of bytes read, in any thread. Raises PreconditionError when there is no seal,
     NoCheckpointError when the step is not finished.
