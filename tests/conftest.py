@@ -1,18 +1,29 @@
 """A real simulator on free ports with its clock in the test's hand, and the real command line."""
 
 import asyncio
+import gc
+import multiprocessing.util
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from clouds import ROOTS, Cloud, Runner, serve
+from hypothesis import settings
 
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.operations.local import local_cloud
 
 pytest.register_assert_rewrite("client", "soak", "system", "unit")
+
+
+settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
+settings.register_profile("full", deadline=None, print_blob=True)
+settings.load_profile("full" if os.environ.get("CI") else "quick")
 
 
 def pytest_configure() -> None:
@@ -21,6 +32,7 @@ def pytest_configure() -> None:
     Whoever starts the tests in background may ignore signals, and what the tests start inherits
     that: they send them.
     """
+    sys.dont_write_bytecode = False  # rewriting 700 modules takes as long as 300 tests
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(ROOTS)
@@ -28,8 +40,40 @@ def pytest_configure() -> None:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Three at a time, as they wait for processes; what measures or is named runs alone."""
-    asked = config.option.markexpr not in ("", "not benchmark and not soak")
+    asked = {"benchmark", "soak"} & set(config.option.markexpr.split())
     return 0 if asked or config.option.file_or_dir else 3
+
+
+KINDS = ("unit", "client", "system")
+"""The folders whose tests are marked with their name, unless a test says `system` itself."""
+
+
+def kind_of(item: pytest.Item) -> str | None:
+    """What an item may start: one of KINDS, or None for what runs on demand."""
+    own = {mark.name for mark in item.iter_markers()}
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    if own & {"benchmark", "soak"} or folder not in KINDS:
+        return None
+    return "system" if "system" in own else folder
+
+
+def refuse_process(*_: object, **__: object) -> None:
+    """Stand in for whatever starts a process while a unit test runs."""
+    raise AssertionError("a unit test starts a process: move it to tests/system, or mark it so")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let no unit test start a process, nor a fixture that it is the first to want."""
+    if kind_of(item) != "unit":
+        return (yield)
+    with (
+        mock.patch.object(subprocess.Popen, "__init__", refuse_process),
+        mock.patch.object(os, "fork", refuse_process),
+        mock.patch.object(os, "posix_spawn", refuse_process),
+        mock.patch.object(multiprocessing.util, "spawnv_passfds", refuse_process),
+    ):
+        return (yield)
 
 
 LONGEST = (
@@ -38,9 +82,19 @@ LONGEST = (
 """Whole runs, and command lines that take a second a call."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m is asked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: the last one runs while the other worker has nothing to do."""
+    """Mark by folder; the longest files first: the last one runs while the others have none."""
+    for item in items:
+        if (kind := kind_of(item)) is not None:
+            item.add_marker(kind)
     items.sort(key=lambda item: not item.path.name.startswith(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage go through the tests themselves: some collect after each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

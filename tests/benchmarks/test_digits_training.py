@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from system.templates.digits_runs import Run, progress
 from unit.localsim.core.mesh.processes import slice_environment, start
-from unit.templates.digits_runs import Run, progress
 
 from benchmarks.measure import keep
 

@@ -23,6 +23,7 @@ def modules_after(*statements):
     return set(json.loads(done.stdout))
 
 
+@pytest.mark.system
 def test_importing_the_catalog_imports_the_standard_library_only():
     ours = modules_after("from tpuctl import catalog") - modules_after()
     foreign = {name for name in ours if name.partition(".")[0] not in sys.stdlib_module_names}
@@ -37,6 +38,7 @@ def test_importing_the_catalog_imports_the_standard_library_only():
     }
 
 
+@pytest.mark.system
 def test_a_known_name_never_pays_for_the_nearest_ones():
     loaded = modules_after(
         "from tpuctl import catalog", "catalog.price('v5litepod-16', 'us-west4-a', 'spot')"

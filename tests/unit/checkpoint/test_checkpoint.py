@@ -389,6 +389,7 @@ ENDS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
 def test_a_program_that_ends_has_saved_its_last_step(tmp_path, end):
     """Without close, and without `with`."""
@@ -404,6 +405,7 @@ checkpointer.save(1, {"w": numpy.ones(1_000_000)})
     assert restore(str(tmp_path)).tree["w"].shape == (1_000_000,)
 
 
+@pytest.mark.system
 def test_a_program_that_ends_before_its_last_step_is_there_is_told(tmp_path):
     program = """
 import sys

@@ -44,9 +44,7 @@ def flip(path, bit):
 
 @pytest.mark.parametrize("is_store_blind", [False, True])
 @pytest.mark.parametrize("name", [SHARD, COMMIT])
-@settings(
-    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bit=st.integers(0, 8 * 4096))
 def test_any_flipped_bit_sends_the_reader_one_step_back(saved, name, is_store_blind, bit):
     if is_store_blind and (saved / ".tpuctl-store" / "crc32c").exists():

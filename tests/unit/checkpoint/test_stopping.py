@@ -95,6 +95,7 @@ def test_what_the_others_said_is_read_once(store, clock):
     assert len(store.requests) == before + 4
 
 
+@pytest.mark.system
 def test_a_child_that_was_forked_ends_at_once(tmp_path):
     """Data loaders are forked, and ended by SIGTERM."""
     program = """
@@ -199,6 +200,7 @@ def test_a_handler_of_the_program_stays(store):
         signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.system
 def test_a_program_that_has_saved_nothing_yet_ends_at_once(tmp_path):
     program = """
 import os, signal, sys

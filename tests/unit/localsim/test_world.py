@@ -89,6 +89,7 @@ def disks(state_dir):
     return list((state_dir / "slices").iterdir())
 
 
+@pytest.mark.system
 def test_a_node_whose_workers_cannot_boot_goes_away_and_its_operation_tells_why(tmp_path, capsys):
     async def test():
         async with world_of(tmp_path) as (world, doors):
@@ -168,6 +169,7 @@ def test_a_node_that_was_ready_stays_so_when_it_does_not_come_back(tmp_path):
     asyncio.run(test())
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("trouble", [RuntimeError("a mistake of ours"), OSError("the machine's")])
 def test_what_comes_after_a_failure_still_happens(tmp_path, capsys, trouble):
     async def test():

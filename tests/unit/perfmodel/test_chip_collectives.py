@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl import catalog
@@ -160,7 +160,6 @@ def test_a_message_goes_to_the_farthest_chip_of_each_axis(operation, trips):
     assert estimate.terms["latency"] == pytest.approx(trips * (4 + 2) * 1e-6)
 
 
-@settings(deadline=None)
 @given(OPERATIONS, st.sampled_from(TYPES), SIZES, SIZES)
 def test_a_larger_array_takes_no_less(operation, accelerator_type, one, other):
     generation = catalog.accelerator_type(accelerator_type).generation

@@ -1,7 +1,7 @@
 """Energy of a chip, beside the power that was measured of TPU v4."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl import catalog
@@ -54,7 +54,6 @@ def test_power_that_is_not_public_is_an_estimate_that_says_so(generation):
     assert estimate.low_j <= estimate.value_j <= estimate.high_j
 
 
-@settings(deadline=None)
 @given(st.sampled_from(GENERATIONS), COUNTS, COUNTS, COUNTS, COUNTS)
 def test_a_sum_of_its_terms_within_its_interval(generation, macs, hbm_bytes, ici_bytes, seconds):
     estimate = chip.energy(

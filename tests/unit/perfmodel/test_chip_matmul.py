@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl import catalog
@@ -34,7 +34,6 @@ def test_the_terms_of_a_matmul():
     )
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(GENERATIONS),
     st.tuples(SIDES, SIDES, SIDES),
@@ -51,7 +50,6 @@ def test_the_value_lies_in_its_interval_and_never_beats_the_peak(generation, sid
     assert estimate.terms["compute"] < estimate.value_s
 
 
-@settings(deadline=None)
 @given(st.sampled_from(GENERATIONS), SIDES, SIDES, SIDES, st.sampled_from("mkn"))
 def test_a_larger_matmul_is_never_faster(generation, m, k, n, side):
     shape = {"m": m, "k": k, "n": n}
@@ -60,7 +58,6 @@ def test_a_larger_matmul_is_never_faster(generation, m, k, n, side):
     assert smaller.value_s <= larger.value_s
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(GENERATIONS),
     st.lists(st.tuples(SIDES, SIDES, SIDES, st.integers(1, 9)), min_size=1, max_size=5),

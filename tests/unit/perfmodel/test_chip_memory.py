@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl import catalog
@@ -20,7 +20,6 @@ MOVES = {
 }
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(MOVES)), st.sampled_from(GENERATIONS), SIZES, SIZES)
 def test_more_bytes_take_no_less(move, generation, one, other):
     smaller, larger = (MOVES[move](generation, size) for size in sorted([one, other]))
@@ -29,14 +28,12 @@ def test_more_bytes_take_no_less(move, generation, one, other):
     assert 0 < smaller.low_s <= smaller.value_s <= smaller.high_s < math.inf
 
 
-@settings(deadline=None)
 @given(st.sampled_from(GENERATIONS), SIZES)
 def test_no_copy_beats_the_memory_s_peak(generation, size_bytes):
     peak = catalog.generation(generation).chip.hbm_bytes_per_s
     assert 2 * size_bytes <= chip.copy(generation, size_bytes).low_s * peak * (1 + 1e-12)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(GENERATIONS), SIZES)
 def test_a_copy_reads_and_writes_what_dma_moves_once(generation, size_bytes):
     copy, dma = chip.copy(generation, size_bytes), chip.dma(generation, 2 * size_bytes)

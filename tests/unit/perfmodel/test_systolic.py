@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl import catalog
@@ -58,7 +58,6 @@ def test_one_tile_takes_as_long_as_an_array_that_is_played(rows, side):
     assert systolic.cycles(rows, side, side, side, overlap=False) == cycles - 1
 
 
-@settings(deadline=None)
 @given(SIDES, SIDES, SIDES, st.sampled_from([128, 256]))
 def test_overlap_never_takes_longer(m, k, n, side):
     with_overlap = systolic.cycles(m, k, n, side, overlap=True)

@@ -114,6 +114,7 @@ while count < 25:
 """
 
 
+@pytest.mark.system
 def test_processes_that_count_together_lose_nothing(store):
     store.put_if_absent("count", b"0")
     command = [sys.executable, "-c", COUNTER, store.url]
@@ -122,6 +123,7 @@ def test_processes_that_count_together_lose_nothing(store):
     assert store.get_range("count") == b"75"
 
 
+@pytest.mark.system
 def test_what_a_killed_writer_left_is_no_object_and_is_removed(store, tmp_path):
     endless = (
         "import io, os, signal, sys; from tpuctl.store import open_store\n"

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from system.templates.digits_runs import DIGITS
 
 from localsim.core import Chip
-from unit.templates.digits_runs import DIGITS
 
 MODULES = ("digits", "network", "parallel")
 

@@ -20,6 +20,7 @@ def test_every_framework_reads_the_same_digits(name):
     ).read_bytes()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", WITH_PYTHON)
 def test_setup_touches_no_network_where_the_packages_are_there(name, tmp_path):
     """A stand-in for `python3` that imports anything; no other program is in sight."""
@@ -37,6 +38,7 @@ def test_setup_touches_no_network_where_the_packages_are_there(name, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", WITH_PYTHON)
 def test_setup_makes_a_python_that_run_finds_where_they_are_not(name, tmp_path):
     """Stand-ins write down how they were called; the packages are not to be had."""

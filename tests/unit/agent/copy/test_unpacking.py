@@ -99,6 +99,7 @@ def test_a_file_that_cannot_be_read_to_its_end_is_not_there(unpack, tmp_path):
     assert list((tmp_path / "target").iterdir()) == []
 
 
+@pytest.mark.system
 def test_both_ends_run_as_they_are_shipped_with_no_library_at_all(tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "new\nline").write_text("x")

@@ -56,6 +56,7 @@ def orders(ranged, objects, crc32c=None, endpoint=None):
     return {**manifest, "objects": rows}
 
 
+@pytest.mark.system
 def test_it_runs_as_it_is_shipped_with_no_library_at_all(ranged, tmp_path):
     path = tmp_path / "orders.pyz"
     path.write_bytes(ship.archive(orders(ranged, {"deep/a": b"alpha"})))

@@ -72,6 +72,7 @@ def test_a_process_of_our_own_needs_no_sudo(monkeypatch):
     assert not holders.needs_more({**found, "unseen": ["/tmp/libtpu_lockfile"]})
 
 
+@pytest.mark.system
 def test_sudo_is_asked_and_runs_the_same_again(place, monkeypatch):
     sudo = place / "sudo"
     sudo.write_text(SUDO.format(python=sys.executable))
@@ -85,6 +86,7 @@ def test_sudo_is_asked_and_runs_the_same_again(place, monkeypatch):
     assert argv[4:] == holders.read("/proc/self/cmdline").split("\0")[:-1]
 
 
+@pytest.mark.system
 def test_where_sudo_asks_for_a_password_we_stay_who_we_are(place, monkeypatch):
     monkeypatch.setenv("PATH", str(place))
     monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("nobody allowed that"))
@@ -96,6 +98,7 @@ def test_a_process_that_only_has_the_number_is_left_alone():
     assert holders.free([[os.getpid(), began - 1]], 0.0)["ended"] == []
 
 
+@pytest.mark.system
 def test_what_an_ended_process_held_is_waited_for(place, monkeypatch):
     path = place / "libtpu_lockfile"
     path.touch()

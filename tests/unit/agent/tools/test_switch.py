@@ -651,6 +651,7 @@ def shipped(slice_, verb: str, **environ) -> subprocess.CompletedProcess:
     return subprocess.run(argv, env=known, capture_output=True, text=True, timeout=30)
 
 
+@pytest.mark.system
 def test_arm_prints_what_the_proof_said_and_leaves_a_watch_that_ends_with_the_slice(slice_):
     slice_.job(RUNNING, state=JobState.FAILED)
     config = json.loads(slice_.path.read_text())
@@ -675,6 +676,7 @@ def test_other_workers_than_the_first_do_not_watch(slice_, monkeypatch):
     assert deadman_switch.watch_at_boot(slice_.path) == 0
 
 
+@pytest.mark.system
 def test_the_startup_script_leaves_the_switch_and_its_config_in_the_home_of_root(slice_):
     slice_.job(RUNNING, state=JobState.FAILED)
     record = records.load(slice_.store, JOB).record

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint.arrays.boxes import Box, whole_box
@@ -48,7 +48,6 @@ def test_a_single_element_stays_whole(shape):
     assert list(whole_box(shape).rows(3)) == [whole_box(shape)]
 
 
-@settings(deadline=None)
 @given(SHAPES, st.integers(1, 7))
 def test_rows_hold_every_element_once_and_none_is_much_longer(shape, count):
     rows = list(whole_box(shape).rows(count))
@@ -58,7 +57,6 @@ def test_rows_hold_every_element_once_and_none_is_much_longer(shape, count):
     assert max(sizes) - min(sizes) <= max(1, min(sizes))
 
 
-@settings(deadline=None)
 @given(two_boxes())
 def test_the_overlap_is_what_both_mark(case):
     shape, one, other = case
@@ -68,7 +66,6 @@ def test_the_overlap_is_what_both_mark(case):
     assert np.array_equal(expected, marked(shape) if common is None else marked(shape, common))
 
 
-@settings(deadline=None)
 @given(two_boxes())
 def test_a_box_within_another_is_found_in_an_array_that_holds_the_other(case):
     shape, outer, other = case

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import safetensors
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -30,7 +30,6 @@ def test_numbers_are_stored_little_endian_in_c_order():
     assert stored("int16", columns) == bytes([1, 0, 3, 0, 2, 0, 4, 0])
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(OWN).flatmap(
         lambda name: arrays.arrays(
@@ -46,7 +45,6 @@ def test_whatever_the_strides_the_bytes_are_those_of_a_contiguous_copy(array, st
     assert stored(array.dtype.name, strided) == little.tobytes()
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-8, 7), max_size=9))
 def test_four_bits_are_packed_low_half_first_and_unpacked_again(values):
     ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -5,7 +5,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint import Shards
@@ -45,7 +45,6 @@ def test_what_has_too_few_rows_goes_to_another_worker_for_each_leaf():
     assert owned(np.float32(1), 3, index=5) == [[], [], [((), ())]]
 
 
-@settings(deadline=None)
 @given(SHAPES, st.integers(1, 5), st.integers(0, 9), st.sampled_from([1, 4, LEAST_SHARE]))
 def test_over_all_workers_every_element_is_stored_once(shape, worker_count, index, least):
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape)

@@ -6,7 +6,7 @@ from collections import OrderedDict, defaultdict, namedtuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint.arrays.array_tree import flatten, leaf_indices, leaf_paths, unflatten
@@ -61,7 +61,6 @@ def test_dicts_go_by_name_and_values_of_python_need_no_leaf():
     ]
 
 
-@settings(deadline=None)
 @given(TREES)
 def test_a_tree_comes_back_through_json(tree):
     structure, leaves = flatten(tree)

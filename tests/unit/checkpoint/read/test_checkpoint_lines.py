@@ -260,7 +260,7 @@ class Lines(RuleBasedStateMachine):
 
 
 test_lines = Lines.TestCase
-test_lines.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+test_lines.settings = settings(stateful_step_count=15)
 
 
 @pytest.mark.soak

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint import Checkpointer
@@ -57,7 +57,6 @@ def test_nothing_is_said_of_bytes_that_are_not_those_that_were_written(saved):
         described(saved)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(
         ["float32", "float16", "int64", "uint8", "complex64", "bfloat16", "float8_e5m2"]

@@ -6,7 +6,7 @@ import itertools
 import google_crc32c
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint.arrays.boxes import Box, whole_box
@@ -135,7 +135,6 @@ def commit_of(leaves, objects, block_bytes):
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(arrays(), min_size=1, max_size=3), st.integers(5, 64), st.integers(0, 9))
 def test_every_box_is_read_from_whatever_parts_there_are(described, block_bytes, gap):
     stored = Stored(described, block_bytes, gap)
@@ -145,7 +144,6 @@ def test_every_box_is_read_from_whatever_parts_there_are(described, block_bytes,
             assert array.tobytes() == value[(*box.slices, ...)].tobytes()
 
 
-@settings(max_examples=80, deadline=None)
 @given(arrays(), st.integers(5, 64), st.data())
 def test_a_flipped_bit_is_found_where_it_could_matter_and_nothing_else_is_read(
     described, block_bytes, data
@@ -219,7 +217,6 @@ def test_an_object_that_is_not_there_is_no_other(damage, reason):
         stored.read([[whole_box((9,))]])
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(1, 5), max_size=4), st.data())
 def test_a_run_of_elements_is_boxes_that_follow_one_another(shape, data):
     box = Box(tuple(data.draw(st.integers(0, 9)) for _ in shape), tuple(shape))

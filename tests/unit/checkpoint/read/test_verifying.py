@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint import Checkpointer
@@ -50,7 +50,6 @@ def test_a_good_step_is_good_and_all_of_it_was_read(bucket):
     assert sum(read) == len(bucket.objects[SHARD][1])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
 def test_any_flipped_bit_of_a_file_is_found(bucket, bit):
     spoilt = MemoryBucket.after(bucket.changes)

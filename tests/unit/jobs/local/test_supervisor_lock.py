@@ -58,6 +58,7 @@ def test_the_holder_is_in_the_locked_file_and_no_longer_than_it_holds_it(tmp_pat
     ) == (name, None)
 
 
+@pytest.mark.system
 def test_a_killed_holders_process_is_not_taken_for_the_next(tmp_path, sit):
     process = sit("None")
     assert supervisor_lock.holder_pid(tmp_path, "here") == process.pid
@@ -88,12 +89,14 @@ def test_a_seat_is_held_once(tmp_path):
         pass
 
 
+@pytest.mark.system
 def test_a_holder_is_asked_once_to_end(tmp_path, sit):
     process = sit("sys.exit()")
     supervisor_lock.stop_supervisor(tmp_path, "here")
     assert process.stdout.read() == "told\n"
 
 
+@pytest.mark.system
 def test_a_holder_that_stays_is_killed(tmp_path, sit):
     process = sit("None")
     supervisor_lock.stop_supervisor(tmp_path, "here", patience_s=0.3)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tpuctl.errors import UsageError
@@ -62,7 +62,6 @@ def check(place: Path, text: str) -> None:
         assert isinstance(found, JobSpec)
 
 
-@settings(deadline=None)
 @given(DOCUMENTS)
 def test_a_document_of_any_values(place, document):
     text = yaml.safe_dump(document, allow_unicode=True)
@@ -70,7 +69,6 @@ def test_a_document_of_any_values(place, document):
     check(place, BEGINNING + text if document else text)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 @example('a: !!int "x\\ny"\n')
 @example('name: "\\ud800"\n')
@@ -89,7 +87,6 @@ WHOLE = (Path(__file__).parents[4] / "docs" / "job-file.md").read_text("utf-8")
 WHOLE = re.search(r"```yaml\n(.*?)```", WHOLE, re.DOTALL)[1]
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.integers(0, len(WHOLE)), st.integers(0, 12), st.text(max_size=6))
 def test_a_good_file_with_a_slip_of_the_hand(place, start, removed, put):
     check(place, WHOLE[:start] + put + WHOLE[start + removed :])

@@ -228,6 +228,7 @@ with supervisor_lock.hold(Path(sys.argv[1]), "here"):
 """
 
 
+@pytest.mark.system
 def test_a_supervisor_is_started_once_in_the_background(world):
     argv = [sys.executable, "-c", SITTING, str(world.home)]
     ensure_supervisor(world.home, "here", argv)
@@ -241,6 +242,7 @@ def test_a_supervisor_is_started_once_in_the_background(world):
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+@pytest.mark.system
 def test_a_recording_ends_with_its_command_and_not_with_the_supervisor(world, monkeypatch):
     monkeypatch.setenv(config.RECORD_VARIABLE, "cassette.jsonl")
     monkeypatch.setenv(config.TPU_OVERRIDE, "http://127.0.0.1:1/")
@@ -251,6 +253,7 @@ def test_a_recording_ends_with_its_command_and_not_with_the_supervisor(world, mo
     assert supervisor_lock.log_path(world.home, "here").read_text() == "supervising\n"
 
 
+@pytest.mark.system
 def test_a_supervisor_that_does_not_start_is_told_at_once(world):
     with pytest.raises(TransientError, match="the supervisor does not start"):
         ensure_supervisor(world.home, "here", [sys.executable, "-c", "raise SystemExit(1)"])

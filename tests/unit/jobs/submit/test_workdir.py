@@ -60,6 +60,7 @@ def test_what_the_ignore_files_name_stays_behind(tmp_path):
     assert set(names(packed(tree(tmp_path, IGNORING))[1])) == SENT
 
 
+@pytest.mark.system
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
 def test_git_takes_the_same_files(tmp_path):
     files = {name: text for name, text in IGNORING.items() if name != ".tpuctlignore"}

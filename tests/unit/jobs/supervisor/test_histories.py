@@ -234,7 +234,7 @@ SPECS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     fates=st.lists(st.sampled_from(FATES), max_size=60),
     own=st.booleans(),

@@ -88,6 +88,7 @@ def test_it_is_ended_by_whoever_is_there(world):
     assert world.finish(job).state == "CANCELLED"
 
 
+@pytest.mark.system
 def test_a_taken_job_that_needs_them_is_given_back(world):
     """It was watched while it ran, and is to begin anew."""
     stored = bound(world)

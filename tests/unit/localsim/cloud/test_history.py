@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.model.cloud_errors import CloudError
@@ -82,7 +82,6 @@ STEP = st.tuples(st.just("pass"), st.sampled_from([0.0, 0.4, 3.0, 40.0])) | st.t
 )
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(STEP, max_size=20))
 def test_two_clouds_have_one_history(steps):
     with TemporaryDirectory() as directory:

@@ -80,6 +80,7 @@ print(asyncio.run(isolation_choice.choose_isolation(None, pathlib.Path(sys.argv[
 """
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("namespaces")
 def test_a_container_that_masks_parts_of_proc_is_one_that_refuses(tmp_path):
     if shutil.which("unshare") is None:

@@ -46,6 +46,7 @@ def watch(
     return host.heard, pauses
 
 
+@pytest.mark.system
 def test_a_disk_is_full_above_its_limit_and_free_again_below(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -38,6 +38,7 @@ def test_a_disk_that_was_never_finished_does_not_load(tmp_path: Path):
     assert list(disks.slice_directories(tmp_path)) == [made.directory]
 
 
+@pytest.mark.system
 def test_removal_starts_with_a_rename_that_no_longer_loads(tmp_path: Path):
     made = disks.create_disk(tmp_path, NAME, PORTS)
     gone = made.directory.rename(made.directory.with_name(made.directory.name + ".gone"))
@@ -47,6 +48,7 @@ def test_removal_starts_with_a_rename_that_no_longer_loads(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_a_link_out_of_the_disk_is_removed_and_not_followed(tmp_path: Path):
     made = disks.create_disk(tmp_path / "slices", NAME, PORTS)
     kept = tmp_path / "kept"
@@ -83,6 +85,7 @@ def nest(directory: Path, depth: int) -> None:
         os.close(back)
 
 
+@pytest.mark.system
 def test_directories_too_deep_for_any_path_are_measured_and_removed(tmp_path: Path):
     made = disks.create_disk(tmp_path, NAME, PORTS)
     worker = made.workers[1]
@@ -93,6 +96,7 @@ def test_directories_too_deep_for_any_path_are_measured_and_removed(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_what_programs_closed_to_themselves_is_removed(tmp_path: Path):
     made = disks.create_disk(tmp_path, NAME, PORTS)
     closed = made.workers[0].home / "closed" / "more"
@@ -102,6 +106,7 @@ def test_what_programs_closed_to_themselves_is_removed(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_what_cannot_be_removed_is_told_and_no_longer_loads(tmp_path: Path, monkeypatch):
     made = disks.create_disk(tmp_path, NAME, PORTS)
     rm = tmp_path / "bin" / "rm"

@@ -52,11 +52,7 @@ def take(rig, action, node_id, number):
             assert action == "cancel"
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=25), st.sampled_from([0.0, 0.5]))
 def test_every_history_comes_to_an_end(tmp_path_factory, steps, failing):
     path = tmp_path_factory.mktemp("history") / "state.sqlite"

@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.objects.listing import ListQuery, list_page
@@ -142,7 +142,6 @@ def queries(draw):
     )
 
 
-@settings(deadline=None)
 @given(generations(), queries())
 def test_pages_together_are_what_brute_force_finds(found, query):
     names = Names(found)

@@ -1,6 +1,6 @@
 """Object versioning: which generations stay, against a history in memory."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.objects.listing import ListQuery
@@ -151,7 +151,6 @@ def test_any_history_leaves_what_a_list_of_it_says(tmp_path):
     objects = ObjectRig(tmp_path / "storage")
     buckets = iter(f"box-{number}" for number in range(100_000))
 
-    @settings(deadline=None)
     @given(STEPS)
     def leaves_what_it_should(steps):
         bucket, history = next(buckets), History()

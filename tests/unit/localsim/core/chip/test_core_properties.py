@@ -5,7 +5,7 @@ from math import prod
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.core import Chip, Counters
@@ -30,7 +30,6 @@ LAYOUTS = {
 sides = st.integers(0, 12)
 layouts = st.sampled_from(sorted(LAYOUTS))
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(deadline=None, max_examples=60)
 
 
 @st.composite
@@ -65,7 +64,6 @@ def assert_close(product, left, right):
     assert (np.abs(product - left @ right) <= 2.0**-23 * max(left.shape[-1], 1) * terms).all()
 
 
-@quick
 @given(shapes(), layouts, layouts, seeds)
 def test_a_product_of_any_shape_and_layout(shape, left_layout, right_layout, seed):
     left, right = numbers(shape[0], seed), numbers(shape[1], seed + 1)
@@ -73,7 +71,6 @@ def test_a_product_of_any_shape_and_layout(shape, left_layout, right_layout, see
     assert_close(product, rounded(left, "bf16"), rounded(right, "bf16"))
 
 
-@quick
 @given(shapes(), layouts, seeds, st.sampled_from(["e4m3", "e5m2"]))
 def test_a_product_of_fp8_codes(shape, layout, seed, form):
     random = np.random.default_rng(seed)
@@ -87,7 +84,6 @@ def test_a_product_of_fp8_codes(shape, layout, seed, form):
     assert_close(product, *(each.view(FORMATS[form]).astype(np.float64) for each in codes))
 
 
-@quick
 @given(shapes(), layouts, layouts, seeds, st.booleans())
 def test_whole_numbers_multiply_exactly(shape, left_layout, right_layout, seed, is_extreme):
     random = np.random.default_rng(seed)
@@ -109,7 +105,6 @@ def test_no_unit_is_lost_beside_the_greatest_products(k):
     assert np.array_equal(Chip("v5e").matmul(left, right, dtype="int8"), expected)
 
 
-@quick
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), seeds)
 def test_infinities_and_nans_go_where_ieee_says(m, k, n, seed):
     random = np.random.default_rng(seed)
@@ -120,7 +115,6 @@ def test_infinities_and_nans_go_where_ieee_says(m, k, n, seed):
     assert np.array_equal(product, expected.astype(np.float32), equal_nan=True)
 
 
-@quick
 @given(shapes(), layouts, seeds)
 def test_what_was_put_before_multiplies_to_the_same_bits(shape, layout, seed):
     chip = Chip("v5e")
@@ -130,7 +124,6 @@ def test_what_was_put_before_multiplies_to_the_same_bits(shape, layout, seed):
     assert kept.tobytes() == at_once.tobytes()
 
 
-@quick
 @given(
     st.sampled_from(["bf16", "e4m3", "e5m2"]),
     st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40),
@@ -155,7 +148,6 @@ def test_what_is_held_stays_as_it_was_put(dtype):
         held.values[...] = 0
 
 
-@quick
 @given(st.lists(st.tuples(st.sampled_from(["put", "turn", "move", "drop"]), seeds), max_size=30))
 def test_memory_is_in_use_as_long_as_anything_reads_it(steps):
     chip, held = Chip("v5e"), []  # of each Buffer: what it reads, by number
@@ -183,7 +175,6 @@ def test_memory_is_in_use_as_long_as_anything_reads_it(steps):
             assert memory.used_bytes <= memory.peak_bytes
 
 
-@quick
 @given(shapes(), st.sampled_from(["v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"]))
 def test_an_operation_costs_something_of_everything_and_only_ever_adds(shape, generation):
     chip = Chip(generation)

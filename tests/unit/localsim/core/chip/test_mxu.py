@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.core.chip.mxu import matmul
@@ -47,7 +47,6 @@ def test_a_product_is_that_of_the_rounded_operands(m, k, n, layout, spread):
     assert error(product, exactly(left, right)) <= BAR
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     shape=st.tuples(*[st.integers(0, 40)] * 3),
     layouts=st.tuples(*[st.sampled_from(sorted(LAYOUTS))] * 2),
@@ -62,7 +61,6 @@ def test_so_it_is_for_any_shape_and_layout(shape, layouts, formats):
     assert error(product, exactly(left, right)) <= BAR
 
 
-@settings(deadline=None, max_examples=60)
 @given(shape=st.tuples(*[st.integers(0, 40)] * 3), seed=st.integers(0, 2**32 - 1))
 def test_integers_multiply_exactly(shape, seed):
     m, k, n = shape

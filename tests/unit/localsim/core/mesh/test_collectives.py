@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unit.localsim.core.mesh.crews import Crew
@@ -120,7 +120,6 @@ def cases(draw):
     return kind, sizes, operation, axis, tuple(shape), draw(st.sampled_from(DTYPES)), how
 
 
-@settings(max_examples=60)
 @given(cases())
 def test_every_chip_gets_what_numpy_says(crew, case):
     kind, sizes, operation, axis, shape, dtype, how = case
@@ -220,6 +219,7 @@ def lines_expected():
                     yield f"{kind} {name} {axis} {chip} {digest}"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("worker_count", [1, 2, 4])
 def test_processes_come_to_the_same_bits(worker_count):
     ports = ",".join(map(str, free_ports(worker_count)))

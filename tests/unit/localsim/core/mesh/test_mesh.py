@@ -52,6 +52,7 @@ def answers_to(line, workers):
     return [worker.communicate(timeout=30)[1].strip().splitlines()[-1] for worker in workers]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("blow", "worker_count", "why"),
     [("SIGKILL", 4, r"\w.*"), ("SIGSTOP", 2, "it was silent for too long")],
@@ -66,6 +67,7 @@ def test_a_lost_worker_is_named_by_all_others(blow, worker_count, why):
     assert all(wanted.fullmatch(error) for error in errors), errors
 
 
+@pytest.mark.system
 def test_a_slow_worker_is_waited_for_and_one_that_fails_is_named_with_its_error():
     """The slow one is busy for longer than a lost one may be silent."""
     with stepping(slice_environment(TYPES[2], 2), range(2), silence_s=1) as workers:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from client.storage.storage_fixtures import running
 
+from system.templates.digits_runs import DIGITS, QUICK, WORKERS, Run, program, progress
 from tpuctl.checkpoint import Checkpointer, restore
-from unit.templates.digits_runs import DIGITS, QUICK, WORKERS, Run, program, progress
 
 SAME_TO = 2.0**-9
 """How far weights and momentum may be from one chip's, relative to them (Frobenius).

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.abspath(__file__).split("/tests/")[0])  # noqa: PTH100
+sys.path.insert(0, os.path.abspath(__file__).rsplit("/tests/", 1)[0])  # noqa: PTH100
 
 from localsim.workers.isolation.inside import full_disk, kernel, root, users  # noqa: E402
 

@@ -4,9 +4,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from unit.localsim.core.mesh.processes import slice_environment, started
+
 from tpuctl import catalog
 from tpuctl.checkpoint import restore
-from unit.localsim.core.mesh.processes import slice_environment, started
 
 DIGITS = Path(__file__).parents[3] / "templates" / "digits"
 QUICK = {"STEPS": "24", "BATCH": "128", "HIDDEN": "64", "SAVE_EVERY": "6"}

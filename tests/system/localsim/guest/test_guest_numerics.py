@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unit.localsim.guest.guest_programs import package, run_python
+from system.localsim.guest.guest_programs import package, run_python
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"

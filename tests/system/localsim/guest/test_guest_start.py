@@ -5,7 +5,7 @@ import importlib.util
 
 import pytest
 
-from unit.localsim.guest.guest_programs import GUEST, package, run_python
+from system.localsim.guest.guest_programs import GUEST, package, run_python
 
 needs_jax = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from unit.localsim.guest.guest_programs import run_python, start_python
+from system.localsim.guest.guest_programs import run_python, start_python
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"
