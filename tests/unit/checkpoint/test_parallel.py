@@ -66,6 +66,7 @@ def test_threads_that_are_begun_in_the_background_stay_there():
     assert work(None) == before
 
 
+@pytest.mark.system
 def test_a_program_under_nice_has_its_background_even_lower():
     """An absolute priority would put the background of `nice -n 12` before the training."""
     source = (
