@@ -2,21 +2,14 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
-from tpuctl.config import Context
 from tpuctl.errors import TransientError
-from tpuctl.jobs.remaining_quota import QuotaReader, quota_reader
+from tpuctl.jobs.remaining_quota import QuotaReader
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import CommandResult, Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 from tpuctl.store import Store
-
-if TYPE_CHECKING:
-    from tpuctl.api.ssh.keys import Access
-    from tpuctl.api.ssh.supervisor_login import SupervisorLogin
-    from tpuctl.api.tpu.tpu import TpuApi
 
 
 class WorkerShell(Protocol):
@@ -103,42 +96,3 @@ class Backends:
     open_store: OpenStore = refuse_to_open
     quota: QuotaReader | None = None
     """How to ask what is left of it."""
-
-
-def build_backends(
-    context: Context,
-    *,
-    store: Store,
-    tpu: "TpuApi",
-    access: "Access",
-    open_store: OpenStore = refuse_to_open,
-) -> Backends:
-    """The clients of a context, as jobs need them."""
-    return Backends(
-        context=context.name,
-        zone=context.zone,
-        bucket=context.bucket,
-        storage_endpoint=context.storage_endpoint,
-        store=store,
-        tpu=tpu,
-        open_shell=_shell_opener(tpu, access),
-        key_line=access.metadata_line,
-        project=context.project,
-        quota=quota_reader(context, tpu),
-        open_store=open_store,
-    )
-
-
-def _shell_opener(tpu: "TpuApi", access: "Access") -> OpenShell:
-    """What logs in is imported when somebody does: a job is submitted without it."""
-
-    @cache
-    def entrance() -> "SupervisorLogin":
-        from tpuctl.api.ssh.supervisor_login import SupervisorLogin
-
-        return SupervisorLogin(tpu, access)
-
-    async def open_shell(worker: Worker, host_key: str | None, node: Node) -> WorkerShell:
-        return await entrance().open(worker, host_key, node)
-
-    return open_shell

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuctl import catalog
-from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
 from tpuctl.models.quota_holders import (
     PREEMPTIBLE,
     QuotaDemand,
@@ -41,29 +40,6 @@ class QuotaLeft:
 
 QuotaReader = Callable[[Sequence[str], str, str], Mapping[str, QuotaLeft]]
 """(zones, accelerator type, provisioning) -> by zone; raises TransientError and its kin."""
-
-
-def quota_reader(context: Context, tpu: Any) -> QuotaReader | None:
-    """How to ask for the quota of a context; None where its endpoints do not belong together."""
-    google = context.serviceusage_endpoint == GOOGLE_SERVICE_USAGE
-    if google != (context.tpu_endpoint == GOOGLE_TPU):
-        return None
-
-    def ask(zones: Sequence[str], accelerator_type: str, tier: str) -> Mapping[str, QuotaLeft]:
-        from tpuctl.api.connect import service_usage_api
-        from tpuctl.api.service_usage import tpu_limits
-
-        rest = service_usage_api(context)
-        try:
-            limits = tpu_limits(rest, context.project)
-        finally:
-            rest.close()
-        nodes, unreached = tpu.list_nodes()
-        requests, unheard = tpu.list_queued_resources()
-        known = [zone for zone in zones if zone not in {*unreached, *unheard}]
-        return quota_by_zone(limits, nodes, requests, known, accelerator_type, tier)
-
-    return ask
 
 
 def quota_by_zone(

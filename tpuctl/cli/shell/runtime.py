@@ -132,7 +132,7 @@ class Runtime:
     @cached_property
     def outside(self) -> "Backends":
         """What jobs need."""
-        from tpuctl.jobs.interfaces import build_backends
+        from tpuctl.jobs.backends import build_backends
 
         return build_backends(
             self.context,

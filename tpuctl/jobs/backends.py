@@ -1,0 +1,77 @@
+"""The clients of a context, put together as jobs need them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tpuctl.api.connect import service_usage_api
+from tpuctl.api.service_usage import tpu_limits
+from tpuctl.api.ssh.keys import Access
+from tpuctl.api.tpu.tpu import TpuApi
+from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
+from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, WorkerShell, refuse_to_open
+from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
+from tpuctl.models.node import Node, Worker
+from tpuctl.store import Store
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.supervisor_login import SupervisorLogin
+
+
+def build_backends(
+    context: Context,
+    *,
+    store: Store,
+    tpu: TpuApi,
+    access: Access,
+    open_store: OpenStore = refuse_to_open,
+) -> Backends:
+    """The clients of a context, as jobs need them."""
+    return Backends(
+        context=context.name,
+        zone=context.zone,
+        bucket=context.bucket,
+        storage_endpoint=context.storage_endpoint,
+        store=store,
+        tpu=tpu,
+        open_shell=_shell_opener(tpu, access),
+        key_line=access.metadata_line,
+        project=context.project,
+        quota=_quota_reader(context, tpu),
+        open_store=open_store,
+    )
+
+
+def _shell_opener(tpu: TpuApi, access: Access) -> OpenShell:
+    """What logs in is imported when somebody does: a job is submitted without it."""
+
+    @cache
+    def login() -> "SupervisorLogin":
+        from tpuctl.api.ssh.supervisor_login import SupervisorLogin
+
+        return SupervisorLogin(tpu, access)
+
+    async def open_shell(worker: Worker, host_key: str | None, node: Node) -> WorkerShell:
+        return await login().open(worker, host_key, node)
+
+    return open_shell
+
+
+def _quota_reader(context: Context, tpu: TpuApi) -> QuotaReader | None:
+    """How to ask for the quota of a context; None where its endpoints do not belong together."""
+    google = context.serviceusage_endpoint == GOOGLE_SERVICE_USAGE
+    if google != (context.tpu_endpoint == GOOGLE_TPU):
+        return None
+
+    def ask(zones: Sequence[str], accelerator_type: str, tier: str) -> Mapping[str, QuotaLeft]:
+        rest = service_usage_api(context)
+        try:
+            limits = tpu_limits(rest, context.project)
+        finally:
+            rest.close()
+        nodes, unreached = tpu.list_nodes()
+        requests, unheard = tpu.list_queued_resources()
+        known = [zone for zone in zones if zone not in {*unreached, *unheard}]
+        return quota_by_zone(limits, nodes, requests, known, accelerator_type, tier)
+
+    return ask
