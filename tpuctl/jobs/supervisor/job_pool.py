@@ -86,7 +86,7 @@ class JobPool:
             self.is_taking = False
 
     def hear(self, lease: Lease) -> None:
-        """A lease in controller was written: it was rung, or it is in other hands."""
+        """Note that the lease of a job here was written: to be noticed, or by who took it."""
         controller = self.controllers.get(lease.job_id)
         if controller is None:
             return
@@ -102,7 +102,7 @@ class JobPool:
         self.resting.clear()
 
     async def reap(self, known: Mapping[str, Lease]) -> None:
-        """Clear away caretakers that have ended."""
+        """Remove the controllers that have ended; a job whose controller failed rests."""
         for job_id, task in list(self.tasks.items()):
             if not task.done():
                 continue

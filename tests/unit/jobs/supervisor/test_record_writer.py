@@ -1,4 +1,4 @@
-"""The record in its caretaker's hands: what is written, when, and what others wish meanwhile."""
+"""The record as its controller writes it: what is written, when, and what others wish meanwhile."""
 
 import asyncio
 from dataclasses import replace
