@@ -54,6 +54,15 @@ class TransferScope:
     delete: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """The options of a copy; `is_sharded`: each worker of a slice gets its part."""
+
+    scope: TransferScope
+    dry_run: bool = False
+    is_sharded: bool = False
+
+
 class PlannedDeletion(NamedTuple):
     """What only the target has; removed when it is still the one that was seen."""
 

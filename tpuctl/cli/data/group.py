@@ -11,7 +11,7 @@ from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import Moment
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError
-from tpuctl.models.transfer import TransferScope
+from tpuctl.models.transfer import CopyOptions, TransferScope
 from tpuctl.operations.stage.plan.endpoints import are_disk_and_bucket
 from tpuctl.operations.stage.plan.names import split_url
 
@@ -76,10 +76,9 @@ def push(
     runtime = ctx.ensure_object(Runtime)
     scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if shard or not are_disk_and_bucket(source, target):
-        from tpuctl.cli.data import dispatch
+        from tpuctl.cli.data import worker_copy
 
-        asked = dispatch.CopyRequest(scope, dry_run, shard)
-        dispatch.push(runtime, source, target, asked)
+        worker_copy.push(runtime, source, target, CopyOptions(scope, dry_run, shard))
         return
     bucket, prefix = split_url(target)
     bulk = runtime.bulk(bucket)
@@ -115,10 +114,9 @@ def pull(
     runtime = ctx.ensure_object(Runtime)
     scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if not are_disk_and_bucket(target, source):
-        from tpuctl.cli.data import dispatch
+        from tpuctl.cli.data import worker_copy
 
-        asked = dispatch.CopyRequest(scope, dry_run)
-        dispatch.pull(runtime, source, target, asked)
+        worker_copy.pull(runtime, source, target, CopyOptions(scope, dry_run))
         return
     bucket, prefix = split_url(source)
     bulk = runtime.bulk(bucket)

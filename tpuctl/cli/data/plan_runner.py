@@ -29,6 +29,7 @@ from tpuctl.models.transfer import (
     TransferPlan,
     TransferProgress,
 )
+from tpuctl.operations.stage.plan.names import FIX_NAMES_HINT, refused_text
 
 PLAN_COLUMNS = {
     "key": lambda row: row[1].key,
@@ -36,7 +37,6 @@ PLAN_COLUMNS = {
     "size_bytes": lambda row: row[1].size_bytes,
     "action": lambda row: _action(row[1]),
 }
-FIX_NAMES_HINT = "put right what the warnings name, or leave it out with --exclude"
 SENT = "sent"
 RECEIVED = "received"
 RERUN_HINT = "run the same command again: what is there is not sent twice"
@@ -203,11 +203,6 @@ def _raise_refused(runtime: Runtime, plan: TransferPlan) -> None:
     if plan.refusals:
         kind = PartialFailureError if plan.transfers else RefusedError
         raise kind(refused_text(len(plan.refusals)), hint=FIX_NAMES_HINT)
-
-
-def refused_text(count: int) -> str:
-    """The error after the rest was copied."""
-    return "1 name was refused" if count == 1 else f"{count} names were refused"
 
 
 def _action(one: Any) -> str:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import google_crc32c
 
-from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError
+from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError, UsageError
 from tpuctl.models.transfer import FileIdentity, TransferRefusal
+from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
+from tpuctl.operations.stage.plan.endpoints import (
+    BucketEndpoint,
+    DiskEndpoint,
+    Endpoint,
+    StreamEndpoint,
+    WorkerEndpoint,
+)
 from tpuctl.operations.stage.plan.filters import Selection, selection
 from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
 from tpuctl.operations.stage.plan.walk import walk_files
 from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out
-from tpuctl.operations.stage.workers.ssh import RemoteFile
+from tpuctl.operations.stage.workers.ssh import RemoteFile, list_files
+from tpuctl.operations.stage.workers.staging import Buckets, shard
 from tpuctl.store.crc32c_base64 import decode_crc32c
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
@@ -51,6 +60,77 @@ class Difference:
 
 Side = Mapping[str, SideEntry]
 """What one side has, by its path below what was named ('' for that itself)."""
+
+
+def check_ends(*ends: Endpoint, is_sharded: bool) -> None:
+    """Refuse ends that cannot be compared. Raises UsageError."""
+    if any(isinstance(end, StreamEndpoint) for end in ends):
+        raise UsageError("a stream cannot be verified", hint="name a path, gs:// or worker:")
+    if not any(isinstance(end, BucketEndpoint) for end in ends):
+        raise UsageError(
+            "one of the two must be gs://", hint="verify each of them against the bucket"
+        )
+    if is_sharded and not any(isinstance(end, WorkerEndpoint) for end in ends):
+        raise UsageError("--shard is about the workers of a slice", hint="leave --shard out")
+
+
+def compare_ends(
+    buckets: Buckets,
+    here: Endpoint,
+    there: Endpoint,
+    reach: WorkerReach | None,
+    *,
+    is_sharded: bool,
+) -> tuple[list[Difference], int]:
+    """What is not the same at two ends, and how many names the source has.
+
+    `reach` leads to the workers of the one end that is on workers. Raises NotFoundError,
+    LocalIOError, TransientError.
+    """
+    if isinstance(here, WorkerEndpoint):
+        turned, count = compare_ends(buckets, there, here, reach, is_sharded=is_sharded)
+        return [_swap_sides(difference) for difference in turned], count
+    ends = here, there
+    is_whole = any(isinstance(end, BucketEndpoint) and not end.name for end in ends)
+    scope = without_own_objects if is_whole else _everything
+    source = scope(_side(buckets, here))
+    if reach is None or not isinstance(there, WorkerEndpoint):
+        target = scope(_side(buckets, there))
+        return list(compare_sides(source, target)), len(source)
+    listed = list_files(reach, there.path, "crc32c")
+    differences: list[Difference] = []
+    for worker in reach.workers:
+        names = list(source)
+        if is_sharded:
+            names = shard(names, worker.worker_id, reach.node.worker_count, name=str)
+        part = {name: source[name] for name in names}
+        held = scope(worker_side(listed[worker.worker_id]))
+        differences += compare_sides(part, held, worker_id=worker.worker_id)
+    return differences, len(source)
+
+
+def _everything(side: Side) -> Side:
+    return side
+
+
+def _side(buckets: Buckets, end: Endpoint) -> Side:
+    match end:
+        case DiskEndpoint(path):
+            return disk_side(path, buckets.checksums)
+        case BucketEndpoint(bucket, name):
+            return bucket_side(buckets.open_bucket(bucket), name)
+    raise UsageError("that cannot be verified")
+
+
+def _swap_sides(difference: Difference) -> Difference:
+    """The same, seen from the other end."""
+    other = {MISSING: EXTRA, EXTRA: MISSING}
+    return replace(
+        difference,
+        verdict=other.get(difference.verdict, difference.verdict),
+        source_bytes=difference.target_bytes,
+        target_bytes=difference.source_bytes,
+    )
 
 
 def compare_sides(

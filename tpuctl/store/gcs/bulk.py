@@ -67,7 +67,7 @@ class BulkBucket:
 
     def __init__(self, name: str, session: StorageSession) -> None:
         """Nothing is sent yet."""
-        self.url = f"gs://{name}"
+        self.name, self.url = name, f"gs://{name}"
         self._session = session
         bucket = f"/storage/v1/b/{quote(name, safe='')}"
         self._about = bucket

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuctl.errors import UsageError
+from tpuctl.models.transfer import CopyOptions
 
 ALL = "all"
 GRAMMAR = "write PATH, gs://BUCKET/NAME, worker:NODE[/ID]:PATH or -"
@@ -126,6 +127,30 @@ def check_pull(source: Endpoint, target: Endpoint) -> None:
             "the files of several workers cannot share one stream",
             hint=f"name one: worker:{source.node}/0:{source.path}",
         )
+
+
+def check_options(source: Endpoint, target: Endpoint, options: CopyOptions) -> None:
+    """Refuse an option that says nothing about a copy between these ends. UsageError."""
+    scope = options.scope
+    given = {
+        "--delete": scope.delete,
+        "--include": bool(scope.include),
+        "--exclude": bool(scope.exclude),
+        "--dry-run": options.dry_run,
+        "--shard": options.is_sharded,
+    }
+    meaningless: dict[str, str] = {}
+    if StreamEndpoint in (type(source), type(target)):
+        meaningless = dict.fromkeys(given, "a stream is one object")
+    if isinstance(source, WorkerEndpoint):
+        meaningless["--delete"] = "give it with a bucket"
+    if isinstance(target, WorkerEndpoint):
+        meaningless["--delete"] = "what is only on a worker is not removed"
+    else:
+        meaningless["--shard"] = "it gives each worker of a slice its part"
+    for option, why in meaningless.items():
+        if given[option]:
+            raise UsageError(f"{option} has no meaning here: {why}", hint=f"leave {option} out")
 
 
 def _refusal(verb: str, source: Endpoint, target: Endpoint, turned: str | None) -> UsageError:

@@ -32,27 +32,28 @@ def push_stream(
     source: BinaryIO,
     bulk: BulkBucket,
     key: str,
-    leftovers: Leftovers,
-    advance: Callable[[int], None],
+    warn: Callable[[str], None],
 ) -> ObjectInfo:
     """Write all that a stream yields, as one object that appears whole or not at all.
 
     Replaces the generation that is there at the beginning. Raises PreconditionError when another
-    one appears meanwhile.
+    one appears meanwhile. `warn` gets the text about parts that could not be removed.
     """
+    leftovers = Leftovers(bulk)
     before = bulk.head(key)
     generation = before.generation if before else 0
     first = _read_full(source, PART_BYTES)
     if len(first) < PART_BYTES:
         _put(bulk, key, first, generation)
-        advance(len(first))
     elif stage_parts.parts_are_free(bulk):
-        _push_in_parts(source, first, leftovers, key, generation, advance)
+        _push_in_parts(source, first, leftovers, key, generation)
     else:
-        _push_spooled(source, first, bulk, key, generation, advance)
+        _push_spooled(source, first, bulk, key, generation)
     found = bulk.head(key)
     if found is None:
         raise NotFoundError(f"{bulk.url}/{key} was written, and is gone")
+    for notice in leftovers.notices():
+        warn(notice.text)
     return found
 
 
@@ -113,7 +114,6 @@ def _push_in_parts(
     leftovers: Leftovers,
     key: str,
     generation: int,
-    advance: Callable[[int], None],
 ) -> None:
     """Parts as they fill, a few at once; composed at the end, and deleted whatever happens."""
     bulk = leftovers.bulk
@@ -126,7 +126,6 @@ def _push_in_parts(
                 running.append(pool.submit(_put, bulk, f"{prefix}{number:08d}", block, 0))
                 if len(running) == PARTS_AT_ONCE:
                     written.append(running.pop(0).result())
-                    advance(written[-1].size_bytes)
             written += [each.result() for each in running]
         made = list(written)
         _compose(bulk, key, made, generation, prefix)
@@ -167,7 +166,6 @@ def _push_spooled(
     bulk: BulkBucket,
     key: str,
     generation: int,
-    advance: Callable[[int], None],
 ) -> None:
     """Where parts would be kept or charged for: to a file of this machine first, then at once."""
     with tempfile.TemporaryFile() as file:
@@ -182,7 +180,6 @@ def _push_spooled(
                 yield block
 
         bulk.upload(key, pieces, size_bytes, checksum, generation=generation)
-        advance(size_bytes)
 
 
 def _put(bulk: BulkBucket, key: str, data: bytes, generation: int) -> ObjectInfo:

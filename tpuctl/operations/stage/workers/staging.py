@@ -19,12 +19,25 @@ from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_dat
 from tpuctl.store.crc32c_base64 import encode_crc32c
 
 if TYPE_CHECKING:
+    from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
 T = TypeVar("T")
 _ENDED = {143: "the fetcher was ended by SIGTERM, as when a slice is about to be preempted"}
 STAGING_PREFIX = f"{OWN_PREFIX}staging/"
 """Where a bucket keeps what was pushed to a slice, for the next run and the next slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The buckets that a copy can use, and what is known of files that were read before."""
+
+    open_bucket: Callable[[str], BulkBucket]
+    own: str
+    """The name of the context's bucket."""
+    endpoint: str
+    """Where the workers reach Cloud Storage."""
+    checksums: ChecksumCache
 
 
 @dataclass(frozen=True, slots=True)
