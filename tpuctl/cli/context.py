@@ -1,19 +1,18 @@
 """`tpuctl context ...`: where commands go."""
 
-import re
 from dataclasses import asdict, fields
 from typing import Annotated
 
 import typer
 
-from tpuctl import catalog, config
+from tpuctl import config
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight
 from tpuctl.operations.local import local_cloud
-from tpuctl.operations.slices.specs import check_name, unknown_name_error
+from tpuctl.operations.slices.specs import check_name
 
 app = Noun("Projects, zones and credentials to work with.")
 
@@ -30,9 +29,6 @@ SETTING_COLUMNS = {
     "value": lambda row: row[1],
     "source": lambda row: row[2],
 }
-
-PROJECT = re.compile(r"([a-z0-9.-]{1,63}:)?[a-z0-9-]{1,63}")
-"""An id, a number, or an id in the domain of an organization."""
 
 
 @app.verb("list")
@@ -106,7 +102,7 @@ def create(
         credentials,
         dialer,
     )
-    _require_sound(context)
+    preflight.require_valid(context)
     config.refuse_redirected_endpoint(context, config.without_recording(runtime.environ))
     config.refuse_plaintext_endpoint(context)
     _require_working(runtime, context)
@@ -164,19 +160,6 @@ def _override_sources(runtime: Runtime) -> dict[str, str]:
 
 def _home_source(runtime: Runtime) -> str:
     return "environment TPUCTL_HOME" if runtime.environ.get("TPUCTL_HOME") else "default"
-
-
-def _require_sound(context: Context) -> None:
-    """What cannot be right on any cloud; raises UsageError."""
-    from tpuctl.api.ssh.dialers import parse_dialer
-
-    if not PROJECT.fullmatch(context.project):
-        hint = "run: gcloud projects list"
-        raise UsageError(f"{context.project[:100]!r} cannot be a project", hint=hint)
-    if context.zone not in catalog.zones():
-        near = catalog.nearest(context.zone, catalog.zones())
-        raise unknown_name_error(catalog.UnknownError("zone", context.zone, near))
-    parse_dialer(context.dialer)
 
 
 def _require_working(runtime: Runtime, context: Context) -> None:

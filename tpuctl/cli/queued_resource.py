@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.api.tpu.hints import QR, CallSubject, other_zones_hint
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import Moment, Usd
@@ -160,10 +159,8 @@ def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterato
         if after_s is not None and after_s > runtime.now():
             runtime.output.note(f"it may not be granted before {Moment(after_s)}")
         elif request.state == QueuedResourceState.WAITING_FOR_RESOURCES:
-            about = CallSubject(
-                "", QR, zone=request.zone, accelerator_type=request.accelerator_type
-            )
-            others = f"; {found}" if (found := other_zones_hint(about)) else ""
+            hint = queued_resources.other_zones(request)
+            others = f"; {hint}" if hint else ""
             runtime.output.note(f"no capacity yet: it waits in line, at no cost{others}")
 
 

@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-from tpuctl import config
 from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.errors import TpuctlError
-from tpuctl.operations.audit import api_recording as recording
+from tpuctl.operations.audit import api_recording
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
@@ -23,23 +21,10 @@ def record(
     ] = Path("cassette.jsonl"),
 ) -> None:
     """Run a command (tpuctl, gcloud) and write its Cloud TPU API traffic, redacted, to a file."""
-    from tpuctl.api import cassette
-
     runtime = ctx.ensure_object(Runtime)
-    context = runtime.context
-    tape = cassette.create(to, runtime.now(), context.project)
-    with recording.recording_proxy(context.tpu_rest_endpoint, tape, runtime.now) as proxy:
-        ours = {
-            config.RECORD_VARIABLE: str(to.absolute()),
-            config.TPU_OVERRIDE: f"{proxy}/",
-            "TPUCTL_CONTEXT": context.name,
-        }
-        try:
-            code = recording.record_command(command, {**runtime.environ, **ours})
-        except TpuctlError:  # nothing ran, nothing is on it
-            to.unlink()
-            raise
-    count = cassette.count_calls(to)
+    code, count = api_recording.record_traffic(
+        command, to, runtime.context, runtime.environ, runtime.now
+    )
     calls = "1 call" if count == 1 else f"{count} calls"
     runtime.output.note(f"{calls} recorded in {to}; read it before you give it away")
     raise typer.Exit(code)

@@ -58,3 +58,12 @@ class CommandFailedError(TransientError):
         why = said[-1] if said else f"it ended with status {done.exit_status}"
         super().__init__(f"worker {done.worker_id}: {why}")
         self.done = done
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The terminal that a remote shell is shown on: its TERM and its size in characters."""
+
+    kind: str
+    columns: int
+    rows: int

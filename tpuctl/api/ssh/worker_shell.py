@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +16,7 @@ from tpuctl.api.ssh.remote_command import (
     heartbeat_command,
 )
 from tpuctl.errors import TransientError
-from tpuctl.models.operation import CommandFailedError, CommandResult
+from tpuctl.models.operation import CommandFailedError, CommandResult, Terminal
 from tpuctl.network_policy import SSH_KEEPALIVE_COUNT, SSH_KEEPALIVE_S
 
 LOGIN_SHELL = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -l')
@@ -28,15 +27,6 @@ _REASONS = {
     "Server not responding to keepalive": f"no answer for {SILENT_S} s",
     "Connection lost": "the connection broke",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Terminal:
-    """The terminal that a remote shell is shown on."""
-
-    kind: str
-    columns: int
-    rows: int
 
 
 class Shell:

@@ -1,34 +1,20 @@
 """`tpuctl node exec`: one command on many workers, always attached."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tpuctl.cli.node.exec_output import FileSink, GroupedSink, LabelledSink, MemorySink, OutputSink
-from tpuctl.cli.node.exec_results import RESULTS, TIMED_OUT, report_results
+from tpuctl.cli.node.exec_output import FileSink, GroupedSink, LabelledSink, MemorySink
+from tpuctl.cli.node.exec_results import RESULTS, report_results
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import DialerOption, Name, accessible_node
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import Node, Worker
-from tpuctl.models.operation import CommandResult
 from tpuctl.operations.remote import fanout
-from tpuctl.operations.workers import last_exec
-
-if TYPE_CHECKING:
-    from tpuctl.api.ssh.worker_shell import Shell
-
-
-@dataclass(frozen=True, slots=True)
-class ExecTask:
-    """What runs on each worker, and for how long at most."""
-
-    argv: list[str]
-    timeout: str | None
-    timeout_s: float | None
+from tpuctl.operations.workers import execute as commands
 
 
 def execute(
@@ -59,13 +45,13 @@ def execute(
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
     _require_one([only_failed, worker is not None], "--only-failed and --worker")
-    task = ExecTask(argv, timeout, parse_duration(timeout) if timeout else None)
+    task = commands.ExecTask(argv, timeout, parse_duration(timeout) if timeout else None)
     is_document = runtime.output.is_document
     _require_one([group, bool(output_directory), is_document], "--group, --output-directory and -o")
     node = accessible_node(runtime, name)
     chosen = _select_workers(runtime, node, worker, only_failed=only_failed)
     if is_document:
-        sink: OutputSink = MemorySink()
+        sink: commands.CommandOutput = MemorySink()
     elif output_directory:
         sink = FileSink(output_directory)
     elif group:
@@ -73,10 +59,10 @@ def execute(
     else:
         sink = LabelledSink(runtime.out, runtime.err, is_labelled=len(chosen) > 1)
     try:
-        done = asyncio.run(_on_all(runtime, node, chosen, task, sink))
+        done = asyncio.run(commands.execute(runtime.tpu, runtime.access, node, chosen, task, sink))
     finally:
         sink.close()
-    last_exec.save_failed(runtime.home, runtime.context.name, node, done)
+    commands.save_failed(runtime.home, runtime.context.name, node, done)
     if is_document:
         runtime.output.items(done, RESULTS)
     report_results(runtime, node, done)
@@ -92,21 +78,5 @@ def _select_workers(
 ) -> list[Worker]:
     if not only_failed:
         return fanout.select_workers(node, "all" if worker is None else worker)
-    failed = last_exec.load_failed(runtime.home, runtime.context.name, node)
+    failed = commands.load_failed(runtime.home, runtime.context.name, node)
     return [one for one in node.workers if one.worker_id in failed]
-
-
-async def _on_all(
-    runtime: Runtime, node: Node, workers: list[Worker], task: ExecTask, sink: OutputSink
-) -> list[CommandResult]:
-    async def work(shell: "Shell") -> CommandResult:
-        number = shell.worker_id
-        out, err = sink.writers(number)
-        lost = None
-        try:
-            status = await shell.execute(task.argv, out=out, err=err, timeout_s=task.timeout_s)
-        except TimeoutError:
-            status, lost = TIMED_OUT, f"worker {number}: no end within {task.timeout}"
-        return CommandResult(number, status, *sink.ended(number), lost=lost)
-
-    return await fanout.run_on_each(runtime.tpu, node, workers, runtime.access, work)

@@ -1,31 +1,13 @@
 """Where what the workers print goes: labelled lines, groups of equal texts, files, memory."""
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, Protocol, TextIO
+from typing import BinaryIO, TextIO
 
 from tpuctl.cli.shell.byte_streams import lenient_byte_writer
 from tpuctl.errors import LocalIOError
 from tpuctl.models.worker_ranges import format_ranges
-
-Write = Callable[[bytes], None]
-
-
-class OutputSink(Protocol):
-    """Takes what every worker prints, and has its say at the end."""
-
-    @abstractmethod
-    def writers(self, worker_id: int) -> tuple[Write, Write]:
-        """For its standard output and its standard error."""
-
-    @abstractmethod
-    def ended(self, worker_id: int) -> tuple[bytes, bytes]:
-        """It prints no more; what is to be kept of it."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """All have ended."""
+from tpuctl.operations.workers.execute import Write
 
 
 class MemorySink:

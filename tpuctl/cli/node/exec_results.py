@@ -11,8 +11,8 @@ from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.models.node import Node
 from tpuctl.models.operation import CommandResult
 from tpuctl.models.worker_ranges import format_ranges
+from tpuctl.operations.workers.execute import TIMED_OUT
 
-TIMED_OUT = 124
 """The exit status of a command that was ended for taking too long, as timeout(1) has it."""
 _SIGNALLED = 128
 RESULTS = {

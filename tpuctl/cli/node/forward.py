@@ -1,8 +1,6 @@
 """`tpuctl node forward`: a port of this machine leads to a port of a worker."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,13 +8,10 @@ import typer
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import DialerOption, accessible_node
 from tpuctl.errors import UsageError
-from tpuctl.models.node import Node
 from tpuctl.operations.remote import fanout
-from tpuctl.operations.slices import lifecycle
 
 if TYPE_CHECKING:
-    from tpuctl.api.ssh.tunnels import WorkerTunnels
-    from tpuctl.operations.workers.forwarding import Listeners, PortForward
+    from tpuctl.operations.workers.forwarding import PortForward
 
 COLUMNS = {
     "address": lambda one: f"{one.local_address}:{one.local_port}",
@@ -42,39 +37,20 @@ def forward(
     As ssh -L, for what listens on the worker's own localhost: notebooks, TensorBoard, profilers.
     LOCAL 0 is any free port. When the connection breaks it is made again.
     """
-    from tpuctl.operations.workers.forwarding import Listeners, parse_ports
+    from tpuctl.operations.workers import access
+    from tpuctl.operations.workers import forwarding as ways
 
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
     if not (worker.isascii() and worker.isdecimal()):
         raise UsageError(f"{worker!r} is not one worker", hint="forward a port of each by itself")
-    wanted = parse_ports(int(worker), ports)
+    wanted = ways.parse_ports(int(worker), ports)
     node = accessible_node(runtime, name)
     fanout.select_workers(node, worker)
     again = f"tpuctl node forward {name} --worker {worker}"
-    with Listeners(wanted, again) as listeners:
-        asyncio.run(_forward(runtime, node, listeners))
-
-
-async def _forward(runtime: Runtime, node: Node, listeners: "Listeners") -> None:
-    from tpuctl.api.ssh.tunnels import open_tunnels
-    from tpuctl.operations.workers.forwarding import forward
-
-    worker_id = listeners.ports[0].worker_id
-    known = [node]
-
-    @asynccontextmanager
-    async def connect() -> AsyncIterator["WorkerTunnels"]:
-        """After a break the node may be another, or none."""
-        now = known.pop() if known else await asyncio.to_thread(_find_again, runtime, node.name)
-        async with open_tunnels(runtime.tpu, now, now.workers[worker_id], runtime.access) as found:
-            yield found
-
-    await forward(listeners, connect, ForwardReporter(runtime, listeners.ports))
-
-
-def _find_again(runtime: Runtime, name: str) -> Node:
-    return lifecycle.require_ready(lifecycle.find(runtime.tpu, runtime.context.zone, name))
+    with ways.Listeners(wanted, again) as listeners:
+        connect = access.tunnel_opener(runtime.tpu, runtime.access, node, int(worker))
+        asyncio.run(ways.forward(listeners, connect, ForwardReporter(runtime, listeners.ports)))
 
 
 class ForwardReporter:

@@ -59,14 +59,11 @@ def _line(argv: list[str]) -> list[str]:
 
 
 async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) -> int:
-    from tpuctl.api.ssh.worker_connections import WorkerConnections
     from tpuctl.cli.shell import terminal
+    from tpuctl.operations.workers import access
 
     out, err = lenient_byte_writer(runtime.out), lenient_byte_writer(runtime.err)
-    async with (
-        WorkerConnections(runtime.tpu, node, runtime.access) as doors,
-        await doors.open(worker) as shell,
-    ):
+    async with access.open_shell(runtime.tpu, runtime.access, node, worker) as shell:
         keyboard = terminal.stdin_reader()
         if not runtime.stdin.isatty():
             return await shell.login(out=out, err=err, stdin=keyboard, argv=argv)

@@ -11,7 +11,9 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tpuctl.api.ssh.worker_shell import CHUNK_BYTES, Terminal
+from tpuctl.models.operation import Terminal
+
+READ_BYTES = 64 * 1024
 
 
 def current_terminal() -> Terminal:
@@ -54,7 +56,7 @@ def stdin_reader() -> asyncio.StreamReader:
     def read() -> None:
         data = b"more"
         while data:
-            data = os.read(sys.stdin.fileno(), CHUNK_BYTES)
+            data = os.read(sys.stdin.fileno(), READ_BYTES)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
                 loop.call_soon_threadsafe(_feed, reader, data)
 

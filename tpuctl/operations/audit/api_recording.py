@@ -15,13 +15,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from tpuctl.errors import NotFoundError, UsageError
-
-if TYPE_CHECKING:
-    from tpuctl.api.cassette import Cassette
+from tpuctl import config
+from tpuctl.api import cassette
+from tpuctl.api.cassette import Cassette
+from tpuctl.config import Context
+from tpuctl.errors import NotFoundError, TpuctlError, UsageError
 
 TIMEOUT_S = 120.0
 MOST_BYTES = 16 * 1024 * 1024
@@ -29,6 +31,32 @@ _OF_THE_API = re.compile(r"/(v\d\w*|\$discovery)/")
 _HOP_BY_HOP = frozenset(
     {"host", "connection", "keep-alive", "transfer-encoding", "accept-encoding", "te", "upgrade"}
 )
+
+
+def record_traffic(
+    argv: Sequence[str],
+    to: Path,
+    context: Context,
+    environ: Mapping[str, str],
+    now: Callable[[], float],
+) -> tuple[int, int]:
+    """Run a command and write its redacted calls to a new file; its exit code and their number.
+
+    Raises ConflictError when the file exists, NotFoundError when there is no such program.
+    """
+    tape = cassette.create(to, now(), context.project)
+    with recording_proxy(context.tpu_rest_endpoint, tape, now) as proxy:
+        ours = {
+            config.RECORD_VARIABLE: str(to.absolute()),
+            config.TPU_OVERRIDE: f"{proxy}/",
+            "TPUCTL_CONTEXT": context.name,
+        }
+        try:
+            code = record_command(argv, {**environ, **ours})
+        except TpuctlError:  # nothing ran, nothing is in the file
+            to.unlink()
+            raise
+    return code, cassette.count_calls(to)
 
 
 def record_command(argv: Sequence[str], environ: Mapping[str, str]) -> int:

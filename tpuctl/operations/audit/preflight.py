@@ -4,14 +4,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tpuctl import catalog
 from tpuctl.config import Context
 from tpuctl.errors import (
     CredentialsError,
     PermissionDeniedError,
     TpuctlError,
     TransientError,
+    UsageError,
 )
+from tpuctl.operations.slices.specs import unknown_name_error
 
+PROJECT = re.compile(r"([a-z0-9.-]{1,63}:)?[a-z0-9-]{1,63}")
+"""An id, a number, or an id in the domain of an organization."""
 BUCKET = "bucket"
 _MISSING = re.compile(r"Permission '[\w.]+' denied")
 """What IAM says, and nobody else: the API is enabled, and a role is lacking."""
@@ -32,6 +37,19 @@ class PreflightCheck:
             return True
         is_worded = self.name != BUCKET and self.error is not None and self.error.hint is not None
         return is_worded and _MISSING.search(str(self.error)) is not None
+
+
+def require_valid(context: Context) -> None:
+    """Raises UsageError for a project, zone or dialer that no cloud can have."""
+    from tpuctl.api.ssh.dialers import parse_dialer
+
+    if not PROJECT.fullmatch(context.project):
+        hint = "run: gcloud projects list"
+        raise UsageError(f"{context.project[:100]!r} cannot be a project", hint=hint)
+    if context.zone not in catalog.zones():
+        near = catalog.nearest(context.zone, catalog.zones())
+        raise unknown_name_error(catalog.UnknownError("zone", context.zone, near))
+    parse_dialer(context.dialer)
 
 
 def run_checks(context: Context) -> Iterator[PreflightCheck]:

@@ -36,6 +36,13 @@ SUSPENDED_BY = {"SERVICE": ": its node was taken away", "USER": ": its node was 
 NEEDS_FORCE = frozenset({QueuedResourceState.ACTIVE})
 
 
+def other_zones(request: QueuedResource) -> str | None:
+    """The command that shows which other zones have the type of a request; None: no other has."""
+    return other_zones_hint(
+        CallSubject("", QR, zone=request.zone, accelerator_type=request.accelerator_type)
+    )
+
+
 def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
     """The request of that name; NotFoundError says where it is when it is in another zone."""
     try:

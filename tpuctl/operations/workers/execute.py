@@ -1,0 +1,110 @@
+"""One command on many workers of a node; which of them failed is kept for the next time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tpuctl.config import write_private
+from tpuctl.errors import DamagedStateError, PreconditionError
+from tpuctl.models.node import Node, Worker
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote import fanout
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.keys import Access
+    from tpuctl.api.ssh.worker_shell import Shell
+    from tpuctl.api.tpu.tpu import TpuApi
+
+TIMED_OUT = 124
+"""The exit status of a command that was ended after its time, as timeout(1) has it."""
+
+SCHEMA = 1
+
+Write = Callable[[bytes], None]
+
+
+class CommandOutput(Protocol):
+    """Where the output of a command on several workers goes."""
+
+    def writers(self, worker_id: int) -> tuple[Write, Write]:
+        """What takes a worker's standard output and its standard error."""
+
+    def ended(self, worker_id: int) -> tuple[bytes, bytes]:
+        """A worker prints no more: what is kept of its standard output and error."""
+
+    def close(self) -> None:
+        """All workers have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecTask:
+    """What runs on each worker, and for how long at most; `timeout` is its text."""
+
+    argv: list[str]
+    timeout: str | None = None
+    timeout_s: float | None = None
+
+
+async def execute(
+    api: TpuApi,
+    access: Access,
+    node: Node,
+    workers: Sequence[Worker],
+    task: ExecTask,
+    output: CommandOutput,
+) -> list[CommandResult]:
+    """Run a command on workers together; a lost worker is a result, not an error."""
+
+    async def work(shell: Shell) -> CommandResult:
+        number = shell.worker_id
+        out, err = output.writers(number)
+        lost = None
+        try:
+            status = await shell.execute(task.argv, out=out, err=err, timeout_s=task.timeout_s)
+        except TimeoutError:
+            status, lost = TIMED_OUT, f"worker {number}: no end within {task.timeout}"
+        return CommandResult(number, status, *output.ended(number), lost=lost)
+
+    return await fanout.run_on_each(api, node, workers, access, work)
+
+
+def save_failed(home: Path, context: str, node: Node, done: Sequence[CommandResult]) -> None:
+    """Remember who failed; nothing is kept when nobody did. Raises LocalIOError."""
+    path = _path(home, context, node)
+    failed = [each.worker_id for each in done if each.exit_status]
+    if not failed:
+        path.unlink(missing_ok=True)
+        return
+    document = {"schema": SCHEMA, "node": _identity(node), "failed": failed}
+    write_private(path, json.dumps(document).encode())
+
+
+def load_failed(home: Path, context: str, node: Node) -> list[int]:
+    """The workers that failed; raises PreconditionError when none did, DamagedStateError."""
+    path = _path(home, context, node)
+    found: list[int] = []
+    if path.is_file():
+        try:
+            document = json.loads(path.read_text("utf-8"))
+            if document["node"] == _identity(node):  # else of a node that had its name before
+                found = [int(each) for each in document["failed"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedStateError(f"cannot read {path}", hint=f"run: rm {path}") from error
+    if not found:
+        raise PreconditionError(
+            f"no worker of node {node.name!r} failed in its last exec from here",
+            hint="leave out --only-failed",
+        )
+    return found
+
+
+def _identity(node: Node) -> list[str | float]:
+    return [str(node.node_id), node.created_s]
+
+
+def _path(home: Path, context: str, node: Node) -> Path:
+    return home / "exec" / context / node.zone / f"{node.name}.json"
