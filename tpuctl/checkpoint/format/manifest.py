@@ -7,32 +7,41 @@ No other spelling of the same record is accepted, so that every changed bit is n
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tpuctl.checkpoint.arrays.array_tree import Structure
-from tpuctl.checkpoint.format import record_validation
+from tpuctl.checkpoint.arrays.array_tree import Structure, leaf_indices
+from tpuctl.checkpoint.arrays.coverage import covers
+from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
+from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.commit_schema import (
     Commit,
     DoneRecord,
     Leaf,
+    Part,
+    StoredObject,
     commit_of,
     document,
     done_of,
 )
-from tpuctl.checkpoint.format.layout import SCHEMA
 from tpuctl.errors import IntegrityError, PreconditionError
 from tpuctl.store import crc32c
 
 R = TypeVar("R", Commit, DoneRecord)
 
+_COMMIT_COUNTS = ("step", "fence", "worker_count", "attempt", "save_ms", "blocked_ms")
+_LARGEST = 2**63 - 1
+"""A size, an offset, a time in nanoseconds: numpy and other languages hold no more."""
+_COMMIT_TEXTS = ("job", "program", "writer", "created")
 _SENSELESS = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
     """The canonical bytes of a record, with schema and checksum added."""
-    return _with_checksum(_canonical({**record, "schema": SCHEMA}))
+    return _with_checksum(_canonical({**record, "schema": layout.SCHEMA}))
 
 
 def decode(data: bytes) -> dict[str, Any]:
@@ -47,9 +56,9 @@ def decode(data: bytes) -> dict[str, Any]:
         raise IntegrityError("the record is not what was written: it cannot be read") from error
     if not is_whole:
         raise IntegrityError("the record is not what was written: its crc32c differs")
-    if type(record.get("schema")) is not int or record["schema"] != SCHEMA:
+    if type(record.get("schema")) is not int or record["schema"] != layout.SCHEMA:
         raise PreconditionError(
-            f"the checkpoint has schema {record.get('schema')}, this tpuctl reads {SCHEMA}",
+            f"the checkpoint has schema {record.get('schema')}, this tpuctl reads {layout.SCHEMA}",
             hint="it takes the tpuctl that wrote it",
         )
     return dict(record)
@@ -62,7 +71,7 @@ def encode_commit(commit: Commit) -> bytes:
 
 def decode_commit(data: bytes) -> Commit:
     """Read COMMIT; IntegrityError unless it is exactly what was written, and makes sense."""
-    return _decode_checked(data, commit_of, record_validation.check_commit)
+    return _decode_checked(data, commit_of, _check_commit)
 
 
 def encode_done(done: DoneRecord) -> bytes:
@@ -72,7 +81,7 @@ def encode_done(done: DoneRecord) -> bytes:
 
 def decode_done(data: bytes) -> DoneRecord:
     """Read a done record; IntegrityError unless it is exactly what was written."""
-    return _decode_checked(data, done_of, record_validation.check_done)
+    return _decode_checked(data, done_of, _check_done)
 
 
 def tree_digest(structure: Structure, leaves: Iterable[Leaf]) -> str:
@@ -100,3 +109,74 @@ def _with_checksum(body: bytes) -> bytes:
 def _canonical(value: object) -> bytes:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode("ascii")
+
+
+def _check_commit(commit: Commit) -> None:
+    """Raise unless COMMIT describes a whole checkpoint: a reader relies on all that it says."""
+    _check_counts(*(getattr(commit, name) for name in _COMMIT_COUNTS))
+    _check_counts(commit.parent + 1, commit.origin + 1, commit.block_bytes - 1)
+    for name in _COMMIT_TEXTS:
+        if not isinstance(getattr(commit, name), str):
+            raise TypeError(f"{name} is no text")
+    if commit.step > layout.LAST_STEP or commit.fence > layout.LAST_FENCE:
+        raise ValueError(f"step {commit.step} of fence {commit.fence} cannot be named")
+    if sorted(leaf_indices(commit.tree)) != list(range(len(commit.leaves))):
+        raise ValueError("the tree does not name each leaf once")
+    for stored in commit.objects:
+        _check_object(stored, commit)
+    for number, leaf in enumerate(commit.leaves):
+        _check_leaf(number, leaf)
+    dtypes = [(leaf.dtype, part) for leaf in commit.leaves for part in leaf.parts]
+    _check_bytes(dtypes, commit.objects)
+
+
+def _check_done(done: DoneRecord) -> None:
+    """Raise unless a done record has all that COMMIT is made of."""
+    _check_counts(done.worker, done.worker_count, done.round, done.blocked_ms)
+    for leaf, part in done.parts:
+        _check_counts(leaf, part.object, part.start, *part.box.offset, *part.box.shape)
+        if part.object >= len(done.objects):
+            raise ValueError("a part is in no object")
+
+
+def _check_leaf(number: int, leaf: Leaf) -> None:
+    if leaf.dtype not in DTYPES:
+        raise ValueError(f"unknown dtype {leaf.dtype!r}")
+    _check_counts(*leaf.shape)
+    for part in leaf.parts:
+        _check_counts(part.object, part.start, *part.box.offset, *part.box.shape)
+    if not covers(leaf.shape, [part.box for part in leaf.parts]):
+        raise ValueError(f"the parts of leaf {number} do not cover it, each element once")
+
+
+def _check_object(stored: StoredObject, commit: Commit) -> None:
+    _check_counts(stored.size_bytes, stored.generation)
+    name = layout.parse_key(stored.path)
+    if name is None or name.kind != layout.SHARD:
+        raise ValueError(f"{stored.path!r} is the name of no file")
+    if (name.step, name.fence) != (commit.step, commit.fence):
+        raise ValueError(f"{stored.path} is of another step or run")
+    count = -(-stored.size_bytes // commit.block_bytes)
+    if len(base64.b64decode(stored.blocks, validate=True)) != 4 * count:
+        raise ValueError(f"{stored.path} has not {count} checksums of blocks")
+
+
+def _check_bytes(parts: Iterable[tuple[str, Part]], objects: Sequence[StoredObject]) -> None:
+    """No byte of an object is used twice, and none beyond its end."""
+    used: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for dtype, part in parts:
+        end = part.start + size_bytes(dtype, part.box.size)
+        if end > objects[part.object].size_bytes:
+            raise ValueError(f"a part ends behind the end of {objects[part.object].path}")
+        used[part.object].append((part.start, end))
+    for ranges in used.values():
+        ranges.sort()
+        for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False):
+            if start < end:
+                raise ValueError("two parts have a byte in common")
+
+
+def _check_counts(*values: object) -> None:
+    for value in values:
+        if type(value) is not int or not 0 <= value <= _LARGEST:
+            raise ValueError(f"{value!r:.40} is no count")

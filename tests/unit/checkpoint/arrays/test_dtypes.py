@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from tpuctl.checkpoint.arrays import dtypes, floats
+from tpuctl.checkpoint.arrays import dtypes, statistics
 from tpuctl.checkpoint.arrays.dtypes import DTYPES
 from tpuctl.errors import UsageError
 
@@ -112,12 +112,12 @@ def test_every_bit_pattern_amounts_to_what_ml_dtypes_makes_of_it(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a NaN among them
         expected = raw.view(dtypes.numpy_dtype(name)).astype(np.float32)
-    found = floats.as_float(name, raw)
+    found = statistics.as_float(name, raw)
     assert found.dtype == np.float32
     assert np.array_equal(found, expected, equal_nan=True)
 
 
 def test_larger_numbers_become_float64_and_complex_ones_stay():
-    assert floats.as_float("int32", np.array([2**31 - 1], "<i4")).tolist() == [2**31 - 1]
-    assert floats.as_float("bool", np.array([True])).tolist() == [1.0]
-    assert floats.as_float("complex64", np.array([1j], "<c8")).dtype == np.complex64
+    assert statistics.as_float("int32", np.array([2**31 - 1], "<i4")).tolist() == [2**31 - 1]
+    assert statistics.as_float("bool", np.array([True])).tolist() == [1.0]
+    assert statistics.as_float("complex64", np.array([1j], "<c8")).dtype == np.complex64

@@ -146,7 +146,7 @@ def test_another_spelling_of_the_same_record_is_refused():
 
 
 def test_a_record_of_another_schema_is_neither_skipped_nor_guessed(monkeypatch):
-    monkeypatch.setattr("tpuctl.checkpoint.format.manifest.SCHEMA", 3)
+    monkeypatch.setattr("tpuctl.checkpoint.format.layout.SCHEMA", 3)
     data = encode({"fence": 1})
     monkeypatch.undo()
     with pytest.raises(PreconditionError, match="has schema 3, this tpuctl reads 2"):

@@ -87,13 +87,13 @@ def find_defects(seal: Seal, folder: StepFolder) -> dict[str, str]:
     Each begins with the object's name. A generation alone is no defect: a copy of a step, made
     with its seal, has others.
     """
-    found = {
+    texts = {
         sealed.path: difference
         for sealed in seal.objects
         if (difference := _difference(sealed, folder.files.get(sealed.path)))
     }
-    found |= dict.fromkeys(unsealed_paths(seal, folder), "not in the seal")
-    return {path: f"{folder.prefix}{path}: {text}" for path, text in found.items()}
+    texts |= dict.fromkeys(unsealed_paths(seal, folder), "not in the seal")
+    return {path: f"{folder.prefix}{path}: {text}" for path, text in texts.items()}
 
 
 def unsealed_paths(seal: Seal, folder: StepFolder) -> list[str]:
@@ -140,14 +140,14 @@ def compare_with_seal(
 def _apply_seal(
     finding: FolderStatus, seal: Seal, folder: StepFolder, *, may_grow: bool
 ) -> FolderStatus:
-    found = find_defects(seal, folder)
+    defects = find_defects(seal, folder)
     is_complete = finding.state is StepState.UNSEALED
-    if not found:  # what says otherwise now was complete when it was sealed
+    if not defects:  # what says otherwise now was complete when it was sealed
         return replace(finding, state=StepState.COMPLETE if is_complete else StepState.CORRUPT)
-    if may_grow and is_complete and [*found] == unsealed_paths(seal, folder):
-        return replace(finding, reason=f"{len(found)} files came after it was sealed")
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return replace(finding, state=StepState.CORRUPT, reason=next(iter(found.values())) + more)
+    if may_grow and is_complete and [*defects] == unsealed_paths(seal, folder):
+        return replace(finding, reason=f"{len(defects)} files came after it was sealed")
+    more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
+    return replace(finding, state=StepState.CORRUPT, reason=next(iter(defects.values())) + more)
 
 
 def _seal(record: dict[str, Any]) -> Seal:

@@ -30,13 +30,13 @@ def find_differences(
         ):
             return []  # not saved anew: a copy, of which the seal came first
         return own or _refuse_unsealed(step)
-    found = _differences(step.seal, step.folder, advance)
+    differences = _differences(step.seal, step.folder, advance)
     if step.view.state is StepState.UNSEALED and (
-        [*found] == seal_record.unsealed_paths(step.seal, step.folder)
+        [*differences] == seal_record.unsealed_paths(step.seal, step.folder)
     ):
         return own or _refuse_unsealed(step)
     reason = [step.view.reason] if step.view.state is StepState.CORRUPT else []
-    return [*found.values()] or own or reason
+    return [*differences.values()] or own or reason
 
 
 def _differences(
