@@ -87,16 +87,16 @@ def _read(
     advance: Callable[[int], object],
 ) -> list[LeafStatistics]:
     """What each part of an object amounts to; they follow one another."""
-    found = [(part.leaf, ArrayStatistics(part.dtype)) for part in parts]
+    sums = [(part.leaf, ArrayStatistics(part.dtype)) for part in parts]
     first = 0
     for block in range(reader.count(number)):
         data = reader.block(number, block).data
         begins = block * block_bytes
         while first < len(parts) and parts[first].end <= begins:
             first += 1
-        for part, (_, statistics) in zip(parts[first:], found[first:], strict=True):
+        for part, (_, statistics) in zip(parts[first:], sums[first:], strict=True):
             if part.start >= begins + len(data):
                 break
             statistics.add(data[max(0, part.start - begins) : max(0, part.end - begins)])
         advance(len(data))
-    return found
+    return sums

@@ -71,10 +71,10 @@ def trace_lineage(newest: int, oldest: int, origin: Callable[[int], Origin | Non
     links: list[LineageRun] = []
     while fence >= oldest and fence != NO_FENCE:
         links.append(LineageRun(fence, last_step))
-        found = origin(fence)
-        if found is None:
+        before = origin(fence)
+        if before is None:
             return Lineage(tuple(links), unknown_origin_fence=fence)
-        fence, last_step = found.fence, min(last_step, found.step)
+        fence, last_step = before.fence, min(last_step, before.step)
     return Lineage(tuple(links))
 
 

@@ -217,11 +217,11 @@ def _defect(step: CheckpointStep, commit: Commit) -> str | None:
     """What the listing tells of the objects that COMMIT names."""
     if commit.step != step.step:
         return f"COMMIT: it is that of step {commit.step}"
-    found = {entry.key: entry for entry in step.entries}
+    listed = {entry.key: entry for entry in step.entries}
     for stored in commit.objects:
-        if stored.path not in found:
+        if stored.path not in listed:
             return f"{stored.path}: missing"
-        if not is_version_of(stored, found[stored.path]):
+        if not is_version_of(stored, listed[stored.path]):
             return f"{stored.path}: not the version that was committed"
     return None
 
@@ -229,7 +229,7 @@ def _defect(step: CheckpointStep, commit: Commit) -> str | None:
 def _lineage(
     store: Store, records: RecordCache, named: Sequence[NamedEntry], steps: Sequence[CheckpointStep]
 ) -> Lineage:
-    said = {name.fence: entry for entry, name in named if name.kind == layout.ROLLBACK}
+    rollbacks = {name.fence: entry for entry, name in named if name.kind == layout.ROLLBACK}
     # Each COMMIT repeats what ROLLBACK says: those are read, and that may be damaged or gone.
     repeated = {
         commit.fence: origin_of(commit.fence, commit.origin, commit.origin_fence)
@@ -238,9 +238,9 @@ def _lineage(
     }
 
     def origin(fence: int) -> Origin | None:
-        if fence in repeated or fence not in said:
+        if fence in repeated or fence not in rollbacks:
             return repeated.get(fence)
-        return _origin(store, records, said[fence], fence)
+        return _origin(store, records, rollbacks[fence], fence)
 
     written = [name.fence for _, name in named if name.kind in _WRITTEN]
     newest = max([*written, *repeated], default=NO_FENCE)

@@ -138,9 +138,9 @@ def deleted_meanwhile_error(store: Store) -> NoCheckpointError:
 def _step_by_number(store: Store, history: History, number: int) -> CheckpointStep:
     step = history.find(number)
     if step is None:
-        there = ", ".join(str(each.step) for each in history.steps if each.state == COMPLETE)
+        steps = ", ".join(str(each.step) for each in history.steps if each.state == COMPLETE)
         raise NoCheckpointError(
-            f"there is no step {number} under {store.url}", hint=f"there are: {there or 'none'}"
+            f"there is no step {number} under {store.url}", hint=f"there are: {steps or 'none'}"
         )
     if step.state not in (COMPLETE, CORRUPT):
         raise NoCheckpointError(f"step {number} under {store.url} is {step.state}: {step.reason}")

@@ -51,13 +51,15 @@ def read_targets(
     Raises UsageError, with the path, where `like` is another tree than the checkpoint's.
     """
     if like is None:
-        found = [(leaf.index, _as_saved(leaves[leaf.index], leaf)) for leaf in walk(structure)]
+        expected = [(leaf.index, _as_saved(leaves[leaf.index], leaf)) for leaf in walk(structure)]
     else:
         matched = _match(structure, like, ())
-        found = [(index, _as_in_like(leaves[index], each, path)) for index, each, path in matched]
+        expected = [
+            (index, _as_in_like(leaves[index], each, path)) for index, each, path in matched
+        ]
     return [
         ReadTarget(each.boxes, raw_dtype(each.dtype), each.finish)
-        for _, each in sorted(found, key=_index)
+        for _, each in sorted(expected, key=_index)
     ]
 
 
@@ -67,14 +69,16 @@ def _as_saved(leaf: Leaf, node: LeafNode) -> ExpectedLeaf:
 
 def _as_in_like(leaf: Leaf, like: Tree, path: str) -> ExpectedLeaf:
     try:
-        found = expect_leaf(like, leaf.dtype)
+        expected = expect_leaf(like, leaf.dtype)
     except UsageError as error:
         raise UsageError(f"{path}: {error}", hint=error.hint) from error
-    if (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
+    if (expected.dtype, expected.shape) != (leaf.dtype, leaf.shape):
         raise _mismatch_error(
-            path, f"{leaf.dtype} of shape {leaf.shape}", f"{found.dtype} of shape {found.shape}"
+            path,
+            f"{leaf.dtype} of shape {leaf.shape}",
+            f"{expected.dtype} of shape {expected.shape}",
         )
-    return found
+    return expected
 
 
 def _match(

@@ -138,10 +138,10 @@ class _Leader:
         silent = {layout.answer_key(run.fence, number, i): i for i in range(1, run.worker_count)}
 
         def probe() -> bool | None:
-            said = list_run_records(run)
-            found = [said[key] for key in silent if key in said]
-            answers = parallel_map(self._answer, found, threads=_READERS)
-            for entry, answer in zip(found, answers, strict=True):
+            records = list_run_records(run)
+            entries = [records[key] for key in silent if key in records]
+            answers = parallel_map(self._answer, entries, threads=_READERS)
+            for entry, answer in zip(entries, answers, strict=True):
                 _check_answer(silent.pop(entry.key), step, answer)
             return None if silent else True
 

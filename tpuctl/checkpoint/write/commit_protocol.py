@@ -132,10 +132,10 @@ def wait_for_next_round(run: WorkerRun, step: int, round_: int) -> int | None:
         first = None if entry is None else _read_done(run, entry, 0)
         return None if first is None or first.round <= round_ else (first.round,)
 
-    found = wait_for(probe, run.timeout_s)
-    if found is None:
+    outcome = wait_for(probe, run.timeout_s)
+    if outcome is None:
         raise _not_committed_error(step, run.timeout_s)
-    return found[0]
+    return outcome[0]
 
 
 def _not_committed_error(step: int, timeout_s: float) -> DeadlineError:
@@ -156,12 +156,12 @@ def _put_commit(run: WorkerRun, record: Commit, records: RecordCache) -> bool:
     try:
         written = run.store.put_if_generation(key, data, replaced)
         # Older steps are deleted next, so this one is read back before.
-        found = run.store.get_range(key, generation=written.generation)
+        stored = run.store.get_range(key, generation=written.generation)
     except _UNCERTAIN:
         return False
-    if found == data:
+    if stored == data:
         records.add(written, record)
-    return found == data
+    return stored == data
 
 
 def _is_ours(history: History, record: Commit) -> bool:

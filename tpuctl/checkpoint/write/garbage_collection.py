@@ -39,7 +39,7 @@ class GarbageCollector:
         self._wanted: int | None = None
         self._thread: threading.Thread | None = None
 
-    def after(self, run: WorkerRun, step: int) -> None:
+    def start_after(self, run: WorkerRun, step: int) -> None:
         """Collect garbage now that the step is committed; a thread at work goes round once more."""
         with self._lock:
             self._wanted = step

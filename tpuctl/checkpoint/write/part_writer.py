@@ -39,7 +39,7 @@ class SaveRetryState:
         """Begin another round of the same step."""
         self.round, self.is_open = round_, True
 
-    def numbers(self, count: int) -> range:
+    def take_numbers(self, count: int) -> range:
         """Take `count` file numbers that were never used."""
         self.next_file += count
         return range(self.next_file - count, self.next_file)
@@ -59,7 +59,7 @@ def write_parts(run: WorkerRun, snapshot: Snapshot, tries: SaveRetryState) -> Do
         return _put_file(run, key, file)
 
     files = snapshot.files
-    numbered = list(zip(tries.numbers(len(files)), files, strict=True))
+    numbered = list(zip(tries.take_numbers(len(files)), files, strict=True))
     objects = parallel_map(put, numbered, threads=IN_FLIGHT)
     blocked_ms = snapshot.blocked_ms
     done = DoneRecord(

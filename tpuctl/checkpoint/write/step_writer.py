@@ -155,7 +155,7 @@ class StepWriter:
         done = write_parts(self._run, snapshot, tries)
         if self._run.worker_id == 0:
             commit(self._run, snapshot, self._origin, done, self._records)
-            self._cleaner.after(self._run, snapshot.step)
+            self._cleaner.start_after(self._run, snapshot.step)
         tries.is_open = False
 
 

@@ -27,25 +27,25 @@ def describe(ctx: typer.Context, directory: Dir, step: Step = None) -> None:
     from tpuctl.operations.checkpoints.describe import read_tensors
 
     runtime = ctx.ensure_object(Runtime)
-    found = survey_directory(runtime, directory).choose(step)
-    with show_byte_bar(runtime, found.view.size_bytes) as advance:
-        tensors, why = read_tensors(found, advance)
+    chosen = survey_directory(runtime, directory).choose(step)
+    with show_byte_bar(runtime, chosen.view.size_bytes) as advance:
+        tensors, why = read_tensors(chosen, advance)
     if why:
         runtime.output.warn(f"the tensors are not shown: {why}")
     if runtime.output.is_table:
-        print_details(runtime.output, _detail_view(runtime, found, tensors))
+        print_details(runtime.output, _detail_view(runtime, chosen, tensors))
     else:
-        whole = document(found, tensors)
+        whole = document(chosen, tensors)
         runtime.output.item(whole, {key: itemgetter(key) for key in whole})
 
 
-def document(found: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:
+def document(step: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:
     """A step and its tensors as `-o json` shows them. Keys are public."""
     from tpuctl.operations.checkpoints.describe import facts
 
     return {
-        **{key: get(found.view) for key, get in COLUMNS.items()},
-        **facts(found),
+        **{key: get(step.view) for key, get in COLUMNS.items()},
+        **facts(step),
         "tensors": [
             {
                 "name": one.name,
@@ -60,10 +60,10 @@ def document(found: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:
     }
 
 
-def _detail_view(runtime: Runtime, found: "FoundStep", tensors: "list[TensorView]") -> DetailView:
+def _detail_view(runtime: Runtime, step: "FoundStep", tensors: "list[TensorView]") -> DetailView:
     from tpuctl.operations.checkpoints.describe import facts
 
-    view, known = found.view, facts(found)
+    view, known = step.view, facts(step)
     more = [(key, _plain(known[key])) for key in ("parent", "writer", "objects")]
     fields = [(label, text) for label, text in (*_fields(runtime, view), *more) if text]
     title = "tensors (dtype, shape, norm, NaN and Inf)"

@@ -40,7 +40,7 @@ def pin(
         raise UsageError(
             "--remove needs --step", hint=f"run: tpuctl checkpoint list {quote(directory)}"
         )
-    found = survey_directory(runtime, directory).choose(step)
-    changed = pinning.unpin_step(found) if remove else pinning.pin_step(found)
-    runtime.output.item((found.view, not remove, changed), COLUMNS)
-    runtime.output.note(f"step {found.view.handle} {RESULT_TEXTS[remove, changed]}")
+    chosen = survey_directory(runtime, directory).choose(step)
+    changed = pinning.unpin_step(chosen) if remove else pinning.pin_step(chosen)
+    runtime.output.item((chosen.view, not remove, changed), COLUMNS)
+    runtime.output.note(f"step {chosen.view.handle} {RESULT_TEXTS[remove, changed]}")

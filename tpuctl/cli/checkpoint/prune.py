@@ -65,19 +65,19 @@ def prune(
     from tpuctl.operations.checkpoints.survey import survey_directory
 
     runtime = ctx.ensure_object(Runtime)
-    there = resolve_directory(runtime, directory)
+    place = resolve_directory(runtime, directory)
 
     def make_plan(corrupt: Collection[str] = ()) -> "PrunePlan":
-        survey = survey_directory(there)
+        survey = survey_directory(place)
         return operation.plan_prune(survey, keep, runtime.now(), foreign=foreign, corrupt=corrupt)
 
     plan = make_plan()
     if not runtime.output.is_document:
         print_steps(runtime.output, plan.choices, COLUMNS, SCREEN)
-    what = _deletion_text(runtime, plan, there)
+    what = _deletion_text(runtime, plan, place)
     deletions: list[Deletion] = []
     if dry_run or not what:
-        runtime.output.note(f"would delete {what}" if what else f"nothing to delete in {there.url}")
+        runtime.output.note(f"would delete {what}" if what else f"nothing to delete in {place.url}")
     else:
         runtime.confirm(f"Delete {what}?", yes=yes)
         runtime.on_interrupt.append("what was deleted is gone; nothing else goes on")
@@ -108,7 +108,7 @@ def _document(plan: "PrunePlan", deletions: "Sequence[Deletion]") -> dict[str, A
     }
 
 
-def _deletion_text(runtime: Runtime, plan: "PrunePlan", there: "CheckpointLocation") -> str:
+def _deletion_text(runtime: Runtime, plan: "PrunePlan", place: "CheckpointLocation") -> str:
     """`steps 10, 20 and 3 leftover objects of gs://b in context 'lab' (2.0 GiB)`, or nothing."""
     names = [each.view.handle for each in plan.steps_to_delete]
     parts = [f"step{'s' * (len(names) > 1)} {', '.join(names)}"] if names else []
@@ -116,8 +116,8 @@ def _deletion_text(runtime: Runtime, plan: "PrunePlan", there: "CheckpointLocati
         parts.append(f"{count} leftover object{'s' * (count > 1)}")
     if not parts:
         return ""
-    context = f" in context {runtime.context.name!r}" if there.url.startswith("gs://") else ""
-    return f"{' and '.join(parts)} of {there.url}{context} ({size_text(plan.size_bytes)})"
+    context = f" in context {runtime.context.name!r}" if place.url.startswith("gs://") else ""
+    return f"{' and '.join(parts)} of {place.url}{context} ({size_text(plan.size_bytes)})"
 
 
 def _print_deletions(runtime: Runtime, deletions: "Iterable[Deletion]") -> "list[Deletion]":

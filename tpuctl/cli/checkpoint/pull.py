@@ -50,10 +50,12 @@ def pull(
         raise UsageError("DEST must be a directory here", hint="name one, such as ./steps")
     survey = survey_directory(runtime, directory)
     bucket = operation.source_bucket(survey, directory)
-    found = survey.choose(step)
+    chosen = survey.choose(step)
     bulk = runtime.bulk(bucket)
     with operation.explain_failures():
-        wanted = operation.plan_step_pull(found, Path(target).expanduser(), bulk, runtime.checksums)
+        wanted = operation.plan_step_pull(
+            chosen, Path(target).expanduser(), bulk, runtime.checksums
+        )
         warn_of_egress_charge(runtime, bulk, bucket, wanted.plan.size_bytes)
         runtime.on_interrupt.append("what was received stays; run the same command again to go on")
         errors = _show_fetch(runtime, wanted, operation.fetch(wanted, bulk))
@@ -61,8 +63,8 @@ def pull(
         operation.complete(wanted)
     runtime.output.item(wanted, COLUMNS)
     runtime.output.note(
-        f"step {found.view.handle} is in {wanted.directory}: "
-        f"{size_text(found.view.size_bytes)}, every byte verified"
+        f"step {chosen.view.handle} is in {wanted.directory}: "
+        f"{size_text(chosen.view.size_bytes)}, every byte verified"
     )
 
 

@@ -99,17 +99,17 @@ def _print_summary(
 def _watch(runtime: Runtime, directory: str) -> None:
     from tpuctl.operations.checkpoints.seal import watch_and_seal
 
-    there = resolve_directory(runtime, directory)
-    runtime.output.note(f"sealing each step of {there.url} as it becomes complete; Ctrl-C ends it")
+    place = resolve_directory(runtime, directory)
+    runtime.output.note(f"sealing each step of {place.url} as it becomes complete; Ctrl-C ends it")
     runtime.on_interrupt.append("what was sealed stays sealed; nothing else goes on")
-    found = watch_and_seal(
-        there.url,
-        there.open_store,
+    steps = watch_and_seal(
+        place.url,
+        place.open_store,
         clock=runtime.now,
         sleep=runtime.sleep,
         trouble=lambda error: runtime.output.warn(str(error)),
     )
-    for step in found:
+    for step in steps:
         _print_sealed(runtime, step)
 
 

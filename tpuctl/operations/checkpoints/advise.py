@@ -123,29 +123,29 @@ def advise_interval(job: JobRecord, steps: Sequence[StepView], now_s: float) -> 
     """
     own = [each for each in steps if each.job == job.job_id]
     measured = measure_saves(own or steps)  # an earlier job may have saved there, of another size
-    found = measure_losses(job, now_s)
+    losses = measure_losses(job, now_s)
     if measured is None:
         raise PreconditionError(
             f"no step of job {job.job_id} says how long its save took",
             hint=f"save with tpuctl.checkpoint, then: tpuctl checkpoint advise {job.job_id}",
         )
-    if not found.active_s:
+    if not losses.active_s:
         raise PreconditionError(
             f"job {job.job_id} has not had a slice yet", hint=f"run: tpuctl job wait {job.job_id}"
         )
-    daly = interval.daly_s(measured.cost_s, found.mean_s)
+    daly = interval.daly_s(measured.cost_s, losses.mean_s)
     step_s = measured.step_s
     best_s = max(daly, measured.save_s, step_s or 0.0)
     return Advice(
         saving=measured,
-        losses=found,
-        young_s=interval.young_s(measured.cost_s, found.mean_s),
+        losses=losses,
+        young_s=interval.young_s(measured.cost_s, losses.mean_s),
         daly_s=daly,
         best_s=best_s,
         best_every=max(1, round(best_s / step_s)) if step_s else None,
-        now=_lost_time(job, measured, found, measured.interval_s) if measured.interval_s else None,
-        best=_lost_time(job, measured, found, best_s),
-        redone_hours=found.redone_steps * step_s / cost.SECONDS_AN_HOUR if step_s else None,
+        now=_lost_time(job, measured, losses, measured.interval_s) if measured.interval_s else None,
+        best=_lost_time(job, measured, losses, best_s),
+        redone_hours=losses.redone_steps * step_s / cost.SECONDS_AN_HOUR if step_s else None,
     )
 
 

@@ -245,20 +245,20 @@ def _foreign_choices(
 ) -> dict[str, PruneChoice]:
     """By the name of the step. What may be under way is never deleted."""
     good = [
-        each
-        for each in steps
-        if each.view.state in RESTORABLE_STATES and each.view.name not in corrupt
+        step
+        for step in steps
+        if step.view.state in RESTORABLE_STATES and step.view.name not in corrupt
     ]
-    sealed = [each for each in good if each.view.state == StepState.COMPLETE]
-    kept = {each.view.name for each in [*good[-keep:], *sealed[-1:]]}
+    sealed = [step for step in good if step.view.state == StepState.COMPLETE]
+    kept = {step.view.name for step in [*good[-keep:], *sealed[-1:]]}
     oldest = steps.index(good[-keep:][0]) if good else 0
-    found = {}
-    for number, each in enumerate(steps):
-        view = each.view
+    choices = {}
+    for number, step in enumerate(steps):
+        view = step.view
         is_damaged = view.name in corrupt
         is_corrupt = view.state == StepState.CORRUPT or is_damaged
         is_old = view.state in RESTORABLE_STATES and view.name not in kept
         is_deleted = (number < oldest if is_corrupt else is_old) and not view.pinned
         why = CORRUPT if is_damaged else _reason(view, is_deleted=is_deleted)
-        found[view.name] = PruneChoice(each, is_deleted, why, is_damaged)
-    return found
+        choices[view.name] = PruneChoice(step, is_deleted, why, is_damaged)
+    return choices

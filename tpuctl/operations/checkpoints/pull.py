@@ -78,10 +78,10 @@ def plan_step_pull(
     final = directory / step.view.name
     is_there = final.exists()
     aside = directory / f"{UNFINISHED}{step.view.name}"
-    found = _plan_objects(step, final if is_there else aside, bulk, checksums)
-    if is_there and found.to_send and not isinstance(step, OwnStep):
+    plan = _plan_objects(step, final if is_there else aside, bulk, checksums)
+    if is_there and plan.to_send and not isinstance(step, OwnStep):
         raise ConflictError(f"{final} is there, and is not this step", hint=_ANOTHER)
-    return StepPull(step, directory, found)
+    return StepPull(step, directory, plan)
 
 
 def source_bucket(survey: DirectorySurvey, typed: str) -> str:
@@ -158,10 +158,10 @@ def _plan_objects(
 ) -> TransferPlan:
     """The step's objects alone, in the versions that were listed."""
     base = folder_prefix(split_url(step.store.url)[1])
-    found = plan_pull(bulk, f"{base}{step.view.name}/", str(target), checksums, TransferScope())
+    plan = plan_pull(bulk, f"{base}{step.view.name}/", str(target), checksums, TransferScope())
     versions = {f"{base}{each.key}": each for each in _objects(step)}
-    transfers = [each for each in found.transfers if each.key in versions]
-    refused = [each for each in found.refusals if each.name in versions]
+    transfers = [each for each in plan.transfers if each.key in versions]
+    refused = [each for each in plan.refusals if each.name in versions]
     if refused:
         raise RefusedError(f"{refused[0].name}: {refused[0].why}", hint=_ANOTHER)
     seen = {each.key: (each.generation, each.crc32c) for each in transfers}
@@ -170,7 +170,7 @@ def _plan_objects(
             raise TransientError(
                 f"{key} is not there any more as it was listed", hint="run the same command again"
             )
-    return TransferPlan(found.root, transfers)
+    return TransferPlan(plan.root, transfers)
 
 
 def _objects(step: FoundStep) -> Sequence[Entry]:
@@ -190,16 +190,16 @@ def _commit_of(step: OwnStep) -> Commit:
 def _refuse_other_commit(step: OwnStep, store: Store) -> Entry | None:
     """What COMMIT of the step is at the destination; ConflictError when it is another's."""
     key = layout.commit_key(step.step.step)
-    found = store.head(key)
-    if found is None:
+    entry = store.head(key)
+    if entry is None:
         return None
     try:
-        there = decode_commit(store.get_range(key, generation=found.generation))
+        commit = decode_commit(store.get_range(key, generation=entry.generation))
     except (IntegrityError, NotFoundError):
-        return found
-    if _without_generations(there) != _without_generations(_commit_of(step)):
-        raise ConflictError(f"{store.url} has another step {there.step}", hint=_ANOTHER)
-    return found
+        return entry
+    if _without_generations(commit) != _without_generations(_commit_of(step)):
+        raise ConflictError(f"{store.url} has another step {commit.step}", hint=_ANOTHER)
+    return entry
 
 
 def _without_generations(commit: Commit) -> Commit:
@@ -209,14 +209,14 @@ def _without_generations(commit: Commit) -> Commit:
 
 def _commit(step: OwnStep, store: Store) -> None:
     """The step's COMMIT with the generations that its files have here."""
-    there = _refuse_other_commit(step, store)
+    replaced = _refuse_other_commit(step, store)
     commit = _commit_of(step)
     files = {each.key: each for each in store.list(layout.step_prefix(commit.step))}
     here = replace(commit, objects=tuple(_local_object(each, files) for each in commit.objects))
     data = encode_commit(here)
     key = layout.commit_key(commit.step)
-    if there is None or store.get_range(key, generation=there.generation) != data:
-        store.put_if_generation(key, data, there.generation if there else 0)
+    if replaced is None or store.get_range(key, generation=replaced.generation) != data:
+        store.put_if_generation(key, data, replaced.generation if replaced else 0)
 
 
 def _local_object(stored: StoredObject, files: Mapping[str, Entry]) -> StoredObject:

@@ -154,11 +154,11 @@ def watch_and_seal(
     known: list[ForeignStep] = []
     while True:
         try:
-            found = foreign_steps.find_foreign_steps(url, open_store, known)
-            for step in found:
+            steps = foreign_steps.find_foreign_steps(url, open_store, known)
+            for step in steps:
                 if _is_ready(step, known) and _try_seal(step, clock()):
                     yield step
-            known = found
+            known = steps
         except (TransientError, DeadlineError, OutcomeUnknownError) as error:
             trouble(error)
         sleep(poll_s)

@@ -96,11 +96,11 @@ class DirectorySurvey:
 def survey_directory(place: CheckpointLocation) -> DirectorySurvey:
     """List a directory; NotFoundError when no checkpoint is in it."""
     store = place.store
-    found = read_history(store)
+    history = read_history(store)
     result = DirectorySurvey(
         place,
-        found,
-        ours.find_own_steps(store, found),
+        history,
+        ours.find_own_steps(store, history),
         foreign_steps.find_foreign_steps(place.url, place.open_store),
     )
     if not result.steps:
