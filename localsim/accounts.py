@@ -1,4 +1,4 @@
-"""What service accounts are called."""
+"""The e-mail addresses of service accounts."""
 
 
 def email(account: str, project: str) -> str:

@@ -15,7 +15,7 @@ LATEST_S = 221_845_392_000.0
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """What a simulated clock showed at a real moment, and how fast it went."""
+    """The time of a simulated clock at a real moment, and its speed."""
 
     now_s: float
     wall_s: float
@@ -24,7 +24,7 @@ class ClockReading:
     """Simulated seconds a real one; 0 of a manual clock."""
 
     def later(self, wall_s: float) -> float:
-        """What that clock shows at another real moment, not before the reading."""
+        """The clock's time at another real moment, not before the reading."""
         return self.now_s + min(max(0.0, wall_s - self.wall_s) * self.scale, MAX_ADVANCE_S)
 
 
@@ -69,11 +69,11 @@ class Clock:
 
     @property
     def advanced_s(self) -> float:
-        """How far it has been moved ahead, all in all."""
+        """By how many seconds `advance` has moved it in all."""
         return self._advanced_s
 
     def reading(self) -> ClockReading:
-        """What it shows now, for a clock after this one."""
+        """Its reading now, from which the clock of the next run goes on."""
         return ClockReading(self.now(), time.time(), 0.0 if self._manual else self._scale)
 
     async def sleep_until(self, moment_s: float | None) -> None:
@@ -90,7 +90,7 @@ class Clock:
             return
 
     async def pause(self, seconds: float) -> None:
-        """Return when so many simulated seconds have passed."""
+        """Return when this many simulated seconds have passed."""
         until_s = self.now() + seconds
         while self.now() < until_s:
             await self.sleep_until(until_s)

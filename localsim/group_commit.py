@@ -1,4 +1,4 @@
-"""Changes that come at the same time become durable by one flush of the disk.
+"""Group commit: changes that come at the same time become durable by one flush of the disk.
 
 They are made on the event loop, one after the other and each as a whole or not at all. A flush that
 blocks runs in a thread of its own. What comes meanwhile is done after it, and shares the next one.
@@ -22,7 +22,7 @@ MOST_TOGETHER = 64
 
 @dataclass(slots=True)
 class _Call:
-    """An action somebody waits for, and what came of it."""
+    """An action that somebody waits for, and its outcome."""
 
     action: Callable[[], Any]
     answer: "asyncio.Future[Any]"
@@ -30,7 +30,7 @@ class _Call:
     error: Exception | None = None
 
     def do(self) -> None:
-        """Do it, and remember how it went."""
+        """Run the action and keep its result or error."""
         try:
             self.result = self.action()
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
@@ -48,7 +48,7 @@ class _Call:
 
 
 class GroupCommit:
-    """Answers nobody before what was done, and seen, is on disk."""
+    """Runs actions in batches and answers nobody before the batch is on disk."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class GroupCommit:
         *,
         blocks: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Actions are done within a `batch()`, which `commit()` follows unless the batch raises.
+        """Use `batch()` around the actions, then `commit()` unless the batch raises.
 
-        Where `blocks()` says so, `commit` is called in a thread.
+        Where `blocks()` is true, `commit` is called in a thread.
         """
         self._batch = batch
         self._commit = commit
@@ -71,9 +71,9 @@ class GroupCommit:
         self._flusher = ThreadPoolExecutor(1, "group-commit")
 
     async def run(self, action: Callable[[], T]) -> T:
-        """What `action`, a single change, returns or raises once that is on disk.
+        """Return the result of `action`, a single change, or raise its error, once it is on disk.
 
-        Raises what the batch or its commit raises, with nothing done, when the disk takes nothing.
+        Raises what the batch or its commit raises, with nothing done, when the disk fails.
         """
         call = _Call(action, asyncio.get_running_loop().create_future())
         self._waiting.append(call)
@@ -100,14 +100,14 @@ class GroupCommit:
             self._task = None
 
     async def _gather(self) -> None:
-        """Wait for as many as there were last, but not for long."""
+        """Wait for as many calls as the last batch had, at most CROWD_WAIT_S."""
         if len(self._waiting) < self._crowd:
             self._gathered.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gathered.wait(), CROWD_WAIT_S)
 
     async def _do(self, calls: list[_Call]) -> Exception | None:
-        """Do all of them and flush; the error is what happened to the disk instead."""
+        """Run all calls and commit; return the error of the disk, if any."""
         try:
             with self._batch():
                 for call in calls:

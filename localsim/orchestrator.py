@@ -1,4 +1,4 @@
-"""The cloud's state joined to its workers: what the one decides, the other does, in order."""
+"""The orchestrator: hands the cloud's events to the workers, in order, and reports back."""
 
 import asyncio
 import sys
@@ -32,7 +32,7 @@ RETRY_S = 0.2
 
 
 class Orchestrator:
-    """Runs every request between two ticks of the cloud, and hands its events to the workers."""
+    """Runs every request between two ticks of the cloud, and acts on its events."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Orchestrator:
         *,
         project_metadata: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """Nothing happens before `live` or `run`."""
+        """Join a cloud and its slices; nothing happens before `live` or `run`."""
         self._project_metadata = project_metadata
         self.cloud = cloud
         self.slices = slices
@@ -63,10 +63,10 @@ class Orchestrator:
         }
 
     async def run(self, action: Callable[[Cloud], T]) -> T:
-        """Do `action` on a cloud that is up to date; its consequences follow by themselves.
+        """Run `action` on a cloud that is up to date; the events that follow are acted on later.
 
         Returns when everything that it did, or saw, is on disk. Actions that come at the same time
-        share one flush of the disk; raises NotWrittenError, with nothing done, when that fails.
+        share one flush of the disk. Raises NotWrittenError, with nothing done, when that fails.
         """
         return await self._commits.run(partial(self._apply, action))
 
@@ -85,7 +85,7 @@ class Orchestrator:
             self._follow(node.name, partial(self._show, node))
 
     async def meet_fault(self, method: str) -> FaultEffect | None:
-        """What goes wrong with this call on purpose; its latency has passed already."""
+        """The effect of the faults of this call, or None, after its latency has passed."""
         verdict = self.cloud.meet_fault(method)
         if verdict is not None and verdict.latency_s:
             await self.clock.pause(verdict.latency_s)
@@ -94,7 +94,7 @@ class Orchestrator:
     async def tell(
         self, name: str, worker: int, namespace: str, key: str, value: str | None
     ) -> None:
-        """A worker's news of one guest attribute, None when it is deleted; raises NotToldError."""
+        """Write a worker's guest attribute; None deletes it. Raises AttributeNotPublishedError."""
 
         def news(cloud: Cloud) -> None:
             if value is None:
@@ -108,18 +108,18 @@ class Orchestrator:
             raise AttributeNotPublishedError(error.message) from error
 
     async def lose(self, name: str, worker: int) -> None:
-        """A worker of a node has failed by itself."""
+        """Record that a worker of a node has failed by itself."""
         await self._insist(lambda cloud: cloud.lose_worker(name, worker))
 
     async def reboot(self) -> None:
-        """Bring up the workers that should be up, as after a power cut."""
+        """Boot the workers of READY nodes, as after a power cut."""
         if self.cloud.has_workers:
             boots = map(events.BootSlice, self.cloud.running_nodes())
             self._dispatch([self.cloud.with_fault_effects(boot) for boot in boots])
         await self.settle()
 
     async def live(self) -> None:
-        """Do what is due when it is due, for ever."""
+        """Do what falls due when it falls due, until cancelled."""
         while True:
             self._sooner.clear()
             self._awaited_s = self.cloud.next_due_s()
@@ -133,7 +133,7 @@ class Orchestrator:
     async def settle(self) -> None:
         """Return when every consequence of what is due now has happened.
 
-        A checkpoint that programs are still taking is not waited for: its time is the clock's.
+        A checkpoint that programs are still taking is not waited for: the clock ends it.
         """
         await self.run(_nothing)
         while busy := [
@@ -154,7 +154,7 @@ class Orchestrator:
         await self.slices.sweep(())  # the disks of nodes that could not be read
 
     def _apply(self, action: Callable[[Cloud], T]) -> T:
-        """Do `action` between two ticks of the cloud, as a whole or not at all."""
+        """Run `action` between two ticks of the cloud, as a whole or not at all."""
         self.cloud.catch_up()
         with self.cloud.batch():
             result = action(self.cloud)
@@ -162,7 +162,7 @@ class Orchestrator:
         return result
 
     def _let_follow(self) -> None:
-        """Hand the events to the workers, and wake when something is due sooner than was known."""
+        """Act on the cloud's events, and wake `live` when an entry is due sooner than it knows."""
         try:
             self._dispatch(self.cloud.take_events())
         except NotWrittenError as error:  # a fault of the scenario could not be counted
@@ -173,7 +173,7 @@ class Orchestrator:
             self._sooner.set()
 
     async def _insist(self, action: Callable[[Cloud], object]) -> None:
-        """Do what nobody waits for as soon as the disk takes it."""
+        """Run an action that nobody waits for, again until the disk takes it."""
         while True:
             try:
                 await self.run(action)
@@ -193,7 +193,7 @@ class Orchestrator:
             self._follow(event.node.name, lambda event=event, do=handler: do(event))  # type: ignore[misc]
 
     def _follow(self, name: str, do: Callable[[], Awaitable[None]]) -> None:
-        """Events of one node happen one after the other, those of several at once."""
+        """Run `do` after the earlier events of the same node."""
         task = asyncio.ensure_future(self._after(self._tails.get(name), do))
         self._tails[name] = task
         task.add_done_callback(lambda done: self._forget(name, done))
@@ -224,7 +224,7 @@ class Orchestrator:
             await self._insist(lambda cloud: cloud.mark_slice_booted(name, identities))
 
     async def _identities(self, event: events.BootSlice) -> Sequence[HostIdentity]:
-        """What the booted workers are called; where there are none, what they would be."""
+        """Boot the workers and return their identities; made up where there are no workers."""
         if not self.cloud.has_workers:
             return absent_identities(event.node)
         spec = replace(

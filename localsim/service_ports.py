@@ -1,4 +1,4 @@
-"""The ports of one simulated cloud: which, and how something is served on them."""
+"""The ports of one simulated cloud, and the servers on them."""
 
 import logging
 import socket
@@ -17,6 +17,7 @@ class _OwnFaults(logging.Filter):
     """Lets the simulator's own faults through, and no malformed request of a stranger."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Drop records about requests that cannot be parsed."""
         error = record.exc_info[1] if record.exc_info else None
         return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
 
@@ -40,7 +41,7 @@ GRPC_OPTIONS = (("grpc.so_reuseport", 0),)
 
 
 class ServeError(Exception):
-    """Why there is no server; `exit_code` in tpuctl's own numbers."""
+    """The reason why a simulator cannot serve; `exit_code` is one of tpuctl's."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -48,19 +49,19 @@ class ServeError(Exception):
 
 
 class PortTakenError(ServeError):
-    """Somebody else took a port between the look at it and its opening."""
+    """Another process took a port after it was found free."""
 
     def __init__(self, port: int) -> None:
         super().__init__(f"port {port} is in use", 60)
 
 
 def port_names(*, tls: bool) -> tuple[str, ...]:
-    """Which ports there are, in the order of their numbers when these are fixed."""
+    """The names of the ports, in the order of their numbers when these are fixed."""
     return (*PLAIN_PORTS, *TLS_PORTS) if tls else PLAIN_PORTS
 
 
 def check_first(first: int, wanted: Sequence[str]) -> None:
-    """Raises RefusedToServe where the named ports do not all fit behind the first."""
+    """Raise ServeError where the named ports do not all fit from the first on."""
     last_first = PORT_LIMIT - len(wanted)
     if not 1 <= first <= last_first:
         raise ServeError(f"--port must be from 1 to {last_first}, not {first}", 2)
@@ -69,7 +70,7 @@ def check_first(first: int, wanted: Sequence[str]) -> None:
 def choose_ports(
     first: int | None, remembered: Mapping[str, int], wanted: Sequence[str]
 ) -> dict[str, int]:
-    """Fixed ports when asked for; else those of the last run, as far as they are free."""
+    """Consecutive ports from `first` on; else those of the last run that are free, or others."""
     if first is None:
         return {name: _free_port(remembered.get(name, 0)) for name in wanted}
     found = {name: first + index for index, name in enumerate(wanted)}
@@ -80,7 +81,7 @@ def choose_ports(
 
 
 def allowed_hosts(hosts: Iterable[str], ports: Iterable[int]) -> frozenset[str]:
-    """Every way in which an honest client writes `Host`."""
+    """The values of the Host header that honest clients send, lower case."""
     return frozenset(f"{host}:{port}" for host, port in product(hosts, ports))
 
 
@@ -92,7 +93,7 @@ async def serve_grpc(
     certificate: bytes = b"",
     interceptors: Sequence[Any] = (),
 ) -> None:
-    """A gRPC server until the stack closes; with TLS when it has a certificate and key (PEM)."""
+    """Serve gRPC until the stack closes; with TLS when given a certificate and key (PEM)."""
     server = grpc.aio.server(options=GRPC_OPTIONS, interceptors=interceptors)
     server.add_generic_rpc_handlers(handlers)
     address = f"{LOOPBACK}:{port}"
@@ -115,9 +116,9 @@ async def serve_http(
     inside: Iterable[socket.socket] = (),
     unpacks: bool = True,
 ) -> None:
-    """One application on several ports, with TLS where there is a context, and on open sockets.
+    """Serve one application on several ports, with TLS where there is a context, and on sockets.
 
-    Bodies with a Content-Encoding come in unpacked, unless the service says what that means.
+    A body with a Content-Encoding is unpacked, unless `unpacks` is false.
     """
     runner = web.AppRunner(
         app, access_log=None, logger=HTTP_LOG, shutdown_timeout=0.1, auto_decompress=unpacks
@@ -131,7 +132,7 @@ async def serve_http(
 
 
 async def open_or_refuse(opening: Awaitable[Any], port: int) -> Any:
-    """What is opened; raises PortTakenError."""
+    """Await the opening of a port; raises PortTakenError."""
     try:
         return await opening
     except OSError as error:
@@ -139,7 +140,7 @@ async def open_or_refuse(opening: Awaitable[Any], port: int) -> Any:
 
 
 def _free_port(wanted: int) -> int:
-    """The wanted port, or another when it is taken."""
+    """The wanted port, or any free one when it is taken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""The directory of one simulated cloud: its marker, its lock, its token, its remembered ports."""
+"""The directory of one simulated cloud: marker, lock, token, remembered ports."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ LOCK_PAUSE_S = 0.01  # a client that looks whether the lock is held, holds it fo
 
 
 class StateDirectoryError(Exception):
-    """The directory cannot be served; `exit_code` says why in tpuctl's own numbers."""
+    """The directory cannot be served; `exit_code` is one of tpuctl's."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -26,18 +26,21 @@ class StateDirectoryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StateDirectory:
-    """A directory held by this process alone until it ends, however it ends."""
+    """A directory that this process holds until it ends, however it ends."""
 
     path: Path
     lock: int
 
     @property
     def endpoints(self) -> Path:
-        """The line that clients read; present only while the ports are open."""
+        """The file of endpoints, which exists only while the ports are open."""
         return self.path / "endpoints.json"
 
     def private(self, name: str) -> Path:
-        """A file that its owner alone can read, made at first use; raises DirectoryRefused."""
+        """A file that only its owner can read, created at first use.
+
+        Raises StateDirectoryError.
+        """
         path = self.path / name
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -48,11 +51,11 @@ class StateDirectory:
         return path
 
     def token(self) -> str:
-        """The secret that `control` asks for, readable by the owner alone."""
+        """The secret of the control port, readable by the owner alone."""
         return load_or_create_secret(self.path / "control.token")
 
     def remembered_ports(self) -> dict[str, int]:
-        """The ports of the last run, so that a restart serves where clients still look."""
+        """The ports of the last run, so that clients find a restarted server."""
         try:
             ports = json.loads((self.path / "ports.json").read_text("ascii"))
             return {str(name): int(port) for name, port in ports.items()}
@@ -60,17 +63,17 @@ class StateDirectory:
             return {}
 
     def require_present(self, name: str, *, is_empty: bool) -> None:
-        """Raises DirectoryRefused where something was served before, and that file is empty now."""
+        """Raise StateDirectoryError where state was served before and `name` is empty."""
         if is_empty and (self.path / "ports.json").exists():
             raise StateDirectoryError(f"the state in {self.path} is lost: {name} is empty", 62)
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
-        """Replace a small JSON file at once."""
+        """Replace a small JSON file in one step."""
         write_private(self.path / name, json.dumps(document).encode())
 
 
 def claim(path: Path) -> StateDirectory:
-    """Take the directory, or make it; raises DirectoryRefused."""
+    """Claim the directory, created when it does not exist; raises StateDirectoryError."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         foreign = {entry.name for entry in path.iterdir()} - {"lock"}
@@ -86,14 +89,14 @@ def claim(path: Path) -> StateDirectory:
 
 
 def load_or_create_secret(path: Path) -> str:
-    """The secret in a 0600 file, made at first use; raises OSError, ValueError."""
+    """The secret in a 0600 file, created at first use; raises OSError, ValueError."""
     if not path.exists() or not path.read_text("ascii"):
         write_private(path, secrets.token_urlsafe(32).encode())
     return path.read_text("ascii")
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a 0600 file that is there as a whole or not at all, and stays once it is."""
+    """Write a 0600 file that exists as a whole or not at all, and is durable."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""A node of the cloud in the words of the workers."""
+"""What the workers need to know of a node."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from localsim.workers.spec import (
 
 
 def slice_spec(node: Node, cloud: Cloud, project_metadata: Mapping[str, str]) -> SliceSpec:
-    """What the workers need to know of a node."""
+    """The specification of a node's slice."""
     account = node.spec.service_account or ServiceAccount()
     place = cloud.slice_position(node)
     return SliceSpec(
@@ -50,7 +50,7 @@ def slice_spec(node: Node, cloud: Cloud, project_metadata: Mapping[str, str]) ->
 
 
 def fault_effects_of(troubles: Iterable[WorkerFault]) -> HostFault:
-    """What a worker suffers from."""
+    """The effects of a worker's faults."""
     factors = {each.trouble: each.factor for each in troubles}
     return HostFault(
         hangs=WorkerFaultKind.HANGS in factors,
@@ -78,7 +78,10 @@ def _upcoming(maintenance: Maintenance) -> UpcomingMaintenance:
 
 
 def absent_identities(node: Node) -> tuple[HostIdentity, ...]:
-    """Host names and host keys in the form of those that real workers have; always the same."""
+    """Identities for the workers of a node without workers; always the same for a node.
+
+    Host names and keys have the form of real ones.
+    """
     return tuple(
         HostIdentity(f"t1v-n-{node.id & 0xFFFFFFFF:08x}-w-{index}", _host_key(node, index))
         for index, _ in enumerate(node.addresses)
@@ -86,7 +89,7 @@ def absent_identities(node: Node) -> tuple[HostIdentity, ...]:
 
 
 def _host_key(node: Node, index: int) -> str:
-    """A key that nobody holds the other half of."""
+    """A public key whose private key nobody holds."""
     kind, key = b"ssh-ed25519", sha256(f"{node.id}/{index}".encode()).digest()
     blob = b"".join(len(part).to_bytes(4, "big") + part for part in (kind, key))
     return f"{kind.decode()} {b64encode(blob).decode()}"

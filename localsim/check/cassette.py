@@ -1,4 +1,4 @@
-"""Reading a recording of real Cloud TPU API traffic: docs/cassette.md."""
+"""Recordings of real Cloud TPU API traffic, as docs/cassette.md describes them."""
 
 import json
 import re
@@ -42,7 +42,7 @@ class RecordedCall:
 
 
 def load(path: Path) -> list[RecordedCall]:
-    """The calls in their order; raises CassetteError."""
+    """The calls of a cassette in their order; raises CassetteError."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -34,7 +34,7 @@ _OPERATION = re.compile(r"operation-[\w-]+", re.ASCII)
 
 @dataclass
 class Replay:
-    """A running localsim, and what is called otherwise there than in the recording."""
+    """A running localsim, and the names it uses in place of the recorded ones."""
 
     line: dict[str, Any]
     token: str = field(repr=False)
@@ -52,14 +52,14 @@ class Replay:
             r.raise_for_status()
 
     def with_own_names(self, value: Any) -> Any:
-        """A recorded request in the names of this cloud."""
+        """A recorded request with the names of this cloud."""
         text = json.dumps(value)
         for recorded, own in self.names.items():
             text = text.replace(recorded, own)
         return json.loads(text)
 
     def learn(self, recorded: Any, found: Any) -> None:
-        """Remember that an operation of the recording is called otherwise here."""
+        """Remember the name that an operation of the recording has here."""
         if not (isinstance(recorded, dict) and isinstance(found, dict)):
             return
         theirs, ours = (str(each.get("name", "")).rpartition("/")[2] for each in (recorded, found))
@@ -68,7 +68,10 @@ class Replay:
 
 
 def check_cassette(path: Path, scenario: Path | None, say: Callable[[str], None]) -> int:
-    """Say every difference; how many calls differ. Raises CassetteError, RefusedToServe."""
+    """Report every difference and return how many calls differ.
+
+    Raises CassetteError and ServeError.
+    """
     calls = cassette.load(path)
     try:
         return asyncio.run(_check(calls, scenario, say))
@@ -144,13 +147,13 @@ _CALLING = {"grpc": _by_grpc, "rest": _by_rest}
 
 
 def _short(what: str) -> str:
-    """What was called: the method, or the verb and where without its query."""
+    """The name of a call: the method, or the verb and path without its query."""
     verb, _, path = what.rpartition(" ")
     return f"{verb} {path.partition('?')[0]}" if verb else what.rpartition("/")[2]
 
 
 def _printable(text: str) -> str:
-    """A line that moves no terminal, whatever the recording holds."""
+    """The line without characters that control a terminal."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 

@@ -28,7 +28,10 @@ FREES_CAPACITY = frozenset(
 
 
 def apply_entry(state: State, entry: AgendaEntry) -> None:
-    """Do it as of the moment it was due, however late the tick is; nothing to what is not there."""
+    """Do what an entry promises, as of its due time.
+
+    An entry whose node or request does not exist any more is dropped.
+    """
     subject = entry.subject
     exists = state.nodes.find(subject) or state.requests.find(subject)
     if not exists and subject != capacity.TIMELINE:
@@ -39,13 +42,13 @@ def apply_entry(state: State, entry: AgendaEntry) -> None:
 
 
 def offer_capacity(state: State, now_s: float) -> None:
-    """Let those that wait for capacity take what there is: repairs first, then requests."""
+    """Give free capacity to those that wait for it: first to repairs, then to queued resources."""
     request_lifecycle.repair_all(state, now_s)
     admission.admit_waiting(state, now_s)
 
 
 def handle_lost_node(state: State, node: Node | None, now_s: float) -> None:
-    """Tell the owner of a node, if it is one, that the service has lost it."""
+    """Suspend the queued resource that owns a node which the service has lost."""
     if node is not None:
         request_lifecycle.handle_lost_node(state, node, Initiator.SERVICE, now_s)
         maintenance.settle_request(state, node.queued_resource, now_s)
@@ -72,7 +75,7 @@ def _provision(state: State, name: str, now_s: float) -> None:
 
 
 def _change_capacity(_state: State, _subject: str, _now_s: float) -> None:
-    """Nothing but the offer that follows."""
+    """Do nothing here: `apply_entry` offers the new capacity afterwards."""
 
 
 _ACTIONS = {

@@ -1,4 +1,4 @@
-"""What every group of methods of the simulated cloud works on."""
+"""The base of the classes that hold the API's methods."""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -12,7 +12,7 @@ Item = TypeVar("Item", bound=NamedResource)
 
 
 class ApiMethods:
-    """Some methods of the API, with plain arguments; each is durable when it returns."""
+    """A part of the API's methods, with plain arguments; each call is durable when it returns."""
 
     def __init__(self, state: State, project: ProjectNames, clock: Clock) -> None:
         self._state = state
@@ -20,7 +20,10 @@ class ApiMethods:
         self._clock = clock
 
     def _reached(self, parent: str, page: Page[Item]) -> Page[Item]:
-        """A page without what zones hold that do not answer; a list over all zones names those."""
+        """Leave out the items of zones that do not answer.
+
+        A list over all zones names those zones in `unreachable`.
+        """
         silent = self._state.conditions.unreachable()
         everywhere, _, zone = parent.rpartition("/")
         if not silent or zone != ALL_ZONES:

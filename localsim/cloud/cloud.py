@@ -1,4 +1,4 @@
-"""Cloud TPU, simulated: the API's methods, the passing of time, and news from the workers."""
+"""The simulated Cloud TPU: the API's methods, the passing of time, and reports of the workers."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from localsim.cloud.state.state import State
 
 
 class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, ScenarioMethods):
-    """One project: the API, the passing of time, and what the world outside reports."""
+    """The Cloud TPU of one project."""
 
     def __init__(
         self,
@@ -44,7 +44,10 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         project_number: int,
         scenario: Scenario,
     ) -> None:
-        """Go on from what an earlier run left; changes that it had begun come again as events."""
+        """Read the state that an earlier run left in the database.
+
+        Slices that were booting or stopping then come again as events.
+        """
         known = ProjectNames(project, project_number, self._is_closed, self._is_unreachable)
         super().__init__(State(connection, scenario), known, clock)
         self._timekeeping = Timekeeping(self._state.journal, clock)
@@ -57,39 +60,39 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
 
     @property
     def project(self) -> str:
-        """The id of the one project there is."""
+        """The project's id."""
         return self._project.id
 
     @property
     def project_number(self) -> int:
-        """Its number."""
+        """The project's number."""
         return self._project.number
 
     @property
     def has_workers(self) -> bool:
-        """Whether nodes have workers; `worker_specs` knows how others would be known."""
+        """Whether nodes have workers; without, `worker_specs.absent_identities` names them."""
         return self._state.scenario.workers != "none"
 
     def set_api_version(self, api_version: str) -> None:
-        """From now on calls are of that version of the API; the operations they begin say so."""
+        """Set the version of the API (`v2`) that the next operations are begun with."""
         self._state.api_version = api_version
 
     # Time and the world outside
 
     def batch(self) -> AbstractContextManager[None]:
-        """The calls made in the block become durable together, at its end, or none of them do.
+        """Make all calls of the block durable together when it ends, or none.
 
         Raises NotWrittenError.
         """
         return self._state.change()
 
     def tick(self) -> list[Event]:
-        """Do everything that is due, in order; what the outside has to do since the last tick."""
+        """Do everything that is due, in order, and return the events since they were taken last."""
         self.catch_up()
         return self.take_events()
 
     def catch_up(self) -> None:
-        """Do everything that is due, in order."""
+        """Do everything that is due, in order of its due time."""
         self._timekeeping.write_if_advanced()
         state, now_s = self._state, self._clock.now()
         due_s = state.agenda.next_due_s()
@@ -100,17 +103,17 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
                 state.operations.forget(now_s)
 
     def take_events(self) -> list[Event]:
-        """What the outside has to do since they were taken last; not within a batch."""
+        """Return and forget the events since they were taken last; not within a batch."""
         events = [self.with_fault_effects(event) for event in self._state.events]
         self._state.events = []
         return events
 
     def next_due_s(self) -> float | None:
-        """When something is next to be done by `tick`; None when nothing is promised."""
+        """The due time of the next entry on the agenda, or None when it is empty."""
         return self._state.agenda.next_due_s()
 
     def mark_slice_booted(self, node_name: str, identities: Sequence[HostIdentity]) -> None:
-        """The workers are up; no news when the node is gone or was stopped meanwhile."""
+        """Record that a node's workers are up; ignored when the node is gone or was stopped."""
         with self._state.change():
             if self._awaits_boot(node_name):
                 is_new = self._state.nodes.get(node_name).state == NodeState.CREATING
@@ -123,7 +126,10 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
                 maintenance.settle_request(self._state, node.queued_resource, self._clock.now())
 
     def mark_slice_failed(self, node_name: str, message: str) -> None:
-        """The workers cannot boot; no news when none were asked to, nor of a READY node's."""
+        """Record that a node's workers cannot boot.
+
+        Ignored when no boot was asked for, and for a READY node.
+        """
         state, now_s = self._state, self._clock.now()
         with state.change():
             node = state.nodes.find(node_name)
@@ -138,28 +144,28 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
             agenda_actions.offer_capacity(state, now_s)
 
     def lose_worker(self, node_name: str, worker: int) -> None:
-        """A worker has failed; no news when its node is gone meanwhile."""
+        """Record that a worker has failed by itself; ignored when its node is gone."""
         with self._state.change():
             node_faults.mark_worker_lost(self._state, node_name, worker, self._clock.now())
 
     def mark_slice_stopped(self, node_name: str) -> None:
-        """The workers have ended; no news when the node is gone meanwhile."""
+        """Record that a node's workers have ended; ignored when the node is gone."""
         with self._state.change():
             if self._allows(node_name, NodeEvent.STOPPED):
                 node_power.finish_stop(self._state, node_name, self._clock.now())
 
     def preempt(self, node_name: str, notice_s: float | None) -> None:
-        """Take a READY node away after a notice; None draws the notice, 0 gives none."""
+        """Take a READY node away after `notice_s`; None draws the notice, 0 gives none."""
         with self._state.change():
             name = self._project.resource(node_name, "nodes")
             node_loss.preempt(self._state, name, notice_s, self._clock.now())
 
     def running_nodes(self) -> tuple[Node, ...]:
-        """Nodes whose workers were up when localsim last ended."""
+        """The nodes whose workers were up when localsim last ended."""
         return tuple(node for node in self._state.nodes if node.state == NodeState.READY)
 
     def nodes_with_disks(self) -> tuple[Node, ...]:
-        """Nodes whose workers' disks must be kept."""
+        """The nodes whose workers' disks must be kept."""
         state = self._state
         return tuple(node for node in state.nodes if node_lifecycle.has_disks(state, node))
 
@@ -174,22 +180,22 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         return self._state.journal.unreadable
 
     def faults_by_worker(self, node: Node) -> node_faults.FaultsByWorker:
-        """What befalls the workers of a node now, by worker."""
+        """The faults that the workers of a node suffer from now, by worker index."""
         return node_faults.faults_of_node(self._state, node)
 
     def slice_position(self, node: Node) -> SlicePosition | None:
-        """Where a node of a multislice stands in it; None for one that is alone."""
+        """The place of a node in its multislice request; None for a single slice."""
         return position_of(self._state, node)
 
     def clear(self) -> None:
-        """Delete everything at once, and begin the scenario anew."""
+        """Delete every resource and begin the scenario anew."""
         with self._state.change():
             self._state.events += [DestroySlice(node) for node in self.nodes_with_disks()]
             self._state.clear()
             self._restart_scenario()
 
     def counts(self) -> dict[str, int]:
-        """How many resources of each kind there are."""
+        """How many nodes, queued resources and operations there are."""
         state = self._state
         return {
             "nodes": len(state.nodes),

@@ -1,4 +1,4 @@
-"""Nodes, as clients ask for them."""
+"""The API's methods of nodes and reservations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,21 +24,21 @@ from localsim.cloud.supply.reservations import Reservation
 
 
 class NodeMethods(ApiMethods):
-    """List, get, create, delete, stop, start, update, maintain, and what the workers tell."""
+    """The methods of nodes, and what the workers report."""
 
     def list_nodes(self, parent: str, page_size: int = 0, page_token: str = "") -> Page[Node]:
-        """Nodes of a zone, or of all (`-`)."""
+        """A page of the nodes of a zone, or of all zones (`-`)."""
         parent = self._project.parent(parent)
         return self._reached(parent, self._state.nodes.page(parent, page_size, page_token))
 
     def get_node(self, name: str) -> Node:
-        """One node."""
+        """The node of that name; raises CloudError."""
         return self._state.nodes.get(self._node(name))
 
     def create_node(
         self, parent: str, node_id: str, spec: NodeSpec, request_id: str = ""
     ) -> Operation:
-        """Ask for a node; the operation ends when it is READY or there is no capacity."""
+        """Begin to create a node; the operation ends when it is READY or there is no capacity."""
         zone = self._project.zone(parent)
         name = f"{zone}/nodes/{checked_id('node id', node_id)}"
         wanted = node_validation.checked_node(zone, spec)
@@ -49,7 +49,7 @@ class NodeMethods(ApiMethods):
             )
 
     def delete_node(self, name: str, request_id: str = "") -> Operation:
-        """Delete a node; a queued resource that owns it is suspended."""
+        """Begin to delete a node; a queued resource that owns it is suspended."""
         full_name, now_s = self._node(name), self._clock.now()
         request_id = checked_request_id(request_id)
         with self._state.change():
@@ -65,12 +65,12 @@ class NodeMethods(ApiMethods):
             return operation
 
     def stop_node(self, name: str) -> Operation:
-        """Stop a node of one worker."""
+        """Begin to stop a node of one worker."""
         with self._state.change():
             return node_power.stop(self._state, self._node(name), self._clock.now())
 
     def start_node(self, name: str) -> Operation:
-        """Start a stopped node."""
+        """Begin to start a stopped node."""
         with self._state.change():
             return node_power.start(self._state, self._node(name), self._clock.now())
 
@@ -82,13 +82,13 @@ class NodeMethods(ApiMethods):
     def guest_attributes(
         self, name: str, query_path: str = "", worker_ids: Sequence[str] = ()
     ) -> tuple[tuple[GuestAttributesEntry, ...], ...]:
-        """What each asked worker tells about itself."""
+        """The guest attributes of each asked worker; no ids mean all workers."""
         return guest_attributes.query_attributes(self.get_node(name), query_path, worker_ids)
 
     def put_guest_attribute(
         self, node_name: str, worker_index: int, namespace: str, key: str, value: str
     ) -> None:
-        """Not a method of the API: a program on a worker PUTs it on its metadata server."""
+        """Write a guest attribute that a program PUT on its worker's metadata server."""
         told = GuestAttributesEntry(namespace, key, value)
         with self._state.change():
             guest_attributes.put_attribute(
@@ -98,7 +98,7 @@ class NodeMethods(ApiMethods):
     def delete_guest_attribute(
         self, node_name: str, worker_index: int, namespace: str, key: str
     ) -> None:
-        """Not a method of the API: a program on a worker takes back what it has PUT."""
+        """Delete a guest attribute as a program asked its worker's metadata server to."""
         with self._state.change():
             node = self.get_node(node_name)
             guest_attributes.remove_attribute(self._state, node, worker_index, namespace, key)
@@ -106,18 +106,18 @@ class NodeMethods(ApiMethods):
     def announce_maintenance(
         self, node_name: str, announcement: maintenance.MaintenanceAnnouncement
     ) -> Node:
-        """Not a method of the API: the service plans maintenance of a READY node."""
+        """Announce maintenance of a READY node; no client of the API can."""
         with self._state.change():
             name, now_s = self._node(node_name), self._clock.now()
             return maintenance.announce(self._state, name, announcement, now_s)
 
     def perform_maintenance(self, name: str) -> Operation:
-        """Begin the maintenance that is announced for a node, now."""
+        """Begin the announced maintenance of a node now."""
         with self._state.change():
             return maintenance.perform(self._state, self._node(name), self._clock.now())
 
     def simulate_maintenance_event(self, name: str, worker_ids: Sequence[str] = ()) -> Operation:
-        """Do to one worker (the first named, else worker 0) what a maintenance event does."""
+        """Do what a maintenance event does to the first named worker, else to worker 0."""
         with self._state.change():
             now_s = self._clock.now()
             return maintenance.simulate(self._state, self._node(name), worker_ids, now_s)
@@ -130,7 +130,7 @@ class NodeMethods(ApiMethods):
     def list_reservations(
         self, parent: str, page_size: int = 0, page_token: str = ""
     ) -> Page[Reservation]:
-        """Reservations of a zone, or of all; a page size of 0 has no limit."""
+        """A page of the reservations of a zone, or of all; a page size of 0 has no limit."""
         where = self._project.parent(parent)
         found = reservations.list_reservations(self._state, where, self._clock.now())
         whole = not (page_size or page_token)

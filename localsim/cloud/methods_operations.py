@@ -1,4 +1,4 @@
-"""Long-running operations, as clients follow them."""
+"""The API's methods of long-running operations."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,12 +20,12 @@ _FIELDS: Mapping[str, Callable[[Operation], str]] = {
 
 
 class OperationMethods(ApiMethods):
-    """List, get, delete, cancel."""
+    """List, get, delete and cancel operations."""
 
     def list_operations(
         self, parent: str, page_size: int = 0, page_token: str = "", where: str = ""
     ) -> Page[Operation]:
-        """Operations of a zone, or of all; `where` is the request's filter."""
+        """A page of the operations of a zone, or of all; `where` is the request's filter."""
         parent = self._project.parent(parent)
         if not where:
             page = self._state.operations.page(parent, page_size, page_token)
@@ -35,16 +35,16 @@ class OperationMethods(ApiMethods):
         return self._reached(parent, page_of(found, page_size, page_token))
 
     def get_operation(self, name: str) -> Operation:
-        """One operation."""
+        """The operation of that name; raises CloudError."""
         return self._state.operations.get(self._project.resource(name, "operations"))
 
     def delete_operation(self, name: str) -> None:
-        """Forget an operation; what it does goes on."""
+        """Delete the record of an operation; its work goes on."""
         with self._state.change():
             self._state.operations.remove(self.get_operation(name).name)
 
     def cancel_operation(self, name: str) -> None:
-        """Note the wish; a node that waits for its capacity is given up, all else goes on."""
+        """Record the client's wish; only a node that waits for capacity is given up."""
         state = self._state
         with state.change():
             operation = self.get_operation(name)

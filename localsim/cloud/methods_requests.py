@@ -1,4 +1,4 @@
-"""Queued resources, as clients ask for them."""
+"""The API's methods of queued resources, and the quota."""
 
 from collections.abc import Sequence
 
@@ -14,23 +14,23 @@ from localsim.cloud.supply.quota import QuotaUsage
 
 
 class RequestMethods(ApiMethods):
-    """List, get, create, delete, reset, maintain; and the quota that requests and nodes use."""
+    """The methods of queued resources, and the quota that requests and nodes use."""
 
     def list_queued_resources(
         self, parent: str, page_size: int = 0, page_token: str = ""
     ) -> Page[QueuedResource]:
-        """Requests of a zone, or of all (`-`)."""
+        """A page of the queued resources of a zone, or of all (`-`)."""
         parent = self._project.parent(parent)
         return self._reached(parent, self._state.requests.page(parent, page_size, page_token))
 
     def get_queued_resource(self, name: str) -> QueuedResource:
-        """One request."""
+        """The queued resource of that name; raises CloudError."""
         return self._state.requests.get(self._request(name))
 
     def create_queued_resource(
         self, parent: str, queued_resource_id: str, spec: QueuedResourceSpec, request_id: str = ""
     ) -> Operation:
-        """File a request; the same `request_id` sent again answers the same operation."""
+        """Begin to create a request; the same `request_id` again returns the same operation."""
         zone = self._project.zone(parent)
         name = f"{zone}/queuedResources/{checked_id('queued resource id', queued_resource_id)}"
         request_id = checked_request_id(request_id)
@@ -40,21 +40,21 @@ class RequestMethods(ApiMethods):
     def delete_queued_resource(
         self, name: str, request_id: str = "", *, force: bool = False
     ) -> Operation:
-        """Delete a request; `force` deletes the nodes of an ACTIVE one first."""
+        """Begin to delete a request; `force` deletes the nodes of an ACTIVE one first."""
         full_name, request_id = self._request(name), checked_request_id(request_id)
         with self._state.change():
             now_s = self._clock.now()
             return request_create.delete(self._state, full_name, request_id, now_s, force=force)
 
     def reset_queued_resource(self, name: str) -> Operation:
-        """Make the nodes of an ACTIVE or SUSPENDED request anew."""
+        """Begin to recreate the nodes of an ACTIVE or SUSPENDED request."""
         with self._state.change():
             return request_create.reset(self._state, self._request(name), self._clock.now())
 
     def perform_maintenance_queued_resource(
         self, name: str, node_names: Sequence[str] = ()
     ) -> Operation:
-        """Begin the maintenance announced for nodes of a request, now; none named means all."""
+        """Begin the announced maintenance of nodes of a request; no names mean all nodes."""
         with self._state.change():
             return maintenance.perform_on_request(
                 self._state, self._request(name), node_names, self._clock.now()

@@ -1,4 +1,4 @@
-"""What the owner of the simulated cloud does to it, and no client of the API can."""
+"""The scenario and the faults: changed by the owner of the simulated cloud, by no client."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -52,13 +52,13 @@ class ScenarioMethods(ApiMethods):
         return self._state.scenario
 
     def begin_scenario(self) -> None:
-        """Start its time, unless an earlier run under the same scenario did."""
+        """Start the scenario's time, unless an earlier run under the same scenario did."""
         if not self._state.conditions.has_begun:
             with self._state.change():
                 self._restart_scenario()
 
     def change_scenario(self, settings: Mapping[str, Any]) -> Scenario:
-        """Merge settings into the scenario, null meaning the default; raises ScenarioError."""
+        """Merge settings into the scenario; null means the default. Raises ScenarioError."""
         with self._state.change():
             before = self._state.conditions.standing
             self._state.conditions.change(settings)
@@ -66,18 +66,18 @@ class ScenarioMethods(ApiMethods):
         return self._state.scenario
 
     def add_fault(self, text: str) -> None:
-        """Let something go wrong from now on, as `fault_texts.GRAMMAR`; raises ScenarioError."""
+        """Add a fault in the grammar of `fault_texts.GRAMMAR`; raises ScenarioError."""
         with self._state.change():
             before = self._state.conditions.standing
             self._state.conditions.add_fault(text)
             self._follow_scenario(before)
 
     def faults(self) -> tuple[ActiveFault, ...]:
-        """The faults that stand, those of the scenario among them."""
+        """The active faults, those of the scenario among them."""
         return self._state.conditions.standing
 
     def clear_faults(self) -> None:
-        """Let nothing go wrong any more, those of the scenario neither."""
+        """End every fault, those of the scenario too."""
         with self._state.change():
             before = self._state.conditions.standing
             self._state.conditions.clear_faults()
@@ -99,14 +99,14 @@ class ScenarioMethods(ApiMethods):
             self.change_scenario({"tpu_api": "enabled"})
 
     def meet_fault(self, method: str) -> FaultEffect | None:
-        """Count a call of the method (`GetNode`); what goes wrong with it on purpose, or None."""
+        """Count a call of the method (`GetNode`) and return the effect of its faults, or None."""
         if not self._state.conditions.concerns(method):
             return None
         with self._state.change():
             return self._state.conditions.count_call(method)
 
     def storage_faults(self, method: str) -> tuple[ArmedStorageFault, ...]:
-        """What a call of a method of Cloud Storage may meet; nothing is written where none is."""
+        """The faults that a call of a Cloud Storage method may meet; counts the call."""
         found = self._state.conditions.storage_faults(method)
         if not found:
             return ()
@@ -118,7 +118,7 @@ class ScenarioMethods(ApiMethods):
         )
 
     def with_fault_effects(self, event: Event) -> Event:
-        """The event with what the scenario and the faults do to the workers it boots."""
+        """Add to a BootSlice event what the scenario and the faults do to its workers."""
         if not isinstance(event, BootSlice):
             return event
         node_id, conditions = event.node.node_id, self._state.conditions
@@ -153,7 +153,7 @@ class ScenarioMethods(ApiMethods):
         return True
 
     def _restart_scenario(self) -> None:
-        """As it was given, from its beginning; only within a change."""
+        """Begin the given scenario from its start; only within a change."""
         before = self._state.conditions.standing
         self._state.conditions.begin(self._clock.now())
         self._follow_scenario(before)

@@ -1,4 +1,4 @@
-"""What the TLS ports need on disk: a CA of their own, the server's key, service accounts' keys.
+"""The files of the TLS ports: a CA, the server's key, and the service accounts' keys.
 
     STATE_DIR/google/ca.pem         whom clients have to trust
                      server.pem     the key and certificate of every TLS port
@@ -38,7 +38,7 @@ LOOPBACK_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Files of the directory `google`, and the public halves of what is in them."""
+    """The files of the directory `google`, and the public keys in them."""
 
     ca: Path
     server: Path
@@ -50,7 +50,7 @@ class Authority:
 
 
 def establish(directory: Path, project: str, token_uri: str, accounts: Iterable[str]) -> Authority:
-    """Make what is missing or soon to expire; keys stay the same. Raises OSError, ValueError."""
+    """Create the files that are missing or expire soon; keys stay. Raises OSError, ValueError."""
     directory.mkdir(mode=0o700, exist_ok=True)
     ca, server = directory / "ca.pem", directory / "server.pem"
     if not _is_usable(ca, server):
@@ -66,7 +66,7 @@ def establish(directory: Path, project: str, token_uri: str, accounts: Iterable[
 
 
 def _is_usable(ca: Path, server: Path) -> bool:
-    """Whether the one signed the other, and both will live on for a while."""
+    """Whether the CA signed the certificate and both stay valid for a while."""
     try:
         signer = x509.load_pem_x509_certificate(ca.read_bytes())
         signed = x509.load_pem_x509_certificate(server.read_bytes())
@@ -79,7 +79,7 @@ def _is_usable(ca: Path, server: Path) -> bool:
 
 
 def _certify(ca: Path, server: Path) -> None:
-    """A CA that signs the server's certificate and is then forgotten."""
+    """Create a CA that signs the server's certificate; its key is not kept."""
     ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = _name("localsim CA")
     authority = (

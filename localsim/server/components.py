@@ -1,4 +1,4 @@
-"""What a simulated cloud is made of, put in its place before any port is open."""
+"""The parts of a simulated cloud, built before any port is open."""
 
 import socket
 import sqlite3
@@ -45,7 +45,7 @@ MANUAL_START_S = 1_800_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What a simulated cloud is made of, before its ports are open."""
+    """The parts of a simulated cloud."""
 
     world: Orchestrator
     objects: ObjectStore
@@ -60,7 +60,7 @@ class Components:
 
 
 def requested_scenario(settings: Settings) -> Scenario:
-    """What is asked for, `plenty` when nothing is; raises RefusedToServe."""
+    """The scenario of the settings, `plenty` by default; raises ServeError."""
     try:
         return Scenario() if settings.scenario is None else load_scenario(settings.scenario)
     except ScenarioError as error:
@@ -74,7 +74,7 @@ def build_components(
     connection: sqlite3.Connection,
     hosts: IsolationChoice,
 ) -> Components:
-    """Everything in its place, as an earlier run left it; raises RefusedToServe."""
+    """Build every part on the state that an earlier run left; raises ServeError."""
     clock = Clock(
         scale=settings.time_scale,
         manual_start_s=MANUAL_START_S if settings.manual_clock else None,
@@ -121,7 +121,7 @@ def build_components(
 
 
 def _environment(hosts: IsolationChoice, chosen: Mapping[str, int]) -> dict[str, str]:
-    """What programs on workers are told of the simulator."""
+    """The variables that point programs on workers at the simulator."""
     host = LOOPBACK if hosts.vpc is None else API_ADDRESS
     return {
         "STORAGE_EMULATOR_HOST": f"http://{host}:{chosen['storage']}",
@@ -131,7 +131,7 @@ def _environment(hosts: IsolationChoice, chosen: Mapping[str, int]) -> dict[str,
 
 
 def _named_accounts() -> dict[str, Sequence[str]]:
-    """The accounts that have roles of their own, by their addresses."""
+    """The roles of the accounts that have a key, by their e-mail addresses."""
     return {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
 
 

@@ -1,4 +1,4 @@
-"""The line of endpoints: what clients need to know of a running cloud. Its keys are public."""
+"""The line of endpoints, which clients read. Its keys are public."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ OTHER_APIS = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager"
 def endpoints_document(
     identity: Mapping[str, Any], state: StateDirectory, ports: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The first line on stdout; `identity` is name, project, zone, bucket, and `workers`."""
+    """The first line on stdout; `identity` has name, project, zone, bucket and mode."""
     neighbours = _http(ports["neighbours"])
     return {
         "name": identity["name"],
@@ -34,7 +34,7 @@ def endpoints_document(
 
 
 def isolation_fields(mode: str, reason: str) -> Mapping[str, str]:
-    """How workers are kept apart, and why not better where a reason is known."""
+    """The mode of isolation, and the reason for it where one is known."""
     return {"mode": mode, **({"mode_reason": reason} if reason else {})}
 
 

@@ -1,4 +1,4 @@
-"""How workers are kept apart on this machine, and why not better."""
+"""The choice of how workers are isolated on this machine."""
 
 import sys
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PROC = Path("/proc/sys")
 
 @dataclass(frozen=True, slots=True)
 class IsolationChoice:
-    """A way to keep workers apart."""
+    """A way to isolate workers."""
 
     isolation: NamespaceIsolation | ProcessIsolation
     reason: str = ""
@@ -33,16 +33,16 @@ class IsolationChoice:
 
     @property
     def vpc(self) -> NamespaceIsolation | None:
-        """The VPC, where there is one."""
+        """The VPC in `namespace` mode, else None."""
         return self.isolation if isinstance(self.isolation, NamespaceIsolation) else None
 
 
 async def choose_isolation(
     wanted: IsolationMode | None, state_dir: Path, *, proxy: str | None = None
 ) -> IsolationChoice:
-    """The wanted way, or the best that this machine allows; raises RefusedToServe.
+    """The wanted isolation, or the best that this machine allows; raises ServeError.
 
-    What installs packages goes through the HTTP `proxy` where workers have a VPC.
+    Where workers have a VPC, package installers go through the HTTP `proxy`.
     """
     if wanted == "process":
         return IsolationChoice(ProcessIsolation())
@@ -61,7 +61,7 @@ async def choose_isolation(
 
 
 def _cure() -> str:
-    """The line that would allow it."""
+    """The command, or container option, that would allow namespaces."""
     for name, forbidding, allowing in _SYSCTLS:
         setting = _PROC / name.replace(".", "/")
         if setting.is_file() and setting.read_text().strip() == forbidding:

@@ -75,7 +75,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
 
 
 def _applications(parts: Components, state: StateDirectory) -> dict[str, Any]:
-    """What speaks HTTP, by the name of its port."""
+    """The HTTP applications, by the name of their port."""
     world, branch = parts.world, parts.tls_services
     guards = _guards(parts.ports, LOOPBACK, "localhost", API_ADDRESS)
     callers = _callers(parts)
@@ -108,7 +108,7 @@ def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:
 def _service_ports(
     name: str, chosen: Mapping[str, int], branch: "TlsServices | None"
 ) -> "list[tuple[int, ssl.SSLContext | None]]":
-    """The port of a service, and its twin with TLS."""
+    """The port of a service, and its TLS port where there is one."""
     doors: list[tuple[int, ssl.SSLContext | None]] = [(chosen[name], None)]
     if branch is not None and name in service_ports.TLS_TWINS:
         doors.append((chosen[service_ports.TLS_TWINS[name]], branch.tls))
@@ -118,7 +118,10 @@ def _service_ports(
 async def _open_vpc_sockets(
     parts: Components, name: str, stack: AsyncExitStack
 ) -> list[socket.socket]:
-    """Where a service listens in the VPC, until the stack closes; raises OSError."""
+    """The listening sockets of a service in the VPC, open until the stack closes.
+
+    Raises OSError.
+    """
     if parts.hosts.vpc is None:
         return []
     address = ALL_ADDRESSES if name in WORKER_SERVICES else LOOPBACK
@@ -128,7 +131,7 @@ async def _open_vpc_sockets(
 
 
 async def _open_relays(parts: Components, stack: AsyncExitStack) -> None:
-    """gRPC takes no sockets that others have made, and TLS has its twins: both are relayed."""
+    """Relay ports in the VPC that gRPC or TLS serve, which take no sockets made by others."""
     for name in parts.ports.keys() - {"tpu_rest", "storage", "neighbours", "control", "vpc"}:
         acceptor = Acceptor(relay.relay_to(_connector(parts.ports[name])))
         stack.push_async_callback(acceptor.close)
@@ -149,7 +152,7 @@ async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:
 
 
 def build_controls(parts: Components) -> ControlActions:
-    """The control port's ways into the world."""
+    """What the control port can do to these parts."""
     world, objects = parts.world, parts.objects
 
     async def preempt(node: str, zone: str, notice_s: float | None) -> None:

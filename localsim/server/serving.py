@@ -1,4 +1,4 @@
-"""One simulated cloud, from the taking of its directory to its end."""
+"""Serve one simulated cloud, from claiming its directory to its end."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ async def _start(
     stack: AsyncExitStack,
     announce: Callable[[str], None],
 ) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
-    """Everything until the stack closes; what it returns ends when it cannot go on any more."""
+    """Open everything until the stack closes; return the tasks that end only by an error."""
     stack.callback((connection := open_database(state.private("state.sqlite"))).close)
     check_state_present(state, connection)
     chosen = await isolation_choice.choose_isolation(
@@ -112,13 +112,13 @@ async def _start(
 
 
 async def _fail_with(isolation: Isolation) -> None:
-    """Raises RefusedToServe when the workers are gone: the next start boots them."""
+    """Raise ServeError when the VPC is gone with its workers; the next start boots them."""
     await isolation.failure()
     raise ServeError("the simulated VPC was killed, and all workers with it", 60)
 
 
 async def _until_either(stopping: asyncio.Event, *lives: asyncio.Task[None]) -> None:
-    """Return when asked to stop; raise what ended one of the lives, RefusedToServe mostly."""
+    """Return when `stopping` is set; raise the error of the task that ends first."""
     asked = asyncio.ensure_future(stopping.wait())
     ended, _ = await asyncio.wait({asked, *lives}, return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
@@ -141,7 +141,7 @@ def _line(settings: Settings, state: StateDirectory, parts: Components) -> dict[
 
 
 def _open_many_files() -> None:
-    """A slice of many workers needs more descriptors than a shell's usual soft limit."""
+    """Raise the limit of open files: a slice of many workers needs more than usual."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
     with suppress(ValueError, OSError):  # not every system takes its own hard limit
@@ -157,7 +157,7 @@ def describe_unreadable(record: UnreadableRecord) -> str:
 
 
 def check_state_present(state: StateDirectory, connection: sqlite3.Connection) -> None:
-    """Raises DirectoryRefused where something was served before, and its state is gone."""
+    """Raise StateDirectoryError where state was served before and its file is empty now."""
     tables = connection.execute("SELECT 1 FROM sqlite_master").fetchall()
     state.require_present("state.sqlite", is_empty=not tables)
     lacks_objects = has_no_objects(state.path / "storage", connection)
@@ -166,7 +166,7 @@ def check_state_present(state: StateDirectory, connection: sqlite3.Connection) -
 
 @contextmanager
 def convert_state_errors(path: Path) -> Iterator[None]:
-    """Whatever the directory at `path` raises in the block becomes RefusedToServe."""
+    """Convert errors of the state in the directory at `path` into ServeError."""
     try:
         yield
     except StateDirectoryError as error:

@@ -1,4 +1,4 @@
-"""How one simulated cloud is served: what its command line says."""
+"""The settings of one simulated cloud, from its command line."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ IsolationMode = Literal["namespace", "process"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How one simulated cloud is served."""
+    """The options of `python -m localsim serve`."""
 
     state_dir: Path
     name: str = "local"
@@ -31,7 +31,7 @@ class Settings:
     """Whether each worker's SSH server answers on a loopback address as well."""
 
     def check(self) -> None:
-        """Raises RefusedToServe for numbers that no clock and no port can have."""
+        """Raise ServeError for numbers that no clock and no port can have."""
         scale = self.time_scale
         if not (math.isfinite(scale) and scale > 0):
             raise ServeError(f"--time-scale must be a positive number, not {scale}", 2)
@@ -39,7 +39,7 @@ class Settings:
             service_ports.check_first(self.port, service_ports.port_names(tls=self.tls))
 
     def arguments(self) -> list[str]:
-        """What fixes the behaviour of this cloud, in the words of the command line."""
+        """The options that fix the behaviour of this cloud, as on the command line."""
         return [
             *(["--scenario", str(self.scenario)] if self.scenario else []),
             *(["--port", str(self.port)] if self.port else []),

@@ -1,4 +1,4 @@
-"""The Google branch: the same APIs once more behind TLS, for clients that bring real credentials.
+"""The TLS ports: the same APIs for clients that bring credentials.
 
 Loaded only where it is asked for: nobody else pays for certificates and keys.
 """
@@ -21,7 +21,7 @@ from localsim.state_directory import StateDirectory
 
 @dataclass(frozen=True, slots=True)
 class TlsServices:
-    """What the TLS ports are served with, and what stands in front of each."""
+    """The certificate, keys and token service of the TLS ports."""
 
     authority: Authority
     tokens: AccessTokens
@@ -34,11 +34,11 @@ class TlsServices:
         return self.authority.server.read_bytes()
 
     def interceptors(self, callers: Authenticator) -> tuple[Any, ...]:
-        """In front of gRPC."""
+        """The authorization of gRPC calls."""
         return (GrpcAuthorization(callers, self.project),)
 
     def endpoints(self, ports: Mapping[str, int]) -> dict[str, Any]:
-        """For the line of endpoints, under `google`."""
+        """The value of `google` in the line of endpoints."""
         keys = {name: str(path) for name, path in self.authority.keys.items()}
         return {
             "tpu": f"{LOOPBACK}:{ports['google_tpu']}",
@@ -58,7 +58,7 @@ def open_tls_services(
     now: Callable[[], float],
     time_scale: float,
 ) -> TlsServices:
-    """Make or find the keys; raises RefusedToServe."""
+    """Create or read the keys; raises ServeError."""
     uri = token_uri(ports)
     try:
         found = authority.establish(state.path / "google", project, uri, ACCOUNTS)
@@ -81,5 +81,5 @@ def open_tls_services(
 
 
 def token_uri(ports: Mapping[str, int]) -> str:
-    """Where service accounts get their tokens."""
+    """The URL at which service accounts get their tokens."""
     return f"https://{LOOPBACK}:{ports['google_token']}{PATH}"

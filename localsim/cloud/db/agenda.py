@@ -1,4 +1,4 @@
-"""What the simulated cloud has promised to do later: durable, in the order it falls due."""
+"""Future actions of the simulated cloud: durable, in the order of their due times."""
 
 import sqlite3
 from bisect import bisect_left, insort
@@ -11,7 +11,7 @@ from localsim.cloud.db.journal import Journal
 
 
 class Action(StrEnum):
-    """What happens when an entry falls due."""
+    """What is done when an entry falls due."""
 
     PROVISION_NODE = "provision node"
     PREEMPT_NODE = "preempt node"
@@ -44,10 +44,10 @@ class AgendaEntry(NamedTuple):
 
 
 class Agenda:
-    """Entries by due time, and by subject."""
+    """The entries, found by due time and by subject."""
 
     def __init__(self, journal: Journal) -> None:
-        """Open the table, made when it is not there."""
+        """Read the table; it is created when it does not exist."""
         self._journal = journal
         self._entries: list[AgendaEntry] = []
         self._by_sequence: dict[int, AgendaEntry] = {}
@@ -64,22 +64,22 @@ class Agenda:
                 self._insert(AgendaEntry(float(due_s), sequence, Action(action), subject))
 
     def next_due_s(self) -> float | None:
-        """When the first entry falls due, if there is one."""
+        """The due time of the first entry, or None."""
         return self._entries[0].due_s if self._entries else None
 
     def has(self, action: Action, subject: str) -> bool:
-        """Whether that action is to come for the subject."""
+        """Whether an entry with that action and subject exists."""
         return any(each.action == action for each in self._by_subject.get(subject, {}).values())
 
     def add(self, due_s: float, action: Action, subject: str) -> None:
-        """Promise an action."""
+        """Add an entry; only within a change of the journal."""
         self._last_sequence += 1
         entry = AgendaEntry(due_s, self._last_sequence, action, subject)
         self._insert(entry)
         self._journal.note(self, entry.sequence, lambda: self._drop(entry))
 
     def take(self, now_s: float) -> AgendaEntry | None:
-        """The first entry that is due, taken off the agenda."""
+        """Remove and return the first entry when it is due, else None."""
         if not self._entries or self._entries[0].due_s > now_s:
             return None
         entry = self._entries[0]
@@ -87,11 +87,11 @@ class Agenda:
         return entry
 
     def cancel(self, subject: str) -> None:
-        """Forget everything promised for the subject."""
+        """Remove every entry of the subject."""
         self._cancel(list(self._by_subject.get(subject, {}).values()))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove every entry."""
         self._cancel(list(self._entries))
 
     def write(self, connection: sqlite3.Connection, keys: Iterable[int]) -> None:

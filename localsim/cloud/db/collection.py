@@ -1,4 +1,4 @@
-"""One kind of resource: in memory by name and in order, and in a table of the database."""
+"""The resources of one kind: in memory by name and in order, and in a table of the database."""
 
 import base64
 import binascii
@@ -26,10 +26,10 @@ Resource = TypeVar("Resource", bound=NamedResource)
 
 
 class Index(Generic[Resource]):
-    """Resources by keys of theirs, kept up to date by their collection."""
+    """Resources by keys that are calculated from them; their collection keeps it up to date."""
 
     def __init__(self, keys: Callable[[Resource], Iterable[Hashable]]) -> None:
-        """`keys` says under which keys a resource is found."""
+        """`keys` returns the keys under which a resource is found."""
         self._keys = keys
         self._found: dict[Hashable, dict[str, Resource]] = {}
 
@@ -37,12 +37,12 @@ class Index(Generic[Resource]):
         return key in self._found
 
     def __getitem__(self, key: Hashable) -> list[Resource]:
-        """The resources under a key, by name."""
+        """The resources under a key, sorted by name."""
         found = self._found.get(key, {})
         return [found[name] for name in sorted(found)]
 
     def replace(self, name: str, previous: Resource | None, following: Resource | None) -> None:
-        """A resource has come, changed or gone."""
+        """Update the keys for a resource that is new, changed or removed (None)."""
         if previous is not None:
             for key in self._keys(previous):
                 found = self._found[key]
@@ -55,19 +55,19 @@ class Index(Generic[Resource]):
 
 
 class Tally(Generic[Resource]):
-    """Sums over resources by key, kept up to date by their collection."""
+    """Sums over resources by key; their collection keeps them up to date."""
 
     def __init__(self, amounts: Callable[[Resource], Mapping[Hashable, int]]) -> None:
-        """`amounts` says how much a resource adds to each key."""
+        """`amounts` returns what a resource adds to each key."""
         self._amounts = amounts
         self._sums: dict[Hashable, int] = {}
 
     def __getitem__(self, key: Hashable) -> int:
-        """The sum under a key."""
+        """The sum under a key, 0 where there is none."""
         return self._sums.get(key, 0)
 
     def replace(self, _name: str, previous: Resource | None, following: Resource | None) -> None:
-        """A resource has come, changed or gone."""
+        """Update the sums for a resource that is new, changed or removed (None)."""
         if previous is not None:
             for key, amount in self._amounts(previous).items():
                 self._sums[key] -= amount
@@ -96,7 +96,7 @@ class Page(Generic[Item]):
 
 
 class Collection(Generic[Resource]):
-    """Resources of one kind; every change belongs to a change of the journal."""
+    """Resources of one kind; they are changed only within a change of the journal."""
 
     def __init__(
         self,
@@ -129,11 +129,11 @@ class Collection(Generic[Resource]):
         self._order = sorted(_key(name) for name in self._by_name)
 
     def index(self, keys: Callable[[Resource], Iterable[Hashable]]) -> Index[Resource]:
-        """A way to find these resources by something else than their names."""
+        """An index of these resources by `keys`, kept up to date."""
         return self._follow(Index(keys))
 
     def tally(self, amounts: Callable[[Resource], Mapping[Hashable, int]]) -> Tally[Resource]:
-        """Sums over these resources by key."""
+        """Sums of `amounts` over these resources, kept up to date."""
         return self._follow(Tally(amounts))
 
     def __contains__(self, name: Hashable) -> bool:
@@ -147,27 +147,27 @@ class Collection(Generic[Resource]):
         return len(self._order)
 
     def get(self, name: str) -> Resource:
-        """The resource of that name; raises CloudError."""
+        """The resource of that name; raises CloudError NOT_FOUND."""
         try:
             return self._by_name[name]
         except KeyError:
             raise not_found(name) from None
 
     def find(self, name: str) -> Resource | None:
-        """The resource of that name, if it exists."""
+        """The resource of that name, or None."""
         return self._by_name.get(name)
 
     def put(self, resource: Resource) -> Resource:
-        """Add or replace; returns it."""
+        """Add or replace a resource and return it."""
         self._change(resource.name, resource)
         return resource
 
     def remove(self, name: str) -> None:
-        """Forget the resource of that name, if there is one."""
+        """Remove the resource of that name, if there is one."""
         self._change(name, None)
 
     def page(self, parent: str, page_size: int, page_token: str) -> Page[Resource]:
-        """The next resources of a zone, or of all, by zone and name."""
+        """The next resources of a zone, or of all zones, sorted by zone and name."""
         zone = zone_of(parent)
         start, end = self._range(zone)
         if page_token:
@@ -219,7 +219,7 @@ class Collection(Generic[Resource]):
 
 
 def page_of(items: tuple[Item, ...], page_size: int, page_token: str) -> Page[Item]:
-    """The next part of a fixed list."""
+    """The next page of a list that does not change."""
     text = _name_in(page_token) if page_token else "0"
     if not text.isdecimal() or len(text) > 9:
         raise invalid("The page token is not valid.")
@@ -229,7 +229,7 @@ def page_of(items: tuple[Item, ...], page_size: int, page_token: str) -> Page[It
 
 
 def checked_page_size(page_size: int) -> int:
-    """How many to answer: what was asked, within the limit."""
+    """The page size, at most MAX_PAGE_SIZE; 0 means that. Raises CloudError when negative."""
     if page_size < 0:
         raise invalid("The page size must not be negative.")
     return min(page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)

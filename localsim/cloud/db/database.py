@@ -1,4 +1,4 @@
-"""The SQLite file of a simulated cloud: what is acknowledged is on disk before the reply."""
+"""The SQLite file of a simulated cloud; a commit is on disk when it returns."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -26,7 +26,10 @@ def open_database(path: Path) -> sqlite3.Connection:
 def connect(
     path: Path, newest: int, *, page_bytes: int = PAGE_BYTES, check_same_thread: bool = True
 ) -> sqlite3.Connection:
-    """Open or create a file whose schema is not above `newest`; raises as `open_database`."""
+    """Open or create a file whose schema is not above `newest`.
+
+    Raises NewerSchemaError, sqlite3.Error or OSError.
+    """
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=check_same_thread)
     try:
         connection.execute(f"PRAGMA page_size = {page_bytes}")
@@ -44,7 +47,7 @@ def connect(
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of the block or nothing; durable when the block ends."""
+    """Run the block as one transaction, durable when the block ends; an error rolls it back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

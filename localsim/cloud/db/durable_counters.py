@@ -1,4 +1,4 @@
-"""Numbers that only grow: addresses handed out, draws made."""
+"""Counters that survive a restart: of addresses given out, of random draws."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from localsim.cloud.db.journal import Journal
 
 
 class DurableCounters:
-    """Counters by name; on disk, and in memory only until they are written."""
+    """Counters by name; memory holds only those that are not written yet."""
 
     def __init__(self, journal: Journal) -> None:
-        """Open the table, made when it is not there."""
+        """Create the table when it does not exist."""
         self._journal = journal
         self._values: dict[str, int] = {}
         journal.connection.execute(
@@ -19,7 +19,7 @@ class DurableCounters:
         )
 
     def add(self, name: str, step: int) -> int:
-        """Add to a counter and return what it was before."""
+        """Add `step` to a counter and return its value before."""
         before = self._values.get(name)
         if before is None:
             before = self._written(name)

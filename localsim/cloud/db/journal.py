@@ -36,7 +36,7 @@ UNREADABLE = (
 
 
 class NotWrittenError(CloudError):
-    """The disk did not take a change, which did not happen then: UNAVAILABLE."""
+    """The disk did not take a change, which is taken back: UNAVAILABLE."""
 
     def __init__(self, cause: sqlite3.Error) -> None:
         super().__init__(Code.UNAVAILABLE, f"localsim cannot write its state: {cause}")
@@ -45,15 +45,15 @@ class NotWrittenError(CloudError):
 
 
 class JournalTable(Protocol):
-    """Something in memory that has rows on disk."""
+    """A table in memory that writes its rows to disk."""
 
     def write(self, connection: sqlite3.Connection, keys: Iterable[Any]) -> None:
-        """Make the rows of these keys what memory says: put there, or deleted."""
+        """Write the rows of these keys as they are in memory, or delete them."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A row that could not be read at the start: it stays on disk as it is, and is not served."""
+    """A row that could not be read at the start: it stays on disk and is not served."""
 
     table: str
     name: str
@@ -64,7 +64,7 @@ class Journal:
     """The changes of one database that are not on disk yet."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Nothing has changed."""
+        """Begin without changes."""
         self.connection = connection
         self._undo: list[Undo] = []
         self._unwritten: dict[JournalTable, dict[Hashable, None]] = {}
@@ -73,7 +73,7 @@ class Journal:
         self._depth = 0
 
     def write_always(self, table: JournalTable) -> None:
-        """Write a table with every commit, whatever has changed."""
+        """Write this table with every commit, whatever has changed."""
         self._always.append(table)
 
     @property
@@ -103,7 +103,7 @@ class Journal:
         self._unreadable = {}
 
     def note(self, table: JournalTable, key: Hashable, undo: Undo) -> None:
-        """A row changed in memory; `undo` takes the change back. Only within `change`."""
+        """Record that a row changed in memory; `undo` takes that back. Only within `change`."""
         if not self._depth:
             raise RuntimeError(f"{key} was changed outside of a change")
         self._undo.append(undo)
@@ -111,7 +111,7 @@ class Journal:
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """All of the block or nothing of it; on disk when the outermost block ends.
+        """Run the block as a whole or not at all; the outermost block writes to disk at its end.
 
         Raises NotWrittenError.
         """

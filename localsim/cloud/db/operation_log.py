@@ -1,4 +1,4 @@
-"""Every operation that is still remembered: by name, and by the request that began it."""
+"""The long-running operations, found by name and by the request id that began them."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
@@ -12,25 +12,25 @@ RETENTION_S = 30 * 86400.0
 
 
 class OperationLog(Collection[Operation]):
-    """Operations, forgotten some time after they have ended."""
+    """Operations; one is removed RETENTION_S after its end."""
 
     def __init__(self, journal: Journal, check: Callable[[Operation], object]) -> None:
-        """Open the table, made when it is not there; `check` as for every collection."""
+        """Read the table; `check` is that of every collection."""
         super().__init__(journal, "tpu_operations", Operation, check)
         self._by_request = self.index(_request)
         self._ends = [(each.end_time_s, each.name) for each in self if each.end_time_s is not None]
         heapify(self._ends)
 
     def repeated(self, target: str, verb: Verb, request_id: str) -> Operation | None:
-        """The operation that the same request, sent before, has begun."""
+        """The operation that was begun with this request id for this target and verb, or None."""
         return next(iter(self._by_request[target, verb, request_id]), None)
 
     def has_expired(self, now_s: float) -> bool:
-        """Whether there is something to `forget`."""
+        """Whether `forget` would remove an operation."""
         return bool(self._ends) and self._ends[0][0] <= now_s - RETENTION_S
 
     def forget(self, now_s: float) -> None:
-        """Remove the operations that ended long ago."""
+        """Remove the operations that ended more than RETENTION_S ago."""
         while self.has_expired(now_s):
             end_time_s, name = heappop(self._ends)
             operation = self.find(name)

@@ -16,7 +16,7 @@ class Timekeeping:
     """Writes the clock's reading with every commit."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
-        """Open the table, made when it is not there, and write a first reading."""
+        """Create the table when it does not exist, and write a first reading."""
         self._journal = journal
         self._clock = clock
         self._advanced_s = clock.advanced_s
@@ -27,13 +27,13 @@ class Timekeeping:
             self._touch()
 
     def write_if_advanced(self) -> None:
-        """Write the reading if the clock was advanced, which nobody could work out later."""
+        """Write the reading when the clock was advanced by hand."""
         if self._clock.advanced_s != self._advanced_s:
             with self._journal.change():
                 self._touch()
 
     def write(self, connection: sqlite3.Connection, keys: Iterable[object]) -> None:  # noqa: ARG002
-        """Write the reading."""
+        """Write the clock's reading; `keys` are not used."""
         now = self._clock.reading()
         connection.execute(
             "INSERT OR REPLACE INTO tpu_clock VALUES (0, ?, ?, ?)",
@@ -46,7 +46,7 @@ class Timekeeping:
 
 
 def last_reading(connection: sqlite3.Connection) -> ClockReading | None:
-    """What the clock showed when something was written last; None where nobody can say."""
+    """The clock's last written reading; None for a new database or an unreadable row."""
     try:
         return _read(connection)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the simulated Cloud TPU API refuses, in the codes and the manner of Google's own answers."""
+"""Refusals of the simulated Cloud TPU API, in Google's codes and manner."""
 
 import hashlib
 from collections.abc import Mapping
@@ -49,43 +49,46 @@ class CloudError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """google.rpc.Status: how something ended that the client had been told would be done."""
+    """The error of a long-running operation or request, as google.rpc.Status."""
 
     code: Code
     message: str
 
 
 def with_error_id(sentence: str) -> str:
-    """The sentence with an error id behind it, as Cloud TPU writes them; always the same one."""
+    """The sentence with an error id behind it, as Cloud TPU writes it.
+
+    The same sentence always gets the same id.
+    """
     digest = hashlib.sha256(sentence.encode()).hexdigest()[:16]
     return f"{sentence} [EID: 0x{digest}]"
 
 
 def invalid(sentence: str) -> CloudError:
-    """INVALID_ARGUMENT."""
+    """A refusal with INVALID_ARGUMENT."""
     return CloudError(Code.INVALID_ARGUMENT, with_error_id(sentence))
 
 
 def not_found(name: str) -> CloudError:
-    """NOT_FOUND, naming the resource."""
+    """A refusal with NOT_FOUND that names the resource."""
     return CloudError(Code.NOT_FOUND, f"Resource '{name}' was not found")
 
 
 def already_exists(name: str) -> CloudError:
-    """ALREADY_EXISTS, naming the resource."""
+    """A refusal with ALREADY_EXISTS that names the resource."""
     return CloudError(Code.ALREADY_EXISTS, f"Resource '{name}' already exists")
 
 
 def precondition(sentence: str) -> CloudError:
-    """FAILED_PRECONDITION."""
+    """A refusal with FAILED_PRECONDITION."""
     return CloudError(Code.FAILED_PRECONDITION, with_error_id(sentence))
 
 
 def conflict(sentence: str) -> CloudError:
-    """ABORTED, HTTP 409: something else that changes the same resource is under way."""
+    """A refusal with ABORTED (HTTP 409): another change of the same resource is under way."""
     return CloudError(Code.ABORTED, with_error_id(sentence))
 
 
 def unimplemented(what: str) -> CloudError:
-    """UNIMPLEMENTED, naming what is not emulated."""
+    """A refusal with UNIMPLEMENTED that names what is not emulated."""
     return CloudError(Code.UNIMPLEMENTED, f"{what} is not emulated by localsim")

@@ -1,4 +1,4 @@
-"""What the simulated cloud asks of the outside: the workers follow, the cloud does not know how."""
+"""Events that the simulated cloud hands to the orchestrator, which acts on the workers."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from localsim.cloud.model.nodes import Node
 
 @dataclass(frozen=True, slots=True)
 class BootSlice:
-    """Bring the workers up, then call `Cloud.slice_booted`."""
+    """Boot the workers, then call `Cloud.mark_slice_booted` or `Cloud.mark_slice_failed`."""
 
     node: Node
     never_boots: tuple[int, ...] = ()
@@ -18,7 +18,7 @@ class BootSlice:
 
 @dataclass(frozen=True, slots=True)
 class StopSlice:
-    """End the workers, keep their disks, then call `Cloud.slice_stopped`."""
+    """End the workers, keep their disks, then call `Cloud.mark_slice_stopped`."""
 
     node: Node
 
@@ -32,7 +32,7 @@ class DestroySlice:
 
 @dataclass(frozen=True, slots=True)
 class NoticePreemption:
-    """Tell the workers that they will be gone in `notice_s` simulated seconds."""
+    """Tell the workers that they will end in `notice_s` simulated seconds."""
 
     node: Node
     notice_s: float
@@ -47,11 +47,10 @@ class ShowMetadata:
 
 @dataclass(frozen=True, slots=True)
 class NoticeMaintenance:
-    """Show `node.maintenance` to the workers: announced, begun (ONGOING), or None: it is over.
+    """Show `node.maintenance` to the workers: announced, ONGOING, or None when it is over.
 
-    With `save_until_s` it begins now, and the programs that hold the chips get SIGTERM and until
-    that moment of simulated time to save and end; go on when they have ended or it has come.
-    A StopSlice follows.
+    With `save_until_s` it begins now: the programs that hold the chips get SIGTERM and have until
+    that moment of simulated time to save and end. A StopSlice event follows.
     """
 
     node: Node
@@ -60,7 +59,7 @@ class NoticeMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class ApplyWorkerFaults:
-    """Something has befallen the node's workers, or has left them: `Cloud.worker_troubles`."""
+    """Apply what `Cloud.faults_by_worker` now says to the node's workers."""
 
     node: Node
 

@@ -35,7 +35,7 @@ _COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def matcher(text: str, fields: Collection[str]) -> Matches:
-    """What a filter asks for, of resources with those fields; raises INVALID_ARGUMENT."""
+    """A predicate for a filter over resources with those fields; raises INVALID_ARGUMENT."""
     if not text.strip():
         return lambda _: True
     if len(text) > MAX_FILTER_CHARS:
@@ -65,7 +65,7 @@ def ordering(text: str, fields: Collection[str]) -> Callable[[Fields], Any] | No
 def select_items(
     items: Iterable[Item], fields: Mapping[str, Callable[[Item], str]], where: str, order_by: str
 ) -> tuple[Item, ...]:
-    """Those that a `filter` asks for, in the order of `order_by`; raises INVALID_ARGUMENT."""
+    """The items that a `filter` selects, sorted by `order_by`; raises INVALID_ARGUMENT."""
     matches, key = matcher(where, fields), ordering(order_by, fields)
     texts = [({name: read(item) for name, read in fields.items()}, item) for item in items]
     kept = [pair for pair in texts if matches(pair[0])]
@@ -87,7 +87,7 @@ def _order(words: list[str], fields: Collection[str]) -> tuple[str, int]:
 
 
 def _tokens(text: str) -> list[str]:
-    """Words, symbols and quoted strings; these keep their quotes."""
+    """Split a filter into words, symbols and quoted strings; the last keep their quotes."""
     found, position, end = [], 0, len(text.rstrip())
     while position < end:
         token = _TOKEN.match(text, position)
@@ -99,7 +99,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _FilterParser:
-    """Tokens from the left, one looked at; every method takes what it parses off."""
+    """A recursive-descent parser; every method consumes the tokens that it parses."""
 
     def __init__(self, tokens: list[str], fields: Collection[str]) -> None:
         self._tokens = tokens[::-1]
@@ -107,11 +107,11 @@ class _FilterParser:
 
     @property
     def next(self) -> str | None:
-        """The token to come, if there is one."""
+        """The next token, or None at the end; it is not consumed."""
         return self._tokens[-1] if self._tokens else None
 
     def expression(self, depth: int) -> Matches:
-        """All of the sequences and factors up to the end or a closing parenthesis."""
+        """Parse sequences and factors up to the end or a closing parenthesis."""
         if depth > MAX_FILTER_DEPTH:
             raise invalid(f"The filter must have at most {MAX_FILTER_DEPTH} parentheses in a row.")
         parts = [self._factor(depth)]

@@ -1,4 +1,4 @@
-"""A node: what was asked for, what became of it, and the states it can be in."""
+"""A node: its specification, its state, and the state machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class NodeState(StrEnum):
-    """The states of google.cloud.tpu that the simulated cloud reaches."""
+    """The states of a google.cloud.tpu Node that the simulated cloud reaches."""
 
     CREATING = "CREATING"
     READY = "READY"
@@ -23,7 +23,7 @@ class NodeState(StrEnum):
 
 
 class Health(StrEnum):
-    """Node.Health; the API has no value 2."""
+    """The values of Node.Health; the API has no value 2."""
 
     HEALTH_UNSPECIFIED = "HEALTH_UNSPECIFIED"
     HEALTHY = "HEALTHY"
@@ -33,7 +33,7 @@ class Health(StrEnum):
 
 
 class NodeEvent(StrEnum):
-    """What can happen to a node."""
+    """The events of a node's state machine."""
 
     BOOT = "boot"
     FAIL_TO_BOOT = "fail to boot"
@@ -88,7 +88,7 @@ NODE_TRANSITIONS: Mapping[NodeState, Mapping[NodeEvent, NodeState]] = {
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """How a booted worker makes itself known: `host_key` is a line as in known_hosts."""
+    """How a booted worker is known: `host_key` is a line as in known_hosts."""
 
     hostname: str
     host_key: str
@@ -133,7 +133,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """Who the programs on the workers are."""
+    """The service account that programs on the workers act as."""
 
     email: str = ""
     scopes: tuple[str, ...] = ()
@@ -190,7 +190,10 @@ class GuestAttributesEntry:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """What a client asks for; once accepted, the accelerator type stands in both spellings."""
+    """The fields that a client asks for.
+
+    In an accepted spec the accelerator type stands in both spellings.
+    """
 
     accelerator_type: str
     runtime_version: str
@@ -214,7 +217,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """An UpdateNode that runs: its operation, and what the node becomes when it ends."""
+    """An UpdateNode that runs: its operation, and the spec that the node gets at its end."""
 
     operation: str
     spec: NodeSpec
@@ -222,7 +225,10 @@ class PendingUpdate:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Node:
-    """One node; every change makes a new object, so the object itself is the version."""
+    """One node.
+
+    Every change makes a new object, so the object itself is the version.
+    """
 
     name: str
     id: int
@@ -252,12 +258,12 @@ class Node:
 
     @property
     def parent(self) -> str:
-        """`projects/P/locations/Z`."""
+        """The full name of its zone, `projects/P/locations/Z`."""
         return self.name.partition("/nodes/")[0]
 
     @property
     def zone(self) -> str:
-        """Where it is."""
+        """The id of its zone."""
         return self.name.split("/")[3]
 
     @property
@@ -267,20 +273,20 @@ class Node:
 
     @property
     def accelerator_type(self) -> str:
-        """`v5litepod-16`."""
+        """Its accelerator type, such as `v5litepod-16`."""
         return self.spec.accelerator_type
 
     @property
     def runtime_version(self) -> str:
-        """`v2-alpha-tpuv5-lite`."""
+        """Its runtime version, such as `v2-alpha-tpuv5-lite`."""
         return self.spec.runtime_version
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What its workers find in their metadata server."""
+        """The metadata that its workers' metadata servers serve."""
         return self.spec.metadata
 
     @property
     def spot(self) -> bool:
-        """Whether the service may take it away."""
+        """Whether the service may preempt it."""
         return self.spec.scheduling.can_be_preempted

@@ -1,4 +1,4 @@
-"""What a zone offers, from the catalog: accelerator types and runtime versions; and the zones."""
+"""Accelerator types, runtime versions and zones, from the catalog."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

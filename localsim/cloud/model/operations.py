@@ -1,4 +1,4 @@
-"""Long-running operations: what was asked, and how it ended."""
+"""Long-running operations."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from localsim.cloud.model.queued_resources import QueuedResource
 
 
 class Verb(StrEnum):
-    """OperationMetadata.verb."""
+    """The values of OperationMetadata.verb."""
 
     CREATE = "create"
     DELETE = "delete"
@@ -24,7 +24,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One change of one resource; ended when it has an end time."""
+    """One change of one resource; it has ended when it has an end time."""
 
     name: str
     target: str
@@ -45,11 +45,11 @@ class Operation:
 
     @property
     def is_done(self) -> bool:
-        """Whether it ended, well or not."""
+        """Whether it has ended, with success or an error."""
         return self.end_time_s is not None
 
 
 def operation_name(parent: str, now_s: float, random: Random) -> str:
-    """A name as Google makes them: `operation-<epoch ms>-<hex>-<hex>-<hex>`."""
+    """A name in Google's form, `operation-<epoch ms>-<hex>-<hex>-<hex>`."""
     hexes = "-".join(f"{random.getrandbits(bits):0{bits // 4}x}" for bits in (52, 32, 32))
     return f"{parent}/operations/operation-{int(now_s * 1000)}-{hexes}"

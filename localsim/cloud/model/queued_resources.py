@@ -10,7 +10,7 @@ from localsim.cloud.model.nodes import NodeSpec
 
 
 class RequestState(StrEnum):
-    """QueuedResourceState.State."""
+    """The values of QueuedResourceState.State."""
 
     CREATING = "CREATING"
     ACCEPTED = "ACCEPTED"
@@ -24,7 +24,7 @@ class RequestState(StrEnum):
 
 
 class RequestEvent(StrEnum):
-    """What can happen to a queued resource."""
+    """The events of a queued resource's state machine."""
 
     ACCEPT = "accept"
     WAIT = "wait"
@@ -39,14 +39,14 @@ class RequestEvent(StrEnum):
 
 
 class Initiator(StrEnum):
-    """QueuedResourceState.StateInitiator: who caused the state."""
+    """The values of QueuedResourceState.StateInitiator: who caused the state."""
 
     USER = "USER"
     SERVICE = "SERVICE"
 
 
 class Tier(StrEnum):
-    """Which member of the request's tier is set."""
+    """The member of the request's tier that is set."""
 
     ON_DEMAND = ""
     SPOT = "spot"
@@ -105,7 +105,7 @@ class MultisliceParams:
 
 @dataclass(frozen=True, slots=True)
 class QueueingPolicy:
-    """When a request may be provisioned; `form` is the field of QueueingPolicy that said so."""
+    """When a request may be provisioned; `form` is the API's field that was set."""
 
     form: str
     after_s: float | None = None
@@ -116,7 +116,7 @@ class QueueingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RequestedNode:
-    """One node that a request shall become; `parent` is the zone's full name."""
+    """One node that a request asks for; `parent` is the zone's full name."""
 
     parent: str
     node_id: str
@@ -132,7 +132,7 @@ class RequestedNode:
 
 @dataclass(frozen=True, slots=True)
 class QueuedResourceSpec:
-    """What a client asks for."""
+    """The fields that a client asks for."""
 
     nodes: tuple[RequestedNode, ...]
     tier: Tier = Tier.ON_DEMAND
@@ -155,7 +155,7 @@ class QueuedResourceSpec:
         return self.reserved or bool(self.reservation_name) or bound
 
     def with_tier(self, spec: NodeSpec) -> NodeSpec:
-        """A node of the request with the tier of the request, as the node itself shows it."""
+        """The spec of a node of the request with the request's tier in its scheduling."""
         return replace(
             spec,
             scheduling=replace(
@@ -170,7 +170,7 @@ class QueuedResourceSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueuedResource:
-    """One request and where it stands."""
+    """A queued resource with its state."""
 
     name: str
     spec: QueuedResourceSpec
@@ -185,5 +185,5 @@ class QueuedResource:
 
     @property
     def zone(self) -> str:
-        """Where it is."""
+        """The id of its zone."""
         return self.name.split("/")[3]

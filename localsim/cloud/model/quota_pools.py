@@ -18,7 +18,7 @@ EXTERNAL_ADDRESSES = "IN_USE_ADDRESSES"
 
 @dataclass(frozen=True, slots=True)
 class QuotaPool:
-    """One quota; `unit` is cores or chips, `scope` says for what it has a limit: zone or region."""
+    """One quota: `unit` is cores or chips; `scope`, zone or region, is where a limit counts."""
 
     quota_id: str
     unit: str
@@ -31,7 +31,7 @@ class QuotaPool:
 
 @cache
 def pool(accelerator_type: str, *, preemptible: bool) -> QuotaPool:
-    """The quota of one type; on-demand and preemptible (spot too) capacity are counted apart.
+    """The quota of an accelerator type, apart for on-demand and preemptible (spot too) capacity.
 
     Raises catalog.UnknownError for a type that the Cloud TPU API does not offer.
     """
@@ -67,9 +67,9 @@ def quota_ids() -> tuple[str, ...]:
 
 
 def needed_quota(zone: str, spec: NodeSpec) -> dict[tuple[str, str], int]:
-    """(quota id, zone or region) -> what a node counts; reserved capacity is not limited by quota.
+    """What a node counts against (quota id, zone or region); reserved capacity counts nothing.
 
-    Every generation has one TensorCore per chip where its quota counts chips.
+    Where a quota counts chips, every chip of the generation has one TensorCore.
     """
     scheduling = spec.scheduling
     if scheduling.reserved or scheduling.reservation_name:
@@ -80,14 +80,14 @@ def needed_quota(zone: str, spec: NodeSpec) -> dict[tuple[str, str], int]:
 
 
 def quota_of_node(node: Node) -> dict[Hashable, int]:
-    """What a node holds until it is gone, whatever its state; or its owner, where it has one."""
+    """What a node holds until it is deleted; nothing where a queued resource owns it."""
     if node.queued_resource:
         return {}
     return {key: amount for key, amount in needed_quota(node.zone, node.spec).items()}
 
 
 def quota_of_request(request: QueuedResource) -> dict[Hashable, int]:
-    """What a request holds from its provisioning until it is gone, whatever its state."""
+    """What a request holds from its provisioning until it is deleted."""
     if not request.holds_quota:
         return {}
     first, *others = request.spec.nodes  # which are all alike
@@ -96,20 +96,20 @@ def quota_of_request(request: QueuedResource) -> dict[Hashable, int]:
 
 
 def addresses_of_node(node: Node) -> dict[Hashable, int]:
-    """Region -> the external addresses of a node that has machines."""
+    """The external addresses that a node with machines holds, by region."""
     count = len(node.external_addresses) if node.has_capacity else 0
     return {region_of(node.zone): count} if count else {}
 
 
 def slices_of_node(node: Node) -> dict[Hashable, int]:
-    """(zone, accelerator type) -> one slice of what the zone has for everybody."""
+    """One slice of (zone, accelerator type) for a node with capacity that is not reserved."""
     if not node.has_capacity or node.spec.scheduling.reserved:
         return {}
     return {(node.zone, node.accelerator_type): 1}
 
 
 def reserved_units_of_node(node: Node) -> dict[Hashable, int]:
-    """Reservation -> what a node uses of it, in its own unit."""
+    """What a node uses of its reservation, in the reservation's unit, by name."""
     name = node.spec.scheduling.reservation_name
     if not (name and node.has_capacity):
         return {}
@@ -117,5 +117,5 @@ def reserved_units_of_node(node: Node) -> dict[Hashable, int]:
 
 
 def region_of(zone: str) -> str:
-    """`us-west4` of `us-west4-a`."""
+    """The region of a zone: `us-west4` of `us-west4-a`."""
     return zone.rpartition("-")[0]

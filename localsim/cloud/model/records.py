@@ -1,4 +1,4 @@
-"""Frozen dataclasses as JSON text and back, by their own type hints.
+"""Frozen dataclasses to JSON text and back, by their type hints.
 
 A field that holds its default is left out: most fields of a node do.
 """

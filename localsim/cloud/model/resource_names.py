@@ -1,4 +1,4 @@
-"""Resource names and ids: taken apart, checked, put together."""
+"""Resource names and ids: parsed, checked and composed."""
 
 import re
 import uuid
@@ -21,7 +21,7 @@ def _never(_zone: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProjectNames:
-    """The project that the simulated cloud holds, known by its id and by its number."""
+    """The names of the one project, known by its id and by its number."""
 
     id: str
     number: int
@@ -31,7 +31,7 @@ class ProjectNames:
     """Whether the control plane of a zone does not answer."""
 
     def parent(self, name: str) -> str:
-        """`projects/P/locations/Z`, checked and with the project's id; the zone may be `-`."""
+        """Check `projects/P/locations/Z`, where Z may be `-`; returned with the project's id."""
         match name.split("/"):
             case ["projects", project, "locations", zone]:
                 self._require(project)
@@ -40,21 +40,21 @@ class ProjectNames:
         raise invalid(f"Malformed name: '{name}'.")
 
     def zone(self, name: str) -> str:
-        """As `parent`, for one zone only."""
+        """Check `projects/P/locations/Z` for one zone; returned with the project's id."""
         parent = self.parent(name)
         if parent.endswith(f"/{ALL_ZONES}"):
             raise invalid(f"Malformed name: '{name}' must name one zone.")
         return parent
 
     def resource(self, name: str, collection: str) -> str:
-        """`projects/P/locations/Z/<collection>/ID`, checked and with the project's id."""
+        """Check `projects/P/locations/Z/<collection>/ID`; returned with the project's id."""
         parent, _, rest = name.partition(f"/{collection}/")
         if not rest or "/" in rest:
             raise invalid(f"Malformed name: '{name}'.")
         return f"{self.zone(parent)}/{collection}/{rest}"
 
     def whole(self, name: str) -> str:
-        """`projects/P`, checked and with the project's id."""
+        """Check `projects/P`; returned with the project's id."""
         match name.split("/"):
             case ["projects", project]:
                 self._require(project)
@@ -63,7 +63,7 @@ class ProjectNames:
 
     @property
     def service_agent(self) -> str:
-        """The account by which Cloud TPU acts in the project."""
+        """The e-mail address of the account by which Cloud TPU acts in the project."""
         return f"service-{self.number}@cloud-tpu.iam.gserviceaccount.com"
 
     def _require(self, project: str) -> None:
@@ -85,7 +85,7 @@ class ProjectNames:
 
 
 def zone_of(name: str) -> str:
-    """The zone in a checked name."""
+    """The zone's id in a checked name."""
     return name.split("/")[3]
 
 

@@ -37,7 +37,7 @@ _DOWN = "The node is under maintenance."
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceAnnouncement:
-    """Maintenance that the service plans; `type` is SCHEDULED or UNSCHEDULED."""
+    """A maintenance to announce; `type` is SCHEDULED or UNSCHEDULED."""
 
     starts_in_s: float = NOTICE_S
     window_s: float = 4 * 3600.0
@@ -46,7 +46,7 @@ class MaintenanceAnnouncement:
 
 
 def announce(state: State, name: str, announcement: MaintenanceAnnouncement, now_s: float) -> Node:
-    """Tell a READY node when its maintenance will be; raises CloudError."""
+    """Announce maintenance to a READY node; raises CloudError."""
     node = state.nodes.get(name)
     next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.REPAIR)
     start_s = now_s + announcement.starts_in_s
@@ -65,7 +65,7 @@ def announce(state: State, name: str, announcement: MaintenanceAnnouncement, now
 
 
 def begin_due(state: State, name: str, now_s: float) -> None:
-    """Begin what was announced; a node whose workers do not run has none."""
+    """Begin the announced maintenance; a node whose workers do not run has none."""
     node = state.nodes.get(name)
     planned = node.maintenance
     if planned is None or planned.status != "PENDING" or planned.window_start_s > now_s:
@@ -77,7 +77,7 @@ def begin_due(state: State, name: str, now_s: float) -> None:
 
 
 def perform(state: State, name: str, now_s: float) -> Operation:
-    """Begin, now, the maintenance that is announced and can be moved; raises CloudError."""
+    """Begin the announced maintenance now; raises CloudError where it cannot be moved."""
     node = state.nodes.get(name)
     planned = _performable(node)
     operation = operation_lifecycle.begin(state, name, Verb.PERFORM_MAINTENANCE, now_s)
@@ -88,9 +88,10 @@ def perform(state: State, name: str, now_s: float) -> Operation:
 def perform_on_request(
     state: State, name: str, node_names: Sequence[str], now_s: float
 ) -> Operation:
-    """As `perform`, for nodes of an ACTIVE request, none named meaning all that have maintenance.
+    """Begin the announced maintenance of nodes of an ACTIVE request now.
 
-    The operation ends when all of them are back.
+    No names mean all nodes that have maintenance. The operation ends when all of them are back.
+    Raises CloudError.
     """
     request = state.requests.get(name)
     if request.state != RequestState.ACTIVE:
@@ -127,7 +128,7 @@ def settle_request(state: State, owner: str, now_s: float) -> None:
 
 
 def simulate(state: State, name: str, worker_ids: Sequence[str], now_s: float) -> Operation:
-    """Do to one worker (the first named, else worker 0) what an unannounced maintenance does."""
+    """Do what an unannounced maintenance does to the first named worker, else to worker 0."""
     node = state.nodes.get(name)
     worker_id = next(iter(worker_ids), "") or "0"
     if worker_id not in map(str, range(len(node.addresses))):
@@ -149,7 +150,7 @@ def simulate(state: State, name: str, worker_ids: Sequence[str], now_s: float) -
 
 
 def finish_repair(state: State, name: str, now_s: float) -> Node | None:
-    """Boot the workers again; the node, when its repair has failed instead."""
+    """Boot the workers again; return the node only when its repair has failed."""
     node = state.nodes.get(name)
     if node.state != NodeState.REPAIRING:
         return None  # it was lost meanwhile

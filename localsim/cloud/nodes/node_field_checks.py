@@ -47,14 +47,14 @@ PROVISIONING_MODELS: Mapping[str, frozenset[str]] = {
 
 
 def check(spec: NodeSpec, zone: str, workers: int) -> None:
-    """Every field but type and runtime version, for a slice of `workers`; raises CloudError."""
+    """Check every field but type and runtime version of a slice of `workers`; raises CloudError."""
     for field_is_right in _CHECKS:
         field_is_right(spec)
     _check_disks(spec.data_disks, zone, workers)
 
 
 def check_scheduling(spec: NodeSpec) -> None:
-    """At most one way to get capacity, and flags that agree with the provisioning model."""
+    """Check that at most one way to get capacity is set; raises CloudError."""
     scheduling = spec.scheduling
     flags = {name for name in ("preemptible", "reserved", "spot") if getattr(scheduling, name)}
     if len(flags) > 1:

@@ -1,4 +1,4 @@
-"""What the workers of a node tell the control plane about themselves.
+"""Guest attributes: what the workers of a node report to the control plane.
 
 Google's own are the host name and the host keys; all others are what a program on the worker has
 PUT on its metadata server, and no more: the service never writes how a startup-script ended.
@@ -50,7 +50,7 @@ def query_attributes(
 
 
 def worker_attributes(node: Node, worker_index: int) -> _Entries:
-    """What a worker itself has PUT, the oldest first."""
+    """The entries that a worker itself has PUT, the oldest first."""
     return node.told[worker_index] if worker_index < len(node.told) else ()
 
 
@@ -69,7 +69,7 @@ def put_attribute(state: State, node: Node, worker_index: int, told: GuestAttrib
 
 
 def remove_attribute(state: State, node: Node, worker_index: int, namespace: str, key: str) -> Node:
-    """Forget one entry of a worker; raises CloudError when there is none."""
+    """Delete one entry of a worker; raises CloudError when there is none."""
     _require_worker(node, worker_index)
     entries = _by_name(node, worker_index)
     if entries.pop((namespace, key), None) is None:

@@ -1,4 +1,4 @@
-"""What happens to a node, from the request for it to its end."""
+"""The life of a node, from its creation to its deletion."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ PREEMPTIBLE_LIFE_S = 24 * 3600.0
 def create(
     state: State, name: str, spec: NodeSpec, now_s: float, *, request_id: str = ""
 ) -> Operation:
-    """Begin a node; its capacity is asked for when the provisioning delay is over."""
+    """Begin a node; it claims its capacity after the provisioning delay. Raises CloudError."""
     repeated = operation_lifecycle.find_repeated(state, name, Verb.CREATE, request_id, spec)
     if repeated is not None:
         return repeated
@@ -55,14 +55,14 @@ def create(
 def create_owned(
     state: State, name: str, spec: NodeSpec, owner: str, now_s: float, *, multislice: bool = False
 ) -> None:
-    """Begin a node of a queued resource, which has its capacity already."""
+    """Begin a node of a queued resource, which has claimed its capacity already."""
     node = replace(_new(state, name, spec, now_s), queued_resource=owner, multislice=multislice)
     state.nodes.put(_with_machines(state, node))
     _promise_provisioning(state, name, now_s)
 
 
 def provision(state: State, name: str, now_s: float) -> None:
-    """Let the workers boot, or end the node when there is no capacity for it."""
+    """Boot the workers, or end the node when there is no capacity for it."""
     node = state.nodes.get(name)
     if not node.has_capacity:
         try:
@@ -76,14 +76,14 @@ def provision(state: State, name: str, now_s: float) -> None:
 
 
 def give_up(state: State, node: Node, code: Code, message: str, now_s: float) -> None:
-    """End a node that never came to be: its operation fails and it is not listed any more."""
+    """Remove a node that never was READY; its operation fails."""
     state.agenda.cancel(node.name)
     operation_lifecycle.fail(state, node.operation, now_s, code, message)
     state.nodes.remove(node.name)
 
 
 def mark_ready(state: State, name: str, identities: Sequence[HostIdentity], now_s: float) -> Node:
-    """The workers are up: READY."""
+    """Make a node READY because its workers are up."""
     before = state.nodes.get(name)
     if before.state == NodeState.CREATING and before.spec.scheduling.preemptible:
         state.agenda.add(now_s + PREEMPTIBLE_LIFE_S, Action.EXPIRE_NODE, name)
@@ -108,7 +108,10 @@ def mark_ready(state: State, name: str, identities: Sequence[HostIdentity], now_
 
 
 def handle_boot_failure(state: State, node: Node, message: str, now_s: float) -> None:
-    """The workers do not come up: gone when they never were, else STOPPED again, or UNKNOWN."""
+    """Handle workers that do not come up.
+
+    The node is removed when it never was up, STOPPED again when it was starting, else UNKNOWN.
+    """
     if node.state == NodeState.CREATING:
         give_up(state, node, Code.INTERNAL, message, now_s)
         state.events.append(DestroySlice(node))
@@ -121,7 +124,7 @@ def handle_boot_failure(state: State, node: Node, message: str, now_s: float) ->
 
 
 def mark_broken(state: State, node: Node, message: str, now_s: float) -> Node:
-    """The workers of a node that was up do not come back: UNKNOWN."""
+    """Make a node UNKNOWN whose workers do not come back."""
     operation_lifecycle.fail(state, node.operation, now_s, Code.INTERNAL, message)
     following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
     symptom = Symptom(now_s, "MESH_BUILD_FAIL", message, "0")
@@ -139,7 +142,7 @@ def mark_broken(state: State, node: Node, message: str, now_s: float) -> Node:
 
 
 def delete(state: State, name: str, now_s: float, *, request_id: str = "") -> Operation:
-    """Begin to delete a node in whatever state it is."""
+    """Begin to delete a node in any state."""
     node = state.nodes.get(name)
     following = next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.DELETE)
     operation = operation_lifecycle.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
@@ -153,19 +156,19 @@ def delete(state: State, name: str, now_s: float, *, request_id: str = "") -> Op
 
 
 def finish_delete(state: State, name: str, now_s: float) -> None:
-    """The node is gone."""
+    """Remove a node; its operation succeeds."""
     node = state.nodes.get(name)
     state.nodes.remove(name)
     operation_lifecycle.succeed(state, node.operation, now_s)
 
 
 def is_waiting(node: Node) -> bool:
-    """Whether it was asked for and nothing has been given to it: it can be called off."""
+    """Whether a node waits for capacity, so that its creation can be cancelled."""
     return node.state == NodeState.CREATING and not node.has_capacity
 
 
 def is_booting(state: State, node: Node) -> bool:
-    """Whether its workers were asked to boot and have not said that they are up."""
+    """Whether the workers were asked to boot and have not reported that they are up."""
     match node.state:
         case NodeState.STARTING | NodeState.RESTARTING:
             return True
@@ -177,7 +180,10 @@ def is_booting(state: State, node: Node) -> bool:
 
 
 def has_disks(state: State, node: Node) -> bool:
-    """Whether its workers have disks; before its first boot those of its name are another's."""
+    """Whether the workers of a node have disks.
+
+    Before a node's first boot, disks of its name are those of an earlier node.
+    """
     if node.state == NodeState.CREATING:
         return is_booting(state, node)
     if node.state in (NodeState.PREEMPTED, NodeState.TERMINATED):
@@ -186,13 +192,13 @@ def has_disks(state: State, node: Node) -> bool:
 
 
 def refuse_during_update(node: Node) -> None:
-    """Raise ABORTED when an UpdateNode of the node runs: gcloud expects HTTP 409."""
+    """Raise ABORTED (HTTP 409, which gcloud expects) while an UpdateNode of the node runs."""
     if node.update is not None:
         raise conflict(f"'{node.name}' is being changed by '{node.update.operation}'.")
 
 
 def finish_change(state: State, name: str, event: NodeEvent, now_s: float, **changes: Any) -> Node:
-    """A change has ended well, and its operation with it."""
+    """Follow `event` to the node's next state with these changes; its operation succeeds."""
     node = state.nodes.get(name)
     following = next_state(NODE_TRANSITIONS, name, node.state, event)
     result = state.nodes.put(replace(node, state=following, operation="", **changes))
@@ -216,7 +222,7 @@ def _workers(spec: NodeSpec) -> int:
 
 
 def _with_machines(state: State, node: Node) -> Node:
-    """The node when it has capacity: its workers have their external addresses from then on."""
+    """The node with capacity and with the external addresses of its workers."""
     external = external_addresses.assign_addresses(state, node.spec, len(node.addresses))
     return replace(node, has_capacity=True, external_addresses=external)
 

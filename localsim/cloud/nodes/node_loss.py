@@ -1,4 +1,4 @@
-"""How a node is lost: preempted, after a notice or without, or at the end of its life.
+"""The loss of a node: preempted, with or without notice, or expired.
 
 Its workers need not vanish together, and their disks go with them.
 """
@@ -15,7 +15,7 @@ from localsim.cloud.state.state import State
 
 
 def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> None:
-    """Take a node away after a notice; None draws it from the scenario."""
+    """Take a node away after `notice_s`; None draws the notice from the scenario."""
     node = state.nodes.get(name)
     next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.PREEMPT)
     if state.agenda.has(Action.PREEMPT_NODE, name):
@@ -27,17 +27,17 @@ def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> No
 
 
 def finish_preemption(state: State, name: str, now_s: float) -> Node | None:
-    """The node is lost with its disks; it stays listed until it is deleted."""
+    """Make the node PREEMPTED; its disks are lost, and it is listed until it is deleted."""
     return _mark_lost(state, name, NodeEvent.PREEMPT, now_s)
 
 
 def expire(state: State, name: str, now_s: float) -> Node | None:
-    """The node has come to the end of its life: as when it is preempted, but TERMINATED."""
+    """Make the node TERMINATED at the end of its life; its disks are lost."""
     return _mark_lost(state, name, NodeEvent.EXPIRE, now_s)
 
 
 def lose_worker(state: State, name: str, _now_s: float) -> None:
-    """One of the workers that a lost node still has vanishes; with the last one go the disks."""
+    """End one worker of a lost node; the last one takes the disks with it."""
     node = state.nodes.get(name)
     left = sorted(set(range(len(node.addresses))) - set(node.killed))
     if len(left) <= 1:
@@ -71,7 +71,7 @@ def _mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node 
 
 
 def _promise_end_of_workers(state: State, lost: Node, now_s: float) -> None:
-    """Let them vanish one after the other, where the scenario says so; the first one now."""
+    """End the first worker now and the others within the scenario's spread."""
     spread_s = state.scenario.preemption_spread_s
     if spread_s:
         random = state.random(lost.name)

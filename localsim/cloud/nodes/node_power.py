@@ -1,4 +1,4 @@
-"""Stopping, starting and restarting the workers of a node that keeps its disks."""
+"""Stop, start and restart the workers of a node that keeps its disks."""
 
 from dataclasses import replace
 
@@ -28,12 +28,12 @@ def stop(state: State, name: str, now_s: float) -> Operation:
 
 
 def finish_stop(state: State, name: str, now_s: float) -> None:
-    """The workers have ended: STOPPED, and their external addresses are free."""
+    """Make a node STOPPED; its external addresses are free again."""
     finish_change(state, name, NodeEvent.STOPPED, now_s, external_addresses=())
 
 
 def start(state: State, name: str, now_s: float) -> Operation:
-    """Begin to start a stopped node; raises CloudError, as for want of external addresses."""
+    """Begin to start a stopped node; raises CloudError, such as for too few external addresses."""
     operation, starting = _begin(state, state.nodes.get(name), NodeEvent.START, Verb.START, now_s)
     quota.require_addresses(state, starting.zone, [starting.spec])
     addresses = external_addresses.assign_addresses(state, starting.spec, len(starting.addresses))
@@ -43,7 +43,7 @@ def start(state: State, name: str, now_s: float) -> Operation:
 
 
 def restart(state: State, node: Node) -> None:
-    """End the workers of a READY node and bring them up again, on the disks they have."""
+    """End the workers of a READY node and boot them again on the same disks."""
     following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.RESTART)
     down = replace(node, health=Health.HEALTH_UNSPECIFIED, identities=(), killed=())
     restarting = state.nodes.put(replace(down, state=following))

@@ -44,9 +44,9 @@ _CHANGING_FIELDS = ("description", "labels", "metadata", "tags", "data_disks", "
 
 
 def masked_fields(spec: NodeSpec, paths: Iterable[str]) -> dict[str, Any]:
-    """What an update mask names in the node that came with it; `*` is everything.
+    """The fields that an update mask names, with their values; `*` names every field.
 
-    Raises INVALID_ARGUMENT for an empty mask, which the API does not allow, and unknown paths.
+    Raises INVALID_ARGUMENT for an empty mask, which the API does not allow, and for unknown paths.
     """
     asked = list(dict.fromkeys(paths))
     if not asked:
@@ -58,7 +58,7 @@ def masked_fields(spec: NodeSpec, paths: Iterable[str]) -> dict[str, Any]:
 
 
 def begin(state: State, name: str, changes: Mapping[str, Any], now_s: float) -> Operation:
-    """Begin to change a node; in any state but READY the operation ends at once with an error."""
+    """Begin to change a node; the operation fails at once unless the node is READY."""
     node = state.nodes.get(name)
     if not changes:
         raise invalid("The field 'update_mask' must be set.")
@@ -74,7 +74,7 @@ def begin(state: State, name: str, changes: Mapping[str, Any], now_s: float) -> 
 
 
 def finish(state: State, name: str, now_s: float) -> None:
-    """Apply the change; a node that is not READY any more keeps what it had."""
+    """Apply the change, unless the node is not READY any more."""
     before = state.nodes.get(name)
     if before.update is None:
         return

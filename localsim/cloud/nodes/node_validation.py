@@ -1,4 +1,4 @@
-"""What a client may ask of a node: its spec checked, and completed."""
+"""The checks of a node's spec, which complete it."""
 
 import re
 from dataclasses import replace
@@ -45,7 +45,7 @@ def checked_update(spec: NodeSpec, zone: str) -> NodeSpec:
 
 
 def is_runtime_version(text: str) -> bool:
-    """Whether a node can have it: Google takes more than it lists."""
+    """Whether a node can have this runtime version; Google takes more than it lists."""
     if text in catalog.runtime_versions():
         return True
     return len(text) <= _LONGEST_VERSION and _RUNTIME_VERSION.fullmatch(text) is not None
@@ -85,7 +85,7 @@ def _check_runtime_version(text: str) -> None:
 
 
 def _with_flags(scheduling: Scheduling) -> Scheduling:
-    """The older flags as the provisioning model means them."""
+    """The spec with the older flags that its provisioning model means."""
     if scheduling.provisioning_model == "SPOT":
         return replace(scheduling, spot=True)
     if scheduling.provisioning_model == "RESERVATION_BOUND":

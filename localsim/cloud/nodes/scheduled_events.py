@@ -1,4 +1,4 @@
-"""What a scenario has in store for a node that is up: the end of a spot life, and maintenance."""
+"""What a scenario plans for a node: the end of its spot life, and maintenance."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -21,7 +21,7 @@ _ANNOUNCED = {
 
 
 def schedule_events(state: State, node: Node, now_s: float) -> None:
-    """Put on the agenda what will come over a node that is READY for the first time."""
+    """Put the scenario's plans for a node that is READY for the first time on the agenda."""
     lifetime = state.scenario.spot_lifetime_s
     if node.spot and lifetime is not None:
         life_s = draw_amount(lifetime, lambda: state.random(f"{node.name}/life"))
@@ -33,7 +33,7 @@ def schedule_events(state: State, node: Node, now_s: float) -> None:
 
 
 def end_spot_life(state: State, name: str, now_s: float) -> None:
-    """Preempt the node, with a notice or without; it may be on its way out already."""
+    """Preempt a spot node; ignored when it is being preempted or deleted already."""
     node = state.nodes.get(name)
     is_going = state.agenda.has(Action.PREEMPT_NODE, name)
     if not is_going and NodeEvent.PREEMPT in NODE_TRANSITIONS[node.state]:
@@ -41,7 +41,7 @@ def end_spot_life(state: State, name: str, now_s: float) -> None:
 
 
 def announce_maintenance(state: State, name: str, now_s: float) -> None:
-    """Announce what the scenario plans; a node that is not READY then has none."""
+    """Announce the scenario's maintenance of a READY node; other nodes have none then."""
     node = state.nodes.get(name)
     plan = _plan(state, node)
     if plan is None or NodeEvent.REPAIR not in NODE_TRANSITIONS[node.state]:
@@ -51,6 +51,6 @@ def announce_maintenance(state: State, name: str, now_s: float) -> None:
 
 
 def _plan(state: State, node: Node) -> Mapping[str, Any] | None:
-    """The first of the scenario's maintenance entries that is for nodes of that id."""
+    """The first maintenance entry of the scenario whose pattern matches the node's id, or None."""
     plans = state.scenario.maintenance
     return next((each for each in plans if fnmatchcase(node.node_id, each["nodes"])), None)

@@ -36,7 +36,7 @@ class Glob:
         self.effort = 0
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name is accepted."""
+        """Whether the pattern matches the whole name."""
         states = self._start
         for char in name:
             following = self._remembered.get((states, char))
@@ -92,7 +92,7 @@ def _literal(pattern: str) -> str:
 
 
 class _GlobParser:
-    """Reads a pattern once and draws its automaton."""
+    """Compiles a pattern into its automaton."""
 
     def __init__(
         self,

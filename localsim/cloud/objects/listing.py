@@ -1,4 +1,4 @@
-"""Listing objects in name order, page by page, folding what lies behind a delimiter.
+"""Listings of objects in name order, page by page; a delimiter folds names into prefixes.
 
 A page reads no more rows than it shows, and a limited number that a glob rejects: it may be short,
 or empty, and not the last. A folded prefix is skipped by seeking behind it, and a page begins where
@@ -75,7 +75,7 @@ def list_page(connection: sqlite3.Connection, bucket: str, query: ListQuery) -> 
 
 
 class _Walk:
-    """One page in the making."""
+    """A page that is being built."""
 
     def __init__(self, connection: sqlite3.Connection, bucket: str, query: ListQuery) -> None:
         self._connection = connection
@@ -105,7 +105,7 @@ class _Walk:
 
     @property
     def _is_tired(self) -> bool:
-        """Whether it is for another page to go on looking for what matches."""
+        """Whether the search for matches has cost enough for one page."""
         effort = 0 if self._glob is None or not self._rejected else self._glob.effort
         return self._rejected >= MAX_REJECTED or effort > self._most_effort
 
@@ -169,7 +169,7 @@ class _Walk:
         return None if is_shown_too else folded
 
     def _fold(self, position: _Position) -> _Position | None:
-        """Show the prefix at the position, and go on behind it."""
+        """Add the prefix at the position, and go on behind it."""
         if self._is_full:
             self._end_before(position)
             return None
@@ -181,7 +181,7 @@ class _Walk:
 
 
 def _behind(prefix: str) -> _Position | None:
-    """The first string, in the order of UTF-8 bytes, behind every one with the prefix."""
+    """The first string, in the order of UTF-8 bytes, after all strings with the prefix."""
     kept = prefix.rstrip("\U0010ffff")
     if not kept:
         return None

@@ -34,7 +34,7 @@ PlaceObject = Callable[[NewObject, ObjectBody], StoredObject]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadPart:
-    """A part as it was received; `md5` is spelled in base64."""
+    """A received part; `md5` is in base64."""
 
     number: int
     size_bytes: int
@@ -44,13 +44,13 @@ class UploadPart:
 
     @property
     def etag(self) -> str:
-        """The MD5 in hexadecimal digits, by which a client names the part it means."""
+        """The MD5 in hexadecimal, by which a client names the part."""
         return md5_hex(self.md5)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClaimedPart:
-    """A part that a client believes it has sent."""
+    """A part that a client lists when it completes the upload."""
 
     number: int
     etag: str
@@ -58,7 +58,7 @@ class ClaimedPart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MultipartUpload:
-    """An upload that is neither complete nor aborted."""
+    """An upload that is neither completed nor aborted."""
 
     id: str
     bucket: str
@@ -77,7 +77,7 @@ class UploadsQuery:
 
 
 class MultipartUploads:
-    """The multipart uploads of a store; all that changes them belongs within a commit."""
+    """The multipart uploads of a store; changes belong within a group commit."""
 
     def __init__(
         self, database: ObjectDatabase, bodies: BodyDirectory, clock: Clock, place: PlaceObject
@@ -104,7 +104,7 @@ class MultipartUploads:
         return upload_id
 
     def require(self, key: ObjectKey, upload_id: str) -> MultipartUpload:
-        """Find an upload of this very object, or 404."""
+        """The upload of that id and object; raises 404."""
         row = self._execute(
             "SELECT id, bucket, name, created_s FROM storage_multiparts"
             " WHERE id = ? AND bucket = ? AND name = ?",
@@ -179,7 +179,7 @@ class MultipartUploads:
     def complete(
         self, key: ObjectKey, upload_id: str, claims: Sequence[ClaimedPart]
     ) -> StoredObject:
-        """Publish the claimed parts as one object, and forget all parts.
+        """Publish the claimed parts as one object, and delete all parts.
 
         Raises StorageError: InvalidPartOrder, InvalidPart, EntityTooSmall, NoSuchUpload.
         """
@@ -199,13 +199,13 @@ class MultipartUploads:
         return stored
 
     def abort(self, key: ObjectKey, upload_id: str) -> None:
-        """Forget an upload and its parts."""
+        """Delete an upload and its parts."""
         with self._database.change():
             self.require(key, upload_id)
             self._drop(upload_id)
 
     def drop_all(self, bucket: str) -> None:
-        """Within a change: forget the uploads of a bucket that goes."""
+        """Within a change: delete the uploads of a bucket that is deleted."""
         rows = self._execute("SELECT id FROM storage_multiparts WHERE bucket = ?", bucket)
         for (upload_id,) in rows.fetchall():
             self._drop(upload_id)
@@ -254,7 +254,7 @@ class MultipartUploads:
 
 
 def md5_hex(md5: str) -> str:
-    """An MD5 in hexadecimal digits instead of base64."""
+    """A base64 MD5 in hexadecimal."""
     return base64.b64decode(md5).hex()
 
 

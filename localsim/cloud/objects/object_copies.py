@@ -1,4 +1,4 @@
-"""Objects made of others: composed, copied and moved. The bytes are linked, not copied.
+"""Objects made of others: composed, copied, moved. The files are linked, not copied.
 
 Rules: cloud.google.com/storage/docs/json_api/v1/objects, of the methods compose, copy and move.
 """
@@ -29,7 +29,7 @@ MAX_OBJECT_BYTES = 5 * 1024**4
 
 
 class CopyStore(Protocol):
-    """What holds the objects, and the rules of finding, placing and deleting any of them."""
+    """The operations on objects that copies need."""
 
     database: ObjectDatabase
     bodies: BodyDirectory
@@ -59,7 +59,7 @@ class ComposeSource:
 
 
 class ObjectCopier:
-    """What makes an object of others, within the rules that hold for any new object."""
+    """Makes objects of others by the rules for any new object."""
 
     def __init__(self, store: CopyStore) -> None:
         self._store = store
@@ -99,7 +99,7 @@ class ObjectCopier:
             return self._store.place(new, body, components)
 
     def needs_rewrite(self, source: StoredObject, new: NewObject) -> bool:
-        """Whether the copy is in another location or class, so that Google writes the bytes."""
+        """Whether the copy has another location or class, so that Google rewrites the bytes."""
         origin, target = (self._store.buckets.get(name) for name in (source.bucket, new.bucket))
         places = {bucket.properties.get("location", "US") for bucket in (origin, target)}
         classes = {
@@ -115,7 +115,7 @@ class ObjectCopier:
         source_preconditions: Preconditions,
         preconditions: Preconditions = NO_PRECONDITIONS,
     ) -> StoredObject:
-        """Rename the live object within its bucket, in the place of one that is there."""
+        """Rename the live object within its bucket; it replaces one that has the new name."""
         if source.name == target_name:
             raise invalid("Source and destination object names must be different.")
         with self._store.database.change():

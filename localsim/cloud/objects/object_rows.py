@@ -1,4 +1,4 @@
-"""Generations of objects as rows and bytes: written, archived and dropped; rules are elsewhere."""
+"""The rows and bytes of object generations: written, archived, deleted."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from localsim.cloud.objects.tables import (
 
 
 class ObjectRows:
-    """What changes a row here belongs within a change of the database."""
+    """The generations of objects; changes belong within a change of the database."""
 
     def __init__(self, database: ObjectDatabase, bodies: BodyDirectory, clock: Clock) -> None:
         self._database = database
@@ -26,14 +26,14 @@ class ObjectRows:
         self._clock = clock
 
     def live(self, bucket: str, name: str) -> StoredObject | None:
-        """The live generation of an object, if there is one."""
+        """The live generation of an object, or None."""
         row = self._database.connection.execute(
             "SELECT * FROM storage_objects WHERE bucket = ? AND name = ?", (bucket, name)
         ).fetchone()
         return None if row is None else object_of_row(row)
 
     def find(self, key: ObjectKey) -> StoredObject | None:
-        """The live generation, or exactly the one that the key names."""
+        """The live generation, or exactly the one that the key names, or None."""
         live = self.live(key.bucket, key.name)
         if key.generation is None or (live is not None and live.generation == key.generation):
             return live

@@ -1,4 +1,4 @@
-"""What keeps an object from being deleted or replaced: holds, and its bucket's retention policy.
+"""The rules that keep an object from being deleted or replaced: holds and retention policies.
 
 Reasons and words are the JSON API's as a public client's tests recorded them in September 2026:
 a hold is refused as `forbidden`, though the documentation says `objectUnderActiveHold`.
@@ -16,7 +16,7 @@ _OF_A_GENERATION = (EXPIRATION, RETENTION_START)
 
 
 class HoldError(StorageError):
-    """An object is under a hold (403); the JSON API has no reason of its own for it."""
+    """A refusal (403) because of a hold; the JSON API has no reason of its own for it."""
 
 
 def has_versions(bucket: Bucket) -> bool:
@@ -67,7 +67,7 @@ def with_expiration(bucket: Bucket, stored: StoredObject) -> StoredObject:
 
 
 def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
-    """The metadata of a new object: the bucket's class and hold where it names none."""
+    """The metadata of a new object; the bucket gives class and hold where it names none."""
     result = {name: value for name, value in properties.items() if name not in _OF_A_GENERATION}
     if bucket.properties.get("defaultEventBasedHold") and result.get("eventBasedHold") is None:
         result["eventBasedHold"] = True
@@ -78,7 +78,7 @@ def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
 
 
 def inherited_properties(source: StoredObject) -> dict[str, Any]:
-    """The metadata that a copy has of its source: holds and the class stay behind."""
+    """The metadata that a copy takes from its source, which excludes holds and class."""
     left = (*_OF_A_GENERATION, *HOLD_FIELDS, "storageClass")
     return {name: value for name, value in source.properties.items() if name not in left}
 

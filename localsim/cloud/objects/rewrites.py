@@ -44,7 +44,7 @@ class RewriteRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RewriteProgress:
-    """How far a rewrite has come: either a `token` to go on with, or the `result`."""
+    """The progress of a rewrite: a `token` to continue with, or the `result`."""
 
     written_bytes: int
     size_bytes: int
@@ -53,7 +53,7 @@ class RewriteProgress:
 
 
 class ObjectRewrites:
-    """The rewrites under way: a row each, so that they outlive the server."""
+    """The rewrites under way, in rows that survive a restart."""
 
     def __init__(self, store: CopyStore, copies: ObjectCopier, clock: Clock) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class ObjectRewrites:
         self._clock = clock
 
     def rewrite(self, request: RewriteRequest, token: str | None = None) -> RewriteProgress:
-        """Begin a rewrite, or go on with that of the token."""
+        """Begin a rewrite, or continue that of the token."""
         size = request.call_bytes
         if size is not None and (size <= 0 or size % UNIT_BYTES):
             raise invalid("maxBytesRewrittenPerCall must be an integral multiple of 1 MiB.")

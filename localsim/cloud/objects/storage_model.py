@@ -15,7 +15,7 @@ _SEVEN_BITS = 127
 
 
 class StorageError(Exception):
-    """A refusal in Cloud Storage's own terms: HTTP status, reason and message."""
+    """A refusal of Cloud Storage: HTTP status, reason and message."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -25,31 +25,31 @@ class StorageError(Exception):
 
 
 def invalid(message: str) -> StorageError:
-    """The request itself is wrong (400)."""
+    """A refusal with 400: the request itself is wrong."""
     return StorageError(400, "invalid", message)
 
 
 def not_implemented(what: str) -> StorageError:
-    """Cloud Storage has it, this service does not (501)."""
+    """A refusal with 501: Cloud Storage has it, this service does not."""
     return StorageError(501, "notImplemented", f"{what} is not implemented by localsim")
 
 
 class Versioned(Protocol):
-    """What a precondition looks at."""
+    """A bucket or object as preconditions see it."""
 
     @property
     def generation(self) -> int:
-        """Changes with the content."""
+        """The number that changes with the content."""
         ...
 
     @property
     def metageneration(self) -> int:
-        """Changes with the metadata."""
+        """The number that changes with the metadata."""
         ...
 
     @property
     def etag(self) -> str:
-        """Changes with either."""
+        """The tag that changes with either."""
         ...
 
 
@@ -100,7 +100,7 @@ def precondition_failed(
     *,
     code: int = 412,
 ) -> StorageError:
-    """What the request demands of the state is not so (412, or 304)."""
+    """A refusal with 412, or 304 for a reader."""
     return StorageError(code, "conditionNotMet", message)
 
 
@@ -128,7 +128,7 @@ class Hashes:
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """An object that is being written, and on what terms."""
+    """An object that is to be written, with its preconditions."""
 
     bucket: str
     name: str
@@ -153,7 +153,7 @@ class Bucket:
 
     @property
     def etag(self) -> str:
-        """Changes with every change of the bucket, IAM's included."""
+        """The tag that changes with every change of the bucket, its policy's included."""
         return _etag(self.metageneration)
 
 
@@ -179,7 +179,7 @@ class StoredObject:
 
     @property
     def etag(self) -> str:
-        """Changes with every change of the content or the metadata."""
+        """The tag that changes with every change of the content or the metadata."""
         return _etag(self.generation, self.metageneration)
 
 
@@ -197,12 +197,12 @@ def _etag(*numbers: int) -> str:
 
 
 def encode_crc32c(value: int) -> str:
-    """Spell a running crc32c the way the API does."""
+    """A running CRC32C in the API's spelling."""
     return base64.b64encode(value.to_bytes(4, "big")).decode()
 
 
 def encode_md5(file: BinaryIO) -> str:
-    """Spell the MD5 of the rest of the file the way the API does."""
+    """The MD5 of the rest of the file in the API's spelling."""
     digest = hashlib.md5(usedforsecurity=False)
     while data := file.read(_READ_BYTES):
         digest.update(data)
@@ -210,12 +210,12 @@ def encode_md5(file: BinaryIO) -> str:
 
 
 def extend_crc32c(value: int, data: bytes) -> int:
-    """Add the data to a running crc32c."""
+    """The running CRC32C extended by the data."""
     return int(google_crc32c.extend(value, data))
 
 
 def check_object_name(name: str) -> None:
-    """Refuse the names that Cloud Storage refuses."""
+    """Raise 400 for a name that Cloud Storage refuses."""
     try:
         size_bytes = len(name.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Cloud Storage's rules for objects: what is there, what may change it, and what is refused.
+"""The objects of Cloud Storage and the rules of their changes.
 
 A body is durable before the transaction that checks the preconditions and publishes it, so a reader
 sees the old object or the new one, and a killed server forgets nothing that it acknowledged.
@@ -54,7 +54,7 @@ _DATABASE = "objects.sqlite"
 
 
 def has_no_objects(directory: Path, earlier: sqlite3.Connection) -> bool:
-    """Whether there is no store yet, neither in the directory nor in `earlier`."""
+    """Whether neither the directory nor `earlier` holds a store."""
     path = directory / _DATABASE
     return not holds_objects(earlier) and not (path.exists() and path.stat().st_size)
 
@@ -84,7 +84,7 @@ class ObjectStore:
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 
     def ensure_bucket(self, project: str, name: str, properties: Properties) -> None:
-        """Create a bucket, unless there is one of that name."""
+        """Create a bucket unless it exists."""
         with self.database.change():
             try:
                 self.buckets.get(name)
@@ -98,7 +98,7 @@ class ObjectStore:
         *,
         reading: bool = False,
     ) -> StoredObject:
-        """Find an object, or the noncurrent generation that the key names, or 404."""
+        """The object, or the noncurrent generation that the key names; raises 404."""
         with self.database.snapshot():
             found = self.find(key, preconditions, reading=reading)
             return with_expiration(self.buckets.get(key.bucket), found)
@@ -111,7 +111,7 @@ class ObjectStore:
         *,
         reading: bool = True,
     ) -> Iterator[OpenObject]:
-        """The object for the block, in which its bytes stay even if it is replaced or deleted."""
+        """Open the object for the block; its bytes stay even if it is replaced or deleted."""
         for _ in range(_OPENING_TRIES):
             with self.database.snapshot():
                 stored = self.get(key, preconditions, reading=reading)
@@ -126,7 +126,7 @@ class ObjectStore:
         raise StorageError(503, "backendError", f"The bytes of {key.name!r} are gone.")
 
     def list(self, bucket: str, query: ListQuery) -> Listing:
-        """One page of the bucket's objects in name order."""
+        """A page of the bucket's objects in name order."""
         with self.database.snapshot():
             found = self.buckets.get(bucket)
             page = list_page(self.database.connection, bucket, query)
@@ -161,7 +161,7 @@ class ObjectStore:
         return self._rewrite(key, properties, preconditions, keep=False)
 
     def delete(self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
-        """Delete the live object, which may leave a noncurrent one, or the named generation."""
+        """Delete the live object, which may become noncurrent, or the named generation."""
         with self.database.change():
             found = self.find(key, preconditions)
             bucket = self.buckets.get(key.bucket)
@@ -172,18 +172,18 @@ class ObjectStore:
                 self.rows.drop(found)
 
     def count(self) -> int:
-        """How many live objects there are in all buckets."""
+        """The number of live objects in all buckets."""
         return self.rows.count()
 
     def clear(self) -> None:
-        """Delete every object, upload and bucket at once."""
+        """Delete every object, upload and bucket."""
         with self.database.change():
             for table in TABLES:
                 self.database.connection.execute(f"DELETE FROM {table}")
         self.bodies.sweep(kept=frozenset(), unfinished=frozenset())
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self.database.close()
 
     def _rewrite(

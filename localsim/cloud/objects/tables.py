@@ -146,7 +146,7 @@ def object_of_row(row: tuple[Any, ...]) -> StoredObject:
 
 
 def row_of_object(stored: StoredObject) -> tuple[Any, ...]:
-    """What `object_of_row` reads."""
+    """The columns that `object_of_row` reads."""
     return (
         stored.bucket,
         stored.name,

@@ -1,4 +1,4 @@
-"""Resumable uploads: sessions that outlive their requests and the server."""
+"""The sessions of resumable uploads, which survive their requests and the server."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ _CREATED_S = 4  # column of a row
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadSession:
-    """An open session: what is to be written, and the bytes received so far."""
+    """An open session: the object to be written, and the bytes received so far."""
 
     id: str
     new: NewObject
@@ -73,7 +73,7 @@ class UploadSessions:
         return UploadSession(upload_id, new_object_of(json.loads(new)), body)
 
     def checkpoint(self, upload: UploadSession) -> None:
-        """Record how far the synchronized bytes go."""
+        """Record how many bytes are on disk."""
         with self._database.change():
             self._database.connection.execute(
                 "UPDATE storage_uploads SET received_bytes = ?, crc32c = ? WHERE id = ?",
@@ -81,14 +81,14 @@ class UploadSessions:
             )
 
     def finish(self, upload_id: str, stored: StoredObject) -> None:
-        """Within a change: remember the object for a client that loses the reply."""
+        """Within a change: keep the published object for a client that loses the reply."""
         self._database.connection.execute(
             "UPDATE storage_uploads SET result = ? WHERE id = ?",
             (json.dumps(dataclasses.asdict(stored)), upload_id),
         )
 
     def cancel(self, upload_id: str) -> None:
-        """Forget a session and its bytes; 404 when there is none."""
+        """Delete a session and its bytes; raises 404 when there is none."""
         with self._database.change():
             self._row(upload_id)
             self._database.connection.execute(
@@ -131,7 +131,7 @@ class UploadSessions:
 
 
 def new_object_of(fields: dict[str, Any]) -> NewObject:
-    """Read back what `dataclasses.asdict` made of a NewObject."""
+    """The NewObject that `dataclasses.asdict` made this mapping of."""
     preconditions = Preconditions(**fields.pop("preconditions"))
     expected = Hashes(**fields.pop("expected"))
     return NewObject(**fields, preconditions=preconditions, expected=expected)

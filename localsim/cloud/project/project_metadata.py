@@ -19,26 +19,26 @@ class ProjectMetadata:
     """Key and value pairs, replaced as a whole; durable when a call returns."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Go on with what an earlier run left."""
+        """Create the table when it does not exist."""
         self._connection = connection
         connection.execute(
             "CREATE TABLE IF NOT EXISTS project_documents (name TEXT PRIMARY KEY, document TEXT)"
         )
 
     def items(self) -> dict[str, str]:
-        """What is set now."""
+        """The pairs that are set."""
         found = self._read(_METADATA) or {}
         return {key: str(value) for key, value in found.items()}
 
     def fingerprint(self) -> str:
-        """Changes whenever the metadata does."""
+        """A hash of the pairs that guards `replace`."""
         text = json.dumps(self.items(), sort_keys=True)
         return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode("ascii")
 
     def replace(
         self, items: Mapping[str, str], fingerprint: str, operation: Mapping[str, object]
     ) -> None:
-        """Set all of it, and remember the operation; raises StaleFingerprintError.
+        """Set all pairs and store the operation; raises StaleFingerprintError.
 
         An empty fingerprint is not compared.
         """
@@ -49,11 +49,11 @@ class ProjectMetadata:
             self._write(f"operation/{operation['name']}", operation)
 
     def operation(self, name: str) -> dict[str, object] | None:
-        """What `replace` was told of an operation."""
+        """The stored operation of that name, or None."""
         return self._read(f"operation/{name}")
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete all pairs and operations."""
         self._connection.execute("DELETE FROM project_documents")
 
     def _read(self, name: str) -> dict[str, object] | None:

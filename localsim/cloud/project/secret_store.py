@@ -11,7 +11,7 @@ from localsim.cloud.db.database import transaction
 
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
-    """What is known of a secret beside its versions."""
+    """A secret without its versions."""
 
     name: str
     created_s: float
@@ -32,7 +32,7 @@ class SecretStore:
     """Secrets by name, their versions counted from 1."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Go on with what an earlier run left."""
+        """Create the tables when they do not exist."""
         self._connection = connection
         connection.execute(
             "CREATE TABLE IF NOT EXISTS secrets"
@@ -44,13 +44,13 @@ class SecretStore:
         )
 
     def create(self, secret: StoredSecret) -> bool:
-        """Keep a new secret; False when there is one of that name."""
+        """Store a new secret; False when one of that name exists."""
         row = (secret.name, secret.created_s, json.dumps(dict(secret.settings)))
         found = self._connection.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?, ?)", row)
         return found.rowcount == 1
 
     def get(self, name: str) -> StoredSecret | None:
-        """One secret."""
+        """The secret of that name, or None."""
         return next((each for each in self.all() if each.name == name), None)
 
     def all(self) -> list[StoredSecret]:
@@ -59,7 +59,7 @@ class SecretStore:
         return [StoredSecret(name, created_s, json.loads(text)) for name, created_s, text in rows]
 
     def add(self, name: str, created_s: float, data: bytes) -> SecretVersion:
-        """Another version of a secret that is there."""
+        """Add a version to a secret that exists."""
         with transaction(self._connection):
             number = len(self.versions(name)) + 1
             row = (name, number, created_s, data)
@@ -73,13 +73,13 @@ class SecretStore:
         return [SecretVersion(*row) for row in self._connection.execute(query, (name,))]
 
     def delete(self, name: str) -> None:
-        """Forget a secret and its versions."""
+        """Delete a secret and its versions."""
         with transaction(self._connection):
             for table in ("secret_versions", "secrets"):
                 self._connection.execute(f"DELETE FROM {table} WHERE name = ?", (name,))  # noqa: S608
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete every secret."""
         with transaction(self._connection):
             for table in ("secret_versions", "secrets"):
                 self._connection.execute(f"DELETE FROM {table}")  # noqa: S608

@@ -1,4 +1,4 @@
-"""Which queued resources get what they wait for, and when."""
+"""When queued resources get their capacity."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,10 @@ EXPIRED_MESSAGE = (
 
 
 def admit(state: State, name: str, now_s: float) -> None:
-    """Provision all nodes when there is capacity, wait when there is none, fail without quota."""
+    """Provision all nodes of a request where there is capacity, else let it wait.
+
+    The request fails where the quota does not suffice.
+    """
     request = state.requests.get(name)
     operation = request.operation
     if operation:  # of its reset, which ends with this
@@ -40,9 +43,9 @@ def admit(state: State, name: str, now_s: float) -> None:
 
 
 def admit_waiting(state: State, now_s: float) -> None:
-    """Offer capacity that is free to the requests that wait, the oldest first.
+    """Offer free capacity to the waiting requests, the oldest first.
 
-    One that wants more than there is stays, and does not hold up those behind it.
+    A request that wants more than there is stays, and does not hold up those behind it.
     """
     refused = set()
     for request in sorted(state.requests_by_state[WAITING], key=lambda each: each.create_time_s):
@@ -56,7 +59,7 @@ def admit_waiting(state: State, now_s: float) -> None:
 
 
 def expire(state: State, name: str, now_s: float) -> None:
-    """The window of a request has passed; the scenario says whether that fails it."""
+    """Handle the end of a request's window; the scenario says whether the request fails then."""
     request = state.requests.get(name)
     is_queued = request.state in (RequestState.ACCEPTED, WAITING) and not request.holds_quota
     if is_queued and state.scenario.expired_requests == "fail":
@@ -64,7 +67,7 @@ def expire(state: State, name: str, now_s: float) -> None:
 
 
 def _is_open(request: QueuedResource, now_s: float) -> bool:
-    """Whether the time has come, and not passed, for a request that was never provisioned."""
+    """Whether now lies in the request's window; always for one that was provisioned before."""
     window = request.spec.queueing
     if window is None or request.holds_quota:
         return True
@@ -73,7 +76,10 @@ def _is_open(request: QueuedResource, now_s: float) -> bool:
 
 
 def _granted(state: State, request: QueuedResource, now_s: float) -> tuple[NodeSpec, ...] | None:
-    """What its nodes get, all of them or None; raises CloudError where it will never do."""
+    """The specs of all nodes, or None where there is not enough now.
+
+    Raises CloudError where there never will be.
+    """
     parent = request.spec.nodes[0].parent
     specs = [request.spec.with_tier(wanted.spec) for wanted in request.spec.nodes]
     granted = capacity.granted_specs(state, parent, specs, now_s)

@@ -1,4 +1,4 @@
-"""What a user does to a queued resource: files, deletes and resets it."""
+"""What a user does to a queued resource: create, delete and reset it."""
 
 from localsim.cloud.db.agenda import Action
 from localsim.cloud.model.cloud_errors import Code, Failure, already_exists, conflict, with_error_id
@@ -26,7 +26,7 @@ from tpuctl import catalog
 def create(
     state: State, name: str, spec: QueuedResourceSpec, request_id: str, now_s: float
 ) -> Operation:
-    """File a request; the operation ends when it is accepted, long before there is a node."""
+    """Begin a request; its operation ends when it is accepted, before there are nodes."""
     repeated = operation_lifecycle.find_repeated(state, name, Verb.CREATE, request_id, spec)
     if repeated is not None:
         return repeated
@@ -56,7 +56,7 @@ def create(
 
 
 def accept(state: State, name: str, now_s: float) -> None:
-    """The request is filed: its operation ends, with an error where flex-start is not offered."""
+    """Accept a request and end its operation; it fails where flex-start is not offered."""
     request = state.requests.get(name)
     refusal = _refusal(request)
     if refusal is not None:
@@ -75,9 +75,9 @@ def accept(state: State, name: str, now_s: float) -> None:
 
 
 def delete(state: State, name: str, request_id: str, now_s: float, *, force: bool) -> Operation:
-    """Begin to delete a request, its nodes first; one that has nodes needs force.
+    """Begin to delete a request and its nodes; one that has nodes needs `force`.
 
-    FAILED and SUSPENDED ones never do; PROVISIONING ones are refused with force, too.
+    FAILED and SUSPENDED requests never need it; PROVISIONING ones are refused even so.
     """
     repeated = operation_lifecycle.find_repeated(state, name, Verb.DELETE, request_id)
     if repeated is not None:
@@ -97,7 +97,7 @@ def delete(state: State, name: str, request_id: str, now_s: float, *, force: boo
 
 
 def reset(state: State, name: str, now_s: float) -> Operation:
-    """Begin to make the nodes anew: they are deleted, and the request is ACCEPTED again.
+    """Delete the nodes of a request and make it ACCEPTED again.
 
     The operation ends when the request is admitted once more, as that of its creation does.
     """
@@ -114,7 +114,7 @@ def reset(state: State, name: str, now_s: float) -> Operation:
 
 
 def finish_delete(state: State, name: str, now_s: float) -> None:
-    """The request is gone."""
+    """Remove a request; its operation succeeds."""
     request = state.requests.get(name)
     state.requests.remove(name)
     operation_lifecycle.succeed(state, request.operation, now_s)
@@ -127,7 +127,7 @@ def _delete_nodes(state: State, owner: str, now_s: float) -> None:
 
 
 def _refusal(request: QueuedResource) -> Failure | None:
-    """Why the service does not take the request after all."""
+    """The error with which the service refuses an accepted request, or None."""
     kind = catalog.accelerator_type(request.spec.nodes[0].spec.accelerator_type)
     if (
         request.spec.provisioning_model != FLEX_START

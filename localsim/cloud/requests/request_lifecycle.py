@@ -26,7 +26,7 @@ _ENDS = {
 
 
 def handle_ready_node(state: State, node: Node, now_s: float) -> None:
-    """ACTIVE when every node of the owner is up; its run, if it has a longest one, begins."""
+    """Make the owner ACTIVE when all its nodes are READY, and begin its longest run."""
     request = state.requests.find(node.queued_resource)
     if request is None or request.state != RequestState.PROVISIONING:
         return
@@ -39,7 +39,7 @@ def handle_ready_node(state: State, node: Node, now_s: float) -> None:
 
 
 def handle_lost_node(state: State, node: Node, initiator: Initiator, now_s: float) -> None:
-    """Suspend the owner of a node that is lost; the service repairs a multislice instead."""
+    """Suspend the owner of a lost node; the service repairs a multislice instead."""
     request = state.requests.find(node.queued_resource)
     if request is None:
         return
@@ -57,7 +57,7 @@ def handle_lost_node(state: State, node: Node, initiator: Initiator, now_s: floa
 def handle_failed_node(
     state: State, node: Node, initiator: Initiator, failure: Failure, now_s: float
 ) -> None:
-    """Fail the owner of a node that is gone before all of the owner's were READY."""
+    """Fail the owner of a node that is gone before all of the owner's nodes were READY."""
     request = state.requests.find(node.queued_resource)
     if request is None:
         return
@@ -67,16 +67,16 @@ def handle_failed_node(
 
 
 def handle_stockout(state: State, node: Node, now_s: float) -> None:
-    """The capacity that the owner of a node was promised is gone at the last moment."""
+    """Fail a provisioning request whose promised capacity is gone at the last moment."""
     failure = Failure(Code.RESOURCE_EXHAUSTED, capacity.late_stockout_message(node))
     node_lifecycle.give_up(state, node, failure.code, failure.message, now_s)
     handle_failed_node(state, node, Initiator.SERVICE, failure, now_s)
 
 
 def repair(state: State, name: str, now_s: float) -> None:
-    """Make the lost nodes of an ACTIVE multislice anew, where there is capacity; restart the rest.
+    """Recreate the lost nodes of an ACTIVE multislice where there is capacity; restart the others.
 
-    The request stays ACTIVE meanwhile, with its nodes telling the truth.
+    The request stays ACTIVE meanwhile, and its nodes show their own states.
     """
     request = state.requests.get(name)
     if request.state != RequestState.ACTIVE:
@@ -90,7 +90,7 @@ def repair(state: State, name: str, now_s: float) -> None:
 
 
 def repair_all(state: State, now_s: float) -> None:
-    """Go on with the repairs that waited for capacity."""
+    """Continue the repairs that waited for capacity."""
     for request in state.requests_by_state[RequestState.ACTIVE]:
         is_multislice = len(request.spec.nodes) > 1
         if is_multislice and not state.agenda.has(Action.REPAIR_REQUEST, request.name):
@@ -98,7 +98,7 @@ def repair_all(state: State, now_s: float) -> None:
 
 
 def end_run(state: State, name: str, now_s: float) -> None:
-    """The longest run of a request is over: its nodes are deleted, and it is suspended."""
+    """Delete the nodes of a request whose longest run is over, and suspend it."""
     request = state.requests.get(name)
     if request.state != RequestState.ACTIVE:
         return
@@ -110,7 +110,7 @@ def end_run(state: State, name: str, now_s: float) -> None:
 
 
 def suspend(state: State, name: str, _now_s: float) -> None:
-    """SUSPENDED: it does not come back by itself, and holds quota until it is deleted."""
+    """Make a request SUSPENDED; it holds its quota until it is deleted."""
     move(state, name, RequestEvent.SUSPEND, initiator=state.requests.get(name).initiator)
 
 

@@ -1,4 +1,4 @@
-"""How a queued resource goes from one state to the next."""
+"""The state changes of a queued resource."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from localsim.cloud.state.state import State
 
 
 def move(state: State, name: str, event: RequestEvent, **changes: Any) -> QueuedResource:
-    """Follow the event, by the service unless an initiator is given; raises CloudError."""
+    """Follow the event, by the service unless `initiator` is given; raises CloudError."""
     request = state.requests.get(name)
     following = next_state(REQUEST_TRANSITIONS, name, request.state, event)
     who = {"initiator": Initiator.SERVICE, **changes}
@@ -32,7 +32,7 @@ def fail(
     now_s: float,
     initiator: Initiator = Initiator.SERVICE,
 ) -> None:
-    """FAILED, and the nodes it had got are taken from it; its quota is not."""
+    """Make a request FAILED and remove its nodes; it keeps its quota."""
     state.agenda.cancel(request.name)
     for node in state.nodes_by_owner[request.name]:
         if node.state != NodeState.DELETING:
@@ -48,7 +48,7 @@ def fail(
 
 
 def remove_node(state: State, node: Node, failure: Failure, now_s: float) -> None:
-    """Remove a node at once; whatever ran on it has failed."""
+    """Remove a node at once; its operations fail."""
     state.agenda.cancel(node.name)
     operation_lifecycle.fail_all_of(state, node, now_s, failure.code, failure.message)
     state.nodes.remove(node.name)

@@ -1,4 +1,4 @@
-"""What a client may ask a queued resource for: checked, and multislice written out node by node."""
+"""The checks of a queued resource's spec, which write a multislice out node by node."""
 
 from dataclasses import replace
 

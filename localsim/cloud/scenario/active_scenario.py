@@ -1,4 +1,4 @@
-"""The conditions that the cloud is under: its scenario, what was changed in it, standing faults."""
+"""The scenario in force, with the changes made to it, and the active faults."""
 
 import json
 import sqlite3
@@ -44,13 +44,13 @@ class _ScenarioState:
 
 
 class ActiveScenario:
-    """The scenario in force and the faults that stand; both survive a restart.
+    """The scenario in force and the active faults; both survive a restart.
 
     They belong to the scenario that the cloud was opened with: opened with another, it begins anew.
     """
 
     def __init__(self, journal: Journal, given: Scenario) -> None:
-        """Go on where an earlier run under the same scenario stood; else `begin` is wanted."""
+        """Continue an earlier run under the same scenario; otherwise call `begin`."""
         self._journal = journal
         self._given = given
         self._now = _ScenarioState(given, None, _active_faults(given.faults))
@@ -62,7 +62,7 @@ class ActiveScenario:
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario, with what was changed at run time."""
+        """The scenario, with the changes made at run time."""
         return self._now.scenario
 
     @property
@@ -72,7 +72,7 @@ class ActiveScenario:
 
     @property
     def start_s(self) -> float:
-        """When the scenario began: its timelines count from here."""
+        """When the scenario began; its timelines count from here."""
         return self._now.start_s or 0.0
 
     @property
@@ -81,25 +81,25 @@ class ActiveScenario:
         return self._now.standing
 
     def begin(self, now_s: float) -> None:
-        """Start the scenario as it was given, its faults and its time; only within a change."""
+        """Start the given scenario, its faults and its time; only within a change."""
         self._put(_ScenarioState(self._given, now_s, _active_faults(self._given.faults)))
 
     def change(self, settings: Mapping[str, Any]) -> None:
-        """Merge settings in; faults among them replace all that stand. Raises ScenarioError."""
+        """Merge settings; `faults` among them replaces all active ones. Raises ScenarioError."""
         scenario = self.scenario.changed(settings)
         standing = _active_faults(scenario.faults) if "faults" in settings else self.standing
         self._put(replace(self._now, scenario=scenario, standing=standing))
 
     def add_fault(self, text: str) -> None:
-        """One more; raises ScenarioError."""
+        """Add one fault; raises ScenarioError."""
         self._put(replace(self._now, standing=(*self.standing, *_active_faults([text]))))
 
     def clear_faults(self) -> None:
-        """None stands any more, not even those of the scenario."""
+        """End every fault, those of the scenario too."""
         self._put(replace(self._now, standing=()))
 
     def count_call(self, method: str) -> FaultEffect | None:
-        """Count a call of the method; what its faults do to it. Only within a change."""
+        """Count a call of the method and return the effect of its faults. Only within a change."""
         verdict, standing = None, []
         for each in self.standing:
             fault = each.fault
@@ -113,7 +113,7 @@ class ActiveScenario:
         return verdict
 
     def concerns(self, method: str) -> bool:
-        """Whether a fault that is not used up waits for calls of the method."""
+        """Whether a fault of the method is not used up."""
         return any(
             isinstance(each.fault, MethodFault)
             and each.fault.method in (method, ANY)
@@ -122,7 +122,7 @@ class ActiveScenario:
         )
 
     def storage_faults(self, method: str) -> dict[int, StorageFault]:
-        """What waits for calls of a method of Cloud Storage, by its place among all that stand."""
+        """The faults that wait for a Cloud Storage method, by their place in `standing`."""
         return {
             place: each.fault
             for place, each in enumerate(self.standing)
@@ -132,14 +132,14 @@ class ActiveScenario:
         }
 
     def count_storage_call(self, found: Mapping[int, StorageFault]) -> dict[int, StorageFault]:
-        """Count a call; which of these faults do not spare it. Only within a change."""
+        """Count a call for these faults; return those that strike it. Only within a change."""
         spared = {place for place in found if self.standing[place].calls < found[place].after}
         if spared:  # of what is past its beginning nobody counts the calls
             self._count(spared, calls=1)
         return {place: fault for place, fault in found.items() if place not in spared}
 
     def count_storage_strike(self, place: int, fault: StorageFault) -> bool:
-        """Count that it happens; False where it must not any more. Only within a change."""
+        """Count a strike; False when the fault is used up or gone. Only within a change."""
         stands = place < len(self.standing) and self.standing[place].fault == fault
         if not stands or fault.is_over(self.standing[place].met):
             return False
@@ -147,7 +147,7 @@ class ActiveScenario:
         return True
 
     def capacity(self, zone: str, accelerator_type: str, now_s: float) -> float:
-        """How many slices of a type the zone has; what the last fault says, else the scenario."""
+        """How many slices of a type the zone has; the last fault overrules the scenario."""
         for fault in self._last(CapacityOverride):
             if fault.zone in (zone, ANY) and fault.accelerator_type in (accelerator_type, ANY):
                 return fault.slices
@@ -167,7 +167,7 @@ class ActiveScenario:
         )
 
     def never_boots(self, node_id: str, workers: int) -> tuple[int, ...]:
-        """The workers of a node that never come up."""
+        """The workers of a node that never boot, sorted by index."""
         always = self.scenario.worker_that_never_boots
         patterns = [(each.node, each.worker) for each in self._last(BootFault)]
         if always:
@@ -176,7 +176,7 @@ class ActiveScenario:
         return tuple(sorted(worker for worker in found if worker < workers))
 
     def ssh_keys_delay_s(self, node_id: str) -> float:
-        """How long the workers of a node let nobody in after their boot."""
+        """How long after their boot the workers of a node refuse every SSH key."""
         for fault in self._last(SshKeysDelay):
             if fnmatchcase(node_id, fault.node):
                 return fault.delay_s
@@ -192,7 +192,7 @@ class ActiveScenario:
             self._put(replace(self._now, standing=standing))
 
     def write(self, connection: sqlite3.Connection, _keys: Iterable[str]) -> None:
-        """Write what is in force."""
+        """Write the scenario in force; `_keys` are not used."""
         document = {
             "given": self._given.settings(),
             "scenario": self.scenario.settings(),
@@ -204,7 +204,7 @@ class ActiveScenario:
         )
 
     def _read(self, connection: sqlite3.Connection) -> _ScenarioState | None:
-        """What an earlier run under the same scenario left."""
+        """The state that an earlier run under the same scenario left, or None."""
         row = connection.execute("SELECT document FROM tpu_settings").fetchone()
         kept = json.loads(row[0]) if row else {}
         if kept.get("given") != json.loads(json.dumps(self._given.settings())):
@@ -228,7 +228,7 @@ class ActiveScenario:
         self._put(replace(self._now, standing=tuple(standing)))
 
     def _last(self, kind: type[Kind]) -> Iterator[Kind]:
-        """The faults of a kind, the last one first: it overrules the others."""
+        """The faults of a kind, the newest first, which overrules the others."""
         faults_found = (each.fault for each in reversed(self.standing))
         return (fault for fault in faults_found if isinstance(fault, kind))
 

@@ -1,4 +1,4 @@
-"""Amounts that a scenario fixes, or draws anew each time: `60`, `{uniform: [30, 90]}`."""
+"""Amounts of a scenario, fixed or drawn: `60`, `{uniform: [30, 90]}`."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ DISTRIBUTIONS: Mapping[str, tuple[tuple[str, ...], Callable[..., float]]] = {
 
 
 def draw_amount(amount: Amount, random: Callable[[], Random]) -> float:
-    """The number, or one draw; a number that is fixed asks for no source of draws."""
+    """The fixed number, or one draw from `random()`, which a fixed number does not call."""
     if not isinstance(amount, Mapping):
         return amount
     ((name, given),) = amount.items()
@@ -30,5 +30,5 @@ def draw_amount(amount: Amount, random: Callable[[], Random]) -> float:
 
 
 def parameters(given: Any) -> Sequence[Any]:
-    """The parameters of a distribution as a list, also where the only one is written without."""
+    """The parameters of a distribution as a list; a single one may be written without brackets."""
     return given if isinstance(given, list | tuple) else [given]

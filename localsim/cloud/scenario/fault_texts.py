@@ -1,4 +1,4 @@
-"""The one grammar that faults are written in."""
+"""The grammar of faults."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -98,7 +98,7 @@ def parse(text: str) -> Fault:
 
 
 def check(key: str, value: Any) -> None:
-    """As the other checks of a scenario; raises ScenarioError."""
+    """Check a fault as the other checks of a scenario do; raises ScenarioError."""
     checks.text(key, value)
     try:
         parse(value)
@@ -144,7 +144,7 @@ def _storage_fault(text: str, method: str, what: str) -> StorageFault:
 
 
 def _counted(text: str, kind: str, what: str) -> tuple[str, int | None, int]:
-    """What happens, how often, after how many calls."""
+    """Split what happens from how often and after how many calls."""
     found = _COUNTED.fullmatch(what)
     if found is None:
         raise _wrong(text, kind)

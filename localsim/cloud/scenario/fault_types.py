@@ -1,4 +1,4 @@
-"""What goes wrong on purpose: with calls, with workers, with what a zone has."""
+"""Faults that are injected on purpose: in calls, workers, zones, capacity and quota."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class FaultEffect:
     """Whether the connection is dropped without a word."""
 
     def __add__(self, other: "FaultEffect") -> "FaultEffect":
-        """Both: the latencies add up, the first refusal counts."""
+        """Join two effects: the latencies add up, the first refusal counts."""
         return FaultEffect(
             self.latency_s + other.latency_s, self.code or other.code, self.reset or other.reset
         )
@@ -36,24 +36,24 @@ class MethodFault:
     after: int = 0
 
     def strikes(self, calls: int) -> bool:
-        """Whether it strikes a call that `calls` others came before."""
+        """Whether it strikes a call that comes after `calls` others."""
         return self.after <= calls and not self.is_over(calls)
 
     def is_over(self, calls: int) -> bool:
-        """Whether it strikes none that `calls` others came before, nor any later one."""
+        """Whether it strikes no call that comes after `calls` others or later."""
         return self.times is not None and calls >= self.after + self.times
 
 
 @dataclass(frozen=True, slots=True)
 class BootFault:
-    """One worker of the nodes whose ids match never comes up."""
+    """One worker of the nodes whose ids match the pattern never boots."""
 
     node: str
     worker: int
 
 
 class WorkerFaultKind(StrEnum):
-    """What can befall a worker that is up."""
+    """The faults of a worker that is up."""
 
     HANGS = "hangs"
     KILLED = "killed"
@@ -65,7 +65,7 @@ class WorkerFaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerFault:
-    """Something is wrong with one worker of the nodes whose ids match."""
+    """A fault of one worker of the nodes whose ids match the pattern."""
 
     node: str
     worker: int
@@ -76,7 +76,7 @@ class WorkerFault:
 
 @dataclass(frozen=True, slots=True)
 class SshKeysDelay:
-    """The workers of the nodes whose ids match let nobody in for a while after their boot."""
+    """The workers of the nodes whose ids match refuse every SSH key for a while after boot."""
 
     node: str
     delay_s: float
@@ -91,7 +91,7 @@ class UnreachableZone:
 
 @dataclass(frozen=True, slots=True)
 class CapacityOverride:
-    """A zone has so many slices of a type, whatever the scenario says."""
+    """A zone has this many slices of a type, whatever the scenario says."""
 
     zone: str
     accelerator_type: str
@@ -100,7 +100,7 @@ class CapacityOverride:
 
 @dataclass(frozen=True, slots=True)
 class QuotaOverride:
-    """A quota has that limit in a zone or region, or everywhere, whatever the scenario says."""
+    """A quota has this limit in a zone or region, or everywhere, whatever the scenario says."""
 
     quota_id: str
     location: str

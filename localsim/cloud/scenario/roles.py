@@ -1,4 +1,4 @@
-"""What Google's predefined roles allow, as far as anything here asks for it.
+"""The permissions of Google's predefined roles, as far as the simulator asks for them.
 
 Permissions are named as in Google's reference of IAM; that queued resources ask for those of nodes,
 as nodes do, is assumed: the reference has no row for them.
@@ -71,5 +71,5 @@ EDITOR = "roles/editor"
 
 
 def permissions(roles: Iterable[str]) -> frozenset[str]:
-    """Everything that some roles allow together."""
+    """The permissions that the roles hold together."""
     return frozenset[str]().union(*(ROLES[role] for role in roles))

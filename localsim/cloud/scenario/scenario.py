@@ -1,4 +1,4 @@
-"""How the simulated cloud behaves: delays, capacity, quota, faults. The defaults are `plenty`."""
+"""The scenario of the simulated cloud: delays, capacity, quota, faults; `plenty` by default."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -21,7 +21,7 @@ _DIRECTORY = Path(__file__).parents[2] / "scenarios"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One behaviour of the cloud, field by field as it is written; same seed, same history."""
+    """The behaviour of the cloud; the fields are the keys of a scenario's YAML file."""
 
     seed: int = 0
     acceptance_delay_s: float = 0.3
@@ -80,7 +80,10 @@ class Scenario:
         return UNLIMITED
 
     def steps_s(self) -> tuple[float, ...]:
-        """When there is capacity that there was not, in seconds after the scenario began."""
+        """The sorted times at which capacity changes or a reservation begins.
+
+        In seconds after the scenario's start.
+        """
         timelines = [each for types in self.capacity.values() for each in types.values()]
         steps = [each for each in timelines if not isinstance(each, int)]
         changes = {step["at_s"] for timeline in steps for step in timeline}
@@ -96,7 +99,7 @@ class Scenario:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def changed(self, settings: Mapping[str, Any]) -> Self:
-        """With these settings merged in: mappings key by key, null meaning the default again.
+        """The scenario with these settings merged in, mappings key by key; null means the default.
 
         Raises ScenarioError.
         """
@@ -114,7 +117,7 @@ class Scenario:
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:
-    """A scenario that ships with localsim, by its name, or one in a YAML file.
+    """The scenario of that name that ships with localsim, or that of a YAML file.
 
     Raises ScenarioError.
     """
@@ -143,7 +146,7 @@ def _check_keys(kind: type[Scenario], settings: Mapping[str, Any]) -> None:
 
 
 def _at(timeline: Any, at_s: float) -> float:
-    """The number itself, or that of the last step; before the first there is nothing."""
+    """A fixed number, or that of the last step before `at_s`; 0 before the first step."""
     if isinstance(timeline, int):
         return timeline
     past = [step for step in timeline if step["at_s"] <= at_s]

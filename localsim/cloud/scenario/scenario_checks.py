@@ -1,4 +1,4 @@
-"""What a value in a scenario, or in the text of a fault, may be: everything else is one line."""
+"""The checks of a scenario's values, which faults share; each raises ScenarioError of one line."""
 
 import re
 import sys
@@ -24,60 +24,60 @@ Check = Callable[[str, Any], None]
 
 
 def number(key: str, value: Any) -> None:
-    """A finite number, zero or more."""
+    """Require a finite number, zero or more."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= sys.float_info.max:
         raise _wrong(key, "a finite number that is not negative", value)
 
 
 def seconds(key: str, value: Any) -> None:
-    """A number of seconds that a clock can reach."""
+    """Require a number of seconds that a clock can reach."""
     number(key, value)
     if value > MAX_SECONDS:
         raise _wrong(key, f"at most {MAX_SECONDS:.0f}", value)
 
 
 def whole(key: str, value: Any) -> None:
-    """A whole number."""
+    """Require a whole number."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(key, "a whole number", value)
 
 
 def count(key: str, value: Any) -> None:
-    """A whole number, zero or more."""
+    """Require a whole number, zero or more."""
     whole(key, value)
     if not 0 <= value < 2**63:
         raise _wrong(key, "a whole number that is not negative", value)
 
 
 def seed(key: str, value: Any) -> None:
-    """A whole number of a sane length."""
+    """Require a whole number within the limits of a seed."""
     whole(key, value)
     if not -(2**63) <= value < 2**63:
         raise ScenarioError(f"scenario: {key} must fit in 64 bits")
 
 
 def probability(key: str, value: Any) -> None:
-    """A number between 0 and 1."""
+    """Require a number between 0 and 1."""
     number(key, value)
     if value > 1:
         raise _wrong(key, "between 0 and 1", value)
 
 
 def text(key: str, value: Any) -> None:
-    """A text that is not empty."""
+    """Require a text that is not empty."""
     if not isinstance(value, str) or not value:
         raise _wrong(key, "a text", value)
 
 
 def boolean(key: str, value: Any) -> None:
-    """True or false."""
+    """Require true or false."""
     if not isinstance(value, bool):
         raise _wrong(key, "true or false", value)
 
 
 def one_of(*known: str) -> Check:
-    """One of some words."""
+    """A check that requires one of these words."""
 
     def check(key: str, value: Any) -> None:
         if value not in known:
@@ -87,7 +87,7 @@ def one_of(*known: str) -> Check:
 
 
 def worker(key: str, value: Any) -> None:
-    """`NODE/INDEX`, where NODE may hold `*`."""
+    """Require `NODE/INDEX`, where NODE may hold `*`."""
     if not isinstance(value, str) or not _WORKER.fullmatch(value):
         raise _wrong(key, "NODE/INDEX", value)
 
@@ -99,7 +99,7 @@ def split_worker(value: str) -> tuple[str, int]:
 
 
 def amount(key: str, value: Any) -> None:
-    """A number of seconds, or `{distribution: parameters}`."""
+    """Require a number of seconds, or `{distribution: parameters}`."""
     if not isinstance(value, Mapping):
         seconds(key, value)
         return
@@ -116,17 +116,17 @@ def amount(key: str, value: Any) -> None:
 
 
 def zone(key: str, value: Any) -> None:
-    """A zone of the catalog."""
+    """Require a zone of the catalog."""
     check_known(key, "zone", value, catalog.zones())
 
 
 def accelerator_type(key: str, value: Any) -> None:
-    """A type that the API creates."""
+    """Require a type that the API creates."""
     check_known(key, "accelerator type", value, [kind.name for kind in catalog.accelerator_types()])
 
 
 def quota_location(key: str, quota_id: str, value: Any) -> None:
-    """A region, or for a quota per zone a zone."""
+    """Require a region, or a zone for a quota that counts by zone."""
     scopes = {pool.quota_id: pool.scope for pool in pools()}
     if scopes.get(quota_id, "region") == "zone":
         zone(key, value)
@@ -135,7 +135,7 @@ def quota_location(key: str, quota_id: str, value: Any) -> None:
 
 
 def quota(key: str, value: Any) -> None:
-    """`{quota id: limit}` or `{quota id: {zone or region: limit}}`."""
+    """Require `{quota id: limit}` or `{quota id: {zone or region: limit}}`."""
     for quota_id, limit in mapping(key, value, "quota ids to limits").items():
         check_known(key, "quota", quota_id, quota_ids())
         here = f"{key}.{quota_id}"
@@ -148,7 +148,7 @@ def quota(key: str, value: Any) -> None:
 
 
 def capacity(key: str, value: Any) -> None:
-    """`{zone: {accelerator type: slices, or steps of {at_s, slices}}}`; `*` stands for every."""
+    """Require `{zone: {accelerator type: slices, or steps of {at_s, slices}}}`; `*` means all."""
     for where, types in mapping(key, value, "zones to accelerator types").items():
         if where != ANY:
             zone(key, where)
@@ -163,7 +163,7 @@ def capacity(key: str, value: Any) -> None:
 
 
 def list_of(check: Check) -> Check:
-    """A list of values that all pass."""
+    """A check that requires a list whose items all pass `check`."""
 
     def check_all(key: str, value: Any) -> None:
         if not isinstance(value, list | tuple):
@@ -175,7 +175,7 @@ def list_of(check: Check) -> Check:
 
 
 def entry(key: str, value: Any, known: Mapping[str, Check], required: Iterable[str] = ()) -> None:
-    """A mapping with those keys and no others."""
+    """Require a mapping with keys of `known` only, and the `required` ones among them."""
     given = mapping(key, value, "keys to values")
     for name, one in given.items():
         check_known(key, "key", name, known)
@@ -186,14 +186,14 @@ def entry(key: str, value: Any, known: Mapping[str, Check], required: Iterable[s
 
 
 def mapping(key: str, value: Any, what: str) -> Mapping[Any, Any]:
-    """A mapping of that; returns it."""
+    """Require a mapping and return it."""
     if not isinstance(value, Mapping):
         raise ScenarioError(f"scenario: {key} must map {what}")
     return value
 
 
 def check_known(key: str, kind: str, value: Any, known: Iterable[str]) -> None:
-    """One of the names that there are; else the nearest is told."""
+    """Require one of the known names; the error names the nearest."""
     names = list(known)
     if isinstance(value, str) and value in names:
         return

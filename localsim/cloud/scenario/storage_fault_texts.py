@@ -1,4 +1,4 @@
-"""How faults of Cloud Storage are written: as its test bench's instructions, and in a few words."""
+"""The texts of Cloud Storage's faults: its test bench's instructions, and words of our own."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -55,12 +55,12 @@ _FEW_BYTES = 4  # what the test bench lets through of a `return-broken-stream`
 
 
 def is_storage_method(method: str) -> bool:
-    """Whether a text is about Cloud Storage."""
+    """Whether a text names a method of Cloud Storage."""
     return method.startswith("storage.")
 
 
 def check_method(method: str) -> None:
-    """Raises ScenarioError."""
+    """Raise ScenarioError for a method, or group of methods, that is not known."""
     checks.check_known("fault", "method", method, (*METHODS, *PATTERNS))
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong on purpose with calls of Cloud Storage."""
+"""Faults of calls of Cloud Storage that are injected on purpose."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True, slots=True)
 class StorageLatency:
-    """Simulated seconds before anything else."""
+    """The call waits for simulated seconds before anything else."""
 
     time_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class StorageRefusal:
-    """An HTTP error instead of an answer."""
+    """The answer is an HTTP error."""
 
     status: int
     retry_after_s: int | None = None
@@ -22,12 +22,12 @@ class StorageRefusal:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionReset:
-    """The connection is reset without a word."""
+    """The connection is reset without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRefusal:
-    """An HTTP error once so many bytes of an upload have come; a session keeps them."""
+    """The answer is an HTTP error after some bytes of an upload; a session keeps them."""
 
     status: int
     after_bytes: int
@@ -36,14 +36,14 @@ class LateRefusal:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCut:
-    """The connection ends once so many bytes of a body have come or gone."""
+    """The connection ends after some bytes of a body were received or sent."""
 
     after_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class TransferStall:
-    """Nothing moves for simulated seconds once so many bytes of a body have come or gone."""
+    """Nothing moves for some simulated seconds after some bytes of a body."""
 
     time_s: float
     after_bytes: int
@@ -51,28 +51,28 @@ class TransferStall:
 
 @dataclass(frozen=True, slots=True)
 class DiskFull:
-    """No disk takes any more once so many bytes of an upload have come."""
+    """The disk takes no more after some bytes of an upload."""
 
     after_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LostReply:
-    """An upload that resumes is finished, and so many bytes of the reply get through."""
+    """A resumable upload is finished, and only some bytes of the reply arrive."""
 
     after_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthLimit:
-    """Bodies come and go at so many bytes a simulated second."""
+    """Bodies are received and sent at this many bytes a simulated second."""
 
     bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """One bit of the bytes that are sent is not the object's."""
+    """One bit of the bytes that are sent differs from the object's."""
 
 
 StorageFaultEffect = (
@@ -100,17 +100,17 @@ class StorageFault:
     after: int = 0
 
     def concerns(self, method: str) -> bool:
-        """Whether calls of the method are meant."""
+        """Whether it concerns calls of the method."""
         return fnmatchcase(method, self.methods)
 
     def is_over(self, met: int) -> bool:
-        """Whether it has happened as often as it should."""
+        """Whether it has struck as often as it should."""
         return self.times is not None and met >= self.times
 
 
 @dataclass(frozen=True, slots=True)
 class ArmedStorageFault:
-    """What one call may meet."""
+    """A fault that one call may meet, with the function that counts its strike."""
 
     effect: StorageFaultEffect
     strike: Callable[[], bool]

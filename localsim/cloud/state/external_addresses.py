@@ -13,13 +13,13 @@ BLOCK = IPv4Network("198.18.0.0/15")
 
 
 def wants_addresses(spec: NodeSpec) -> bool:
-    """Whether the workers shall have them: any of their interfaces is enough."""
+    """Whether any interface of the workers asks for external addresses."""
     networks = spec.networks if spec.network is None else (spec.network,)
     return any(network.enable_external_ips for network in networks)
 
 
 def assign_addresses(state: State, spec: NodeSpec, workers: int) -> tuple[str, ...]:
-    """One per worker that no other node has, or none at all."""
+    """One address per worker that no other node has; none where none are asked for."""
     return tuple(_next(state) for _ in range(workers)) if wants_addresses(spec) else ()
 
 

@@ -1,4 +1,4 @@
-"""What befalls workers that are up, by faults, and what the service notices of it after a while.
+"""The faults of workers that are up, and what the service detects of them after a while.
 
 The service sees that a worker does not answer, and says so by the node's health and symptoms. It
 has no word for a full disk, a slow worker, or one that refuses SSH: a node with those is HEALTHY.
@@ -29,7 +29,7 @@ SYMPTOMS: Mapping[WorkerFaultKind, tuple[str, str]] = {
 
 
 def faults_of_node(state: State, node: Node) -> FaultsByWorker:
-    """What its workers suffer from now."""
+    """The faults that the workers of a node suffer from now."""
     killed = [WorkerFault(node.node_id, worker, WorkerFaultKind.KILLED) for worker in node.killed]
     standing = (each for each in _worker_faults(state.conditions.standing) if _strikes(each, node))
     lasting = [each for each in standing if each.trouble is not WorkerFaultKind.KILLED]
@@ -40,7 +40,7 @@ def faults_of_node(state: State, node: Node) -> FaultsByWorker:
 
 
 def apply_fault_changes(state: State, before: Iterable[ActiveFault], now_s: float) -> None:
-    """Let the nodes feel which faults have come, and which have gone, since `before`."""
+    """Apply the faults that were added, and end those removed, since `before`."""
     old, new = Counter(_worker_faults(before)), Counter(_worker_faults(state.conditions.standing))
     come, gone = new - old, old - new
     if not come and not gone:
@@ -56,7 +56,7 @@ def apply_fault_changes(state: State, before: Iterable[ActiveFault], now_s: floa
 
 
 def mark_worker_lost(state: State, name: str, worker: int, now_s: float) -> None:
-    """A worker of a node that is up has failed, as if a fault had killed it."""
+    """Record that a worker of a READY node has failed, as if a fault had killed it."""
     node = state.nodes.find(name)
     if node is None or node.state != NodeState.READY or worker in node.killed:
         return
@@ -72,21 +72,21 @@ def strikes_at_boot(fault: WorkerFault, node: Node) -> bool:
 
 
 def strike_new_node(state: State, node: Node) -> None:
-    """Let the faults that kill workers strike a node that is up for the first time."""
+    """Apply the faults that kill workers to a node that is up for the first time."""
     struck = _without_killed(_worker_faults(state.conditions.standing), node)
     if struck.killed:
         state.events.append(ApplyWorkerFaults(state.nodes.put(struck)))
 
 
 def schedule_detection(state: State, node: Node, now_s: float) -> None:
-    """Let the service look at a node's workers, where there is something to be seen."""
+    """Schedule `detect_faults` for a node that has faults or health TIMEOUT."""
     if node.health is Health.TIMEOUT or faults_of_node(state, state.nodes.get(node.name)):
         due_s = now_s + state.scenario.detection_delay_s
         state.agenda.add(due_s, Action.NOTICE_TROUBLE, node.name)
 
 
 def detect_faults(state: State, name: str, now_s: float) -> None:
-    """The service looks at the workers of a READY node and tells what it sees."""
+    """Update health, description and symptoms of a READY node from its workers' faults."""
     node = state.nodes.find(name)
     if node is None or node.state != NodeState.READY:
         return
@@ -126,7 +126,7 @@ def _symptom(worker: int, fault: WorkerFaultKind, now_s: float) -> Symptom:
 
 
 def _without_killed(faults: Iterable[WorkerFault], node: Node) -> Node:
-    """The node without the workers that these faults kill; one that is down loses none."""
+    """The node with the workers marked as killed that these faults kill, if it is READY."""
     if node.state != NodeState.READY:
         return node
     fatal = (

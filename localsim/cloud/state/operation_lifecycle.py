@@ -1,4 +1,4 @@
-"""Beginning and ending long-running operations, and knowing a request that was sent twice."""
+"""Begin and end long-running operations, and find the operation of a repeated request."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from localsim.cloud.state.state import State
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """What else a request holds, in a form that has one encoding."""
+    """The rest of a request, in a form that has one encoding."""
 
     content: Any
 
@@ -29,7 +29,7 @@ def begin(
     request_id: str = "",
     body: Any = None,
 ) -> Operation:
-    """A new operation on the resource named `target`; `body` is what `repeated` will compare."""
+    """Begin an operation on the resource `target`; `body` is what `find_repeated` compares."""
     parent = "/".join(target.split("/")[:4])
     operation = Operation(
         operation_name(parent, now_s, state.random(target)),
@@ -46,7 +46,7 @@ def begin(
 def find_repeated(
     state: State, target: str, verb: Verb, request_id: str, body: Any = None
 ) -> Operation | None:
-    """The operation that the same request, sent before, has begun.
+    """The operation that the same request, sent before, has begun, or None.
 
     Raises INVALID_ARGUMENT when the id came with another body for the same target.
     """
@@ -61,7 +61,7 @@ def find_repeated(
 def succeed(
     state: State, name: str, now_s: float, result: Node | QueuedResource | None = None
 ) -> None:
-    """End an operation; a deletion has no result."""
+    """End an operation with its result; a deletion has none."""
     operation = state.operations.find(name)
     if operation is not None:
         state.operations.put(
@@ -82,7 +82,7 @@ def fail(state: State, name: str, now_s: float, code: Code, message: str) -> Non
 
 
 def fail_all_of(state: State, node: Node, now_s: float, code: Code, message: str) -> None:
-    """End with an error whatever is under way for a node: its change of state, its update."""
+    """End the operations under way for a node with an error: its change of state, its update."""
     fail(state, node.operation, now_s, code, message)
     if node.update is not None:
         fail(state, node.update.operation, now_s, code, message)

@@ -1,4 +1,4 @@
-"""Where a node stands among the slices of one request, as its workers need to know it."""
+"""The place of a node among the slices of one request, as its workers need to know it."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from localsim.cloud.state.state import State
 
 @dataclass(frozen=True, slots=True)
 class SlicePosition:
-    """One slice of several."""
+    """The place of one slice among several."""
 
     request: str
     slice_id: int
@@ -19,7 +19,7 @@ class SlicePosition:
 
 
 def position_of(state: State, node: Node) -> SlicePosition | None:
-    """The node's place; None for a node that is alone."""
+    """The node's place; None for a node that is not part of a multislice."""
     request = state.requests.find(node.queued_resource) if node.multislice else None
     if request is None:
         return None

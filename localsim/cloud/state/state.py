@@ -1,4 +1,4 @@
-"""Everything the simulated Cloud TPU knows, in memory and on disk alike."""
+"""The state of the simulated Cloud TPU, in memory and on disk."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from localsim.cloud.scenario.scenario import Scenario
 
 
 class State:
-    """Resources, agenda, counters and the events that wait to be handed out."""
+    """Resources, agenda, counters, and the events that wait to be handed out."""
 
     def __init__(self, connection: sqlite3.Connection, scenario: Scenario) -> None:
-        """Read what an earlier run left in the database."""
+        """Read what an earlier run left in the database, or create its tables."""
         self.journal = journal = Journal(connection)
         self.conditions = ActiveScenario(journal, scenario)
         self.api_version = "v2"
@@ -53,7 +53,7 @@ class State:
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """All of the block, on disk when the outermost ends; or nothing, neither there nor here."""
+        """Run the block as a whole or not at all, events included; see `Journal.change`."""
         mark = len(self.events)
         try:
             with self.journal.change():
@@ -63,15 +63,15 @@ class State:
             raise
 
     def random(self, subject: str) -> Random:
-        """A fresh source of draws about the subject; the same history draws the same numbers."""
+        """A new source of draws about the subject; the same history draws the same numbers."""
         return Random(f"{self.scenario.seed}/{subject}/{self.count(f'draws/{subject}')}")  # noqa: S311 (reproducible)
 
     def count(self, name: str, step: int = 1) -> int:
-        """Add to a counter and return what it was before."""
+        """Add `step` to a counter and return its value before."""
         return self._counters.add(name, step)
 
     def clear(self) -> None:
-        """Forget every resource; counters go on, so that no id or address comes again."""
+        """Remove every resource; counters go on, so that no id or address is given out twice."""
         for collection in (self.nodes, self.requests, self.operations):
             for name in [each.name for each in collection]:
                 collection.remove(name)

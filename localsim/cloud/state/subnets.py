@@ -17,9 +17,9 @@ _MET = "subnets"
 
 
 def new_addresses(state: State, zone: str, count: int) -> tuple[str, ...]:
-    """Addresses of the zone that no node has; one comes again when all others have had their turn.
+    """Free addresses of the zone; one is reused after all others were given out.
 
-    The caller has seen to it that there are as many (`require_room`).
+    The caller has checked with `require_room` that there are enough.
     """
     index = _index(state, zone)
     # Up to the first version with subnets one counter served every zone.
@@ -41,7 +41,7 @@ def require_room(state: State, zone: str, count: int) -> None:
 
 
 def _index(state: State, zone: str) -> int:
-    """The zone's place among those that have met; it never changes."""
+    """The zone's number in the order of first use, which never changes."""
     name = f"{_MET}/{zone}"
     place = state.count(name, 0)
     if not place:

@@ -1,4 +1,4 @@
-"""Who gets a slice: capacity of zones, reserved capacity, and external addresses."""
+"""Claims of capacity: of zones, of reservations, of external addresses."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ TIMELINE = "scenario"
 
 
 def schedule_offers(state: State, now_s: float) -> None:
-    """Promise to offer capacity at each step of its timelines that is still to come."""
+    """Put an offer of capacity on the agenda for each future step of the timelines."""
     state.agenda.cancel(TIMELINE)
     start_s = state.conditions.start_s
     for step_s in state.scenario.steps_s():
@@ -27,7 +27,7 @@ def schedule_offers(state: State, now_s: float) -> None:
 
 
 def claim_capacity(state: State, node: Node, now_s: float) -> Node:
-    """The node with the capacity it needs; raises CloudError as its operation shall end."""
+    """The node with its capacity claimed; raises the CloudError that ends its operation."""
     spec = node.spec
     quota.require_addresses(state, node.zone, [spec])
     granted = granted_specs(state, node.parent, [spec], now_s)
@@ -41,10 +41,10 @@ def claim_capacity(state: State, node: Node, now_s: float) -> Node:
 def granted_specs(
     state: State, parent: str, specs: Sequence[NodeSpec], now_s: float
 ) -> tuple[NodeSpec, ...] | None:
-    """All of the nodes, which are alike, or none: None where there is not enough now.
+    """The specs of all nodes, which are alike, or None where there is not enough now.
 
-    Reserved ones come back with the reservation that they are taken from. Raises CloudError where
-    no reservation will ever do.
+    Reserved ones name the reservation they are taken from. Raises CloudError where no reservation
+    will ever suffice.
     """
     spec, zone = specs[0], zone_of(parent)
     if not spec.scheduling.reserved:
@@ -60,14 +60,14 @@ def granted_specs(
 
 
 def is_overdrawn(state: State, node: Node, now_s: float) -> bool:
-    """Whether the zone has lost capacity that the node was promised before it was up."""
+    """Whether the zone has lost the capacity that the node was promised before it was up."""
     return (
         not node.spec.scheduling.reserved and _free_slices(state, node.zone, node.spec, now_s) < 0
     )
 
 
 def late_stockout_message(node: Node) -> str:
-    """What Compute Engine says when the machines are gone at the last moment."""
+    """Compute Engine's error for machines that are gone at the last moment."""
     return with_error_id(
         f"GCE_STOCKOUT: ZONE_RESOURCE_POOL_EXHAUSTED: the zone '{node.zone}' does not have enough "
         f"resources available for accelerator type '{node.accelerator_type}'."

@@ -1,4 +1,4 @@
-"""Quota: what a project may hold at a time, and what it holds."""
+"""The quota: limits of a project, and their usage."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -51,7 +51,7 @@ def require(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
 
 
 def require_addresses(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
-    """The same for the external addresses of the region."""
+    """Raise CloudError RESOURCE_EXHAUSTED when the region has too few external addresses."""
     region = region_of(zone)
     wanted = sum(
         catalog.accelerator_type(spec.accelerator_type).workers
@@ -64,7 +64,7 @@ def require_addresses(state: State, zone: str, specs: Iterable[NodeSpec]) -> Non
 
 
 def usages(state: State) -> tuple[QuotaUsage, ...]:
-    """Every quota in every place that it counts in."""
+    """Every quota in every zone or region that it counts in."""
     return (*_slice_usages(state), *_address_usages(state))
 
 
@@ -99,7 +99,7 @@ def _address_usages(state: State) -> Iterable[QuotaUsage]:
 
 
 def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
-    """(quota id, location) -> holder -> how much."""
+    """How much each node and queued resource holds, by (quota id, location)."""
     found: dict[Hashable, dict[str, int]] = {}
     held = [(node.name, quota_of_node(node)) for node in state.nodes]
     held += [(request.name, quota_of_request(request)) for request in state.requests]

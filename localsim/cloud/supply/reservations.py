@@ -1,4 +1,4 @@
-"""Reserved capacity: what a project has been promised, from the scenario."""
+"""Reserved capacity, from the scenario."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ YEAR_S = 365 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """So many chips or cores of a generation in a zone; `state` and units as the API has them."""
+    """Reserved chips or cores of a generation in a zone; `state` and units are the API's."""
 
     name: str
     resource_type: str
@@ -31,12 +31,12 @@ class Reservation:
 
     @property
     def left(self) -> int:
-        """How much of it can be used now."""
+        """How much of it is free now."""
         return self.size - self.used if self.state == "ACTIVE" else 0
 
 
 def list_reservations(state: State, parent: str, now_s: float) -> tuple[Reservation, ...]:
-    """The reservations of a zone, or of all."""
+    """The reservations of a zone, or of all zones."""
     where, _, zone = parent.rpartition("/")
     return tuple(
         _reservation(state, f"{where}/{each['zone']}", each, now_s)
@@ -46,9 +46,9 @@ def list_reservations(state: State, parent: str, now_s: float) -> tuple[Reservat
 
 
 def check(state: State, zone: str, spec: NodeSpec, now_s: float) -> None:
-    """Whether the reservation that a node of `projects/P/locations/Z` asks for can be meant.
+    """Check the name of the reservation that a node of `projects/P/locations/Z` asks for.
 
-    Raises CloudError: INVALID_ARGUMENT for a name that is none, NOT_FOUND for what there is not.
+    Raises CloudError: INVALID_ARGUMENT for a malformed name, NOT_FOUND for an unknown reservation.
     """
     name = spec.scheduling.reservation_name
     if not name:
@@ -63,7 +63,7 @@ def check(state: State, zone: str, spec: NodeSpec, now_s: float) -> None:
 def choose_reservation(
     state: State, zone: str, spec: NodeSpec, count: int, now_s: float
 ) -> Reservation | None:
-    """The reservation that so many nodes are taken from; None where it is in use meanwhile.
+    """The reservation that `count` nodes are taken from; None where all are in use.
 
     Raises CloudError FAILED_PRECONDITION where none is large enough.
     """
@@ -75,7 +75,7 @@ def choose_reservation(
 
 
 def insufficient_reservation(zone: str, spec: NodeSpec, count: int) -> CloudError:
-    """FAILED_PRECONDITION, as Google says it."""
+    """A refusal with FAILED_PRECONDITION in Google's words."""
     sentence = (
         f"There is insufficient reserved capacity in zone {zone_of(zone)} for {count} x "
         f"'{spec.accelerator_type}'."
@@ -113,5 +113,5 @@ def _reservation(state: State, zone: str, settings: Mapping[str, Any], now_s: fl
 
 
 def _size(accelerator_type: str) -> int:
-    """In cores or chips: a generation counted in chips has one core on each."""
+    """The size in cores or chips: a generation counted in chips has one core on each."""
     return catalog.accelerator_type(accelerator_type).tensorcores

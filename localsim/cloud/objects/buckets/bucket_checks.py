@@ -1,4 +1,4 @@
-"""The settings of a bucket one by one: what a value must be, and how it is kept.
+"""The checks of a bucket's settings, and the form in which each is kept.
 
 The words of the refusals are the JSON API's as a public client's tests recorded them in September
 2026, but for those of a value of the wrong type.
@@ -27,7 +27,7 @@ _LOCATION = re.compile(r"[A-Za-z0-9-]{2,40}")
 
 @dataclass(frozen=True, slots=True)
 class BucketChange:
-    """What a check has to know beside the value."""
+    """What a check needs to know beside the value."""
 
     bucket: str
     before: Any
@@ -69,7 +69,7 @@ def _labels(value: Any, _: BucketChange) -> Any:
 
 
 def _is_label(text: str) -> bool:
-    """Lower-case letters of any script, digits, underscores and dashes."""
+    """Whether a text has lower-case letters of any script, digits, underscores and dashes only."""
     return (
         len(text) <= _LABEL_CHARACTERS
         and len(text.encode(errors="replace")) <= _LABEL_BYTES
@@ -124,7 +124,7 @@ def _soft_delete(value: Any, change: BucketChange) -> Any:
 
 
 def _lifecycle(value: Any, _: BucketChange) -> Any:
-    """Kept as given: nothing here grows old."""
+    """Keep a lifecycle as given; no rule of it is applied here."""
     rules = [] if value is None else _object("lifecycle", value).get("rule") or []
     for rule in _list("lifecycle.rule", rules):
         action = _object("action", _object("rule", rule).get("action") or {}).get("type")
@@ -176,7 +176,7 @@ def _autoclass(value: Any, change: BucketChange) -> Any:
 
 
 def _kept(value: Any, _: BucketChange) -> Any:
-    """Kept as given, with no effect here."""
+    """Keep the value as given; it has no effect here."""
     return value or None
 
 
@@ -220,7 +220,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _integer(value: Any) -> int:
-    """An int64, which JSON may spell as a string."""
+    """An int64, which JSON may write as a string."""
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
         raise invalid(f"Parse Error: Invalid value for TYPE_INT64 field: '{value}'.")
     return int(value)

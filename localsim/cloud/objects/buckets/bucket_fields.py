@@ -1,4 +1,4 @@
-"""The settings of a bucket that a client may make, and how a patch and an update change them.
+"""The settings of a bucket that a client may set, and how a patch or an update changes them.
 
 A patch merges: a field left out stays, a nested object merges field by field, a list replaces the
 list, null removes; as a public client's tests recorded of the JSON API in September 2026.
@@ -54,19 +54,19 @@ def locked_settings(bucket: str, settings: Properties) -> dict[str, Any]:
 
 
 def has_uniform_access(settings: Properties) -> bool:
-    """Whether IAM alone says who may do what."""
+    """Whether only IAM decides who may do what."""
     access = (settings.get("iamConfiguration") or {}).get("uniformBucketLevelAccess") or {}
     return access.get("enabled") is True
 
 
 def prevents_public_access(settings: Properties) -> bool:
-    """Whether nobody but named principals may be granted anything."""
+    """Whether the bucket refuses grants to everybody."""
     configuration = settings.get("iamConfiguration") or {}
     return configuration.get("publicAccessPrevention") == "enforced"
 
 
 def _known(resource: Properties) -> dict[str, Any]:
-    """The fields that are kept; unknown ones and those that only Google sets are ignored."""
+    """The fields that are kept; unknown ones and those that only Google sets are left out."""
     for name in _UNSUPPORTED:
         if resource.get(name) not in (None, [], {}, {"enabled": False}):
             raise not_implemented(f"The bucket field {name!r}")

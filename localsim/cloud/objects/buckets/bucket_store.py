@@ -1,4 +1,4 @@
-"""The buckets: created, found, listed, changed and, when empty, deleted; and their IAM policies."""
+"""The buckets and their IAM policies."""
 
 import dataclasses
 import json
@@ -47,7 +47,7 @@ def check_bucket_name(name: str) -> None:
 
 
 class Buckets:
-    """Every bucket of every project: names are global, as on Google."""
+    """Every bucket of every project; names are global, as on Google."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Buckets:
         *,
         also_delete: Callable[[str], object] = lambda _bucket: None,
     ) -> None:
-        """`also_delete` is called with the name of a bucket that goes, within the change."""
+        """`also_delete` is called with the name of a bucket that is deleted, within the change."""
         self._database = database
         self._clock = clock
         self._also_delete = also_delete
 
     def create(self, project: str, name: str, resource: Properties) -> Bucket:
-        """Create a bucket; 409 when the name is taken."""
+        """Create a bucket; raises 409 when the name is taken."""
         check_bucket_name(name)
         now_s = self._clock.now()
         settings = new_settings(name, resource, now_s)
@@ -82,7 +82,7 @@ class Buckets:
     def get(
         self, name: str, preconditions: Preconditions = NO_PRECONDITIONS, *, reading: bool = False
     ) -> Bucket:
-        """Find a bucket, or 404."""
+        """The bucket of that name; raises 404."""
         bucket = self._find(name)
         if bucket is None:
             raise StorageError(404, "notFound", "The specified bucket does not exist.")
@@ -90,7 +90,7 @@ class Buckets:
         return bucket
 
     def list(self, project: str, *, prefix: str, start: str, limit: int) -> list[Bucket]:
-        """The first buckets of the project with the prefix, from the name `start` on."""
+        """The first `limit` buckets of a project with the prefix, from the name `start` on."""
         rows = self._database.connection.execute(
             "SELECT * FROM storage_buckets WHERE project = ? AND name >= ?"
             " AND substr(name, 1, ?) = ? ORDER BY name LIMIT ?",
@@ -119,7 +119,7 @@ class Buckets:
             return self._change(bucket, settings)
 
     def lock_retention_policy(self, name: str, preconditions: Preconditions) -> Bucket:
-        """Lock the retention policy for good, at a given metageneration."""
+        """Lock the retention policy for ever, at the given metageneration."""
         with self._database.change():
             bucket = self.get(name)
             if preconditions.metageneration_match is None:
@@ -130,7 +130,7 @@ class Buckets:
             return self._change(bucket, settings)
 
     def delete(self, name: str, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
-        """Delete an empty bucket; 409 when it is not, be it for noncurrent objects alone."""
+        """Delete an empty bucket; raises 409 when it holds objects, noncurrent ones included."""
         with self._database.change():
             self.get(name, preconditions)
             if self._has_objects(name):
@@ -150,7 +150,7 @@ class Buckets:
             return shown_policy(bucket, self._bindings(bucket), version)
 
     def set_iam_policy(self, name: str, policy: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the policy; 412 when its etag is not the current one."""
+        """Replace the policy; raises 412 when its etag is not the current one."""
         with self._database.change():
             bucket = self.get(name)
             bindings = checked_bindings(bucket, policy)

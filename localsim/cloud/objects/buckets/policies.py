@@ -1,4 +1,4 @@
-"""IAM of a bucket: its policy, read, checked and written whole, and the permissions of a caller.
+"""The IAM policies of buckets: read, checked and written as a whole.
 
 Everybody who reaches this service owns everything, so a policy is kept and shown but grants
 nothing. Rules and words are the JSON API's as a public client's tests recorded them in October
@@ -38,7 +38,7 @@ _MEMBER_KINDS = (
 
 
 def first_bindings(bucket: Bucket) -> list[Binding]:
-    """What a new bucket grants: the legacy roles, to its project."""
+    """The bindings of a new bucket: the legacy roles, granted to its project."""
     owners = [f"projectEditor:{bucket.project}", f"projectOwner:{bucket.project}"]
     viewers = [f"projectViewer:{bucket.project}"]
     kinds = ("Bucket", "Object") if has_uniform_access(bucket.properties) else ("Bucket",)
@@ -50,7 +50,7 @@ def first_bindings(bucket: Bucket) -> list[Binding]:
 
 
 def shown_policy(bucket: Bucket, bindings: Sequence[Binding], version: int) -> dict[str, Any]:
-    """The policy as storage#policy; a version below 3 cannot tell the conditions."""
+    """The policy as storage#policy; a version below 3 cannot express conditions."""
     is_conditional = any("condition" in binding for binding in bindings)
     tells = is_conditional and version >= CONDITIONS_VERSION
     shown = list(bindings) if tells else [_without_condition(binding) for binding in bindings]
@@ -64,7 +64,7 @@ def shown_policy(bucket: Bucket, bindings: Sequence[Binding], version: int) -> d
 
 
 def checked_bindings(bucket: Bucket, policy: Mapping[str, Any]) -> list[Binding]:
-    """The bindings of a policy that may be written now, as they are kept; raises StorageError."""
+    """The bindings of a policy as they are stored; raises StorageError."""
     _check_etag(bucket, policy.get("etag"))
     given = policy.get("bindings") or []
     if not isinstance(given, list):
@@ -82,7 +82,10 @@ def checked_bindings(bucket: Bucket, policy: Mapping[str, Any]) -> list[Binding]
 
 
 def permissions_of_caller(asked: Sequence[str]) -> list[str]:
-    """Which of the permissions the caller has on a bucket: every one; raises StorageError 400."""
+    """The permissions that the caller has on a bucket, which are all.
+
+    Raises StorageError 400 for names that are no permissions.
+    """
     if not asked:
         raise StorageError(400, "required", "Required parameter: permissions")
     if len(asked) > _MAX_PERMISSIONS:
@@ -98,7 +101,7 @@ def permissions_of_caller(asked: Sequence[str]) -> list[str]:
 
 
 def _check_etag(bucket: Bucket, etag: Any) -> None:
-    """A policy read before the last change of the bucket is not written over a newer one."""
+    """Raise 412 for a policy that was read before the bucket's last change."""
     if not etag or etag == bucket.etag:
         return
     try:
@@ -162,7 +165,7 @@ def _check_conditions(bucket: Bucket, version: Any) -> None:
 
 
 def _without_condition(binding: Binding) -> Binding:
-    """A role under a condition is told under a name that no role has."""
+    """The name that a conditional role has in a policy of a version below 3."""
     if "condition" not in binding:
         return binding
     digest = hashlib.sha256(repr(binding["condition"]).encode()).hexdigest()[:20]

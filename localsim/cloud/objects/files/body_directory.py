@@ -1,4 +1,4 @@
-"""Where the bytes of objects lie: received in `incoming`, kept in `objects` under random names.
+"""The files with the bytes of objects: received in `incoming`, kept in `objects`.
 
 A kept file never changes, so bodies that have bytes in common link the same file under names of
 their own. Everything here runs on the thread of the store, except `seal`, which blocks on the disk,
@@ -38,7 +38,7 @@ __all__ = ["INLINE_BYTES", "ObjectBody", "BodyDirectory", "IncomingBody", "crc32
 
 
 class BodyDirectory:
-    """The files of one store; no name in it was ever chosen by a client."""
+    """The files of one store; no name of a file was chosen by a client."""
 
     def __init__(self, directory: Path, database: ObjectDatabase) -> None:
         self._database = database
@@ -55,11 +55,11 @@ class BodyDirectory:
         self._folders = {folder.name for folder in self._objects.iterdir()}
 
     def receive(self, name: str | None = None) -> IncomingBody:
-        """Begin to receive a body under a given or a random name."""
+        """Begin to receive a body, under a given or a random name."""
         return IncomingBody(self._incoming, name, self._flusher)
 
     def create(self, name: str) -> None:
-        """Within a change: make an empty incoming body that is still there after a crash."""
+        """Within a change: create an empty incoming body that survives a crash."""
         body = self.receive(name)
         self._database.on_rollback(body.discard)
         body.create()
@@ -71,7 +71,7 @@ class BodyDirectory:
         (self._incoming / name).unlink(missing_ok=True)
 
     def seal(self, incoming: IncomingBody, expected: Hashes) -> ObjectBody:
-        """Check the hashes and give the durable bytes their final name; blocks when on disk."""
+        """Check the hashes and rename the durable file; blocks when the body is on disk."""
         crc32c, md5 = checked_hashes(incoming, expected)
         if not incoming.is_on_disk:
             return ObjectBody(incoming.size_bytes, crc32c, md5, data=incoming.memory)
@@ -129,7 +129,7 @@ class BodyDirectory:
         return self._path(file).open("rb")
 
     def hold(self, files: Sequence[str]) -> ExitStack:
-        """Keep files on disk until the context ends, whatever is removed.
+        """Keep files on disk until the context ends, even if they are removed.
 
         Raises FileNotFoundError when one is gone already.
         """
@@ -144,14 +144,14 @@ class BodyDirectory:
             return stack.pop_all()
 
     def remove(self, files: Sequence[str]) -> None:
-        """Remove kept files, those that are held as soon as nobody holds them."""
+        """Remove kept files; those that are held, when nobody holds them any more."""
         with self._lock:
             self._doomed.update(files)
             free = [file for file in files if not self._held[file]]
         self._unlink(free)
 
     def sweep(self, *, kept: Set[str], unfinished: Set[str]) -> None:
-        """Remove what a killed server left; bytes of an `unfinished` upload go back to incoming."""
+        """Remove what a killed server left; files of `unfinished` uploads are incoming again."""
         for path in self._objects.glob("*/*"):
             if path.name in unfinished:
                 path.rename(self._incoming / path.name)
@@ -217,7 +217,7 @@ def _data(bodies: Iterable[ObjectBody]) -> bytes:
 
 
 def crc32c_of(bodies: Sequence[ObjectBody]) -> str:
-    """The checksum of bodies one after the other, of which there is at least one."""
+    """The checksum of one or more bodies, one after the other."""
     crc32c = bodies[0].crc32c
     for body in bodies[1:]:
         crc32c = combine_crc32c(crc32c, body.crc32c, body.size_bytes)

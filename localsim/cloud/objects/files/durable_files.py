@@ -1,4 +1,4 @@
-"""Writing to the disk of the objects: whole, durable, and with errors told in the API's terms."""
+"""Durable writes of the objects' files, with errors in the API's terms."""
 
 import errno
 import os
@@ -13,20 +13,20 @@ synchronize_file = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 def create_private(path: Path) -> BinaryIO:
-    """A new, unbuffered file that its owner alone can read."""
+    """Create an unbuffered file that only its owner can read."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     return os.fdopen(descriptor, "wb", buffering=0)
 
 
 def write_all(file: BinaryIO, data: bytes) -> None:
-    """Write to an unbuffered file until nothing is left."""
+    """Write all of the data to an unbuffered file."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
 
 
 def synchronize(path: Path) -> None:
-    """Make a file's bytes, or a directory's entries, durable; blocks."""
+    """Flush a file's bytes, or a directory's entries, to disk; blocks."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -36,7 +36,7 @@ def synchronize(path: Path) -> None:
 
 @contextmanager
 def disk_errors() -> Iterator[None]:
-    """A full or failing disk is the service's failure, told to the client as such."""
+    """Convert errors of the disk in the block into StorageError 507."""
     try:
         yield
     except OSError as error:

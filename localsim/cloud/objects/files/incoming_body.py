@@ -1,4 +1,4 @@
-"""Bytes on their way in, and the body that they become: checked, and small or in files."""
+"""Bodies while they are received: hashed, in memory while small, then in a file."""
 
 import io
 import os
@@ -39,7 +39,7 @@ FLUSHES = 4
 
 @dataclass(frozen=True, slots=True)
 class ObjectBody:
-    """Received, checked bytes: small ones as `data`, others in `files`, one after the other."""
+    """A received and checked body: small ones in `data`, others in `files`, in order."""
 
     size_bytes: int
     crc32c: str
@@ -49,7 +49,7 @@ class ObjectBody:
 
 
 class IncomingBody:
-    """Bytes on their way in, summed as they come: in memory while small, then in a file."""
+    """A body that is being received: in memory while small, then in a file."""
 
     def __init__(self, folder: Path, name: str | None, flusher: Executor) -> None:
         """Its file, if it comes to one, has the name or a random one.
@@ -68,21 +68,21 @@ class IncomingBody:
 
     @cached_property
     def path(self) -> Path:
-        """Where its file is, or would be."""
+        """The path that its file has or would get."""
         return self._folder / (self._name or secrets.token_hex(16))
 
     @property
     def memory(self) -> bytes:
-        """What has been received and is in no file."""
+        """The received bytes that are in no file."""
         return b"".join(self._received)
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether sealing it will block on the disk."""
+        """Whether sealing it blocks on the disk."""
         return self._file is not None
 
     def create(self) -> None:
-        """Start the file now: what is received so far moves into it."""
+        """Create the file now and write the received bytes to it."""
         with disk_errors():
             self._file = create_private(self.path)
             write_all(self._file, self.memory)
@@ -121,20 +121,20 @@ class IncomingBody:
         return previous
 
     def sync(self) -> None:
-        """Make what was written durable; blocks. Raises 507 if any flush has ever failed."""
+        """Flush what was written to disk; blocks. Raises 507 if any flush has ever failed."""
         if self._flush is not None:
             self._flush.result()
         self._synchronize()
 
     def close(self) -> None:
-        """Let go of the file, which stays."""
+        """Close the file, which stays."""
         if self._flush is not None:
             self._flush.cancel()
         if self._file is not None:
             self._file.close()
 
     def discard(self) -> None:
-        """Let go of the file and remove it, unless it has been sealed."""
+        """Close and remove the file, unless it has been sealed."""
         self.close()
         if self._file is not None:
             self.path.unlink(missing_ok=True)
@@ -152,7 +152,7 @@ class IncomingBody:
 
 
 def checked_hashes(incoming: IncomingBody, expected: Hashes) -> tuple[str, str | None]:
-    """The CRC32C, and the MD5 if there is one; raises 400 when one is not as expected."""
+    """The CRC32C, and the MD5 if there is one; raises 400 when one differs from the expected."""
     crc32c = encode_crc32c(incoming.crc32c)
     if expected.crc32c not in (None, crc32c):
         raise _mismatch("CRC32C", str(expected.crc32c), crc32c)

@@ -23,7 +23,7 @@ PAGE_BYTES = 16384
 
 
 class ObjectDatabase:
-    """Rows of buckets, objects and uploads, and what has to happen beside a transaction."""
+    """The rows of buckets, objects and uploads, and the files that change with them."""
 
     def __init__(self, path: Path, earlier: sqlite3.Connection | None = None) -> None:
         """Open or create the file, and take the rows over that `earlier` has.
@@ -52,12 +52,12 @@ class ObjectDatabase:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """What to read from: within a change its own rows are seen, outside what is committed."""
+        """The connection to read from: within a change it sees the change's own rows."""
         return self._writer if self._is_open else self._reader
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything that the block reads is of one moment."""
+        """Let the block read the rows of one moment."""
         connection = self.connection
         if connection.in_transaction:
             yield
@@ -70,7 +70,7 @@ class ObjectDatabase:
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """All of the block or nothing of it; durable when it ends, within a batch with that.
+        """Run the block as a whole or not at all; durable at its end, or with the batch.
 
         Raises StorageError 507 when the disk does not take it.
         """
@@ -130,19 +130,19 @@ class ObjectDatabase:
         return self._writer.total_changes != self._changes_before
 
     def synchronize_first(self, path: Path) -> None:
-        """Within a change: make the file or directory durable before the rows that name it."""
+        """Within a change: flush the file or directory before the rows that name it."""
         self._unsynchronized.add(path)
 
     def on_rollback(self, action: Callable[[], object]) -> None:
-        """Within a change: what to do when nothing comes of it."""
+        """Within a change: call `action` when the change is rolled back."""
         self._undo.append(action)
 
     def after_commit(self, action: Callable[[], object]) -> None:
-        """Within a change: what to do when it can no longer be undone, maybe in another thread."""
+        """Within a change: call `action` after the commit, maybe in another thread."""
         self._then.append(action)
 
     def close(self) -> None:
-        """Let go of the file, after the commit that is under way."""
+        """Close the file after the commit that is under way."""
         with self._lock:
             self._reader.close()
             self._writer.close()
@@ -164,7 +164,7 @@ class ObjectDatabase:
             raise
 
     def _check_whole(self) -> None:
-        """After some errors SQLite itself rolls the whole transaction back."""
+        """Raise 507 when SQLite itself has rolled the transaction back."""
         if not self._writer.in_transaction:
             raise _not_written("the transaction was rolled back")
 
@@ -186,7 +186,7 @@ class ObjectDatabase:
 
 
 def _do_all(actions: Iterable[Callable[[], object]]) -> None:
-    """Rows decide what there is; a file that cannot be removed is swept at the next start."""
+    """Call the actions; a file that cannot be removed is removed at the next start."""
     for action in actions:
         with suppress(OSError):
             action()
