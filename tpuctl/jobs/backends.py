@@ -15,7 +15,7 @@ from tpuctl.models.node import Node, Worker
 from tpuctl.store import Store
 
 if TYPE_CHECKING:
-    from tpuctl.api.ssh.supervisor_login import SupervisorLogin
+    from tpuctl.api.ssh.worker_connections import WorkerConnections
 
 
 def build_backends(
@@ -46,13 +46,13 @@ def _shell_opener(tpu: TpuApi, access: Access) -> OpenShell:
     """What logs in is imported when somebody does: a job is submitted without it."""
 
     @cache
-    def login() -> "SupervisorLogin":
-        from tpuctl.api.ssh.supervisor_login import SupervisorLogin
+    def connections() -> "WorkerConnections":
+        from tpuctl.api.ssh.worker_connections import WorkerConnections
 
-        return SupervisorLogin(tpu, access)
+        return WorkerConnections(tpu, access)
 
-    async def open_shell(worker: Worker, host_key: str | None, node: Node) -> WorkerShell:
-        return await login().open(worker, host_key, node)
+    async def open_shell(node: Node, worker: Worker) -> WorkerShell:
+        return await connections().open_in_gang(node, worker)
 
     return open_shell
 

@@ -29,8 +29,8 @@ class WorkerShell(Protocol):
         ...
 
 
-OpenShell = Callable[[Worker, str | None, Node], Awaitable[WorkerShell]]
-"""Logs in to a worker, which must show the given host key, of a node."""
+OpenShell = Callable[[Node, Worker], Awaitable[WorkerShell]]
+"""Logs in to a worker of a node, its number that in its gang; TransientError, RefusedError."""
 OpenStore = Callable[[str], Store]
 """The store at a `gs://bucket/prefix`."""
 
@@ -60,10 +60,6 @@ class SliceApi(Protocol):
 
     def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
         """Replace whole fields of a READY node."""
-        ...
-
-    def host_keys(self, zone: str, name: str) -> list[str]:
-        """The host key of every worker."""
         ...
 
     def get_queued_resource(self, zone: str, name: str) -> QueuedResource:

@@ -56,9 +56,6 @@ class Tpu:
         self.nodes[name] = replace(self.nodes[name], **changes)
         return DONE
 
-    def host_keys(self, zone, name):
-        return ["ssh-ed25519 AAAA"] * len(self._found(self.nodes, name).workers)
-
     def get_queued_resource(self, zone, name):
         return self._found(self.requests, name)
 
@@ -195,8 +192,7 @@ class World:
             key_line="tpuctl:ssh-ed25519 K",
         )  # fmt: skip
 
-    async def open_shell(self, worker: Worker, host_key: str, _node: Node) -> LocalShell:
-        assert host_key == "ssh-ed25519 AAAA"
+    async def open_shell(self, _node: Node, worker: Worker) -> LocalShell:
         disk = self.tpu.disks / worker.ip_address
         if not disk.exists():
             raise TransientError("no route to the worker")

@@ -96,5 +96,8 @@ async def open_tunnels(
     """Log in to a worker. Raises TransientError, RefusedError."""
     from tpuctl.api.ssh.worker_connections import WorkerConnections
 
-    async with WorkerConnections(api, node, access) as doors, await doors.open(worker) as shell:
+    async with (
+        WorkerConnections(api, access) as connections,
+        await connections.open(node, worker) as shell,
+    ):
         yield WorkerTunnels(shell)

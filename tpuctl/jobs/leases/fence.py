@@ -112,10 +112,6 @@ class FencedSliceApi:
         """As the API."""
         return self.tpu.get_node(zone, name)
 
-    def host_keys(self, zone: str, name: str) -> list[str]:
-        """As the API."""
-        return self.tpu.host_keys(zone, name)
-
     def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
         """As the API."""
         return self.tpu.get_queued_resource(zone, name)

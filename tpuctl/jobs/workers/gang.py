@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 
-from tpuctl.errors import RefusedError, TpuctlError, TransientError
+from tpuctl.errors import TransientError
 from tpuctl.jobs.interfaces import Backends, WorkerShell
 from tpuctl.jobs.leases.lease import LeaseLostError
 from tpuctl.jobs.workers import installation as installing
@@ -13,49 +14,11 @@ from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.installation import StartInputs, WorkerSlot
 from tpuctl.jobs.workers.worker_connection import RunRef, WorkerConnection
 from tpuctl.models.job import Attempt, JobRecord, Phase, WorkerReport
-from tpuctl.models.node import Node, Worker
+from tpuctl.models.node import Node
 
 SALVAGE_TRIES = 5
 PARALLEL_SAVES = 16
 """Tails saved at a time."""
-
-
-@dataclass(slots=True)
-class NodeDialer:
-    """Opens connections to a node's workers, with the host keys that the control plane knows."""
-
-    outside: Backends
-    node: Node
-    keys: list[str] = field(default_factory=list)
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def open(self, index: int, worker: Worker) -> WorkerShell:
-        """A connection to the worker with that index; raises TransientError, RefusedError."""
-        known = await self._key(index)
-        if not known:
-            raise TransientError(f"worker {worker.worker_id} has not told its host key yet")
-        try:
-            return await self.outside.open_shell(worker, known, self.node)
-        except RefusedError:
-            self.keys = []  # a worker that was made anew has a new key
-            raise
-
-    async def _key(self, index: int) -> str:
-        async with self._asking:  # once for all workers
-            if not self._known(index):
-                await self._learn()
-        return self._known(index)
-
-    def _known(self, index: int) -> str:
-        return self.keys[index] if index < len(self.keys) else ""
-
-    async def _learn(self) -> None:
-        try:
-            self.keys = await asyncio.to_thread(
-                self.outside.tpu.host_keys, self.node.zone, self.node.name
-            )
-        except TpuctlError as error:
-            raise TransientError(f"host keys of {self.node.name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +33,10 @@ def members(outside: Backends, nodes: Sequence[Node]) -> Iterator[GangMember]:
     """Every worker of every slice, in order; their numbers count on over the slices."""
     number = 0
     for slice_id, node in enumerate(nodes):
-        doors = NodeDialer(outside, node)
-        for index in range(node.worker_count):
-            yield GangMember(WorkerSlot(number, slice_id, index), _dialer(doors, index, number))
+        for index, worker in enumerate(node.workers):
+            dial = partial(outside.open_shell, node, replace(worker, worker_id=number))
+            yield GangMember(WorkerSlot(number, slice_id, index), dial)
             number += 1
-
-
-def _dialer(doors: NodeDialer, index: int, number: int) -> Callable[[], Awaitable[WorkerShell]]:
-    worker = replace(doors.node.workers[index], worker_id=number)
-    return lambda: doors.open(index, worker)
 
 
 @dataclass(slots=True)

@@ -113,10 +113,10 @@ async def run_on_each(
 
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(doors: WorkerConnections, worker: Worker) -> CommandResult:
+    async def one(connections: WorkerConnections, worker: Worker) -> CommandResult:
         try:
             async with gate:
-                shell = await doors.open(worker)
+                shell = await connections.open(node, worker)
             async with shell:
                 return await work(shell)
         except TransientError as error:
@@ -124,8 +124,9 @@ async def run_on_each(
         except RefusedError as error:
             return CommandResult(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
 
-    async with WorkerConnections(api, node, access) as doors:
-        return list(await asyncio.gather(*(one(doors, worker) for worker in workers)))
+    async with WorkerConnections(api, access) as connections:
+        await connections.identify(node)
+        return list(await asyncio.gather(*(one(connections, worker) for worker in workers)))
 
 
 def _range(part: str, whole: str) -> range:

@@ -58,8 +58,8 @@ async def open_shell(
     from tpuctl.api.ssh.worker_connections import WorkerConnections
 
     async with (
-        WorkerConnections(api, node, access) as connections,
-        await connections.open(worker) as shell,
+        WorkerConnections(api, access) as connections,
+        await connections.open(node, worker) as shell,
     ):
         yield shell
 

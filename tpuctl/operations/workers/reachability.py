@@ -79,12 +79,13 @@ async def _try_logins(
 
     async def ask(worker: Worker) -> str:
         try:
-            async with gate, await doors.open(worker) as shell:
+            async with gate, await connections.open(node, worker) as shell:
                 done = await shell.run(["true"], timeout_s=LOGIN_TIMEOUT_S)
         except (TransientError, RefusedError) as error:
             return without_worker_name(worker.worker_id, str(error))
         return YES if done.exit_status == 0 else f"exit status {done.exit_status} of true"
 
-    async with WorkerConnections(api, node, access) as doors:
+    async with WorkerConnections(api, access) as connections:
+        await connections.identify(node)
         found = await asyncio.gather(*map(ask, workers))
     return {worker.worker_id: answer for worker, answer in zip(workers, found, strict=True)}

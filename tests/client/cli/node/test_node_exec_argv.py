@@ -34,8 +34,8 @@ def connected(tmp_path_factory) -> Iterator[Callable]:
 async def opened(tpuctl: Runner):
     runtime = Runtime(environ={"TPUCTL_HOME": str(tpuctl.home)})
     node = runtime.tpu.get_node("us-west4-a", "n1")
-    doors = await WorkerConnections(runtime.tpu, node, runtime.access).__aenter__()
-    return (doors, runtime), await doors.open(node.workers[0])
+    doors = await WorkerConnections(runtime.tpu, runtime.access).__aenter__()
+    return (doors, runtime), await doors.open(node, node.workers[0])
 
 
 async def closed(opened, shell):

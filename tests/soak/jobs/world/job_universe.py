@@ -138,9 +138,9 @@ class World:
         return Machine(self.universe, f"m{number}")
 
     def _outside(self, machine: Machine) -> Backends:
-        async def login(worker: Worker, key: str | None, *_node: object) -> RemoteShell:
+        async def login(_node: object, worker: Worker) -> RemoteShell:
             host = self.cloud.host_at(worker.ip_address)
-            return await open_shell(machine, host, worker.worker_id, key or "")
+            return await open_shell(machine, host, worker.worker_id)
 
         return Backends(
             context="here",

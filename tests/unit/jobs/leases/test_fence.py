@@ -109,4 +109,3 @@ def test_reading_needs_no_lease(stopped):
     assert list(stopped.outside.store.list("tpuctl/leases/"))
     stopped.outside.tpu.get_queued_resource("z", "n")
     stopped.outside.tpu.get_node("z", "n")
-    stopped.outside.tpu.host_keys("z", "n")

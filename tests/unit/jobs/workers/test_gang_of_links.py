@@ -4,9 +4,6 @@ import asyncio
 import json
 from dataclasses import dataclass, field
 
-import pytest
-
-from tpuctl.errors import RefusedError, TransientError
 from tpuctl.jobs.workers import gang as gangs
 from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers.installation import StartInputs, WorkerSlot
@@ -28,31 +25,18 @@ def node(name: str) -> Node:
 
 @dataclass
 class Outside:
-    """Tells host keys, and who was dialled with which."""
+    """Tells who was dialled."""
 
     dialled: list = field(default_factory=list)
-    asked: list = field(default_factory=list)
-    fails: Exception | None = None
 
-    @property
-    def tpu(self):
-        return self
-
-    def host_keys(self, zone, name):
-        self.asked.append(name)
-        return [f"key of {name}.{index}" for index in range(2)]
-
-    async def open_shell(self, worker, key, at):
-        self.dialled.append((worker.worker_id, worker.ip_address, key, at.name))
-        if self.fails:
-            raise self.fails
+    async def open_shell(self, at, worker):
+        self.dialled.append((worker.worker_id, worker.ip_address, at.name))
 
 
 def dial(outside) -> None:
     async def all_of_them():
         members = list(gangs.members(outside, [node("a"), node("b")]))
-        for _ in range(2):
-            await asyncio.gather(*(each.dial() for each in members), return_exceptions=True)
+        await asyncio.gather(*(each.dial() for each in members))
         return [each.place for each in members]
 
     return asyncio.run(all_of_them())
@@ -67,23 +51,9 @@ def test_worker_ids_count_on_over_the_slices():
         WorkerSlot(2, 1, 0),
         WorkerSlot(3, 1, 1),
     ]
-    assert sorted(outside.dialled[:4]) == [
-        (0, "a.0", "key of a.0", "a"), (1, "a.1", "key of a.1", "a"),
-        (2, "b.0", "key of b.0", "b"), (3, "b.1", "key of b.1", "b"),
+    assert sorted(outside.dialled) == [
+        (0, "a.0", "a"), (1, "a.1", "a"), (2, "b.0", "b"), (3, "b.1", "b"),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("error", "times"), [(TransientError("cut off"), 1), (None, 1)])
-def test_host_keys_are_asked_for_once(error, times):
-    outside = Outside(fails=error)
-    dial(outside)
-    assert sorted(outside.asked) == ["a", "b"] * times
-
-
-def test_a_worker_that_was_made_anew_has_a_new_key():
-    outside = Outside(fails=RefusedError("another key"))
-    dial(outside)
-    assert min(outside.asked.count("a"), outside.asked.count("b")) > 1
 
 
 def installed(place: WorkerSlot, **given) -> tuple[dict, dict]:

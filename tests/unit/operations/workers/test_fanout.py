@@ -17,7 +17,10 @@ class Open:
     def __init__(self, *_ours):
         self.worker_id = 0
 
-    async def open(self, worker):
+    async def identify(self, node):
+        return {}
+
+    async def open(self, node, worker):
         shell = Open()
         shell.worker_id = worker
         return shell

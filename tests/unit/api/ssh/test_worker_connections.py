@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.api.ssh import known_hosts, os_login, supervisor_login
+from tpuctl.api.ssh import known_hosts, os_login, worker_connections
 from tpuctl.api.ssh.known_hosts import WorkerIdentity
-from tpuctl.api.ssh.supervisor_login import SupervisorLogin
+from tpuctl.api.ssh.worker_connections import WorkerConnections
 from tpuctl.errors import PermissionDeniedError, RefusedError, TransientError
 from tpuctl.models.node import Node, Worker
 from unit.api.ssh.ssh_worker import ours
@@ -28,10 +28,21 @@ class Way:
         self.dial = object()
 
 
+class HostKeys:
+    """The API, as far as it tells host keys."""
+
+    def __init__(self, asked):
+        self.asked = asked
+
+    def host_keys(self, _zone, name):
+        self.asked.append(name)
+        return [f"key of {name}.{index}" for index in range(2)]
+
+
 @pytest.fixture
 def made(monkeypatch, tmp_path):
     """`made(dialer, told)`: an entrance; what it dials and as whom is kept in `ways`, `logins`."""
-    ways, logins = [], []
+    ways, logins, asked = [], [], []
 
     def way_to(access, node, known):
         ways.append(Way(access, node, known))
@@ -39,21 +50,24 @@ def made(monkeypatch, tmp_path):
 
     async def open_shell(worker, access, *, host_key, way):
         logins.append((worker.worker_id, access.user, host_key))
+        if make.fails:
+            raise make.fails
         return "a shell"
 
     def make(dialer, told=BY_NAME):
         monkeypatch.setattr(known_hosts, "identities", lambda *_: told)
-        monkeypatch.setattr(supervisor_login, "route_to", way_to)
-        monkeypatch.setattr(supervisor_login, "open_shell", open_shell)
-        return SupervisorLogin(None, replace(ours(tmp_path), dialer=dialer))
+        monkeypatch.setattr(worker_connections, "route_to", way_to)
+        monkeypatch.setattr(worker_connections, "open_shell", open_shell)
+        return WorkerConnections(HostKeys(asked), replace(ours(tmp_path), dialer=dialer))
 
-    make.ways, make.logins = ways, logins
+    make.fails = None
+    make.ways, make.logins, make.asked = ways, logins, asked
     return make
 
 
 def opened(entered, *asked):
     async def story():
-        return [await entered.open(worker, "key", node) for worker, node in asked]
+        return [await entered.open_in_gang(node, worker) for worker, node in asked]
 
     return asyncio.run(story())
 
@@ -61,7 +75,7 @@ def opened(entered, *asked):
 def test_iap_knows_every_worker_by_its_number_in_the_gang(made):
     assert opened(made("iap"), (FIFTH, NODE)) == ["a shell"]
     assert made.ways[0].known == {4: BY_NAME[0], 5: BY_NAME[1]}
-    assert made.logins == [(5, "tpuctl", "key")]
+    assert made.logins == [(5, "tpuctl", "key of n.1")]
 
 
 def test_a_vm_that_has_not_told_its_name_is_asked_again(made):
@@ -119,10 +133,31 @@ def test_a_node_that_is_slow_to_answer_keeps_nobody_from_the_others(made, monkey
     monkeypatch.setattr(known_hosts, "identities", identities)
 
     async def story():
-        waiting = asyncio.create_task(entered.open(FIFTH, "key", NODE))
+        waiting = asyncio.create_task(entered.open_in_gang(NODE, FIFTH))
         await asyncio.sleep(0)
-        shell = await entered.open(FIFTH, "key", other)
+        shell = await entered.open_in_gang(other, FIFTH)
         answers.set()
         return shell, await waiting
 
     assert asyncio.run(story()) == ("a shell", "a shell")
+
+
+def test_host_keys_are_asked_for_once(made):
+    opened(made("direct"), (FIFTH, NODE), (Worker(4, "10.0.0.1"), NODE))
+    assert made.asked == ["n"]
+    assert [key for _, _, key in made.logins] == ["key of n.1", "key of n.0"]
+
+
+def test_a_worker_that_was_made_anew_has_a_new_key(made):
+    entered, made.fails = made("direct"), RefusedError("another key")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="another key"):
+            opened(entered, (FIFTH, NODE))
+    assert made.asked == ["n", "n"]
+
+
+def test_a_worker_without_a_host_key_is_asked_again(made, monkeypatch):
+    entered = made("direct")
+    monkeypatch.setattr(HostKeys, "host_keys", lambda *_: ["key of n.0", ""])
+    with pytest.raises(TransientError, match="worker 5 has not told its host key yet"):
+        opened(entered, (FIFTH, NODE))
