@@ -25,7 +25,7 @@ RECEIVER = (
     "copy.receiving",
 )  # fmt: skip
 HOLDERS = ("tools.holders",)
-ARCHIVE = tuple(dict.fromkeys((*FETCHER, "data.lister", *RECEIVER)))
+ARCHIVE = tuple(dict.fromkeys((*FETCHER, *RECEIVER)))
 """What `archive_main` imports."""
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The same sources are the same bytes, whenever they were written."""

@@ -32,7 +32,7 @@ import struct
 import sys
 from typing import NamedTuple
 
-from tpuctl.agent.data.target_tree import PARTIAL_PREFIX
+from tpuctl.agent.data.target_tree import PARTIAL_PREFIX, home_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -264,11 +264,6 @@ def chunks(pieces: Iterable[StreamPiece]) -> Iterator[StreamPiece]:
             yield StreamPiece(bytes(data), size_bytes, files)
             data, size_bytes, files = bytearray(), 0, 0
     yield StreamPiece(bytes(data), size_bytes, files)
-
-
-def home_path(path: str) -> str:
-    """A path of the command line on this worker: absolute, or below HOME."""
-    return os.path.join(os.path.expanduser("~"), os.path.expanduser(path))
 
 
 def matching_paths(source: str) -> list[str]:

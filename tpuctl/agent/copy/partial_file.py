@@ -49,7 +49,7 @@ class PartialFile:
 
     def write(self, block: bytes) -> None:
         """Add bytes at the end."""
-        write_all(self.descriptor, block, self.reached)
+        target_tree.write_all(self.descriptor, block, self.reached)
         self.digest.update(block)
         self.reached += len(block)
 
@@ -164,11 +164,3 @@ def umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
-
-
-def write_all(descriptor: int, block: bytes, offset: int) -> None:
-    """Write all bytes of a block at an offset. Raises OSError."""
-    rest = memoryview(block)
-    while rest:
-        count = os.pwrite(descriptor, rest, offset)
-        rest, offset = rest[count:], offset + count

@@ -26,7 +26,6 @@ from tpuctl.agent.copy.packing import (
     LINK,
     SKIP,
     TOTALS,
-    home_path,
 )
 from tpuctl.agent.copy.partial_file import (
     PartialFile,
@@ -315,7 +314,7 @@ def target_of(orders: Mapping[str, Any]) -> tuple[str, str | None]:
     As cp has it: into a directory that is there, else as that name. What is missing above it, or
     was to be a directory (`into`), is made. Raises OSError.
     """
-    path = home_path(orders["target"])
+    path = target_tree.home_path(orders["target"])
     if orders["into"]:
         os.makedirs(path, exist_ok=True)
     if os.path.isdir(path):

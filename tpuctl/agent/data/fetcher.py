@@ -146,7 +146,7 @@ class Fetcher:
         def take(offset: int, block: bytes) -> None:
             nonlocal value
             try:
-                write_all(descriptor, block, offset)
+                target_tree.write_all(descriptor, block, offset)
             except OSError as error:
                 raise cloud.FetchError(f"cannot write: {error.strerror}") from error
             value = crc32c.extend(value, block)
@@ -247,14 +247,6 @@ def checksum(descriptor: int, start: int, end: int) -> int:
             return -1
         value, start = crc32c.extend(value, block), start + len(block)
     return value
-
-
-def write_all(descriptor: int, block: bytes, offset: int) -> None:
-    """Write a block whole."""
-    rest = memoryview(block)
-    while rest:
-        count = os.pwrite(descriptor, rest, offset)
-        rest, offset = rest[count:], offset + count
 
 
 def fetch(manifest: Mapping[str, Any]) -> int:

@@ -48,9 +48,9 @@ def refusals(paths: Iterable[str]) -> dict[str, str]:
 class TargetTree:
     """A directory that files are written beneath."""
 
-    def __init__(self, root: Path) -> None:
-        """Made when it is not there."""
-        root.mkdir(parents=True, exist_ok=True)
+    def __init__(self, root: str) -> None:
+        """Make the directory when it is not there. Raises OSError."""
+        Path(root).mkdir(parents=True, exist_ok=True)
         self.root = os.open(root, DIRECTORY)
 
     @contextlib.contextmanager
@@ -195,6 +195,14 @@ def raise_unreadable(error: OSError) -> None:
     raise error
 
 
-def home_path(path: str) -> Path:
+def home_path(path: str) -> str:
     """A path of the command line on this worker: absolute, or below HOME."""
-    return Path.home() / Path(path).expanduser()
+    return os.path.join(os.path.expanduser("~"), os.path.expanduser(path))
+
+
+def write_all(descriptor: int, block: bytes, offset: int) -> None:
+    """Write all bytes of a block at an offset. Raises OSError."""
+    rest = memoryview(block)
+    while rest:
+        count = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[count:], offset + count

@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,12 +20,11 @@ from tpuctl.errors import (
 )
 from tpuctl.models.worker_ranges import format_ranges
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
-from tpuctl.operations.workers.cp_arguments import CopyArguments, parse_arguments
+from tpuctl.operations.workers.cp_arguments import parse_arguments
 
 if TYPE_CHECKING:
     from tpuctl.models.delivery import Delivery
     from tpuctl.operations.remote.fanout import WorkerReach
-    from tpuctl.operations.workers import copying
 
 COLUMNS: dict[str, Any] = {
     "worker": lambda one: one.worker_id,
@@ -73,40 +71,20 @@ def copy(
 
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
-    asked = parse_arguments(paths)
-    target = copying.target_of(asked)
-    entries = copying.list_entries(asked.sources, recursive=recursive) if asked.is_upload else []
-    default = ALL if asked.is_upload else "0"
-    place = WorkerEndpoint(asked.node, default if worker is None else worker, asked.target)
-    reached = reach_workers(runtime, place)
+    arguments = parse_arguments(paths)
+    copy = copying.plan_copy(arguments, recursive=recursive)
+    default = ALL if arguments.is_upload else "0"
+    place = WorkerEndpoint(arguments.node, default if worker is None else worker, arguments.target)
+    reach = reach_workers(runtime, place)
     runtime.on_interrupt.append("what was copied stays; no file is there in part")
-    with show_growing_copy(runtime) as watch:
-        if asked.is_upload:
-            done = copying.push(reached, entries, target, watch)
-        else:
-            targets = _targets(asked, reached, into=target.into, is_one=place.is_one)
-            done = copying.pull(reached, asked.sources, targets, watch, recursive=recursive)
-    _conclude(runtime, reached, done)
+    with show_growing_copy(runtime) as meter:
+        deliveries = copying.carry_out(copy, reach, meter, is_one=place.is_one)
+    _conclude(runtime, reach, deliveries)
 
 
-def _targets(
-    asked: CopyArguments, reached: "WorkerReach", *, into: bool, is_one: bool
-) -> dict[int, "copying.CopyTarget"]:
-    """Where each worker's files go here."""
-    from tpuctl.operations.workers.copying import CopyTarget
-
-    here = Path(asked.target).absolute()
-    if is_one:
-        return {worker.worker_id: CopyTarget(str(here), into=into) for worker in reached.workers}
-    return {
-        worker.worker_id: CopyTarget(str(here / str(worker.worker_id)), into=True)
-        for worker in reached.workers
-    }
-
-
-def _conclude(runtime: Runtime, reached: "WorkerReach", done: Sequence["Delivery"]) -> None:
-    """Tell what became of it; raises what `node exec` raises."""
-    name = reached.node.name
+def _conclude(runtime: Runtime, reach: "WorkerReach", done: Sequence["Delivery"]) -> None:
+    """Show the result on every worker; raises what `node exec` raises."""
+    name = reach.node.name
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
     runtime.output.items(done, columns, title=f"workers of {name}")
     failed = [one for one in done if one.error]
@@ -114,7 +92,7 @@ def _conclude(runtime: Runtime, reached: "WorkerReach", done: Sequence["Delivery
         return
     if len(done) > 1 or done[0].objects_copied or len(done[0].failures) > 1:
         _warn(runtime, failed)
-    raise_if_preempted(runtime, reached.node)
+    raise_if_preempted(runtime, reach.node)
     if len(done) == 1:
         raise _failure(done[0], name)
     names = ", ".join(str(one.worker_id) for one in failed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tpuctl.agent import ship
@@ -33,6 +34,15 @@ class CopyTarget:
         return {"target": self.path, "into": self.into, "names": list(names)}
 
 
+@dataclass(frozen=True, slots=True)
+class NodeCopy:
+    """A planned copy; `entries` are what is sent, when it goes to the workers."""
+
+    arguments: CopyArguments
+    is_recursive: bool
+    entries: Sequence[packing.PackEntry]
+
+
 def target_of(copy: CopyArguments) -> CopyTarget:
     """Several sources, patterns, contents and a slash at the end need a directory."""
     first, *others = copy.sources
@@ -43,21 +53,30 @@ def target_of(copy: CopyArguments) -> CopyTarget:
     )
 
 
-def list_entries(sources: Sequence[str], *, recursive: bool) -> list[packing.PackEntry]:
-    """What is sent of paths of this machine. Raises NotFoundError, UsageError, LocalIOError."""
+def plan_copy(arguments: CopyArguments, *, recursive: bool) -> NodeCopy:
+    """List what a copy sends from here. Raises NotFoundError, UsageError, LocalIOError."""
     found = []
-    for source in sources:
+    for source in arguments.sources if arguments.is_upload else ():
         entries = list(packing.entries(source, recursive=recursive))
         if len(entries) == 1 and entries[0].kind == packing.FAILED:
             raise _refusal(source, entries[0].errno)
         found += entries
-    return found
+    return NodeCopy(arguments, recursive, found)
 
 
-def push(
+def carry_out(copy: NodeCopy, reach: WorkerReach, meter: Meter, *, is_one: bool) -> list[Delivery]:
+    """Copy to or from every worker; one that fails stops no other. Raises LocalIOError.
+
+    `is_one`: one worker was named, and its files go to the target itself.
+    """
+    if copy.arguments.is_upload:
+        return _push(reach, copy.entries, target_of(copy.arguments), meter)
+    return _pull(reach, copy, meter, is_one=is_one)
+
+
+def _push(
     reach: WorkerReach, entries: Sequence[packing.PackEntry], target: CopyTarget, meter: Meter
 ) -> list[Delivery]:
-    """Send the entries to every worker; one that fails stops no other. Raises LocalIOError."""
     files, size_bytes = packing.totals(entries)
     meter.expect(files * len(reach.workers), size_bytes * len(reach.workers))
     argv = [*ship.command(ship.RECEIVER), json.dumps(target.orders())]
@@ -68,24 +87,21 @@ def push(
     return deliver_on_reach(reach, send)
 
 
-def pull(
-    reach: WorkerReach,
-    sources: Sequence[str],
-    targets: Mapping[int, CopyTarget],
-    meter: Meter,
-    *,
-    recursive: bool,
-) -> list[Delivery]:
-    """Fetch the sources from every worker; one that fails stops no other. Raises LocalIOError."""
-    orders = json.dumps({"sources": list(sources), "recursive": recursive})
+def _pull(reach: WorkerReach, copy: NodeCopy, meter: Meter, *, is_one: bool) -> list[Delivery]:
+    sources = copy.arguments.sources
+    orders = json.dumps({"sources": sources, "recursive": copy.is_recursive})
     argv = [*ship.command(ship.SENDER), orders]
     names = [packing.name_of(source) for source in sources]
     asked = [] if "" in names else names
+    here = Path(copy.arguments.target).absolute()
 
     async def receive(shell: ShippingShell) -> Delivery:
+        if is_one:
+            target = CopyTarget(str(here), into=target_of(copy.arguments).into)
+        else:
+            target = CopyTarget(str(here / str(shell.worker_id)), into=True)
         events = file_stream.ReceiverEvents(shell.worker_id)
-        target = targets[shell.worker_id].orders(asked)
-        with file_stream.local_receiver(target, events) as unpacker:
+        with file_stream.local_receiver(target.orders(asked), events) as unpacker:
             return await file_stream.receive_files(shell, argv, unpacker, events, meter)
 
     return deliver_on_reach(reach, receive)

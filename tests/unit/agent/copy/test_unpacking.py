@@ -10,8 +10,9 @@ from hashlib import sha256
 import pytest
 
 from tpuctl.agent import ship
-from tpuctl.agent.copy import packing, partial_file
+from tpuctl.agent.copy import packing
 from tpuctl.agent.copy.unpacking import Unpacker
+from tpuctl.agent.data import target_tree
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_full_disk_ends_it_and_leaves_nothing(unpack, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(partial_file, "write_all", full)
+    monkeypatch.setattr(target_tree, "write_all", full)
     with pytest.raises(OSError, match="No space"):
         unpack(a_file("a"))
     assert list((tmp_path / "target").iterdir()) == []
