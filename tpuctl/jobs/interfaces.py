@@ -1,5 +1,7 @@
 """What a job needs of the outside, as narrow interfaces; tpuctl.api provides them."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -44,6 +46,15 @@ class Clocks:
     sleep: Callable[[float], Awaitable[None]]
     elapsed: Callable[[], float] | None = None
     """A clock that goes on while the machine is suspended, where it is not `monotonic`."""
+
+
+def _elapsed_s() -> float:
+    """Seconds since some moment, with those of suspension: a lease ends in them as well."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+SYSTEM_CLOCKS = Clocks(time.time, time.monotonic, asyncio.sleep, _elapsed_s)
+"""Those of this machine."""
 
 
 def refuse_to_open(url: str) -> Store:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.jobs.clocks import SYSTEM_CLOCKS
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.models.job import LogLine
 from tpuctl.store import Store

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.errors import LockedError, PreconditionError
-from tpuctl.jobs.clocks import SYSTEM_CLOCKS
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.logs import log_stream

@@ -1,6 +1,5 @@
 """Whether another attempt follows the one that has just ended, and on which slice."""
 
-from tpuctl.jobs.policy import crash_loop
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, Phase, WorkerReport
 
 LOSS_LIMIT = 3
@@ -29,7 +28,7 @@ def may_restart(record: JobRecord) -> bool:
 def no_restart_reason(record: JobRecord) -> str | None:
     """Why another attempt would end as this one did, whatever is left of tries."""
     last = record.attempts[-1]
-    if last.outcome in FAILURES and crash_loop.is_looping(record):
+    if last.outcome in FAILURES and _is_looping(record):
         return f"crash loop: twice the same, and no new checkpoint: {last.reason}"
     if not must_replace_slice(record):
         return None
@@ -40,6 +39,28 @@ def no_restart_reason(record: JobRecord) -> str | None:
         return f"worker {worker} of {last.node} did not start twice: {last.reason}"
     if _bad_slices_before(record) + 1 >= BAD_SLICE_LIMIT:
         return f"{BAD_SLICE_LIMIT} slices in a row did not work: {last.reason}"
+    return None
+
+
+def _is_looping(record: JobRecord) -> bool:
+    """The last two failures are one: same exit, same traceback, and no new checkpoint.
+
+    Where it is not known what was saved, or there is no traceback, nobody can say so.
+    """
+    failures = [each for each in _tries(record) if each.outcome in FAILURES]
+    if len(failures) < 2:
+        return False
+    before, last = failures[-2:]
+    if before.saved_s is None or last.saved_s is None or last.saved_s > before.saved_s:
+        return False
+    cause = _cause(last)
+    return cause is not None and cause == _cause(before)
+
+
+def _cause(attempt: Attempt) -> tuple[str, object, object, str] | None:
+    for report in attempt.workers:
+        if report.worker_id == attempt.first_worker and report.traceback:
+            return attempt.outcome or "", report.exit_status, report.signal, report.traceback
     return None
 
 

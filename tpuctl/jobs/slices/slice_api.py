@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from tpuctl import catalog
+from tpuctl.api.tpu.explain import ABORTED, error_for
+from tpuctl.api.tpu.hints import QR, CallSubject
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -18,10 +20,10 @@ from tpuctl.jobs.interfaces import Backends, SliceApi
 from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN, SliceRefusal
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.slices import switch_setup
-from tpuctl.jobs.slices.failed_request import refusal_of
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState, Provisioning
+from tpuctl.models.operation import Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
 from tpuctl.store import Store
 
@@ -30,14 +32,12 @@ USER = "USER"
 GONE_STATES = (ABSENT, NodeState.DELETING)
 WORST_FIRST = (*sorted(LOST_STATES), *GONE_STATES)
 """Of several nodes the state of one that is like this is told, then of any that is not READY."""
-REFUSAL_ERRORS = (
-    UsageError,
-    PermissionDeniedError,
-    PreconditionError,
-    NotFoundError,
-    CapacityError,
-)
+PERMANENT_ERRORS = (UsageError, PermissionDeniedError, PreconditionError, NotFoundError)
+"""Errors that no later try cures."""
+REFUSAL_ERRORS = (*PERMANENT_ERRORS, CapacityError)
 """Errors that asking again at once does not cure."""
+RPC_CANCELLED = 1
+"""The code of a request whose node was deleted by somebody while it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class _SliceObserver:
         else:
             self.requests[name] = _state(found)
             if found.state == QueuedResourceState.FAILED:
-                self.refusals[name] = refusal_of(found)
+                self.refusals[name] = _refusal_of(found)
 
     def at_node(self, zone: str, name: str) -> Node | str | None:
         """The node, ABSENT, or None when it could not be asked."""
@@ -211,6 +211,24 @@ def _spec(outside: Backends, record: JobRecord, attempt: Attempt) -> QueuedResou
     )
     count = attempt.slices if attempt.slices > 1 else None
     return QueuedResourceSpec(attempt.queued_resource or attempt.node, node, node_count=count)
+
+
+def _refusal_of(request: QueuedResource) -> SliceRefusal:
+    """The reason in tpuctl's words; no chips, no quota and a slice lost at birth may pass."""
+    subject = f"queued resource {request.name!r} FAILED"
+    if not request.failure:
+        return SliceRefusal("the queued resource FAILED", CapacityError.reason, request.name)
+    about = CallSubject(
+        subject, QR, request.name, request.zone, accelerator_type=request.accelerator_type
+    )
+    error = error_for(Status(request.failure_code, request.failure), about)
+    if request.failure_code == RPC_CANCELLED:
+        return SliceRefusal(
+            "its slice was deleted by somebody", PreconditionError.reason, request.name
+        )
+    lasts = isinstance(error, PERMANENT_ERRORS) and request.failure_code != ABORTED
+    kind = error.reason if lasts else CapacityError.reason
+    return SliceRefusal(str(error), kind, request.name, is_shortage=not lasts)
 
 
 def _refusal_unless_ours(

@@ -1,5 +1,6 @@
 """A job file becomes a JobSpec, or one line that says what is wrong and where."""
 
+import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 from tpuctl.errors import UsageError
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.spec import job_file_schema, mount_paths, runtime_choice, yaml_text
+from tpuctl.jobs.spec import job_file_schema, runtime_choice, yaml_text
 from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
@@ -15,6 +16,11 @@ from tpuctl.models.job import Budget, Checkpoints, JobSpec, Restart, Teardown, T
 
 BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
 DEFAULT_KEEP = 3
+SYSTEM_DIRECTORIES = frozenset({
+    "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin",
+    "sys", "usr", "var",
+})  # fmt: skip
+"""Top-level directories that a worker lives on; nothing is copied over them."""
 
 
 def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
@@ -108,11 +114,11 @@ def _file_mounts(document: Document, bucket: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for path, url in document.below("file_mounts").items():
         place = document.place(f"file_mounts.{path}")
-        if why := mount_paths.refusal_reason(path):
+        if why := _mount_problem(path):
             raise UsageError(f"{place} {why}", hint="choose a directory such as /data")
-        if mount_paths.normal_path(path) in found:
+        if _normal_path(path) in found:
             raise UsageError(f"{place} is given twice")
-        found[mount_paths.normal_path(path)] = _expand(url, bucket)
+        found[_normal_path(path)] = _expand(url, bucket)
     return found
 
 
@@ -135,3 +141,20 @@ def _restart(document: Document) -> Restart:
 def _timeouts(document: Document) -> Timeouts:
     given: Mapping[str, Any] = document.below("timeouts")
     return Timeouts(**{f"{name}_s": value for name, value in given.items()})
+
+
+def _mount_problem(path: str) -> str | None:
+    """Why nothing may be copied to that path of a worker; None when it may."""
+    parts = path.split("/")[1:]
+    if ".." in parts:
+        return "must not contain .."
+    if posixpath.normpath(path).strip("/") == "":
+        return "would replace the worker's whole disk"
+    if _normal_path(path).split("/")[1] in SYSTEM_DIRECTORIES:
+        return "is, or is in, a directory of the system"
+    return None
+
+
+def _normal_path(path: str) -> str:
+    """The one spelling of a path: no `.`, no doubled and no last slash."""
+    return "/" + posixpath.normpath(path).lstrip("/")

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tpuctl.errors import DamagedStateError, LockedError, TpuctlError, TransientError
-from tpuctl.jobs.clocks import SYSTEM_CLOCKS
-from tpuctl.jobs.interfaces import Backends, Clocks
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS, Backends, Clocks
 from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher
 from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender

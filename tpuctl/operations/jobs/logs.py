@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs import client
-from tpuctl.jobs.clocks import SYSTEM_CLOCKS
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.logs import job_bundle, log_stream
 from tpuctl.jobs.logs.job_bundle import Bundle
 from tpuctl.models.duration import parse_duration

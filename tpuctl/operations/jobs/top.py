@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from tpuctl.errors import TpuctlError
 from tpuctl.jobs import client
-from tpuctl.jobs.clocks import SYSTEM_CLOCKS
-from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS, Backends
 from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 from tpuctl.operations.jobs.events import JobRuntime

@@ -11,8 +11,7 @@ from typing import Any
 from tpuctl.config import Context
 from tpuctl.errors import JobFailedError, LockedError
 from tpuctl.jobs import client
-from tpuctl.jobs.clocks import SYSTEM_CLOCKS
-from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS, Backends
 from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, JobSpec, LogLine
