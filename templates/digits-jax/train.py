@@ -50,14 +50,17 @@ def main():
 
 
 def spread(mesh, array):
-    """The array with its rows split over all devices; every worker fills in its own part."""
+    """The array as a global one with its rows split over all devices.
+
+    Every worker fills in its own rows.
+    """
     rows = NamedSharding(mesh, PartitionSpec("batch"))
     return jax.make_array_from_callback(array.shape, rows, lambda index: array[index])
 
 
 @partial(jax.jit, donate_argnums=0)
 def train_step(state, pixels, labels):
-    """One update with momentum; returns the new state and the mean loss of the batch."""
+    """Update the weights once, with momentum; returns the new state and the mean loss."""
     loss, slopes = jax.value_and_grad(network.loss)(state["weights"], pixels, labels)
     momentum = jax.tree.map(
         lambda old, slope: MOMENTUM * old - LEARNING_RATE * slope, state["momentum"], slopes
@@ -79,7 +82,7 @@ def resume(checkpointer, mesh):
 
 
 def checkpoints():
-    """Saved every so many steps, after the last, and when the worker is told to end."""
+    """A checkpointer that saves every SAVE_EVERY steps, and when the worker is told to end."""
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
     return Checkpointer(directory, jax.process_index(), jax.process_count(), every=SAVE_EVERY)
 

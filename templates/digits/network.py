@@ -1,4 +1,4 @@
-"""Two layers on one chip, which may hold a part of the hidden one only. Gradients by hand.
+"""Two layers on one chip, which may hold a part of the hidden one only; gradients by hand.
 
 64 pixels, a hidden layer, ten digits. The chip multiplies bfloat16 and adds float32; activations
 are kept as bfloat16, rounded once; weights, logits and gradients are float32.
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def initial_weights(hidden, seed):
-    """He initialisation; float32 master weights."""
+    """Float32 weights [64, hidden] and [hidden, 10] with He initialisation, and zero biases."""
     random = np.random.default_rng([seed, hidden])
     return {
         "w1": (random.standard_normal((64, hidden)) * np.sqrt(2 / 64)).astype(np.float32),
@@ -19,14 +19,17 @@ def initial_weights(hidden, seed):
 
 
 def forward(chip, weights, pixels):
-    """The hidden layer [n, hidden], and what it adds to the logits [n, 10], without b2."""
+    """The hidden layer [n, hidden], and its share of the logits [n, 10], without b2."""
     hidden = chip.matmul(pixels, weights["w1"])
     hidden = chip.elementwise(relu, hidden, weights["b1"], dtype="bf16")
     return hidden, chip.matmul(hidden, weights["w2"])
 
 
 def backward(chip, weights, pixels, digits, hidden, logits):
-    """Sums over these examples: the cross-entropy, and its gradient by each of the weights."""
+    """The cross-entropy and its gradient by each weight, summed over n examples.
+
+    `pixels` is [n, 64], `digits` [n], `hidden` [n, hidden], `logits` [n, 10].
+    """
     log_odds = chip.elementwise(log_softmax, logits, weights["b2"])
     loss = -log_odds[np.arange(len(digits)), digits].sum()
     truth = np.eye(10, dtype=np.float32)[digits]
@@ -42,18 +45,18 @@ def backward(chip, weights, pixels, digits, hidden, logits):
 
 
 def relu(x, bias):
-    """What is positive of x + bias."""
+    """The positive part of x + bias."""
     x = x + bias
     return np.maximum(x, 0, out=x)
 
 
 def where_positive(slopes, hidden):
-    """The slopes where relu let the value through."""
+    """The slopes where `hidden` is positive, else 0: the gradient of relu."""
     return slopes * (hidden > 0)
 
 
 def log_softmax(logits, bias):
-    """The logarithm of each digit's probability."""
+    """The logarithm of each digit's probability, [n, 10]."""
     logits = logits + bias
     logits -= logits.max(axis=1, keepdims=True)
     return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))

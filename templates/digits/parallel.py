@@ -14,14 +14,15 @@ AXES = {"w1": 1, "b1": 0, "w2": 0}
 
 
 def places(mesh, grid, axis):
-    """The index of each own chip along an axis."""
+    """The index of each chip of this worker along an axis of the grid."""
     return [grid.index(number, axis) for number in range(len(mesh.chips))]
 
 
 def gradients(mesh, grid, parts, batch):
-    """Of the whole batch, by index along "model": the loss, and the gradient by each array there.
+    """The loss and the gradients of the whole batch, by index along "model".
 
-    `parts` has the weights of each index that is here, `batch` the pixels and digits of each chip.
+    `parts` has the weights of each index that this worker holds, `batch` the pixels and digits of
+    each chip.
     """
     indices = places(mesh, grid, "model")
     own = [
@@ -43,7 +44,7 @@ def gradients(mesh, grid, parts, batch):
 
 
 def part(arrays, index, count):
-    """Of whole arrays, a copy of what a chip at an index of `count` along "model" holds."""
+    """A copy of what the chip at `index` of `count` along "model" holds of whole arrays."""
     return {
         name: (np.split(array, count, AXES[name])[index] if name in AXES else array).copy()
         for name, array in arrays.items()
@@ -51,10 +52,10 @@ def part(arrays, index, count):
 
 
 def whole(parts, count, saved):
-    """For a checkpoint: whole arrays, of which this worker saves the parts at some indices.
+    """The whole arrays for a checkpoint, of which this worker saves the parts at `saved` indices.
 
-    `parts` has the arrays of every index that is here. Each index is saved by one worker; so what
-    was saved split one way can be restored split any other.
+    `parts` has the arrays of every index that this worker holds. Each index is saved by one worker;
+    so what was saved split one way can be restored split any other.
     """
     arrays = dict(next(iter(parts.values())))
     for name, axis in AXES.items():

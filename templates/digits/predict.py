@@ -35,7 +35,7 @@ def main():
 
 
 def predict(chip, weights, pixels):
-    """The likeliest digit of each row; the weights stay on the chip from batch to batch."""
+    """The likeliest digit of each row of pixels [n, 64]; the weights stay on the chip."""
     held = {**weights, **{name: chip.put(weights[name], "bf16") for name in ("w1", "w2")}}
     guesses = [np.empty(0, int)]
     for start in range(0, len(pixels), BATCH):
@@ -45,14 +45,14 @@ def predict(chip, weights, pixels):
 
 
 def confusion(guesses, truth):
-    """How often each digit was read as each; float32, as the chips add."""
+    """How often each digit was read as each, [10, 10]; float32, as the chips add."""
     counts = np.zeros((10, 10), np.float32)
     np.add.at(counts, (truth, guesses), 1)
     return counts
 
 
 def report(directory, restored, counts):
-    """On the screen, and beside the checkpoints."""
+    """Print the confusion matrix and the accuracy, and put both beside the checkpoints."""
     accuracy = float(np.trace(counts) / counts.sum())
     print(table(counts))
     print(f"accuracy={accuracy:.4f} step={restored.step} digits={counts.sum()}", flush=True)
@@ -69,7 +69,7 @@ def report(directory, restored, counts):
 
 
 def table(counts):
-    """Rows: the digit; columns: what it was read as."""
+    """The confusion matrix as text: a row for each digit, a column for what it was read as."""
     lines = ["     " + "".join(f"{digit:4}" for digit in range(10))]
     lines += [f"{digit:4} " + "".join(f"{n:4}" for n in row) for digit, row in enumerate(counts)]
     return "\n".join(lines)

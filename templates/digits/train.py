@@ -60,7 +60,7 @@ def main():
 
 
 def grid_of(mesh):
-    """The chips as a grid; those that share a network are neighbours."""
+    """Arrange the chips as a grid; those that share a network are neighbours."""
     if MODEL_PARALLEL < 1 or mesh.chip_count % MODEL_PARALLEL or HIDDEN % MODEL_PARALLEL:
         what = f"{mesh.chip_count} chips and HIDDEN={HIDDEN}"
         sys.exit(f"MODEL_PARALLEL={MODEL_PARALLEL} does not divide both {what}")
@@ -68,7 +68,7 @@ def grid_of(mesh):
 
 
 def train_step(mesh, grid, state, batch):
-    """One update of weights and momentum, in place; returns the mean loss of the batch."""
+    """Update weights and momentum once, in place; returns the mean loss of the batch."""
     found = parallel.gradients(mesh, grid, state["weights"], batch)
     for index, (_, slopes) in found.items():
         update(state["weights"][index], state["momentum"][index], slopes)
@@ -82,7 +82,7 @@ def train_step(mesh, grid, state, batch):
 
 
 def update(weights, momentum, slopes):
-    """Gradient descent with momentum."""
+    """Move the weights by gradient descent with momentum, in place."""
     for name, slope in slopes.items():
         momentum[name] *= MOMENTUM
         momentum[name] -= np.float32(LEARNING_RATE / BATCH) * slope
@@ -90,12 +90,12 @@ def update(weights, momentum, slopes):
 
 
 def total(mesh):
-    """The counters of the own chips together."""
+    """The sum of the counters of this worker's chips."""
     return sum((chip.counters for chip in mesh.chips), Counters())
 
 
 def resume(checkpointer, places):
-    """The newest good checkpoint or the first state; of its arrays what the own chips hold."""
+    """The newest good checkpoint or the first state, its arrays cut for this worker's chips."""
     restored = checkpointer.restore()
     if restored is not None:
         print(f"resumed step={restored.step}", flush=True)
@@ -107,7 +107,7 @@ def resume(checkpointer, places):
 
 
 def first_state():
-    """Before the first step."""
+    """The state before the first step."""
     weights = network.initial_weights(HIDDEN, SEED)
     return {
         "step": np.int64(0),
@@ -129,7 +129,7 @@ def saved(mesh, grid, state):
 
 
 def checkpoints(mesh):
-    """Saved every so many steps, after the last, and when the worker is told to end."""
+    """A checkpointer that saves every SAVE_EVERY steps, and when the worker is told to end."""
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
     return Checkpointer(directory, mesh.worker_id, mesh.worker_count, every=SAVE_EVERY)
 

@@ -9,13 +9,17 @@ TINY = 1e-8
 
 
 def initial(weights):
-    """The weights and two averages of their slopes, none yet."""
+    """The state before the first step: the weights, and two averages of slopes that are zero."""
     nothing = jax.tree.map(lambda weight: weight * 0, weights)
     return {"weights": weights, "mean": nothing, "variance": nothing}
 
 
 def update(state, slopes, step, rate):
-    """The state after step 1, 2, ... at this learning rate."""
+    """The state after step `step` (1, 2, ...) with the learning rate `rate`.
+
+    Kingma and Ba, Adam: a method for stochastic optimization, ICLR 2015, algorithm 1, after a
+    linear warm-up of the rate.
+    """
     mean = _averaged(state["mean"], slopes, DECAY_MEAN)
     squares = jax.tree.map(jnp.square, slopes)
     variance = _averaged(state["variance"], squares, DECAY_VARIANCE)

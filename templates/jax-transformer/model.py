@@ -34,7 +34,7 @@ class Size:
 
 
 def initial_weights(size, seed):
-    """Normal, scaled by what flows in; float32, the same on every worker."""
+    """Float32 normal weights, scaled by the number of inputs; the same on every worker."""
     random = np.random.default_rng(seed)
     deep, wide, head = size.layers, size.width, size.width // size.heads
 
@@ -63,7 +63,7 @@ def loss(weights, tokens):
 
 
 def logits(weights, tokens):
-    """What follows each token: [batch, length, vocabulary]."""
+    """The score of each token as the next one: [batch, length, vocabulary] for [batch, length]."""
     flow = weights["embedding"][tokens]
     flow, _ = jax.lax.scan(lambda flow, layer: (_layer(layer, flow), None), flow, weights["layers"])
     return _norm(flow, weights["last_norm"]) @ weights["embedding"].T

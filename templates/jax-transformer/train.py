@@ -55,20 +55,20 @@ def main():
 
 
 def spread(mesh, array):
-    """The array with its rows split over the rows of the mesh."""
+    """The array as a global one with its rows split over the rows of the mesh."""
     rows = NamedSharding(mesh, PartitionSpec("batch"))
     return jax.make_array_from_callback(array.shape, rows, lambda index: array[index])
 
 
 def layout(mesh):
-    """Where each part of the state lies: Adam's averages as their weights."""
+    """The sharding of each array of the state: Adam's averages lie as their weights."""
     weights = jax.tree.map(lambda split: NamedSharding(mesh, split), model.SPLIT)
     return {"weights": weights, "mean": weights, "variance": weights}
 
 
 @partial(jax.jit, donate_argnums=0)
 def train_step(state, tokens, step):
-    """One update; returns the new state and the mean loss of the batch."""
+    """Update the weights once, with Adam; returns the new state and the mean loss."""
     loss, slopes = jax.value_and_grad(model.loss)(state["weights"], tokens)
     return adam.update(state, slopes, step, LEARNING_RATE), loss
 
@@ -85,7 +85,7 @@ def resume(checkpointer, mesh):
 
 
 def checkpoints():
-    """Saved every so many steps, after the last, and when the worker is told to end."""
+    """A checkpointer that saves every SAVE_EVERY steps, and when the worker is told to end."""
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
     return Checkpointer(directory, jax.process_index(), jax.process_count(), every=SAVE_EVERY)
 

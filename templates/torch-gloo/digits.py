@@ -1,4 +1,4 @@
-"""The handwritten digits: read from the bucket, split once, dealt out by step."""
+"""The handwritten digits: read from the bucket, split once, and taken in batches by step."""
 
 import gzip
 
@@ -10,7 +10,7 @@ HELD_BACK = 360
 
 
 def load(url):
-    """Pixels in 0..1, [n, 64], and digits, [n], from a gs:// URL or a path."""
+    """Pixels from 0 to 1, float32 [n, 64], and digits, int64 [n], from a gs:// URL or a path."""
     directory, _, name = url.rpartition("/")
     text = gzip.decompress(open_store(directory).get_range(name)).decode("ascii")
     rows = np.array([line.split(",") for line in text.splitlines()[1:]], np.float32)
@@ -18,13 +18,13 @@ def load(url):
 
 
 def split(count):
-    """Indices of the digits to learn from and of those held back: the same ones in every run."""
+    """The indices of the digits to learn from and of those held back: the same in every run."""
     order = np.random.default_rng(1998).permutation(count)
     return order[HELD_BACK:], order[:HELD_BACK]
 
 
 def batch(count, size, seed, step):
-    """The indices of a step's batch: every epoch a new order, known from seed and step alone."""
+    """The indices [size] of the batch of a step: every epoch has its order, given seed and step."""
     epochs, places = np.divmod(np.arange(step * size, (step + 1) * size), count)
     return np.concatenate(
         [

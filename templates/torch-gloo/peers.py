@@ -1,4 +1,4 @@
-"""Which worker this is, of how many, and where worker 0 is met: the agent and the slice know."""
+"""Rank, world size and the address of worker 0, from the agent's environment or the slice."""
 
 import os
 import urllib.request
@@ -8,7 +8,7 @@ ATTRIBUTE = "http://metadata.google.internal/computeMetadata/v1/instance/attribu
 
 
 def find():
-    """Rank, world size and rendezvous, as torch.distributed.init_process_group takes them."""
+    """Rank, world size and rendezvous URL, as torch.distributed.init_process_group takes them."""
     rank, world_size = (int(os.environ[f"TPUCTL_WORKER_{what}"]) for what in ("ID", "COUNT"))
     return rank, world_size, f"tcp://{meeting_place()}"
 
@@ -23,7 +23,7 @@ def meeting_place():
 
 
 def ask(attribute):
-    """One attribute of the worker."""
+    """The value of one attribute of this worker, from the metadata server."""
     question = urllib.request.Request(ATTRIBUTE + attribute, headers={"Metadata-Flavor": "Google"})
     with urllib.request.urlopen(question, timeout=10) as answer:
         return answer.read().decode()

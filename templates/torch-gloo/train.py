@@ -86,7 +86,7 @@ def resume(checkpointer, network, optimizer):
 
 
 def checkpoints(worker_id, worker_count):
-    """Saved every so many steps, after the last, and when the worker is told to end."""
+    """A checkpointer that saves every SAVE_EVERY steps, and when the worker is told to end."""
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
     return Checkpointer(directory, worker_id, worker_count, every=SAVE_EVERY)
 
