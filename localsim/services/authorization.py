@@ -1,4 +1,4 @@
-"""Who calls and what they may: asked in front of every wire, and nowhere in between.
+"""Authentication and authorization in front of every server.
 
 Whoever comes over TLS needs a token. Who comes without TLS needs none, but is held to what the
 token allows when it is that of a worker.
@@ -39,7 +39,7 @@ _Refuse = Callable[[web.Request, CloudError], web.Response]
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Who is known: workers by their tokens, and with TLS the accounts that have a key."""
+    """The known callers: workers by their tokens, and with TLS the accounts that have a key."""
 
     workers: WorkerTokens
     tokens: AccessTokens | None = None
@@ -47,7 +47,7 @@ class Authenticator:
     def caller(
         self, authorization: object, service: str, method: str, *, secure: bool
     ) -> iam.Account | None:
-        """Who asks; None who needs no token. Raises CloudError."""
+        """The account that calls; None for a caller without token. Raises CloudError."""
         found = self.workers.caller(authorization)
         if found is not None:
             account, scopes = found
@@ -60,13 +60,13 @@ class Authenticator:
         return iam.Account(self.tokens.email(name), iam.ACCOUNTS[name])
 
     def of(self, request: web.Request, service: str, method: str) -> iam.Account | None:
-        """Who sends a request; raises CloudError."""
+        """The account that sends a request; raises CloudError."""
         header = request.headers.get("Authorization")
         return self.caller(header, service, method, secure=request.secure)
 
 
 class GrpcAuthorization(_Interceptor):
-    """For a grpc.aio server with TLS: refuses before the handler sees a byte."""
+    """An interceptor for a grpc.aio server with TLS, which refuses before the handler runs."""
 
     def __init__(self, callers: Authenticator, project: str) -> None:
         """`project` is named where a request does not say what it is about."""
@@ -92,7 +92,7 @@ class GrpcAuthorization(_Interceptor):
 
 
 def rest_authorization(callers: Authenticator) -> Middleware:
-    """For Cloud TPU's REST side."""
+    """A middleware that authorizes requests of Cloud TPU's REST API."""
     served = rest.routes()
 
     def check(request: web.Request) -> None:
@@ -111,7 +111,10 @@ def rest_authorization(callers: Authenticator) -> Middleware:
 
 
 def storage_authorization(callers: Authenticator) -> Middleware:
-    """The same for Cloud Storage; every call of a batch is asked for itself."""
+    """A middleware that authorizes requests of Cloud Storage.
+
+    The calls of a batch are authorized one by one.
+    """
 
     def check(request: web.Request) -> None:
         if is_batch(request.raw_path):
@@ -130,7 +133,7 @@ def storage_authorization(callers: Authenticator) -> Middleware:
 
 
 def other_api_authorization(callers: Authenticator) -> Authorize:
-    """The same for the neighbours; the token endpoint itself asks for none."""
+    """The function that authorizes requests of the other APIs, but the token endpoint."""
 
     def authorize(request: web.Request, row: ApiMethod) -> iam.Account | None:
         method = f"{row.service.partition('.')[0]}.{row.name}"
@@ -144,7 +147,7 @@ def other_api_authorization(callers: Authenticator) -> Authorize:
 
 
 def _require(account: iam.Account | None, method: str, resource: str) -> None:
-    """Raises CloudError unless the account may call the method, which has its full name."""
+    """Raise CloudError unless the account may call the method of that full name."""
     name = method.rpartition(".")[2]
     permission = iam.METHODS.get(name)
     if permission is None:

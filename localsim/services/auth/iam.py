@@ -1,4 +1,4 @@
-"""Who may do what: service accounts, their roles, and the permission each method asks for."""
+"""Service accounts, their roles, and the permission that each method asks for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,20 +52,20 @@ METHODS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who calls: a service account by its e-mail address, and its roles in the project."""
+    """A service account that calls, by its e-mail address, with its roles in the project."""
 
     email: str
     roles: Sequence[str]
 
 
 def granted_permissions(account: Account | None, wanted: Iterable[str]) -> list[str]:
-    """Which of the wanted permissions an account has; None, who needs no token, has all."""
+    """The wanted permissions that an account has; None, a caller without token, has all."""
     held = None if account is None else permissions(account.roles)
     return [each for each in wanted if held is None or each in held]
 
 
 def permission_denied(permission: str, resource: str, service: str = TPU_SERVICE) -> CloudError:
-    """PERMISSION_DENIED, as the permission's own service words it; `resource` is a path."""
+    """A refusal with PERMISSION_DENIED in the service's words; `resource` is a path."""
     return CloudError(
         Code.PERMISSION_DENIED,
         f"Permission '{permission}' denied on resource '//{service}/{resource}' "

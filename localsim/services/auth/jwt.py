@@ -1,4 +1,4 @@
-"""JSON web tokens that service accounts sign: read, and believed only with the right signature."""
+"""JSON web tokens that service accounts sign."""
 
 import base64
 import binascii
@@ -11,11 +11,11 @@ MOST_CHARACTERS = 8192
 
 
 class JwtError(ValueError):
-    """Why a token is not believed; str() never repeats the token."""
+    """The reason why a token is refused; str() never repeats the token."""
 
 
 def verify_token(token: str, key_of: Mapping[str, Any]) -> dict[str, Any]:
-    """The claims of a token whose `iss` has the key that signed it; times are not looked at.
+    """The claims of a token whose signature is that of its `iss`; times are not checked.
 
     `key_of` maps issuers to rsa.RSAPublicKey. Raises JwtError, in Google's words.
     """
@@ -47,7 +47,7 @@ def encode_base64url(data: bytes) -> str:
 
 
 def decode_base64url(text: str) -> bytes:
-    """The reverse; raises ValueError."""
+    """The bytes of base64url without padding; raises ValueError."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
     except binascii.Error as error:

@@ -1,4 +1,4 @@
-"""OAuth 2's token endpoint: an access token for the assertion that a service account has signed."""
+"""The token endpoint of OAuth 2: an access token for an assertion that a service account signed."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -13,7 +13,7 @@ MOST_FIELDS = 16
 
 
 async def answer_token_request(request: web.Request, granted: Callable[[str], Any]) -> web.Response:
-    """RFC 7523: `grant_type` and `assertion` in a form; the reply is never to be kept."""
+    """Answer a form with `grant_type` and `assertion` (RFC 7523); no reply is cached."""
     try:
         reply, status = granted(_assertion(await _form(request))), 200
     except GrantError as error:
@@ -22,12 +22,12 @@ async def answer_token_request(request: web.Request, granted: Callable[[str], An
 
 
 def refuse_assertion(_assertion: str) -> NoReturn:
-    """What answers assertions where no service account has a key."""
+    """Refuse an assertion where no service account has a key."""
     raise GrantError("invalid_grant", "Invalid grant: account not found")
 
 
 async def _form(request: web.Request) -> str:
-    """The body, which is ASCII whatever charset it claims; raises GrantError."""
+    """The fields of the body, which is ASCII whatever charset it claims; raises GrantError."""
     try:
         return (await request.read()).decode("ascii")
     except (web.RequestPayloadError, web.HTTPRequestEntityTooLarge, UnicodeDecodeError):

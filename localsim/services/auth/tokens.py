@@ -1,4 +1,4 @@
-"""Access tokens: what the token endpoint gives for a signed assertion, and what the APIs accept.
+"""Access tokens: issued for a signed assertion, checked by the APIs.
 
 A token carries who it is for and until when, under a signature, so that it outlives a restart. Its
 life is judged by the simulated clock; assertions by the real one, which is that of their makers.
@@ -46,7 +46,7 @@ EXPECTED = (
 
 
 class GrantError(Exception):
-    """Why there is no token: an `error` of RFC 6749 and Google's description of it."""
+    """A refused token request: an `error` of RFC 6749 and Google's description of it."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(description)
@@ -106,7 +106,7 @@ class AccessTokens:
         return account
 
     def email(self, account: str) -> str:
-        """By which Google's messages name an account."""
+        """The e-mail address by which Google's messages name an account."""
         return next(email for email, name in self.emails.items() if name == account)
 
     def _spoken_for(self, token: str, about: Mapping[str, str]) -> tuple[str, frozenset[str]]:
@@ -124,7 +124,7 @@ class AccessTokens:
         return f"{PREFIX}{body}.{self._signature(body)}"
 
     def _opened(self, token: str) -> dict[str, Any] | None:
-        """What a token of ours says, None for any other."""
+        """The content of a token that this server issued; None for any other."""
         body, _, signature = token.removeprefix(PREFIX).partition(".")
         expected = self._signature(body).encode()
         if not token.startswith(PREFIX) or not hmac.compare_digest(signature.encode(), expected):
@@ -136,7 +136,7 @@ class AccessTokens:
         return jwt.encode_base64url(hmac.digest(key, message, hashlib.sha256))
 
     def _self_signed(self, token: str, service: str) -> dict[str, Any] | None:
-        """A service account's own JWT instead of a token, as Google's client libraries send it."""
+        """The account of a JWT that it signed itself, as Google's client libraries send."""
         try:
             claims = jwt.verify_token(token, self.keys)
         except JwtError:
@@ -156,7 +156,7 @@ class AccessTokens:
 
 
 def require_scope(scopes: frozenset[str], about: Mapping[str, str]) -> None:
-    """Raises CloudError for a token that is not good for `about`'s service."""
+    """Raise CloudError for a token whose scopes do not cover the service of `about`."""
     if not scopes & SCOPES.get(about["service"], frozenset({CLOUD_PLATFORM})):
         raise CloudError(
             Code.PERMISSION_DENIED,
@@ -177,7 +177,7 @@ def _require_short_life(claims: Mapping[str, Any], now_s: float) -> None:
 
 
 def _seconds(claim: Any) -> float:
-    """A time of a claim; what is none compares with nothing."""
+    """A time of a claim; NaN where it is not a number."""
     is_number = isinstance(claim, int | float) and not isinstance(claim, bool)
     return float(claim) if is_number and abs(claim) < LATEST_S else math.nan
 

@@ -1,4 +1,4 @@
-"""The access tokens of workers, which their metadata servers give, and whom they speak for.
+"""The access tokens that workers' metadata servers give, and the accounts they stand for.
 
 A token carries the node's service account and scopes under a signature. It is good for as long as
 the simulator runs, for a worker is told a new one at every boot.
@@ -20,7 +20,7 @@ _SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class WorkerTokens:
-    """Issues them, and knows its own again."""
+    """Issues and recognizes the tokens of workers."""
 
     roles: Callable[[], Sequence[str]]
     """Of the accounts of workers now."""

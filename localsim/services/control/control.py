@@ -1,4 +1,4 @@
-"""`control`: what the owner does to the simulated cloud, for the owner's token alone."""
+"""The control port, with which the owner acts on the simulated cloud."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
@@ -19,7 +19,7 @@ _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 50
 
 @dataclass(frozen=True, slots=True)
 class ControlActions:
-    """What the control port can do; given by the server."""
+    """The actions of the control port; the server supplies them."""
 
     preempt: Callable[[str, str, float | None], Awaitable[None]]
     advance: Callable[[float], Awaitable[float]]
@@ -143,7 +143,7 @@ async def _change_scenario(controls: ControlActions, request: web.Request) -> di
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in what may be a list of them; the rest is for others to refuse."""
+    """The texts of a list; another value is refused elsewhere."""
     found = value if isinstance(value, list) else []
     return [each for each in found if isinstance(each, str)]
 

@@ -1,4 +1,4 @@
-"""The JSON bodies of `control`, read strictly: what is wrong with one is said in one line."""
+"""The JSON bodies of the control port, checked strictly; an error is one line."""
 
 import json
 import math
@@ -13,11 +13,11 @@ MOST_BYTES = 64 * 1024
 
 
 class BodyError(ValueError):
-    """A body that cannot be used; str() is one line."""
+    """The reason why a body is refused; str() is one line."""
 
 
 async def read_body(request: web.Request, *known: str) -> dict[str, Any]:
-    """The object in the body, which holds only `known` keys where some are given.
+    """The object in the body; with `known` keys given it may hold no others.
 
     Raises BodyError.
     """
@@ -34,7 +34,7 @@ async def read_body(request: web.Request, *known: str) -> dict[str, Any]:
 
 
 def text_field(body: Mapping[str, Any], key: str) -> str:
-    """A text that must be there; raises BodyError."""
+    """A required text; raises BodyError."""
     value = body.get(key)
     if not isinstance(value, str) or not value:
         raise BodyError(f"{key} must be a text")
@@ -42,7 +42,7 @@ def text_field(body: Mapping[str, Any], key: str) -> str:
 
 
 def seconds_field(body: Mapping[str, Any], key: str) -> float | None:
-    """A number of seconds, None where it is not given; raises BodyError."""
+    """A number of seconds, or None where it is absent; raises BodyError."""
     value = body.get(key)
     if value is None:
         return None
@@ -53,7 +53,7 @@ def seconds_field(body: Mapping[str, Any], key: str) -> float | None:
 
 
 def choice_field(body: Mapping[str, Any], key: str, *known: str) -> str:
-    """One of the known words, the first where it is not given; raises BodyError."""
+    """One of the known words, by default the first; raises BodyError."""
     value = body.get(key, known[0])
     if value not in known:
         raise BodyError(f"{key} must be {' or '.join(known)}")
@@ -61,7 +61,7 @@ def choice_field(body: Mapping[str, Any], key: str, *known: str) -> str:
 
 
 def flag_field(body: Mapping[str, Any], key: str, *, default: bool) -> bool:
-    """True or false; raises BodyError."""
+    """A boolean, by default `default`; raises BodyError."""
     value = body.get(key, default)
     if not isinstance(value, bool):
         raise BodyError(f"{key} must be true or false")

@@ -1,4 +1,4 @@
-"""Connections as they come in on listening sockets, each served by a task of its own."""
+"""Accepts connections on listening sockets and serves each in a task of its own."""
 
 import asyncio
 import socket
@@ -9,7 +9,7 @@ _PAUSE_S = 0.1
 
 
 class Acceptor:
-    """Takes connections until it is closed."""
+    """Accepts connections until it is closed."""
 
     def __init__(self, serve: Callable[[socket.socket], Awaitable[None]]) -> None:
         """`serve` gets a connected, non-blocking socket, and closes it or gives it away."""
@@ -18,13 +18,13 @@ class Acceptor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, listening: socket.socket) -> None:
-        """Take connections here as well; the socket is closed in the end."""
+        """Accept connections on this socket too; it is closed with the acceptor."""
         listening.setblocking(False)  # noqa: FBT003
         self._listening.append(listening)
         self._watch(listening)
 
     async def close(self) -> None:
-        """Cut off whoever is being served, and stop."""
+        """Break the connections that are served, and stop."""
         listening, self._listening = self._listening, []
         for each in listening:
             asyncio.get_running_loop().remove_reader(each)

@@ -1,4 +1,4 @@
-"""The way out of the VPC: an HTTP proxy for package installation (RFC 9110, CONNECT).
+"""The HTTP proxy for package installation (RFC 9110, CONNECT): the only way out of the VPC.
 
 To port 443 of public addresses alone. A name is resolved once, here, and the connection goes to
 the address that was checked: no name can lead to loopback or to a private network.
@@ -30,6 +30,8 @@ Connect = Callable[[str, int], Awaitable[socket.socket]]
 
 
 class _ProxyRefusedError(Exception):
+    """A request that the proxy refuses, with its HTTP status."""
+
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
@@ -47,7 +49,7 @@ class Proxy:
         self._acceptor = Acceptor(self._serve)
 
     def open(self, listening: socket.socket) -> None:
-        """Serve on this socket as well."""
+        """Accept connections on this socket too."""
         self._acceptor.open(listening)
 
     async def close(self) -> None:
@@ -65,7 +67,7 @@ class Proxy:
             self._served -= 1
 
     async def _accept(self, client: socket.socket) -> socket.socket | None:
-        """The connection that a client asked for, once it has been told of it."""
+        """Connect as the client asks, tell the client, and return the connection."""
         try:
             async with asyncio.timeout(REQUEST_S):
                 line, early = await _request(client)
@@ -106,7 +108,7 @@ class Proxy:
             raise _ProxyRefusedError(502, f"{host} cannot be reached: {error}") from None
 
     async def _connect_any(self, addresses: Sequence[str]) -> socket.socket:
-        """The first that answers; raises the last one's OSError."""
+        """Connect to the first address that answers; raises the last one's OSError."""
         *others, last = addresses
         for address in others:
             with contextlib.suppress(OSError):
@@ -115,7 +117,7 @@ class Proxy:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the open internet, not of this machine or what is near it."""
+    """Whether an address is on the open internet, and not this machine's or a private one."""
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address) and (
         found not in _UNICAST or found.sixtofour or found.teredo
@@ -147,7 +149,7 @@ async def connect(address: str, port: int) -> socket.socket:
 
 
 async def _request(client: socket.socket) -> tuple[str, bytes]:
-    """The request line, and what came after the request; raises _RefusedError."""
+    """The request line, and the bytes that came after the request; raises _ProxyRefusedError."""
     data = b""
     while b"\r\n\r\n" not in data:
         if len(data) > _LONGEST_REQUEST:
@@ -161,7 +163,7 @@ async def _request(client: socket.socket) -> tuple[str, bytes]:
 
 
 def _host(line: str) -> str:
-    """The name or address that a request line asks for; raises _RefusedError."""
+    """The name or address in a request line; raises _ProxyRefusedError."""
     match line.split(" "):
         case ["CONNECT", target, version] if version.startswith("HTTP/1."):
             host, _, port = target.rpartition(":")
@@ -178,7 +180,7 @@ def _host(line: str) -> str:
 
 
 async def _answer(client: socket.socket, status: int, reason: str) -> None:
-    """The reason is in the status line: of a refused CONNECT clients show nothing else."""
+    """A reply with the reason in the status line, which is all that clients show of it."""
     words = "".join(each if each.isascii() and each.isprintable() else "?" for each in reason)
     head = f"HTTP/1.1 {status} {words[:_LONGEST_REASON]}\r\n"
     if status != 200:

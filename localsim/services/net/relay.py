@@ -1,4 +1,4 @@
-"""Two connections joined: what one sends, the other receives."""
+"""Joins two connections: what one receives is sent to the other."""
 
 import asyncio
 import socket
@@ -29,7 +29,7 @@ async def relay_bytes(one: socket.socket, other: socket.socket) -> None:
 def relay_to(
     connect: Callable[[], Awaitable[socket.socket]],
 ) -> Callable[[socket.socket], Awaitable[None]]:
-    """What joins each client to a connection that is made for it."""
+    """A function that joins each client to a new connection."""
 
     async def serve(client: socket.socket) -> None:
         try:
@@ -55,7 +55,7 @@ class _End(asyncio.Protocol):
         self.is_at_end = False
 
     def begin(self) -> None:
-        """Both are there."""
+        """Start to carry bytes; both ends exist."""
         if self.transport and not self.transport.is_closing():
             self.transport.resume_reading()
 

@@ -1,4 +1,4 @@
-"""The door of every port: only programs on this machine that mean this server come in.
+"""The guard of every port: refuses web pages and requests for another host.
 
 A web page can make a browser send requests to loopback addresses; it cannot forge Host (DNS
 rebinding), it cannot hide Origin or Sec-Fetch-Site, and without being asked first the browser lets
@@ -16,7 +16,7 @@ _OF_PAGES = "web pages may not use this server"
 
 
 def guard(*, hosts: Callable[[], frozenset[str]]) -> Middleware:
-    """Refuse what is not addressed to one of the hosts (`name:port`, lower case) or is a page's."""
+    """A middleware that refuses requests for other hosts than `name:port`, and web pages."""
 
     @web.middleware
     async def check(
@@ -31,7 +31,7 @@ def guard(*, hosts: Callable[[], frozenset[str]]) -> Middleware:
 
 
 def grpc_refusal(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """Why a call of gRPC is refused: it bears the marks of a browser, or names another host."""
+    """The reason to refuse a gRPC call: it comes from a browser, or names another host."""
     for name, value in metadata:
         if name == "origin" or (name == "sec-fetch-site" and value not in _OWN_FETCH_SITES):
             return _OF_PAGES
@@ -44,7 +44,7 @@ def grpc_refusal(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
 async def require_json(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Refuse bodies that say they are anything else, before anybody reads them."""
+    """Refuse a body whose content type is not JSON before it is read."""
     if "Content-Type" in request.headers and request.content_type != "application/json":
         message = f"Content-Type '{request.content_type}' is not supported; use application/json."
         error = {"code": 415, "message": message, "status": "INVALID_ARGUMENT"}

@@ -1,4 +1,4 @@
-"""The VPC's SOCKS5 port (RFC 1928): how a client on this machine reaches workers by their address.
+"""The VPC's SOCKS5 port (RFC 1928): clients on this machine reach workers by their addresses.
 
 No authentication, CONNECT only, and nothing but workers behind it. A client of a worker's SSH port
 is handed to the worker's SSH server as it is: no bytes are carried twice.
@@ -36,10 +36,10 @@ ADDRESS_TYPE_NOT_SUPPORTED = 8
 
 
 class WorkerDialer(Protocol):
-    """Who is behind the port."""
+    """Connects to workers on behalf of the SOCKS port."""
 
     def door(self, address: str, port: int) -> SshEndpoint | None:
-        """The SSH server at a worker's own address and port; None where there is none."""
+        """The SSH server at a worker's address and port; None where there is none."""
 
     async def dial(self, address: str, port: int) -> socket.socket:
         """A non-blocking socket connected to a worker from the VPC; raises OSError."""
@@ -52,7 +52,7 @@ class _SocksRefusedError(Exception):
 
 
 class SocksServer:
-    """The proxy and its connections."""
+    """The SOCKS server and its connections."""
 
     def __init__(self, workers: WorkerDialer, *, handshake_s: float) -> None:
         self._workers = workers
@@ -61,12 +61,12 @@ class SocksServer:
         self.port = 0
 
     def open(self, listening: socket.socket) -> None:
-        """Serve on this socket as well."""
+        """Accept connections on this socket too."""
         self.port = listening.getsockname()[1]
         self._acceptor.open(listening)
 
     async def close(self) -> None:
-        """Break every connection, but for those of SSH, and stop."""
+        """Break every connection but those of SSH, and stop."""
         await self._acceptor.close()
 
     async def _serve(self, client: socket.socket) -> None:
@@ -84,7 +84,7 @@ class SocksServer:
                 await worker.adopt(client)
 
     async def _handshake(self, client: socket.socket) -> SshEndpoint | socket.socket:
-        """Greeting, request and reply: whom the client gets; raises OSError, EOFError."""
+        """Read greeting and request, and reply; raises OSError, EOFError."""
         try:
             async with asyncio.timeout(self._handshake_s):
                 address, port = await _greet(client)
@@ -101,7 +101,7 @@ class SocksServer:
         return worker
 
     async def _connect(self, address: str, port: int) -> SshEndpoint | socket.socket:
-        """The worker's SSH server, or a connection to another of its ports."""
+        """Hand the client to the worker's SSH server, or connect to another port."""
         try:
             inside = ipaddress.ip_address(address) in _VPC
         except ValueError:  # a name, and there is no name server
@@ -133,7 +133,7 @@ async def serve_socks(
 
 
 async def _greet(client: socket.socket) -> tuple[str, int]:
-    """Greeting and request: where the client wants to go."""
+    """Read greeting and request; return the address and port that the client asks for."""
     version, count = await _read(client, 2)
     if version != _VERSION:
         raise EOFError
@@ -166,7 +166,7 @@ async def _reply(client: socket.socket, reply: int) -> None:
 
 
 async def _read(client: socket.socket, count: int) -> bytes:
-    """So many bytes and no more: the next ones are for whom the client is handed to."""
+    """Read exactly `size` bytes: the next ones are for the server behind."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < count:

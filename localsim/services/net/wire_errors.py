@@ -1,4 +1,4 @@
-"""A refusal of the simulated cloud as each wire spells it: one table, the same details on both."""
+"""The refusals of the simulated cloud, as gRPC and HTTP spell them, with the same details."""
 
 import sqlite3
 import sys
@@ -51,12 +51,12 @@ class FieldViolation:
 
 
 class MalformedRequestError(CloudError):
-    """INVALID_ARGUMENT before the cloud was asked: the request itself does not read."""
+    """INVALID_ARGUMENT for a request that cannot be parsed; the cloud is not asked."""
 
     def __init__(
         self, violations: Iterable[FieldViolation], message: str = "", http_status: int = 400
     ) -> None:
-        """The message is the violations' own words unless another is given."""
+        """Without a message, the violations' own words are the message."""
         self.violations = tuple(violations)
         self.http_status = http_status
         told = message or "\n".join(each.description for each in self.violations)
@@ -64,7 +64,7 @@ class MalformedRequestError(CloudError):
 
 
 def refusal(error: Exception) -> CloudError:
-    """What a client is told of anything that went wrong; what nobody foresaw is shown on stderr."""
+    """The CloudError for any error; an unexpected one is printed on stderr and is INTERNAL."""
     if isinstance(error, CloudError):
         return error
     if isinstance(error, sqlite3.OperationalError):  # the disk is full, or not to be written
@@ -75,7 +75,7 @@ def refusal(error: Exception) -> CloudError:
 
 
 def grpc_error(error: CloudError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
-    """Status, text and trailers of a gRPC reply; the names of the codes are the same."""
+    """Status, text and trailers of a gRPC reply."""
     text = _shortened(error.message)
     status = status_pb2.Status(code=error.code, message=text, details=_details(error))
     trailers = ((STATUS_DETAILS, status.SerializeToString()),) if status.details else ()
@@ -83,7 +83,7 @@ def grpc_error(error: CloudError) -> tuple[grpc.StatusCode, str, tuple[tuple[str
 
 
 def http_error(error: CloudError) -> tuple[int, dict[str, Any]]:
-    """Status and body of an HTTP reply, as every Google API words them."""
+    """Status and body of an HTTP reply, in the form of every Google API."""
     status = getattr(error, "http_status", HTTP_STATUS[error.code])
     body: dict[str, Any] = {"code": status, "message": error.message, "status": error.code.name}
     details: list[Mapping[str, Any]] = [json_format.MessageToDict(each) for each in _details(error)]
@@ -93,7 +93,7 @@ def http_error(error: CloudError) -> tuple[int, dict[str, Any]]:
 
 
 def _shortened(text: str) -> str:
-    """With its middle left out, if it has to; its end may be an error id."""
+    """The text with its middle left out where it is too long; its end may be an error id."""
     if len(text.encode(errors="replace")) <= MOST_TEXT_BYTES:
         return text
     half = MOST_TEXT_BYTES // 8  # in characters, which have up to four bytes

@@ -1,4 +1,4 @@
-"""Compute Engine, as much as gcloud's `tpu-vm ssh` asks of it: the project's metadata."""
+"""The part of Compute Engine that gcloud's `tpu-vm ssh` uses: the project's metadata."""
 
 import re
 import secrets

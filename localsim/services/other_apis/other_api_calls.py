@@ -1,4 +1,4 @@
-"""What the neighbours of Cloud TPU have in common: a call, a row of their table, a refusal."""
+"""The calls, table rows and refusals that all other APIs share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SECRET_MANAGER = "secretmanager.googleapis.com"
 
 @dataclass(frozen=True, slots=True)
 class ProjectContext:
-    """The one project there is, as its neighbours know it."""
+    """The project and its cloud, as the other APIs need them."""
 
     id: str
     number: int
@@ -45,7 +45,7 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class ApiMethod:
-    """One method: `http` is `VERB path`; a `{project}` in it must be ours."""
+    """One method: `http` is `VERB path`; a `{project}` in it must be this project."""
 
     service: str
     name: str
@@ -56,7 +56,7 @@ class ApiMethod:
 
 
 class HttpRefusal(Exception):
-    """A refusal that google.rpc.Code has no word for."""
+    """A refusal for which google.rpc.Code has no word."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class HttpRefusal(Exception):
 
 
 def foreign_project_error(service: str, project: str) -> CloudError | HttpRefusal:
-    """How a service refuses a project that is not the caller's, or is none."""
+    """The refusal of a project that is not the caller's or does not exist."""
     if service == COMPUTE:
         return HttpRefusal(404, "notFound", f"The resource 'projects/{project}' was not found")
     return CloudError(Code.PERMISSION_DENIED, "The caller does not have permission")

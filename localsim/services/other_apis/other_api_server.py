@@ -1,4 +1,4 @@
-"""The neighbours of Cloud TPU on one port: slivers of five APIs, as small as their callers."""
+"""The server of the other APIs, which share one port."""
 
 import inspect
 import re
@@ -46,7 +46,7 @@ def application(
     middlewares: Sequence[Any],
     authorize: Authorize,
 ) -> web.Application:
-    """Serve them all; `granted` answers assertions with tokens or GrantError."""
+    """Serve all other APIs; `granted` answers assertions with tokens or raises GrantError."""
     routes = [(*_compiled(row), row) for row in ROWS]
 
     async def dispatch(request: web.Request) -> web.StreamResponse:

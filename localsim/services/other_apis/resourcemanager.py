@@ -1,4 +1,4 @@
-"""Cloud Resource Manager, as much as clients of Cloud TPU ask: the project, and what one may do."""
+"""The part of Cloud Resource Manager that clients use: the project, and permissions on it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Secret Manager, as much as a program needs that keeps a secret there and reads it again."""
+"""The part of Secret Manager that stores, lists and reads secrets."""
 
 import base64
 import binascii
@@ -122,7 +122,7 @@ def _version_shown(call: ApiCall, secret: StoredSecret, version: SecretVersion) 
 
 
 def _named(call: ApiCall, name: str) -> str:
-    """A secret's full name, which has the project's number."""
+    """The full name of a secret, with the project's number."""
     return f"projects/{call.project.number}/secrets/{name}"
 
 

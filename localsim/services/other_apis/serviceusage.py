@@ -1,4 +1,4 @@
-"""Service Usage: which APIs are enabled, and how much of Cloud TPU's quota is left.
+"""The part of Service Usage for enabled APIs and Cloud TPU's quota.
 
 Google shows how much is used in Cloud Monitoring; here `usage` stands beside each limit.
 """
@@ -126,7 +126,7 @@ def _service(call: ApiCall, name: str, closed: frozenset[str] = frozenset()) -> 
 
 
 def _known(names: Iterable[str]) -> list[str]:
-    """The names; raises CloudError for one that no service has."""
+    """Check that the services exist and return them; raises CloudError."""
     found = list(names)
     for name in found:
         if name not in TITLES:
@@ -143,7 +143,7 @@ def _known(names: Iterable[str]) -> list[str]:
 
 
 def _done(kind: str, response: Mapping[str, Any]) -> dict[str, Any]:
-    """What Service Usage answers when there was nothing to do."""
+    """The finished operation that Service Usage answers at once."""
     url = f"type.googleapis.com/google.api.serviceusage.v1.{kind}"
     return {"name": f"operations/{DONE}", "done": True, "response": {"@type": url, **response}}
 

@@ -33,7 +33,7 @@ _VERBS = {"List": "list", "Get": "get", "Create": "create", "Delete": "delete", 
 
 
 def document(version: str, root: str) -> dict[str, Any]:
-    """The description of one version as it is served under a URL; raises CloudError."""
+    """The discovery document of one version, served under a URL; raises CloudError."""
     if version not in REST_MESSAGES:
         raise CloudError(Code.NOT_FOUND, f"The API has no version '{version}'.")
     return {**_described(version), "rootUrl": root, "baseUrl": root}

@@ -15,7 +15,7 @@ _MOST_SHOWN = 200
 
 
 def parse_json(text: bytes) -> Any:
-    """A JSON document; nothing reads as an empty object. Raises MalformedRequestError."""
+    """A JSON document; an empty text is an empty object. Raises MalformedRequestError."""
     try:
         return json.loads(text or b"{}", parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -23,7 +23,10 @@ def parse_json(text: bytes) -> Any:
 
 
 def fill_message(message: Any, document: Any, path: str = "") -> Iterator[FieldViolation]:
-    """Put a JSON object into a message that is at `path` of its request; what does not fit."""
+    """Fill a message with a JSON object; return the violations.
+
+    `path` is the message's place in its request.
+    """
     if not isinstance(document, Mapping):
         yield _not_a_message(document, path)
         return
@@ -61,7 +64,7 @@ def _fill_field(
 def _fill_leaf(
     message: Any, field: FieldDescriptor, value: Any, path: str
 ) -> Iterator[FieldViolation]:
-    """Scalars, enums, maps and the well-known types, which JSON spells in ways of their own."""
+    """Fill a scalar, enum, map or well-known type from its JSON form."""
     try:
         json_format.ParseDict({field.json_name: value}, message)
     except (json_format.ParseError, ValueError, TypeError, OverflowError, AttributeError):

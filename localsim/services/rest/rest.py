@@ -1,4 +1,4 @@
-"""Cloud TPU over HTTP and JSON: the method table again, by its path templates."""
+"""Cloud TPU over HTTP and JSON, by the path templates of the method table."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ class RestRoute:
 
 
 def application(world: CloudPort, middlewares: Sequence[Any] = ()) -> web.Application:
-    """The REST view of the method table, under `/v2/` and `/v2alpha1/`, and its description."""
+    """The REST API under `/v2/` and `/v2alpha1/`, and its discovery document."""
     served = routes()
 
     async def answer(http: web.Request) -> web.StreamResponse:
@@ -72,7 +72,7 @@ def application(world: CloudPort, middlewares: Sequence[Any] = ()) -> web.Applic
 
 
 def routes() -> tuple[RestRoute, ...]:
-    """Every method of every version, as HTTP reaches it."""
+    """The routes of every method of every version."""
     known = [
         _route(version, method) for version in REST_MESSAGES for method in rest_methods(version)
     ]
@@ -149,11 +149,11 @@ _LEGACY_NODES = re.compile(rf"/{LEGACY_VERSION}/projects/[^/]+/locations/[^/]+/n
 
 
 def legacy_methods() -> tuple[Method, ...]:
-    """The zones; messages and answers are those of every version."""
+    """The methods of v1 that are left: the zones, for gcloud's `tpus locations`."""
     return tuple(method for method in rest_methods("v2") if method.service == LOCATIONS)
 
 
 def refuse_legacy_creation(verb: str, path: str) -> None:
-    """Raise CloudError when a legacy node is asked for; Google denies it to everybody."""
+    """Raise CloudError for the creation of a v1 node, which Google denies to everybody."""
     if verb == "POST" and _LEGACY_NODES.fullmatch(path):
         raise precondition("Creation of legacy TPU nodes is denied; create a TPU VM instead.")

@@ -20,7 +20,7 @@ _MOST_DEEP = 50
 
 
 def parse_mask(text: str, response: Descriptor) -> Mask:
-    """The mask that a `fields` parameter means for a response; raises MalformedRequestError."""
+    """The mask of a `fields` parameter for a response; raises MalformedRequestError."""
     tokens = ["/" if token == "." else token for token in _TOKEN.findall(text)]
     mask = parse_selection(tokens)
     if tokens or not mask:
@@ -29,7 +29,7 @@ def parse_mask(text: str, response: Descriptor) -> Mask:
 
 
 def apply_mask(document: Any, mask: Mask) -> Any:
-    """What a mask leaves of a JSON document."""
+    """The part of a JSON document that a mask selects."""
     if not mask:
         return document
     if isinstance(document, list):
@@ -43,7 +43,7 @@ def apply_mask(document: Any, mask: Mask) -> Any:
 
 
 def parse_selection(tokens: list[str], depth: int = 0) -> dict[str, Any]:
-    """`a,b/c,d(e,f)`: eats what it understands of the tokens, and leaves the rest."""
+    """Parse `a,b/c,d(e,f)` from the tokens; what it does not understand is left in them."""
     mask: dict[str, Any] = {}
     while tokens and tokens[0] not in ",/()" and depth < _MOST_DEEP:
         _put(mask, tokens, depth)
@@ -73,7 +73,7 @@ def _put(mask: dict[str, Any], tokens: list[str], depth: int) -> None:
 
 
 def _merged(one: Any, other: Any) -> Any:
-    """Both masks together; None is no mask, an empty one everything."""
+    """The union of two masks; None is no mask, an empty one selects everything."""
     if one is None or other is None:
         return other if one is None else one
     if not one or not other:
@@ -82,7 +82,7 @@ def _merged(one: Any, other: Any) -> Any:
 
 
 def _checked(mask: Mask, message: Descriptor, above: str) -> Mask:
-    """The mask in JSON's names; what is in a map or an Any cannot be known, and is as it is."""
+    """The mask with JSON names; what is within a map or an Any is not checked."""
     if message.full_name.startswith("google.protobuf.") or message.GetOptions().map_entry:
         return mask
     fields: dict[str, FieldDescriptor] = {}

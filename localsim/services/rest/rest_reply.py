@@ -1,4 +1,4 @@
-"""How a REST reply is written: `alt`, `prettyPrint` and `fields` of the query."""
+"""The form of a REST reply, by `alt`, `prettyPrint` and `fields` of the query."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class ReplyFormat:
 
 
 def reply_format(query: Mapping[str, str]) -> ReplyFormat:
-    """As the parameters of a query ask; raises CloudError."""
+    """The form that the parameters of a query ask for; raises CloudError."""
     alt, *options = query.get("$alt", query.get("alt", "json")).split(";")
     if alt in _ABSENT_FORMS:
         raise unimplemented(f"alt={alt}")
@@ -42,7 +42,7 @@ def reply_format(query: Mapping[str, str]) -> ReplyFormat:
 
 
 def reply_mask(form: ReplyFormat, kind: Any) -> Mask:
-    """What `fields` leaves of a message; raises MalformedRequestError for what it cannot have."""
+    """The mask of `fields` for a message; raises MalformedRequestError for unknown fields."""
     return parse_mask(form.fields, kind.DESCRIPTOR) if form.fields else {}
 
 
@@ -55,7 +55,7 @@ def message_reply(message: Any, form: ReplyFormat, mask: Mask, pool: Any) -> web
 
 
 def json_reply(document: Any, form: ReplyFormat, status: int = 200) -> web.Response:
-    """A document as Google's front end writes it."""
+    """A JSON document in the form of Google's front end."""
     separators = None if form.pretty else (",", ":")
     text = json.dumps(
         document, indent=2 if form.pretty else None, separators=separators, ensure_ascii=False

@@ -1,4 +1,4 @@
-"""Workers' SSH servers on loopback, on request: for clients that know of no VPC and no proxy.
+"""SSH servers of workers on loopback addresses, for clients that know no VPC and no proxy.
 
 Worker 10.a.b.c answers at 127.a.b.c, port 2222. An ssh_config tells OpenSSH, and through it gcloud,
 which of a node's own addresses is served where.
@@ -27,7 +27,7 @@ _HEAD = """\
 
 
 class LoopbackSshServers:
-    """All of one simulator's."""
+    """The loopback addresses of one simulator's SSH servers."""
 
     def __init__(self, directory: Path) -> None:
         """Claim the addresses; raises OSError with the reason when they are not free."""
@@ -46,7 +46,7 @@ class LoopbackSshServers:
         self._write()
 
     def close(self) -> None:
-        """Give the addresses back; each door has closed its own."""
+        """Give the addresses back; each server has closed its own socket."""
         self._claim.close()
         with contextlib.suppress(OSError):
             self.config.unlink()
@@ -63,12 +63,12 @@ class LoopbackSshServers:
 
 
 def loopback_address(address: str) -> str:
-    """Where on loopback a worker's VPC address is served."""
+    """The loopback address of a worker's VPC address: 127.a.b.c for 10.a.b.c."""
     return f"127.{address.partition('.')[2]}"
 
 
 def _listen(address: str) -> socket.socket:
-    """A listening socket; raises OSError where anything answers or may answer already."""
+    """A listening socket; raises OSError where another program answers, or may answer, there."""
     where = f"{address}:{PORT}"
     with socket.socket() as probe:
         probe.settimeout(_ANSWER_S)

@@ -14,7 +14,7 @@ SIZE, OWNER, MODE, TIMES, EXTENDED = 1, 2, 4, 8, 1 << 31
 
 
 class ReplyType(IntEnum):
-    """What a reply is."""
+    """The type of a reply."""
 
     VERSION = 2
     STATUS = 101
@@ -26,7 +26,7 @@ class ReplyType(IntEnum):
 
 
 class StatusCode(IntEnum):
-    """How a request went."""
+    """The status of a request."""
 
     OK = 0
     EOF = 1
@@ -43,7 +43,7 @@ class BadPacketError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Those attributes of a file that a request names."""
+    """The attributes of a file that a request names."""
 
     size: int | None = None
     owner: tuple[int, int] | None = None
@@ -52,7 +52,7 @@ class Attributes:
 
 
 class PacketReader:
-    """The rest of a request."""
+    """Reads the fields of a request one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -104,7 +104,7 @@ def pack_text(value: bytes) -> bytes:
 
 
 def status_reply(code: StatusCode, message: str = "") -> Reply:
-    """How a request went, for programs and for people."""
+    """A status, with a text for people."""
     return ReplyType.STATUS, struct.pack("!I", code) + pack_text(message.encode()) + pack_text(b"")
 
 
@@ -112,12 +112,12 @@ DONE = status_reply(StatusCode.OK)
 
 
 def names_reply(*rows: bytes) -> Reply:
-    """Names with their attributes."""
+    """A reply of names with their attributes."""
     return ReplyType.NAMES, struct.pack("!I", len(rows)) + b"".join(rows)
 
 
 def pack_attributes(found: os.stat_result) -> bytes:
-    """What is known of a file."""
+    """The attributes of a file, as SFTP packs them."""
     flags = SIZE | OWNER | MODE | TIMES
     numbers = (found.st_uid, found.st_gid, found.st_mode, int(found.st_atime), int(found.st_mtime))
     return struct.pack("!IQ", flags, found.st_size) + struct.pack(

@@ -1,4 +1,4 @@
-"""The server's end of a session's channel: what the client asks for, and the bytes both ways."""
+"""The server's end of an SSH session's channel: the client's requests, and the bytes both ways."""
 
 import asyncio
 import fcntl
@@ -37,7 +37,7 @@ class SshSession(asyncssh.SSHServerSession[bytes]):
         self._is_at_end = False
 
     async def read(self) -> bytes:
-        """What the client has sent; empty at the end."""
+        """Wait for bytes of the client; empty at the end."""
         while not self._unread and not self._is_at_end:
             self._arrived.clear()
             await self._arrived.wait()
@@ -48,22 +48,22 @@ class SshSession(asyncssh.SSHServerSession[bytes]):
         return data
 
     async def write(self, data: bytes, kind: int | None) -> None:
-        """Send, and return when more may be; raises OSError when the client has gone."""
+        """Send bytes, and return when more may be sent; raises OSError when the client is gone."""
         self.channel.write(data, kind)
         await self._writable.wait()
 
     def refuse(self, reason: str) -> None:
-        """End it with a reason on stderr."""
+        """End the session with a reason on stderr."""
         if not self.channel.is_closing():
             self.channel.write_stderr(f"{reason}\n".encode())
             self.channel.exit(CANNOT_START)
 
     def connection_made(self, chan: "asyncssh.SSHServerChannel[bytes]") -> None:
-        """The channel is there."""
+        """Keep the channel."""
         self.channel = chan
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncssh's
-        """The client, or its channel, is gone."""
+        """Note that the client, or its channel, is gone."""
         self._is_at_end = True
         for event in (self.left, self._writable, self._arrived):
             event.set()
@@ -74,53 +74,53 @@ class SshSession(asyncssh.SSHServerSession[bytes]):
         term_size: tuple[int, int, int, int],  # noqa: ARG002
         term_modes: object,  # noqa: ARG002
     ) -> bool:
-        """Nor is a terminal."""
+        """Accept a terminal."""
         return True
 
     def shell_requested(self) -> bool:
-        """A shell is never refused."""
+        """Accept a shell."""
         return True
 
     def exec_requested(self, command: str) -> bool:  # noqa: ARG002 -- the channel knows it
-        """Nor is a command."""
+        """Accept a command."""
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        """SFTP is the only one."""
+        """Accept SFTP and no other subsystem."""
         return subsystem == sftp.SUBSYSTEM
 
     def session_started(self) -> None:
-        """The client has said what it wants."""
+        """Begin the session: the client has made its requests."""
         self._begin(self)
 
     def data_received(self, data: bytes, datatype: int | None) -> None:  # noqa: ARG002
-        """Something for the program."""
+        """Queue bytes for the program."""
         self._unread += data
         self._arrived.set()
         if len(self._unread) >= _UNREAD_BYTES:
             self.channel.pause_reading()
 
     def eof_received(self) -> bool:
-        """Nothing more for the program, which may go on writing."""
+        """Note that the client sends no more; the program may go on writing."""
         self._is_at_end = True
         self._arrived.set()
         return True
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
+        """Stop sending: the client reads too slowly."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
+        """Send again."""
         self._writable.set()
 
     def signal_received(self, signal: str) -> None:
-        """The client's signal, for the program's group."""
+        """Send the client's signal to the program's process group."""
         if self.program and (number := _signal_number(signal)):
             self.program.signal(number)
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
-        """The client's window has another size."""
+        """Set the terminal to the size of the client's window."""
         if self.terminal is not None:
             resize(self.terminal, (width, height, pixwidth, pixheight))
 

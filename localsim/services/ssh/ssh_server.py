@@ -1,4 +1,4 @@
-"""The SSH door of one worker: what sshd does on a TPU VM, in front of the worker's programs.
+"""The SSH server of one worker: what sshd does on a TPU VM.
 
 Keys only, from the node's metadata; commands, shells, terminals, SFTP, and connections onward from
 the worker (`ssh -L`). Nothing is forwarded towards the client.
@@ -51,24 +51,24 @@ class SshServer:
         )
 
     async def listen(self, listening: socket.socket) -> Self:
-        """Serve on a listening socket, this one too; the first has the worker's address."""
+        """Serve on this listening socket too; the first has the worker's address."""
         loop = asyncio.get_running_loop()
         self._servers.append(await loop.create_server(self._protocol, sock=listening))
         return self
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens, as its worker names it."""
+        """The address and port at which the worker's clients find it."""
         host, port = self._servers[0].sockets[0].getsockname()
         return host, port
 
     async def adopt(self, connection: socket.socket) -> None:
-        """Serve a client that has connected elsewhere, as if it had connected here."""
+        """Serve a client that has connected elsewhere."""
         loop = asyncio.get_running_loop()
         await loop.connect_accepted_socket(self._protocol, connection)
 
     def behave(self, manner: SshBehaviour) -> None:
-        """Treat clients so from now on, those that are connected included."""
+        """Apply a fault to the connections, those that exist included."""
         self.behaviour = manner
         for line in list(self._lines):
             if line.server:  # a server that hangs counts no time
@@ -115,14 +115,14 @@ async def open_ssh_server(worker: Worker, listening: socket.socket) -> SshServer
 
 
 class _Refusal(asyncio.Protocol):
-    """Nobody is served."""
+    """Disconnects every client."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
 
 
 class _Login(asyncssh.SSHServer):
-    """Who may enter, and what is done for them; the rest is refused by asyncssh's own defaults."""
+    """The logins and requests that are accepted; asyncssh's defaults refuse the rest."""
 
     def __init__(self, worker: Worker, session: Callable[[], SshSession]) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""One SSH session: a worker's program joined to a client's channel, as sshd joins them."""
+"""One SSH session: a program of a worker joined to a client's channel."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ _ACCEPTED_ENVIRONMENT = ("LANG", "LC_")
 
 @dataclass(slots=True)
 class _Streams:
-    """Descriptors between a session and its program; ours do not block."""
+    """The descriptors between a session and its program; the session's do not block."""
 
     theirs: tuple[int, int, int]
     stdin: int
@@ -28,25 +28,25 @@ class _Streams:
     is_stdin_open: bool = True
 
     def close_theirs(self) -> None:
-        """Once the program has its own."""
+        """Close the program's descriptors once it has inherited them."""
         for descriptor in set(self.theirs):
             os.close(descriptor)
 
     def end_stdin(self) -> None:
-        """Let the program read to its end; a terminal has none."""
+        """Close the program's stdin; a terminal has none to close."""
         if self.terminal is None:
             os.close(self.stdin)
             self.is_stdin_open = False
 
     def close(self) -> None:
-        """A terminal hangs up, pipes break."""
+        """Close the session's descriptors: a terminal hangs up, pipes break."""
         ours = {descriptor for descriptor, _ in self.outputs}
         for descriptor in ours | ({self.stdin} if self.is_stdin_open else set()):
             os.close(descriptor)
 
 
 async def run_session(session: SshSession, worker: Worker) -> None:
-    """Serve a session from its request to its program's end, or to the client's."""
+    """Serve a session until its program ends or its client is gone."""
     is_terminal = session.channel.get_terminal_type() is not None  # it may have no name
     try:
         streams = await _terminal(session, worker) if is_terminal else _pipes()
@@ -120,7 +120,7 @@ async def _attend(session: SshSession, program: Program, streams: _Streams) -> N
 
 
 async def _finish(session: SshSession, program: Program, streams: _Streams) -> None:
-    """Carry what the program writes, all of it, then tell how it ended."""
+    """Send all that the program still writes, then its exit status."""
     pumps = [asyncio.create_task(_pump(session, *output)) for output in streams.outputs]
     try:
         if streams.terminal is None:  # as sshd: until the last that holds the pipes has gone

@@ -1,4 +1,4 @@
-"""The line between a client and a worker's SSH server: it can go dead, and come back."""
+"""The connection between a client and a worker's SSH server, which can go silent and come back."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class SshTransport(asyncio.Protocol, asyncio.Transport):
         is_dead: bool,
         ended: Callable[["SshTransport"], None],
     ) -> None:
-        """`serve` makes the server's end, once the line works."""
+        """`serve` makes the server's end once bytes are carried."""
         super().__init__()
         self.server: asyncssh.SSHServerConnection | None = None
         self._serve = serve
@@ -31,13 +31,13 @@ class SshTransport(asyncio.Protocol, asyncio.Transport):
         self._is_abandoned = False
 
     def die(self) -> None:
-        """Carry nothing any more."""
+        """Stop carrying bytes."""
         self._is_dead = True
         if self._transport:
             self._transport.pause_reading()
 
     def revive(self) -> None:
-        """Carry what has waited, and everything from now on."""
+        """Carry the bytes that have waited, and all bytes from now on."""
         self._is_dead = False
         if self._transport is None:
             return
@@ -51,12 +51,12 @@ class SshTransport(asyncio.Protocol, asyncio.Transport):
             self._transport.resume_reading()
 
     def cut(self) -> None:
-        """Break the connection, dead or not."""
+        """Break the connection."""
         if self._transport:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
+        """Keep the TCP connection."""
         assert isinstance(transport, asyncio.Transport)  # TCP's
         self._transport = transport
         if self._is_dead:
@@ -65,31 +65,31 @@ class SshTransport(asyncio.Protocol, asyncio.Transport):
             self._begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Tell the server that the TCP connection is gone."""
         self._transport = None
         self._ended(self)
         if self.server:
             self.server.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """The client says something."""
+        """Hand the client's bytes to the server."""
         if self.server:
             self.server.data_received(data)
 
     def eof_received(self) -> None:
-        """The client says no more."""
+        """Tell the server that the client sends no more."""
         if self.server:
             self.server.eof_received()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send, or keep until the line works."""
+        """Send bytes, or keep them until the connection is carried again."""
         if self._is_dead:
             self._unsaid.append(bytes(data))
         elif self._transport:
             self._transport.write(data)
 
     def abort(self) -> None:
-        """Break the connection; a dead line only looks broken to the server."""
+        """Break the connection; one that is silent only looks broken to the server."""
         self._is_abandoned = True
         if self._transport and not self._is_dead:
             self._transport.abort()
@@ -97,11 +97,11 @@ class SshTransport(asyncio.Protocol, asyncio.Transport):
     close = abort
 
     def is_closing(self) -> bool:
-        """Whether it is broken, as the server sees it."""
+        """Whether it is broken from the server's view."""
         return self._is_abandoned or self._transport is None or self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What is known of the TCP connection."""
+        """A property of the TCP connection."""
         return self._transport.get_extra_info(name, default) if self._transport else default
 
     def _begin(self) -> None:

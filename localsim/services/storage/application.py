@@ -1,4 +1,4 @@
-"""Cloud Storage over HTTP: every request finds its method, and every refusal its envelope."""
+"""Cloud Storage over HTTP: finds the method of a request and words every refusal."""
 
 from collections.abc import Sequence
 

@@ -91,7 +91,7 @@ def _part(text: bytes) -> BatchPart:
 
 
 def _split(text: bytes) -> tuple[bytes, bytes, bytes]:
-    """What is before the first empty line, and behind it."""
+    """The text before the first empty line, and that after it."""
     found = _BLANK_LINE.search(text)
     if found is None:
         return text, b"", b""
@@ -117,7 +117,7 @@ async def _body(call: StorageCall) -> bytes:
 
 
 def _door(request: web.Request) -> _Door:
-    """What a request meets that comes alone."""
+    """The middleware that a single request passes."""
     door: _Door = request.match_info.handler
     for middleware in reversed(request.app.middlewares):
         door = partial(middleware, handler=door)
@@ -153,7 +153,7 @@ def _request(outer: web.Request, part: BatchPart) -> web.Request:
 
 
 def _written(part: BatchPart, response: web.Response) -> bytes:
-    """One part of the reply: the whole answer to one call."""
+    """One part of the reply: the complete answer to one call."""
     body = response.body if isinstance(response.body, bytes) else b""
     lines = ["Content-Type: application/http"]
     if part.content_id is not None:
@@ -170,6 +170,6 @@ _STATUSES = frozenset(HTTPStatus)
 
 
 def _answering(content_id: str) -> str:
-    """`<response-X>` to `<X>`."""
+    """The content id of an answer: `<response-X>` for `<X>`."""
     inner = content_id.strip().removeprefix("<").removesuffix(">")
     return f"<response-{inner}>"

@@ -1,4 +1,4 @@
-"""What Cloud Storage asks a caller to be allowed, and how it refuses one who is not.
+"""The permissions that Cloud Storage asks for, and its refusal of a caller who lacks them.
 
 By method: cloud.google.com/storage/docs/access-control/iam-json. That an upload over an existing
 object also asks for storage.objects.delete is left out: who may create here may delete.
@@ -37,12 +37,15 @@ _ASKED: Mapping[str, Sequence[str]] = {
 
 
 def is_batch(raw_path: str) -> bool:
-    """Whether the calls within are asked one by one, each by what it brings itself."""
+    """Whether the request is a batch, whose calls are authorized one by one."""
     return raw_path.partition("?")[0] == BATCH
 
 
 def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
-    """`storage.objects.get` and the like; nothing for what no method is, which says so itself."""
+    """The permissions that a request needs, such as `storage.objects.get`.
+
+    None are needed for a request that is no method of the API, which is refused elsewhere.
+    """
     path, _, query = raw_path.partition("?")
     if storage_xml.is_xml_path(path):
         xml = storage_xml.find_xml_route(verb, path, dict(parse_qsl(query, keep_blank_values=True)))
@@ -55,7 +58,7 @@ def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
 
 
 def permission_denied(email: str, permission: str) -> CloudError:
-    """PERMISSION_DENIED, as this API words it."""
+    """A refusal with PERMISSION_DENIED in the words of Cloud Storage."""
     kind = "object" if permission.startswith("storage.objects.") else "bucket"
     return CloudError(
         Code.PERMISSION_DENIED,
@@ -65,7 +68,7 @@ def permission_denied(email: str, permission: str) -> CloudError:
 
 
 def refusal(request: web.Request, error: CloudError) -> web.Response:
-    """The reply, in the envelope of the API that was called."""
+    """The reply with a refusal, in the envelope of the API that was called."""
     status = HTTP_STATUS[error.code]
     refused = StorageError(status, REASONS[status], error.message)
     is_xml = storage_xml.is_xml_path(request.raw_path.partition("?")[0])

@@ -50,7 +50,7 @@ _NAME_IN_TEMPLATE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class StorageRoute:
-    """A method as the discovery document names it, and who serves it."""
+    """A method with its name in the discovery document, its path and its handler."""
 
     name: str
     method: str
@@ -58,19 +58,19 @@ class StorageRoute:
     handler: Handler
 
     def match(self, raw_path: str) -> Mapping[str, str] | None:
-        """The names in a path, still percent-encoded; None when the path is another method's."""
+        """The still percent-encoded names in a path, or None for another method's path."""
         found = self.pattern.fullmatch(raw_path)
         return None if found is None else found.groupdict()
 
 
 def make_route(name: str, method: str, template: str, handler: Handler) -> StorageRoute:
-    """A row; `{bucket}` in the template stands for one path segment, which may be empty."""
+    """A route; `{bucket}` in the template stands for one path segment, which may be empty."""
     pattern = _NAME_IN_TEMPLATE.sub(r"(?P<\1>[^/]*)", template)
     return StorageRoute(name, method, re.compile(pattern), handler)
 
 
 def make_unsupported_route(name: str, method: str, template: str) -> StorageRoute:
-    """A row for what Cloud Storage has and this service has not: it says so."""
+    """A route for a method that only Google has: it answers 501."""
 
     async def refuse(_service: StorageService, _call: StorageCall) -> web.StreamResponse:
         raise not_implemented(name)

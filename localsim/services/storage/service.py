@@ -1,4 +1,4 @@
-"""What every method of the storage service works with."""
+"""The storage service: what every method of it works with."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ class UploadLocks:
 
     @asynccontextmanager
     async def take(self, key: str) -> AsyncIterator[None]:
-        """Hold the session alone, after interrupting whoever receives bytes for it."""
+        """Hold the session alone, after interrupting the request that receives bytes for it."""
         earlier = self._receiving.pop(key, None)
         if earlier is not None:
             earlier.cancel()
@@ -42,7 +42,10 @@ class UploadLocks:
             yield
 
     async def receive(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that the next one to take the session may interrupt."""
+        """Run `work`, which the next `take` of the session interrupts.
+
+        Raises StorageError 503 then.
+        """
         task = asyncio.create_task(work)
         self._receiving[key] = task
         try:
@@ -73,7 +76,7 @@ class Md5Cache:
         self._known: dict[int, str] = {}
 
     async def shown(self, objects: ObjectStore, stored: StoredObject) -> StoredObject:
-        """The object with its MD5; a composite or very large one without, as it is."""
+        """The object with its MD5; a composite or very large one is returned as it is."""
         if stored.md5 or stored.component_count or stored.size_bytes > MOST_BYTES:
             return stored
         md5 = self._known.get(stored.generation)
@@ -123,7 +126,7 @@ Handler = Callable[[StorageService, StorageCall], Awaitable[web.StreamResponse]]
 async def answer_call(
     service: StorageService, call: StorageCall, handler: Handler
 ) -> web.StreamResponse:
-    """What the method answers, or what goes wrong on purpose instead, before, meanwhile or after.
+    """Answer a call with its handler, and apply the faults that it meets.
 
     Raises StorageError, and ConnectionError where the client has lost its connection.
     """

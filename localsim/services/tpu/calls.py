@@ -1,4 +1,4 @@
-"""One call of a method, over either wire: what goes wrong on purpose, then the answer."""
+"""One call of a Cloud TPU method over either wire: faults first, then the answer."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -12,18 +12,18 @@ Answer = TypeVar("Answer")
 
 
 class CloudPort(Protocol):
-    """Whoever holds the cloud and its workers together."""
+    """The orchestrator, as servers need it."""
 
     async def run(self, action: Callable[[Cloud], Answer]) -> Answer:
-        """Let time pass, act on the cloud, and let what follows happen."""
+        """Run `action` on the cloud; return its result once it is on disk."""
         ...
 
     def project_changed(self) -> None:
-        """Let workers see the project's metadata as it is now."""
+        """Show the project's metadata, as it is now, to all workers."""
         ...
 
     async def meet_fault(self, method: str) -> FaultEffect | None:
-        """What goes wrong with a call of the method on purpose; its latency has passed already."""
+        """The effect of the faults of a call, or None, after its latency has passed."""
         ...
 
 
@@ -52,7 +52,7 @@ _REFUSED_CREATION = with_error_id("Cloud TPU was unable to complete the operatio
 
 
 class ConnectionDroppedError(Exception):
-    """The client shall lose its connection without a word."""
+    """A fault drops the client's connection without an answer."""
 
 
 async def answer_call(world: CloudPort, method: Method, request: Callable[[], Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Google's own message classes, without the clients that their package would import with them.
+"""Google's message classes, loaded without the clients in their package.
 
 The package's `__init__` loads both clients, google.auth and requests: four fifths of its import
 time. The classes are registered under their canonical names, so that whoever imports the package
@@ -22,7 +22,7 @@ Fields = Mapping[str, Any]
 
 
 def load_types(package: str, module: str) -> ModuleType:
-    """`<package>.types.<module>` alone; by the plain import when its file is not where it was."""
+    """Load `<package>.types.<module>` alone, or by the plain import where its file has moved."""
     canonical = f"{package}.types.{module}"
     if canonical in sys.modules:
         return sys.modules[canonical]
@@ -43,7 +43,7 @@ class Messages:
     """The message classes of one version of the API, by name: `messages["QueuedResource.Tpu"]`."""
 
     def __init__(self, version: str, pool: DescriptorPool) -> None:
-        """Those that a pool of descriptors knows under the version's package."""
+        """The classes that a pool of descriptors has under the version's package."""
         self.version = version
         self.package = f"google.cloud.tpu.{version}"
         self.pool = pool
@@ -58,7 +58,7 @@ class Messages:
 
 
 def build_message(kind: Any, fields: Fields) -> Any:
-    """A message of that class with those of the fields, at any depth, that it has."""
+    """A message with those of the fields, at any depth, that its class has."""
     return kind(**_known(kind.DESCRIPTOR, fields))
 
 

@@ -1,4 +1,4 @@
-"""What the simulated cloud knows, as the fields of Google's messages: of every version at once.
+"""The simulated cloud's resources as fields of Google's messages, for all versions at once.
 
 Plain values under the names of the proto files. A message takes those that its version has.
 """
@@ -32,7 +32,7 @@ NANOS = 1_000_000_000
 
 
 def node_fields(node: Node) -> Fields:
-    """Of a Node."""
+    """The fields of a Node."""
     return {
         **node_spec_fields(node.spec),
         "name": node.name,
@@ -50,7 +50,7 @@ def node_fields(node: Node) -> Fields:
 
 
 def node_spec_fields(spec: NodeSpec) -> Fields:
-    """Of a Node, as far as they were asked for."""
+    """The fields of a Node that a client asks for."""
     account, disk, scheduling = spec.service_account, spec.boot_disk, spec.scheduling
     return {
         "description": spec.description,
@@ -91,12 +91,12 @@ def node_spec_fields(spec: NodeSpec) -> Fields:
 
 
 def config_fields(config: AcceleratorConfig) -> Fields:
-    """Of an AcceleratorConfig."""
+    """The fields of an AcceleratorConfig."""
     return {"type_": config.type, "topology": config.topology}
 
 
 def queued_resource_fields(request: QueuedResource) -> Fields:
-    """Of a QueuedResource."""
+    """The fields of a QueuedResource."""
     spec = request.spec
     return {
         **_tier(spec),
@@ -114,7 +114,7 @@ def queued_resource_fields(request: QueuedResource) -> Fields:
 
 
 def operation_fields(operation: Operation) -> Fields:
-    """Of an OperationMetadata, but for its version."""
+    """The fields of an OperationMetadata, but its version."""
     return {
         "create_time": timestamp(operation.create_time_s),
         "end_time": _moment(operation.end_time_s),
@@ -126,7 +126,7 @@ def operation_fields(operation: Operation) -> Fields:
 
 
 def reservation_fields(reservation: Reservation) -> Fields:
-    """Of a Reservation."""
+    """The fields of a Reservation."""
     interval = {
         "start_time": timestamp(reservation.start_s),
         "end_time": timestamp(reservation.end_s),
@@ -145,18 +145,18 @@ def reservation_fields(reservation: Reservation) -> Fields:
 
 
 def failure_fields(failure: Failure) -> Fields:
-    """Of a google.rpc.Status."""
+    """The fields of a google.rpc.Status."""
     return {"code": failure.code, "message": failure.message}
 
 
 def timestamp(moment_s: float) -> Fields:
-    """Of a Timestamp, to the microsecond."""
+    """The fields of a Timestamp, to the microsecond."""
     seconds, nanos = divmod(round(moment_s * 1_000_000) * 1000, NANOS)
     return {"seconds": seconds, "nanos": nanos}
 
 
 def duration(length_s: float) -> Fields:
-    """Of a Duration that is not negative."""
+    """The fields of a Duration, which is not negative."""
     seconds, nanos = divmod(round(length_s * NANOS), NANOS)
     return {"seconds": seconds, "nanos": nanos}
 
@@ -198,7 +198,7 @@ def _maintenance(maintenance: Maintenance) -> Fields:
 
 
 def _rfc3339(moment_s: float) -> str:
-    """As Google writes what is a string there and not a Timestamp."""
+    """A time as Google writes it where a field is a string."""
     return datetime.fromtimestamp(int(moment_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -28,12 +28,12 @@ _GenericHandler: Any = grpc.GenericRpcHandler
 
 
 def handlers(world: CloudPort) -> tuple[Any, ...]:
-    """For a grpc.aio server's `add_generic_rpc_handlers`."""
+    """The handlers for a grpc.aio server's `add_generic_rpc_handlers`."""
     return (TpuHandler(world, all_methods()),)
 
 
 class TpuHandler(_GenericHandler):
-    """Every call of every service; methods outside the table are UNIMPLEMENTED."""
+    """Handles every call of every service; unknown methods are UNIMPLEMENTED."""
 
     def __init__(self, world: CloudPort, methods: Iterable[Method]) -> None:
         """Serve the methods of a table."""
@@ -76,7 +76,7 @@ def _refusing(error: CloudError) -> Any:
 
 
 async def _abort(context: Any, *told: Any) -> NoReturn:
-    """Status, text and trailers end the call."""
+    """End the call with the error's status, text and trailers."""
     await context.abort(*told)
     raise AssertionError("abort has raised")
 

@@ -1,4 +1,4 @@
-"""The emulated services' methods with their message classes: both wires are views of this table."""
+"""The method table of the emulated services with their message classes, for both wires."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,11 +43,11 @@ class Method:
 
     @property
     def full_name(self) -> str:
-        """As gRPC calls it."""
+        """The method's path in gRPC."""
         return f"/{self.service}/{self.name}"
 
     def run(self, cloud: Cloud, request: Any) -> bytes:
-        """The encoded response."""
+        """The encoded response to a message."""
         if self.version:
             cloud.set_api_version(self.version)
         reply = self.answer(cloud, request)
@@ -75,7 +75,10 @@ def all_methods() -> tuple[Method, ...]:
 
 @cache
 def rest_methods(version: str) -> tuple[Method, ...]:
-    """One version, and what is mixed into it; operations too are shown in its messages."""
+    """The methods of one version, and of the services mixed into it.
+
+    Operations are shown in the version's messages.
+    """
     views = TpuViews(REST_MESSAGES[version])
     return (
         *_tpu_methods(views),

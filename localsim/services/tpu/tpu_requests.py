@@ -1,4 +1,4 @@
-"""What clients send, as the simulated cloud's own words: messages of any API version in."""
+"""Messages of any API version, decoded into the simulated cloud's own types."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ _REQUEST_REST_ONLY = ("traffic_config", "run_duration.termination_time")
 
 
 def node_spec(message: Any) -> NodeSpec:
-    """A Node message that asks for a node."""
+    """The spec of a Node message."""
     return NodeSpec(
         accelerator_type=message.accelerator_type.lower(),
         accelerator_config=_accelerator_config(message),
@@ -62,7 +62,7 @@ def node_spec(message: Any) -> NodeSpec:
 
 
 def queued_resource_spec(message: Any) -> QueuedResourceSpec:
-    """A QueuedResource message that asks for nodes."""
+    """The spec of a QueuedResource message."""
     guaranteed = message.guaranteed
     return QueuedResourceSpec(
         nodes=tuple(_requested(spec) for spec in message.tpu.node_spec),
@@ -89,7 +89,7 @@ def _requested(spec: Any) -> RequestedNode:
 
 
 def _multislice(spec: Any) -> MultisliceParams | None:
-    """v2 has `multislice_params`, v2alpha1 `multi_node_params`."""
+    """The multislice of v2's `multislice_params` or v2alpha1's `multi_node_params`."""
     for name in ("multislice_params", "multi_node_params"):
         if hasattr(spec, name) and spec.HasField(name):
             asked = getattr(spec, name)
@@ -99,7 +99,7 @@ def _multislice(spec: Any) -> MultisliceParams | None:
 
 
 def _queueing(message: Any) -> QueueingPolicy | None:
-    """Moments as they are; the moment that a duration means is the cloud's to say."""
+    """The queueing policy; the cloud works out the moment that a duration means."""
     policy = message.queueing_policy
     form = policy.WhichOneof("start_timing_constraints")
     if form is None:
@@ -201,7 +201,7 @@ def _optional_s(message: Any, field: str) -> float | None:
 
 
 def _seconds(message: Any) -> float:
-    """Of a timestamp or duration; raises CloudError outside of what RFC 3339 and Google allow."""
+    """The seconds of a Timestamp or Duration; raises CloudError outside of the allowed range."""
     try:
         message.ToJsonString()
     except ValueError:

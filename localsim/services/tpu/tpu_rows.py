@@ -1,4 +1,4 @@
-"""Every method of Cloud TPU and of what is mixed into it, one row each, for one version."""
+"""Every method of Cloud TPU and of the services mixed into it, one row each, for one version."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,13 +33,13 @@ class MethodRow(NamedTuple):
 
 
 def method_rows(views: TpuViews) -> list[MethodRow]:
-    """What a version of the API has."""
+    """The rows of Cloud TPU's own methods in a version."""
     found = [*_nodes(views), *_node_verbs(views), *_requests(views), *_offerings(views)]
     return [*found, *_alpha(views)] if views.messages.version == "v2alpha1" else found
 
 
 def operation_rows(shown: Callable[[Operation], Any]) -> list[MethodRow]:
-    """google.longrunning.Operations."""
+    """The rows of google.longrunning.Operations."""
     return [
         MethodRow(
             "ListOperations",
@@ -71,7 +71,7 @@ def operation_rows(shown: Callable[[Operation], Any]) -> list[MethodRow]:
 
 
 def location_rows() -> list[MethodRow]:
-    """google.cloud.location.Locations."""
+    """The rows of google.cloud.location.Locations."""
     return [
         MethodRow(
             "ListLocations",
@@ -260,7 +260,7 @@ def _page(listing: Callable[[str, int, str], Any], parent: str, request: Any) ->
 
 
 def _request_id(request: Any) -> str:
-    """Only v2alpha1 has it on nodes."""
+    """The request id of a node method; only v2alpha1 has it."""
     return getattr(request, "request_id", "")
 
 

@@ -1,4 +1,4 @@
-"""What the simulated cloud answers, as messages of one API version."""
+"""The simulated cloud's answers as messages of one API version."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,13 +38,13 @@ class TpuViews:
         self._lists: dict[type, tuple[Page[Any], bytes]] = {}
 
     def node(self, node: Node) -> Any:
-        """A Node."""
+        """A Node message."""
         api_version = API_VERSIONS[self.messages.version]
         message = self._message("Node", {**node_fields(node), "api_version": api_version})
         return _with_rest_only(message, node.spec.rest_only)
 
     def encoded_node(self, node: Node) -> bytes:
-        """A Node, encoded: one that did not change is not encoded again."""
+        """An encoded Node, kept until the node changes."""
         listed = self._listed_node(node)
         start = 2  # behind the field's number and its length, which has seven bits in a byte
         while listed[start - 1] & 0x80:
@@ -52,18 +52,18 @@ class TpuViews:
         return listed[start:]
 
     def nodes(self, page: Page[Node]) -> bytes:
-        """A ListNodesResponse, encoded."""
+        """An encoded ListNodesResponse."""
         return self._list(page, Node, lambda: self._encoded_nodes(page))
 
     def queued_resource(self, request: QueuedResource) -> Any:
-        """A QueuedResource."""
+        """A QueuedResource message."""
         message = self._message("QueuedResource", queued_resource_fields(request))
         for wanted, shown in zip(request.spec.nodes, message.tpu.node_spec, strict=True):
             _with_rest_only(shown.node, wanted.spec.rest_only)
         return _with_rest_only(message, request.spec.rest_only)
 
     def queued_resources(self, page: Page[QueuedResource]) -> bytes:
-        """A ListQueuedResourcesResponse, encoded."""
+        """An encoded ListQueuedResourcesResponse."""
 
         def encoded() -> bytes:
             shown = map(self.queued_resource, page.items)
@@ -140,7 +140,7 @@ class TpuViews:
         return self._message("GetGuestAttributesResponse", {"guest_attributes": answers})
 
     def _list(self, page: Page[Any], kind: type, encoded: Any) -> bytes:
-        """The encoded page; the last one again when nothing in it has changed."""
+        """An encoded page; the last one again when nothing in it has changed."""
         last = self._lists.get(kind)
         if last is None or last[0] != page:
             last = self._lists[kind] = (page, encoded())
@@ -167,7 +167,7 @@ class TpuViews:
 
 
 def operations(page: Page[Any], shown: Any) -> Any:
-    """A ListOperationsResponse; `shown` makes each of them a message."""
+    """A ListOperationsResponse; `shown` turns each operation into a message."""
     return operations_pb2.ListOperationsResponse(
         operations=map(shown, page.items), next_page_token=page.next_token
     )

@@ -1,8 +1,9 @@
-"""Where the programs of a worker tell that they hold its chips; port 8431 is open while they do.
+"""The server to which a worker's programs report that they hold its chips.
 
 A connection is greeted with {"lock": path, "devices": [paths]}. A program that has the lock sends
 {"hold": pid}, is answered {"metrics": port}, and then sends {"bytes": [...], "busy": share} as
 often as it likes. When the connection ends, however the program does, it holds the chips no more.
+Port 8431 is open while a program holds them.
 """
 
 import asyncio
@@ -33,22 +34,22 @@ ADDRESS_VARIABLE = "LOCALSIM_CHIPS"
 
 
 class ChipLockServers:
-    """Opens the door of each worker."""
+    """Opens the chip lock server of each worker."""
 
     def __init__(self, files: Callable[[Worker], ChipFiles]) -> None:
-        """`files` are the chips' on a worker."""
+        """`files` are the paths of the chips on a worker."""
         self._files = files
         self._server = MetricServer()
 
     async def open(self, worker: Worker, listening: socket.socket) -> "ChipLockServer":
-        """Listen for the programs of a worker, which are told where."""
+        """Listen for a worker's programs, which find the server by an environment variable."""
         host, port = listening.getsockname()
         worker.variables[ADDRESS_VARIABLE] = f"{host}:{port}"
         return ChipLockServer(worker, self._files(worker), self._server, listening)
 
 
 class ChipLockServer:
-    """The door of one worker, and the metric service behind it."""
+    """The chip lock server of one worker, and the metric service behind it."""
 
     def __init__(
         self, worker: Worker, files: ChipFiles, server: MetricServer, listening: socket.socket
@@ -65,7 +66,7 @@ class ChipLockServer:
         self._programs.open(listening)
 
     async def close(self) -> None:
-        """Cut every connection and stop."""
+        """Break every connection and stop."""
         await self._programs.close()
         await self._adjust()
 
@@ -135,7 +136,7 @@ def _closed_on_error(connection: socket.socket) -> Iterator[None]:
 
 
 def _holds(line: bytes) -> bool:
-    """Whether a program says that it has the lock; raises ValueError."""
+    """Whether a program reports that it has the lock; raises ValueError."""
     words = json.loads(line) if line else None
     return isinstance(words, dict) and isinstance(words.get("hold"), int)
 

@@ -1,4 +1,4 @@
-"""The metadata server of one worker: the paths and manners of metadata.google.internal."""
+"""The metadata server of one worker, as metadata.google.internal."""
 
 import asyncio
 import hashlib
@@ -34,18 +34,18 @@ Answer: TypeAlias = "Tree | str | tuple[str, ...] | RecordValue | SecretValue"
 
 
 class MetadataServer:
-    """A worker's server on its socket."""
+    """The metadata server of a worker."""
 
     def __init__(self, runner: web.AppRunner) -> None:
         self._runner = runner
 
     async def close(self) -> None:
-        """Cut every connection and stop."""
+        """Break every connection and stop."""
         await self._runner.cleanup()
 
 
 async def open_metadata(worker: Worker, listening: socket.socket) -> MetadataServer:
-    """Serve the worker's metadata on a listening socket."""
+    """Serve a worker's metadata on a listening socket."""
     app = _application(worker, listening)
     runner = web.AppRunner(app, access_log=None, logger=HTTP_LOG, shutdown_timeout=CLOSING_S)
     await runner.setup()
@@ -69,7 +69,7 @@ def _application(worker: Worker, listening: socket.socket) -> web.Application:
 
 
 def _reached(worker: Worker) -> Any:
-    """Nothing is answered while the worker's network is cut."""
+    """A middleware that answers nothing while the worker's network is cut off."""
 
     @web.middleware
     async def wait(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -81,7 +81,7 @@ def _reached(worker: Worker) -> Any:
 
 @web.middleware
 async def _google(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every answer carries the header by which Google's libraries know the server."""
+    """A middleware that adds the header by which Google's libraries know the server."""
     try:
         response = await handler(request)
     except web.HTTPException as refusal:
@@ -93,7 +93,7 @@ async def _google(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 @web.middleware
 async def _flavoured(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Only a program that means it may ask: no browser, no proxy."""
+    """A middleware that refuses requests without Metadata-Flavor, or through a proxy."""
     if "X-Forwarded-For" in request.headers:
         raise web.HTTPForbidden(text="Request with X-Forwarded-For is refused\n")
     if request.path != "/" and request.headers.get("Metadata-Flavor") != "Google":
@@ -110,13 +110,16 @@ async def _versions(_: web.Request) -> web.Response:
 
 
 class _View:
-    """A worker's tree by path."""
+    """The metadata tree of a worker, found by path."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
     async def get(self, request: web.Request) -> web.Response:
-        """One value, a listing, or all below a directory; once changed, when asked to wait."""
+        """A value, a listing, or the tree below a directory.
+
+        A client may ask to wait for a change of it.
+        """
         response = self._answer(request)
         if request.query.get("wait_for_change") != "true":
             return response
@@ -160,7 +163,7 @@ def _find(tree: Tree, parts: list[str]) -> Answer:
 
 
 def _render(found: Answer, query: Mapping[str, str]) -> tuple[str, str]:
-    """The text and its content type."""
+    """The text of a reply and its content type."""
     if isinstance(found, SecretValue):
         return json.dumps(found.content), "application/json"
     is_recursive = isinstance(found, Mapping) and query.get("recursive", "").lower() == "true"
@@ -173,7 +176,7 @@ def _render(found: Answer, query: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _listing(found: Answer) -> str | list[str] | dict[str, str]:
-    """As JSON, without what is below directories."""
+    """The entries of a directory as JSON, without what is below them."""
     if isinstance(found, str):
         return found
     return dict(found.content) if isinstance(found, RecordValue) else _lines(found)
@@ -190,7 +193,7 @@ def _lines(found: Answer) -> list[str]:
 
 
 def _recursive(found: Answer) -> object:
-    """As JSON, with the names in camel case but for those that stay as they are."""
+    """A tree as JSON, with names in camel case."""
     if isinstance(found, RecordValue):
         return dict(found.content)
     if not isinstance(found, Mapping):

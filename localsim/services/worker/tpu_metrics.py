@@ -1,4 +1,4 @@
-"""libtpu's metric service: what a worker's chips hold and do, as its programs tell.
+"""libtpu's metric service: what a worker's chips hold and do, as its programs report it.
 
 One server for all workers, at a port of this machine's loopback: whose chips a caller means is told
 by the connection, which comes from the relay behind port 8431 of that worker (tpu_metrics_door.py).
@@ -62,10 +62,10 @@ METRICS: dict[str, tuple[str, Callable[[ChipHolders], Iterable[Point]]]] = {
 
 
 class MetricServer:
-    """The server and whose connections come from where."""
+    """The metric server, and the worker that each connection asks about."""
 
     def __init__(self) -> None:
-        """It listens while a worker needs it."""
+        """The server listens while a worker needs it."""
         self._workers: dict[int, tuple[str, ChipHolders]] = {}
         self._server: Any = None
         self._users = 0
@@ -87,7 +87,7 @@ class MetricServer:
             self._users += 1
 
     async def end(self) -> None:
-        """Serve one worker less: without any, nobody is served."""
+        """Serve one worker less; the last one ends the server."""
         async with self._changing:
             self._users -= 1
             if not self._users:
@@ -95,11 +95,11 @@ class MetricServer:
                 await server.stop(None)
 
     def expect(self, port: int, hostname: str, holders: ChipHolders) -> None:
-        """A connection from this port of loopback asks for that worker's chips."""
+        """Expect a connection from this loopback port that asks about the worker."""
         self._workers[port] = hostname, holders
 
     def forget(self, port: int) -> None:
-        """The connection from this port has ended."""
+        """Forget a connection that has ended."""
         self._workers.pop(port, None)
 
     def _of(self, peer: str) -> tuple[str, ChipHolders]:
@@ -112,7 +112,7 @@ class MetricServer:
 
 
 class _Handler(_GenericHandler):
-    """Every call by its name."""
+    """Handles every call by its name."""
 
     def __init__(self, worker_of: Callable[[str], tuple[str, ChipHolders]]) -> None:
         self._worker_of = worker_of

@@ -119,7 +119,7 @@ async def set_iam_policy(service: StorageService, call: StorageCall) -> web.Stre
 
 
 async def test_iam_permissions(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """Which of the permissions the caller has: all of them where nobody is asked who calls."""
+    """The asked permissions that the caller has; a caller without account has all."""
     service.objects.buckets.get(call.bucket)
     asked = permissions_of_caller(call.values("permissions"))
     held = granted_permissions(call.request.get(ACCOUNT), asked)
@@ -128,7 +128,7 @@ async def test_iam_permissions(service: StorageService, call: StorageCall) -> we
 
 
 async def get_storage_layout(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """Where the bucket is, and that its names are flat."""
+    """The bucket's location, and that its names are flat."""
     location = location_of(service.objects.buckets.get(call.bucket))
     resource = {
         "kind": "storage#storageLayout",
@@ -141,6 +141,6 @@ async def get_storage_layout(service: StorageService, call: StorageCall) -> web.
 
 
 async def list_managed_folders(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """None: none can be made here. gcloud asks before it deletes recursively."""
+    """Answer that there are none; gcloud asks before it deletes recursively."""
     service.objects.buckets.get(call.bucket)
     return reply(call, {"kind": "storage#managedFolders"})

@@ -1,4 +1,4 @@
-"""The methods that make an object of others: compose, copy, rewrite and move."""
+"""The methods that make objects of others: compose, copy, rewrite, move."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -103,7 +103,7 @@ def _compose_source(resource: Mapping[str, Any]) -> ComposeSource:
 
 
 def _number(resource: Mapping[str, Any], name: str) -> int | None:
-    """An int64, which JSON may spell as a string."""
+    """An int64, which JSON may write as a string."""
     value = resource.get(name)
     if value is None or isinstance(value, bool):
         return None

@@ -1,4 +1,4 @@
-"""Media downloads: whole objects and ranges of them, streamed, and unpacked where Google does."""
+"""Media downloads: whole objects and ranges, streamed, unpacked where Google does."""
 
 import asyncio
 import re
@@ -34,7 +34,10 @@ class UnsatisfiableRangeError(StorageError):
 
 
 def requested_span(header: str | None, size_bytes: int) -> ByteSpan | None:
-    """The one range a header asks for; None, the whole object, for any header that is not one."""
+    """The range that a Range header asks for; None, the whole object, for other headers.
+
+    Raises UnsatisfiableRangeError.
+    """
     match = _RANGE.fullmatch(header or "")
     if match is None or match.groups() == ("", ""):
         return None
@@ -65,7 +68,7 @@ async def download_object(service: StorageService, call: StorageCall) -> web.Str
 async def send_media(
     call: StorageCall, body: OpenObject, describe: Describe = media_headers
 ) -> web.StreamResponse:
-    """The one place that sends objects; raises ConnectionError once the client has gone."""
+    """Stream an object to the client; raises ConnectionError when the client is gone."""
     if _is_to_be_unpacked(call.request, body):
         return await _send_unpacked(call, body, describe(body.stored))
     stored = body.stored
@@ -175,7 +178,7 @@ async def _send_unpacked(
 async def _write(
     call: StorageCall, response: web.StreamResponse, blocks: AsyncIterator[bytes]
 ) -> None:
-    """All of the blocks, or an end of the connection that tells the client."""
+    """Write all blocks; on an error break the connection, so that the client sees it."""
     try:
         if call.effects is not None:
             await call.effects.send(response, blocks)

@@ -1,4 +1,4 @@
-"""Resumable uploads: start, continue, ask how far it came, cancel."""
+"""Resumable uploads: start, continue, query, cancel."""
 
 import asyncio
 import re
@@ -41,7 +41,7 @@ _CONTENT_RANGE = re.compile(r"bytes\s+(?:([0-9]{1,18})-([0-9]{1,18}|\*)|\*)/([0-
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Which bytes of the object a request carries; a status query carries none."""
+    """The bytes of the object that a request carries; a status query carries none."""
 
     first: int | None
     end: int | None = None
@@ -49,7 +49,7 @@ class Chunk:
     is_whole_rest: bool = False
 
     def ends_upload(self, received_bytes: int) -> bool:
-        """Whether the object is whole with what has been received."""
+        """Whether the object is complete with the bytes received so far."""
         return self.is_whole_rest or self.total_bytes == received_bytes
 
 
@@ -87,7 +87,7 @@ async def continue_resumable(service: StorageService, call: StorageCall) -> web.
 
 
 async def cancel_resumable(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """End a session and drop its bytes."""
+    """Delete a session and its bytes."""
     upload_id = required_parameter(call.query, "upload_id")
     async with service.turns.take(upload_id):
         await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
@@ -95,7 +95,7 @@ async def cancel_resumable(service: StorageService, call: StorageCall) -> web.St
 
 
 def chunk_of(request: web.Request) -> Chunk:
-    """Read Content-Range; without one the request carries all of the object."""
+    """The chunk that Content-Range describes; without the header it is the whole object."""
     header = request.headers.get("Content-Range")
     if header is None:
         return Chunk(first=0, is_whole_rest=True)
@@ -143,7 +143,7 @@ def _invalid_range(header: str) -> StorageError:
 
 
 async def _append(service: StorageService, call: StorageCall, upload_id: str, chunk: Chunk) -> int:
-    """Receive the chunk; what came of it stays, however the request ends."""
+    """Receive the chunk; received bytes stay however the request ends."""
     upload = service.objects.uploads.open(upload_id)
     try:
         _check_total(upload, chunk)
@@ -161,7 +161,7 @@ async def _append(service: StorageService, call: StorageCall, upload_id: str, ch
 
 
 async def _record(service: StorageService, upload: UploadSession) -> None:
-    """Make what has come durable, and what is known of it."""
+    """Make the received bytes durable, and record how many there are."""
     try:
         await asyncio.to_thread(upload.body.sync)
     finally:
@@ -231,7 +231,7 @@ async def _finish(service: StorageService, call: StorageCall, upload_id: str) ->
 
 
 def _incomplete(request: web.Request, received_bytes: int) -> web.Response:
-    """308 Resume Incomplete, or its disguise for clients that would follow it as a redirect."""
+    """A 308 Resume Incomplete, or its disguise for clients that would follow a redirect."""
     headers = {"Range": f"bytes=0-{received_bytes - 1}"} if received_bytes else {}
     if request.headers.get("X-GUploader-No-308", "").lower() == "yes":
         return web.Response(headers={**headers, "X-HTTP-Status-Code-Override": "308"})

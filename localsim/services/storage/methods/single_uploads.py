@@ -33,7 +33,7 @@ _DEFAULT_TYPE = "application/octet-stream"
 
 
 async def insert_media(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """The body is the object, the query its name."""
+    """Write an object whose bytes are the body and whose name is in the query."""
     headers = call.request.headers
     resource = {"name": required_parameter(call.query, "name")}
     new = new_object(call, resource, headers.get("Content-Type"))
@@ -49,7 +49,7 @@ async def insert_media(service: StorageService, call: StorageCall) -> web.Stream
 
 
 async def insert_multipart(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """The first part of the body is the resource, the second the object."""
+    """Write an object from a body of two parts: its resource and its bytes."""
     parser = RelatedParser(boundary_of(call.request.headers.get("Content-Type", "")))
     incoming = service.objects.bodies.receive()
     try:
@@ -70,7 +70,7 @@ def new_object(
     media_type: str | None,
     declared_bytes: int | None = None,
 ) -> NewObject:
-    """What the client wants written: the query's name and the resource's type come first."""
+    """The object that the client asks to write; the query's name counts before the resource's."""
     check_agreement(resource, bucket=call.bucket, name=call.query.get("name"))
     name = call.query.get("name") or resource.get("name")
     if not isinstance(name, str) or not name:
@@ -103,7 +103,7 @@ def check_agreement(resource: Mapping[str, Any], **parameters: str | None) -> No
 
 
 def check_length(headers: Mapping[str, str]) -> None:
-    """Refuse an upload that does not say where its body ends (411), or that it is huge (413)."""
+    """Refuse an upload without a length (411), or of a size that no object can have (413)."""
     if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
         message = "You must provide the Content-Length HTTP header."
         raise StorageError(411, "lengthRequired", message)
@@ -129,7 +129,7 @@ def _media(call: StorageCall) -> AsyncIterator[bytes]:
 
 
 async def receive_data(incoming: IncomingBody, data: bytes) -> None:
-    """Write at once, and let the disk keep up: little is left to synchronize at the end."""
+    """Write bytes at once; the flush to disk runs meanwhile."""
     flush = incoming.write(data)
     if flush is not None:
         await asyncio.wrap_future(flush)

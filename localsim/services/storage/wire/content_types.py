@@ -1,4 +1,4 @@
-"""What a JSON body must not say that it is: that which a web page may send anywhere unasked."""
+"""The content types that a JSON body must not have: a web page may send those anywhere."""
 
 from aiohttp import web
 

@@ -1,4 +1,4 @@
-"""Unpacking gzip as it streams by, in bounded memory and without holding up other requests."""
+"""Streaming decompression of gzip in bounded memory."""
 
 import asyncio
 import zlib
@@ -12,14 +12,14 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 class _Gunzip:
-    """Fed chunk by chunk; what it gives back is never more than a piece at a time."""
+    """A decompressor that is fed chunks and returns bounded pieces."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP_WINDOW)
         self._is_empty = True
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The plain bytes of the next compressed ones, piece by piece; raises zlib.error."""
+        """The decompressed bytes of the next chunk, piece by piece; raises zlib.error."""
         self._is_empty = self._is_empty and not data
         piece = b""
         while data or len(piece) == PIECE_BYTES:  # zlib may hold more than it was asked for
@@ -32,13 +32,13 @@ class _Gunzip:
             data = self._member.unconsumed_tail or self._member.unused_data
 
     def finish(self) -> None:
-        """Raises zlib.error when the compressed bytes end too soon."""
+        """Raise zlib.error when the compressed bytes end too soon."""
         if not (self._member.eof or self._is_empty):
             raise zlib.error("it ends too soon")
 
 
 async def gunzip_chunks(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The plain bytes of compressed ones; raises StorageError 400 for what is no gzip."""
+    """The decompressed bytes; raises StorageError 400 for bytes that are no gzip."""
     gunzip = _Gunzip()
     try:
         async for chunk in chunks:

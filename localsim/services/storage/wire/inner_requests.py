@@ -24,7 +24,7 @@ _MOST_QUERY_BYTES = 64 * 1024
 def inner_request(
     outer: web.Request, method: str, path: str, headers: CIMultiDict[str], body: bytes = b""
 ) -> web.Request:
-    """A request on the connection of another, addressed to the same host."""
+    """A request on the connection of another one, addressed to the same host."""
     headers["Host"] = outer.headers["Host"]
     headers["Content-Length"] = str(len(body))
     message = RawRequestMessage(

@@ -1,4 +1,4 @@
-"""A refusal of Cloud Storage in the error envelope of its JSON API.
+"""The refusals of Cloud Storage in the error envelope of its JSON API.
 
 Reasons: cloud.google.com/storage/docs/json_api/v1/status-codes.
 """
@@ -23,7 +23,7 @@ _PLACES: Mapping[str, tuple[str, str]] = {
 
 
 class ParameterError(StorageError):
-    """A parameter that is missing or does not read; named in the envelope."""
+    """A parameter that is missing or malformed; the envelope names it."""
 
     def __init__(self, parameter: str, message: str, reason: str = "invalidParameter") -> None:
         super().__init__(400, reason, message)
@@ -31,7 +31,7 @@ class ParameterError(StorageError):
 
 
 def missing_parameter(parameter: str) -> ParameterError:
-    """A parameter that must be there is not (400)."""
+    """A refusal with 400 for a required parameter that is missing."""
     return ParameterError(parameter, f"Required parameter: {parameter}", "required")
 
 
@@ -47,7 +47,7 @@ def error_envelope(error: StorageError) -> dict[str, Any]:
 
 
 def error_response(error: StorageError) -> web.Response:
-    """The whole reply; a 304 has no body."""
+    """The reply with the error; a 304 has no body."""
     if error.code == 304:  # noqa: PLR2004
         return web.Response(status=304)
     headers = getattr(error, "headers", {})
@@ -59,7 +59,7 @@ def error_response(error: StorageError) -> web.Response:
 
 
 def refusal(error: Exception) -> StorageError:
-    """What a client is told of anything that went wrong; what nobody foresaw is shown on stderr."""
+    """The StorageError for any error; an unexpected one is printed on stderr and is a 500."""
     if isinstance(error, StorageError):
         return error
     if isinstance(error, CloudError):  # a fault of the scenario could not be counted

@@ -1,4 +1,4 @@
-"""What a request of the JSON API asks for: its target, query, preconditions and JSON body."""
+"""The parts of a JSON API request: target, query, preconditions and JSON body."""
 
 import base64
 import binascii
@@ -51,7 +51,7 @@ _INT64 = re.compile(r"-?[0-9]{1,19}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StorageCall:
-    """One request: its method, its path segments and query decoded strictly."""
+    """One request: its method, and its strictly decoded path and query."""
 
     request: web.Request
     method: str
@@ -100,7 +100,7 @@ class StorageCall:
 
     @property
     def source_preconditions(self) -> Preconditions:
-        """What must hold of the source of a copy, a rewrite or a move."""
+        """The preconditions on the source of a copy, rewrite or move."""
         return self._conditions("ifSource")
 
     def _conditions(self, prefix: str) -> Preconditions:
@@ -115,7 +115,7 @@ class StorageCall:
 
 
 def decode_segment(text: str) -> str:
-    """Percent-decode one path segment; only UTF-8 will do."""
+    """Percent-decode one path segment; raises StorageError unless it is UTF-8."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
@@ -123,7 +123,7 @@ def decode_segment(text: str) -> str:
 
 
 def parse_query(text: str) -> Query:
-    """Decode a query string, refusing what would change the result if it were ignored."""
+    """Decode a query string; parameters that would change the result if ignored are refused."""
     try:
         query = dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
     except ValueError:
@@ -140,7 +140,7 @@ def parse_query(text: str) -> Query:
 
 
 def integer_parameter(query: Query, name: str) -> int | None:
-    """An int64 parameter, None where it is not given or empty."""
+    """An int64 parameter; None where it is absent or empty."""
     text = query.get(name)
     if not text:
         return None
@@ -151,13 +151,13 @@ def integer_parameter(query: Query, name: str) -> int | None:
 
 
 def parse_int64(text: str) -> int | None:
-    """The number that the text spells, None for any text that spells no int64."""
+    """The int64 that a text spells, else None."""
     value = int(text) if _INT64.fullmatch(text) else None
     return value if value is not None and -(2**63) <= value < 2**63 else None
 
 
 def flag_parameter(query: Query, name: str) -> bool:
-    """A boolean parameter, false where it is not given; Python's clients write `True`."""
+    """A boolean parameter, by default false; Python's clients write `True`."""
     text = query.get(name, "").lower()
     if text not in ("", "false", "true"):
         raise ParameterError(name, f"Invalid value for {name}: {query[name]!r}")
@@ -165,14 +165,14 @@ def flag_parameter(query: Query, name: str) -> bool:
 
 
 def required_parameter(query: Query, name: str) -> str:
-    """A parameter that must be there."""
+    """A parameter that must be there; raises ParameterError."""
     if not query.get(name):
         raise missing_parameter(name)
     return query[name]
 
 
 def page_limit(query: Query) -> int:
-    """How many results a page may hold."""
+    """The largest number of results on a page."""
     limit = integer_parameter(query, "maxResults")
     if limit is not None and limit < 0:
         raise ParameterError("maxResults", f"Invalid value for maxResults: {limit}")
@@ -180,7 +180,7 @@ def page_limit(query: Query) -> int:
 
 
 def list_query(query: Query) -> ListQuery:
-    """The range, folding and page of an objects.list."""
+    """The names, folding and page that an objects.list asks for."""
     token_start, generation = page_start(query)
     return ListQuery(
         prefix=query.get("prefix", ""),
@@ -196,12 +196,12 @@ def list_query(query: Query) -> ListQuery:
 
 
 def page_token(start: str, generation: int = 0) -> str:
-    """An opaque token that says where the next page begins: a name, and a generation of it."""
+    """An opaque token for the name, and generation, at which the next page begins."""
     return base64.urlsafe_b64encode(f"{generation}/{start}".encode()).decode()
 
 
 def page_start(query: Query) -> tuple[str, int]:
-    """Where the page of the given token begins; the first page begins at the empty name."""
+    """The name and generation at which a token's page begins; empty for the first page."""
     token = query.get("pageToken")
     if not token:
         return "", 0
@@ -217,7 +217,7 @@ def page_start(query: Query) -> tuple[str, int]:
 
 
 async def read_json_body(request: web.Request) -> dict[str, Any]:
-    """The request's JSON object; an absent body is an empty one."""
+    """The request's JSON object; an absent body is an empty one. Raises StorageError."""
     if request.body_exists:
         check_json_type(request)
     try:

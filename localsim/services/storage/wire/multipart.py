@@ -11,7 +11,7 @@ _CONTENT_TYPE = re.compile(rb"^content-type:[ \t]*(.*?)[ \t]*\r?$", re.IGNORECAS
 
 
 def boundary_of(content_type: str) -> bytes:
-    """The boundary named by a Content-Type header."""
+    """The boundary in a Content-Type header; raises StorageError."""
     match = _BOUNDARY.search(content_type)
     if not content_type.lower().startswith("multipart/") or match is None:
         raise invalid("A multipart upload needs a multipart/related body with a boundary.")
@@ -34,7 +34,7 @@ class RelatedParser:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the body and return those of the media among them."""
+        """Take the next bytes of the body and return the media bytes among them."""
         if self.is_complete:
             return b""
         self._held += data
@@ -45,7 +45,7 @@ class RelatedParser:
         return self._read_media()
 
     def check_end(self) -> None:
-        """Refuse a body that ended before its closing boundary."""
+        """Raise StorageError when the body ended before its closing boundary."""
         if not self.is_complete:
             raise _malformed("its closing boundary is missing")
 

@@ -1,4 +1,4 @@
-"""What goes wrong on purpose with one request of Cloud Storage, before, during and after it.
+"""Injected faults of one request of Cloud Storage: before, during and after it.
 
 Nothing is counted before it happens: of two requests that wait for the same fault only the one that
 comes to it first meets it.
@@ -51,7 +51,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class InjectedError(StorageError):
-    """An answer that a fault asks for; with the headers that it has."""
+    """An error reply that a fault asks for, with its headers."""
 
     def __init__(self, status: int, retry_after_s: int | None = None) -> None:
         super().__init__(
@@ -61,20 +61,20 @@ class InjectedError(StorageError):
 
 
 def no_faults(_method: str) -> tuple[ArmedStorageFault, ...]:
-    """A scenario in which nothing goes wrong."""
+    """A source of no faults."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class FaultSource:
-    """Where faults come from: the scenario, and the tests that clients have set up themselves."""
+    """The source of faults: the scenario, and the tests that clients set up."""
 
     standing: ArmedFaultsOf = no_faults
     pause: Pause = asyncio.sleep
     retry_tests: RetryTests = field(default_factory=RetryTests)
 
     def of(self, method: str, request: web.Request) -> "CallFaults | None":
-        """What a call may meet, None for nothing; raises StorageError for an unknown retry test."""
+        """The faults of a call, or None; raises StorageError for an unknown retry test."""
         armed = [*self.standing(method)]
         test_id = request.headers.get(HEADER)
         if test_id is not None and not request.secure:
@@ -83,7 +83,7 @@ class FaultSource:
 
 
 class CallFaults:
-    """What one request meets."""
+    """The faults that one request meets."""
 
     def __init__(
         self, request: web.Request, method: str, pause: Pause, armed: Sequence[ArmedStorageFault]
@@ -95,7 +95,7 @@ class CallFaults:
         self._armed = list(armed)
 
     async def before(self) -> None:
-        """All the latencies, then the first refusal; raises StorageError or ConnectionError."""
+        """Wait for the latencies, then raise the first refusal: StorageError or ConnectionError."""
         for each, latency in self._of(StorageLatency):
             if each.strike():
                 await self._stall(latency.time_s)
@@ -108,7 +108,7 @@ class CallFaults:
                 await self._happen(each.effect)
 
     async def received(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-        """The bytes of an upload; raises StorageError or ConnectionError where an effect asks."""
+        """The bytes of an upload; raises StorageError or ConnectionError as the faults ask."""
         found = _FIRST_BYTE.match(self._request.headers.get("Content-Range", ""))
         async for block in self._paced(chunks, _OF_UPLOADS, int(found[1]) if found else 0):
             yield block
@@ -148,7 +148,7 @@ class CallFaults:
         return response
 
     def _let_through(self, each: ArmedStorageFault, response: web.Response) -> int | None:
-        """How much of the reply gets through, None for all of it."""
+        """How many bytes of the reply are sent; None for all."""
         size_bytes = len(response.body) if isinstance(response.body, bytes) else 0
         match each.effect:
             case LostReply(after_bytes):
@@ -171,19 +171,19 @@ class CallFaults:
 
     @property
     def _only_writes(self) -> bool:
-        """Whether it changes the store without a body of its own."""
+        """Whether the request changes the store without a body of its own."""
         return self._request.method not in ("GET", "HEAD") and self._method not in _UPLOADS
 
     def _of(self, kind: type[Kind]) -> list[tuple[ArmedStorageFault, Kind]]:
         return [(each, each.effect) for each in self._armed if isinstance(each.effect, kind)]
 
     def _bandwidth(self) -> float:
-        """Bytes a simulated second, the least of what is asked for."""
+        """The smallest of the bandwidths, in bytes a simulated second."""
         found = [one.bytes_per_s for each, one in self._of(BandwidthLimit) if each.strike()]
         return min(found, default=math.inf)
 
     async def _pass(self, waiting: list[ArmedStorageFault], position: int) -> None:
-        """Let happen what was waiting for a position; each but once."""
+        """Apply the faults that wait for a position in the body, each once."""
         for each in [each for each in waiting if _position(each) <= position]:
             waiting.remove(each)
             if each.strike():

@@ -1,4 +1,4 @@
-"""How stored buckets and objects look on the wire of the JSON API."""
+"""Buckets and objects as resources of the JSON API."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -87,19 +87,19 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
 def reply(
     call: StorageCall, resource: Resource, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """What a method answers, or what `fields` leaves of it."""
+    """The reply with a resource, or with what `fields` selects of it."""
     return json_reply(apply_mask(resource, call.fields), headers)
 
 
 def json_reply(document: Any, headers: Mapping[str, str] | None = None) -> web.Response:
-    """A whole document."""
+    """A reply with a JSON document."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     given = {"Content-Type": "application/json; charset=UTF-8", **(headers or {})}
     return web.Response(body=text.encode(errors="replace"), headers=given)
 
 
 def bucket_resource(bucket: Bucket, origin: str) -> Resource:
-    """The bucket as storage#bucket; links name the host that the client used."""
+    """A bucket as storage#bucket; links name the host that the client used."""
     location = location_of(bucket)
     return {
         "kind": "storage#bucket",
@@ -119,12 +119,12 @@ def bucket_resource(bucket: Bucket, origin: str) -> Resource:
 
 
 def location_of(bucket: Bucket) -> str:
-    """Where the bucket is, in capitals."""
+    """The bucket's location in capitals."""
     return str(bucket.properties.get("location", "US")).upper()
 
 
 def location_type(location: str) -> str:
-    """What kind of place it is."""
+    """The type of a location: `region` or `multi-region`."""
     return "multi-region" if location in MULTI_REGIONS else "region"
 
 
@@ -140,7 +140,7 @@ def object_resource(stored: StoredObject, origin: str) -> Resource:
 def object_reply(
     call: StorageCall, stored: StoredObject, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """An object as the answer to a call."""
+    """The reply with an object."""
     (resource,) = _chosen([stored], call.origin, call.fields)
     return json_reply(resource, {"ETag": stored.etag, **(headers or {})})
 
@@ -183,7 +183,7 @@ _HEADER_FIELDS = {
 
 
 def hash_header(stored: StoredObject) -> str:
-    """X-Goog-Hash: the checksums that are known."""
+    """The value of X-Goog-Hash: the checksums that are known."""
     return f"crc32c={stored.crc32c}" + (f",md5={stored.md5}" if stored.md5 else "")
 
 

@@ -1,8 +1,4 @@
-"""`/retry_test`: a client's own list of failures, as Google's storage test bench serves it.
-
-https://github.com/googleapis/storage-testbench#retry-test-api. The requests that carry a test's id
-meet its instructions in their order; `completed` says that all of them have happened.
-"""
+"""The resource `/retry_test`: failures that a client asks for, as in Google's test bench."""
 
 import json
 import secrets
@@ -28,13 +24,13 @@ MOST_INSTRUCTIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class RetryTest:
-    """The instructions that are left, for each method the next one first."""
+    """The instructions of a test that are left, by method, the next one first."""
 
     id: str
     instructions: Mapping[str, deque[str]]
 
     def resource(self, *, completed: bool) -> dict[str, Any]:
-        """As the test bench shows it."""
+        """The JSON resource, as the test bench shows it."""
         return {
             "id": self.id,
             "instructions": {method: list(left) for method, left in self.instructions.items()},
@@ -44,14 +40,14 @@ class RetryTest:
 
 
 class RetryTests:
-    """The retry tests of one server; none survives it."""
+    """The retry tests of one server, in memory only."""
 
     def __init__(self) -> None:
         self._tests: OrderedDict[str, RetryTest] = OrderedDict()
         self._completed: set[str] = set()
 
     def insert(self, body: bytes) -> dict[str, Any]:
-        """A new one; raises StorageError 400 for what no client can mean."""
+        """Add a test; raises StorageError 400 for unknown methods or instructions."""
         instructions = _instructions(body)
         test = RetryTest(
             secrets.token_hex(16), {method: deque(texts) for method, texts in instructions.items()}
@@ -62,21 +58,21 @@ class RetryTests:
         return self.get(test.id)
 
     def get(self, test_id: str) -> dict[str, Any]:
-        """Its resource; raises StorageError 404."""
+        """The resource of a test; raises StorageError 404."""
         return self._found(test_id).resource(completed=test_id in self._completed)
 
     def resources(self) -> list[dict[str, Any]]:
-        """All of them, the oldest first."""
+        """The resources of all tests, the oldest first."""
         return [self.get(test_id) for test_id in self._tests]
 
     def delete(self, test_id: str) -> None:
-        """Forget it; raises StorageError 404."""
+        """Delete a test; raises StorageError 404."""
         self._found(test_id)
         del self._tests[test_id]
         self._completed.discard(test_id)
 
     def armed(self, test_id: str, method: str) -> list[ArmedStorageFault]:
-        """The next instruction for a call of the method, if there is one; StorageError 404."""
+        """The next instruction for a call of the method, or None; raises StorageError 404."""
         test = self._found(test_id)
         left = test.instructions.get(method)
         effect = parse_instruction(left[0]) if left else None

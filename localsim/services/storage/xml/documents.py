@@ -20,7 +20,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def xml_document(root: str, tree: Tree, namespace: str | None = None) -> bytes:
-    """A whole document, in UTF-8."""
+    """An XML document in UTF-8."""
     attribute = f" xmlns='{namespace}'" if namespace else ""
     text = f"<?xml version='1.0' encoding='UTF-8'?><{root}{attribute}>{_content(tree)}</{root}>"
     return text.encode()
@@ -37,7 +37,7 @@ def _content(value: str | int | Tree) -> str:
 def xml_response(
     root: str, tree: Tree, namespace: str | None = None, *, status: int = 200
 ) -> web.Response:
-    """A reply with a document for its body."""
+    """A reply with an XML document."""
     return web.Response(
         body=xml_document(root, tree, namespace),
         status=status,

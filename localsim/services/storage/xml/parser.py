@@ -1,4 +1,4 @@
-"""The one XML document that clients send, read without entities, DTDs and all else unbounded."""
+"""The one XML document that clients send, parsed with limits, without entities or DTDs."""
 
 from xml.parsers import expat
 
@@ -12,7 +12,7 @@ _SEPARATOR = " "
 
 
 class _Refused(Exception):
-    """What stands in the document has no place in it."""
+    """An element or text that has no place in the document."""
 
 
 class _Parts:
@@ -40,7 +40,7 @@ class _Parts:
 
 
 def claimed_parts(data: bytes) -> list[ClaimedPart]:
-    """The parts that the client wants its object made of; 400 for any other document."""
+    """The parts that the client lists; raises StorageError 400 for any other document."""
     collected = _Parts()
     parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
     parser.buffer_text = True  # or a text of many lines costs their number squared
@@ -57,7 +57,7 @@ def claimed_parts(data: bytes) -> list[ClaimedPart]:
 
 
 def malformed_document() -> StorageError:
-    """The body is no such document (400)."""
+    """A refusal with 400: the body is no such document."""
     message = (
         "The XML you provided was not well-formed or did not validate against our published schema."
     )

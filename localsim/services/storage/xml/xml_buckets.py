@@ -70,7 +70,7 @@ async def list_objects(service: StorageService, call: StorageCall) -> web.Stream
 
 
 def page_limit(query: Query, name: str) -> int:
-    """How many results a page may hold."""
+    """The largest number of results on a page."""
     limit = parse_number(query, name)
     return MAX_PAGE if limit is None else min(limit, MAX_PAGE)
 
@@ -96,7 +96,7 @@ def _contents(stored: StoredObject, spell: Spell) -> Tree:
 
 
 def _marked_start(query: Query) -> str:
-    """Behind the name or the folded prefix that ended the page before."""
+    """The start after the name, or folded prefix, that ended the page before."""
     marker, delimiter = query.get("marker", ""), query.get("delimiter", "")
     prefix = query.get("prefix", "")
     if not marker:

@@ -1,4 +1,4 @@
-"""A refusal of Cloud Storage as the XML API words it.
+"""The refusals of Cloud Storage in the XML API's words.
 
 Codes and messages: cloud.google.com/storage/docs/xml-api/reference-status.
 """
@@ -41,7 +41,7 @@ _OTHERWISE = ("InternalError", "We encountered an internal error. Please try aga
 
 
 class XmlError(StorageError):
-    """A refusal by a code that only the XML API has; `reason` is that code."""
+    """A refusal with a code that only the XML API has, in `reason`."""
 
     def __init__(self, code: int, reason: str, message: str, details: str = "") -> None:
         super().__init__(code, reason, message)

@@ -107,7 +107,7 @@ def object_headers(stored: StoredObject) -> dict[str, str]:
 
 
 def written_headers(stored: StoredObject) -> dict[str, str]:
-    """What the client is told of an object that it has written."""
+    """The headers of the reply to an object that was written."""
     return {
         "ETag": etag_of(stored),
         "X-Goog-Generation": str(stored.generation),

@@ -1,4 +1,4 @@
-"""What a request of the XML API asks for: its target in the path, nearly all else in headers."""
+"""The parts of an XML API request: target in the path, nearly all else in headers."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ _DEFAULT_TYPE = "application/octet-stream"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class XmlCall(StorageCall):
-    """One request, its conditions where the XML API has them."""
+    """One request of the XML API."""
 
     @property
     def preconditions(self) -> Preconditions:
@@ -73,7 +73,7 @@ class XmlCall(StorageCall):
 
     @property
     def source_preconditions(self) -> Preconditions:
-        """What must hold of the source of a copy."""
+        """The preconditions on the source of a copy."""
         return self._header_conditions("x-goog-copy-source-if-")
 
     def _header_conditions(self, prefix: str) -> Preconditions:
@@ -97,7 +97,7 @@ def parse_xml_query(text: str) -> Query:
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse headers whose absence from the result nobody would notice (501)."""
+    """Raise 501 for headers that would change the result, were they honoured."""
     for name in _REFUSED_HEADERS:
         if name in headers:
             raise not_implemented(f"The header {name!r}")
@@ -109,7 +109,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def extension_header(headers: Mapping[str, str], name: str) -> str | None:
-    """A header of Google's own, under either of its names."""
+    """A header of Google's own, under its x-goog- or x-amz- name."""
     return next((headers[prefix + name] for prefix in PREFIXES if prefix + name in headers), None)
 
 
@@ -160,5 +160,5 @@ def copy_source(headers: Mapping[str, str]) -> ObjectKey | None:
 
 
 def etag_of(stored: StoredObject) -> str:
-    """The quoted MD5, or something opaque of an object that has none, as on Google."""
+    """The quoted MD5; an opaque tag for an object without one, as on Google."""
     return f'"{stored.etag if stored.md5 is None else md5_hex(stored.md5)}"'
