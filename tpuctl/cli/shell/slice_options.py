@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from tpuctl.cli.shell.parsing import items, pairs
 from tpuctl.errors import LocalIOError, UsageError
 from tpuctl.models.node import Node, NodeSpec
 from tpuctl.operations.slices import cost, option_rules
-from tpuctl.operations.slices.specs import SliceOptions, data_disk, node_spec
+from tpuctl.operations.slices.specs import data_disk, node_spec
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class SliceFlags:
     """What the options of a slice said, and those of a request for slices."""
 
-    accelerator_type: str | None = None
+    accelerator_type: str = ""
     generation: str | None = None
     topology: str | None = None
-    runtime_version: str | None = None
+    runtime_version: str = ""
     spot: bool = False
     reserved: bool = False
     reservation: str | None = None
@@ -42,7 +42,7 @@ class SliceFlags:
     scopes: str | None = None
     tags: str | None = None
     data_disk: tuple[str, ...] = field(default=())
-    description: str | None = None
+    description: str = ""
     autocheckpoint: bool = False
     # Of a queued resource alone: cli/request_options.py
     node_id: str | None = None
@@ -59,8 +59,8 @@ class SliceFlags:
     @property
     def given(self) -> frozenset[str]:
         """The names of those that were given."""
-        said = vars(self).items()
-        return frozenset(name for name, value in said if value not in (None, False, ()))
+        absent = vars(SliceFlags())
+        return frozenset(name for name, value in vars(self).items() if value != absent[name])
 
 
 def text_option(name: str, metavar: str, help: str, *short: str) -> Row:
@@ -107,6 +107,10 @@ TABLE: tuple[Row, ...] = (
 )
 
 
+SLICE_FIELDS = frozenset(each.name for each in fields(NodeSpec))
+"""An option of the same name goes there as it is typed, unless `slice_spec` parses it."""
+
+
 class SliceVerb(Verb):
     """A verb that creates a slice."""
 
@@ -128,29 +132,22 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
     """The slice that the options describe, checked; raises UsageError, LocalIOError."""
     flags = runtime.slice_flags
     option_rules.check_options(flags.given)
+    typed = {key: value for key, value in vars(flags).items() if key in SLICE_FIELDS}
+    parsed = {
+        "name": name,
+        "zone": runtime.context.zone,
+        "provisioning": option_rules.provisioning(flags.given),
+        "labels": pairs(flags.labels, "--labels"),
+        "metadata": _metadata(flags),
+        "scopes": items(flags.scopes),
+        "tags": items(flags.tags),
+        "data_disks": tuple(data_disk(pairs(disk, "--data-disk")) for disk in flags.data_disk),
+    }
     return node_spec(
-        SliceOptions(
-            name=name,
-            zone=runtime.context.zone,
-            accelerator_type=flags.accelerator_type,
-            generation=flags.generation,
-            topology=flags.topology,
-            runtime_version=flags.runtime_version,
-            provisioning=option_rules.provisioning(flags.given),
-            labels=pairs(flags.labels, "--labels"),
-            metadata=_metadata(flags),
-            startup_script=_read(flags.startup_script, "--startup-script"),
-            network=flags.network,
-            subnetwork=flags.subnetwork,
-            internal_ips=flags.internal_ips,
-            service_account=flags.service_account,
-            scopes=items(flags.scopes),
-            tags=items(flags.tags),
-            data_disks=tuple(data_disk(pairs(each, "--data-disk")) for each in flags.data_disk),
-            description=flags.description or "",
-            autocheckpoint=flags.autocheckpoint,
-            reservation=flags.reservation,
-        )
+        NodeSpec(**{**typed, **parsed}),
+        generation=flags.generation,
+        topology=flags.topology,
+        script=_read(flags.startup_script, "--startup-script"),
     )
 
 

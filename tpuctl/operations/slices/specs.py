@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError
-from tpuctl.models.node import DataDisk, DiskMode, NodeSpec, Provisioning
+from tpuctl.models.node import DataDisk, DiskMode, NodeSpec
 from tpuctl.operations.slices import startup_script
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -18,61 +18,32 @@ MOST_DESCRIPTION = 512
 DISK_MODES = {"read-write": DiskMode.READ_WRITE, "read-only": DiskMode.READ_ONLY}
 
 
-@dataclass(frozen=True, slots=True)
-class SliceOptions:
-    """A slice as the command line describes it."""
+def node_spec(
+    draft: NodeSpec,
+    *,
+    generation: str | None = None,
+    topology: str | None = None,
+    script: str | None = None,
+) -> NodeSpec:
+    """A draft of a slice, checked and completed; raises UsageError.
 
-    name: str
-    zone: str
-    accelerator_type: str | None = None
-    generation: str | None = None
-    topology: str | None = None
-    runtime_version: str | None = None
-    provisioning: str = Provisioning.ON_DEMAND
-    labels: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    startup_script: str | None = None
-    """The text of the script."""
-    network: str | None = None
-    subnetwork: str | None = None
-    internal_ips: bool = False
-    service_account: str | None = None
-    scopes: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    data_disks: tuple[DataDisk, ...] = ()
-    description: str = ""
-    autocheckpoint: bool = False
-    reservation: str | None = None
-
-
-def node_spec(asked: SliceOptions) -> NodeSpec:
-    """The specification of the slice, runtime version included; raises UsageError."""
-    check_name(asked.name)
-    check_labels(asked.labels)
-    _check_details(asked)
+    Its accelerator type may be "" where `generation` and `topology` name it, its runtime version ""
+    for that of the type. `script` is the text of a startup script, which goes into the metadata.
+    """
+    check_name(draft.name)
+    check_labels(draft.labels)
+    _check_details(draft)
     try:
-        kind = _accelerator_type(asked)
-        _check_zone(kind.name, asked.zone)
+        kind = _accelerator_type(draft.accelerator_type, generation, topology)
+        _check_zone(kind.name, draft.zone)
     except catalog.UnknownError as error:
         raise unknown_name_error(error) from error
-    return NodeSpec(
-        name=asked.name,
-        zone=asked.zone,
+    return replace(
+        draft,
         accelerator_type=kind.name,
-        runtime_version=_runtime_version(kind, asked.runtime_version),
-        provisioning=asked.provisioning,
-        labels=asked.labels,
-        metadata=_metadata(asked),
-        network=asked.network,
-        subnetwork=asked.subnetwork,
-        internal_ips=asked.internal_ips,
-        service_account=asked.service_account,
-        scopes=tuple(each if "://" in each else SCOPE + each for each in asked.scopes),
-        tags=asked.tags,
-        data_disks=asked.data_disks,
-        description=asked.description,
-        autocheckpoint=asked.autocheckpoint,
-        reservation=asked.reservation,
+        runtime_version=_runtime_version(kind, draft.runtime_version),
+        metadata=_metadata(draft.metadata, script),
+        scopes=tuple(scope if "://" in scope else SCOPE + scope for scope in draft.scopes),
     )
 
 
@@ -118,37 +89,39 @@ def unknown_name_error(error: catalog.UnknownError) -> UsageError:
     )
 
 
-def _check_details(asked: SliceOptions) -> None:
-    if len(asked.description) > MOST_DESCRIPTION:
+def _check_details(draft: NodeSpec) -> None:
+    if len(draft.description) > MOST_DESCRIPTION:
         raise UsageError(
-            f"--description has {len(asked.description)} characters",
+            f"--description has {len(draft.description)} characters",
             hint=f"{MOST_DESCRIPTION} are allowed",
         )
-    for disk in asked.data_disks:
+    for disk in draft.data_disks:
         path = DISK.fullmatch(disk.source)
-        if path is None or path.group(1) != asked.zone:
+        if path is None or path.group(1) != draft.zone:
             raise UsageError(
-                f"--data-disk: {disk.source!r} is not a disk in {asked.zone}",
-                hint=f"write source=projects/P/zones/{asked.zone}/disks/D",
+                f"--data-disk: {disk.source!r} is not a disk in {draft.zone}",
+                hint=f"write source=projects/P/zones/{draft.zone}/disks/D",
             )
 
 
-def _metadata(asked: SliceOptions) -> Mapping[str, str]:
-    if asked.startup_script is None:
-        return asked.metadata
-    if startup_script.KEY in asked.metadata:
+def _metadata(metadata: Mapping[str, str], script: str | None) -> Mapping[str, str]:
+    if script is None:
+        return metadata
+    if startup_script.KEY in metadata:
         raise UsageError(
             f"--startup-script and the metadata both give {startup_script.KEY!r}",
             hint="leave one out",
         )
-    return {**asked.metadata, startup_script.KEY: startup_script.wrap_script(asked.startup_script)}
+    return {**metadata, startup_script.KEY: startup_script.wrap_script(script)}
 
 
-def _accelerator_type(asked: SliceOptions) -> catalog.AcceleratorType:
-    if asked.accelerator_type and not (asked.generation or asked.topology):
-        return catalog.accelerator_type(asked.accelerator_type)
-    if asked.generation and asked.topology and not asked.accelerator_type:
-        return catalog.accelerator_type_of_topology(asked.generation, asked.topology)
+def _accelerator_type(
+    name: str, generation: str | None, topology: str | None
+) -> catalog.AcceleratorType:
+    if name and not (generation or topology):
+        return catalog.accelerator_type(name)
+    if generation and topology and not name:
+        return catalog.accelerator_type_of_topology(generation, topology)
     raise UsageError(
         "say which slice: either --accelerator-type, or --type and --topology together",
         hint="run: tpuctl catalog types",
@@ -167,8 +140,8 @@ def _check_zone(type_name: str, zone: str) -> None:
         )
 
 
-def _runtime_version(kind: catalog.AcceleratorType, wanted: str | None) -> str:
-    if wanted is None:
+def _runtime_version(kind: catalog.AcceleratorType, wanted: str) -> str:
+    if not wanted:
         return catalog.default_runtime_version(kind.name)
     known = catalog.runtime_versions(kind.generation)
     if wanted not in known and not wanted.startswith("tpu-vm-tf-"):

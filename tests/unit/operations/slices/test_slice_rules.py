@@ -6,7 +6,6 @@ from tpuctl.errors import UsageError
 from tpuctl.models.node import DiskMode, NodeSpec, Provisioning
 from tpuctl.models.queued_resource import QueuedResourceSpec, Queueing
 from tpuctl.operations.slices import option_rules, request_specs, specs, startup_script
-from tpuctl.operations.slices.specs import SliceOptions
 
 NOW_S = 1_700_000_000.0
 DISK = "projects/demo/zones/us-west4-a/disks/d"
@@ -84,7 +83,7 @@ def test_a_request_that_makes_sense_is_left_alone():
 
 
 def asked(**extra):
-    return SliceOptions("n1", "us-west4-a", accelerator_type="v5litepod-16", **extra)
+    return NodeSpec("n1", "us-west4-a", "v5litepod-16", "", **extra)
 
 
 def test_a_data_disk_as_gcloud_writes_it():
@@ -119,11 +118,11 @@ def test_a_long_description_is_refused():
 
 
 def test_a_startup_script_goes_wrapped_into_the_metadata():
-    spec = specs.node_spec(asked(startup_script="echo hello", metadata={"a": "b"}))
+    spec = specs.node_spec(asked(metadata={"a": "b"}), script="echo hello")
     assert spec.metadata["a"] == "b"
     assert startup_script.is_wrapped(spec.metadata)
 
 
 def test_two_startup_scripts_are_one_too_many():
     with pytest.raises(UsageError, match="both give 'startup-script'"):
-        specs.node_spec(asked(startup_script="a", metadata={"startup-script": "b"}))
+        specs.node_spec(asked(metadata={"startup-script": "b"}), script="a")
