@@ -1,9 +1,12 @@
 """A real simulator on free ports with its clock in the test's hand, and the real command line."""
 
 import asyncio
+import contextlib
 import gc
+import importlib
 import multiprocessing.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +25,7 @@ pytest.register_assert_rewrite("client", "soak", "system", "unit")
 
 
 settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
-settings.register_profile("full", deadline=None, print_blob=True)
+settings.register_profile("full", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("full" if os.environ.get("CI") else "quick")
 
 
@@ -40,10 +43,11 @@ def pytest_configure() -> None:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Three at a time, as they wait for processes; what measures or is named runs alone."""
-    asked = {"benchmark", "soak"} & set(config.option.markexpr.split())
-    return 0 if asked or config.option.file_or_dir else 3
+    is_on_demand = re.search(r"(?<!not )\b(benchmark|soak)\b", config.option.markexpr)
+    return 0 if is_on_demand or config.option.file_or_dir else 3
 
 
+HERE = Path(__file__).parent
 KINDS = ("unit", "client", "system")
 """The folders whose tests are marked with their name, unless a test says `system` itself."""
 
@@ -51,7 +55,7 @@ KINDS = ("unit", "client", "system")
 def kind_of(item: pytest.Item) -> str | None:
     """What an item may start: one of KINDS, or None for what runs on demand."""
     own = {mark.name for mark in item.iter_markers()}
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    folder = item.path.relative_to(HERE).parts[0]
     if own & {"benchmark", "soak"} or folder not in KINDS:
         return None
     return "system" if "system" in own else folder
@@ -77,18 +81,43 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 LONGEST = (
-    "test_quickstart.py", "test_training.py", "test_jax", "test_tpu_gcloud.py", "test_storage_g",
+    "test_tpu_gcloud.py", "test_quickstart.py", "test_jax_templates.py", "test_training.py",
+    "test_supervisor.py", "test_local.py", "test_takeover.py", "test_matmul_backends.py",
+    "test_storage_gcloud.py", "test_recording.py", "test_data_workers.py", "test_gang.py",
+    "test_forgotten_slice.py", "test_digits.py", "test_server.py", "test_jax.py",
+    "test_storage_gsutil.py", "test_new_generation.py",
 )  # fmt: skip
-"""Whole runs, and command lines that take a second a call."""
+"""The files that take 15 s and more, longest first: whole runs, and commands of a second a call."""
+
+
+def place_in_line(item: pytest.Item) -> int:
+    """Where an item's file comes: the last ones run while other workers have nothing to do."""
+    name = item.path.name
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Import a share of the modules first, where others do so too: each is compiled once.
+
+    They are compiled with the assertions rewritten, which takes longer than all imports together.
+    """
+    worker, count = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
+    if worker and not session.config.option.file_or_dir:
+        paths = sorted(path for kind in KINDS for path in (HERE / kind).rglob("test_*.py"))
+        for path in paths[int(worker.removeprefix("gw")) :: int(count)]:
+            with contextlib.suppress(Exception, pytest.skip.Exception):  # told when it is collected
+                importlib.import_module(".".join(path.relative_to(HERE).with_suffix("").parts))
+    return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is asked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by folder; the longest files first: the last one runs while the others have none."""
+    """Mark by folder, and put the longest files first."""
     for item in items:
         if (kind := kind_of(item)) is not None:
             item.add_marker(kind)
-    items.sort(key=lambda item: not item.path.name.startswith(LONGEST))
+    items.sort(key=place_in_line)
 
 
 def pytest_collection_finish() -> None:
