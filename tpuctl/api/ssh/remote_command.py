@@ -14,7 +14,7 @@ _LINE = (
     'set -- {watched} {argv}; test -n "$BASH_VERSION" && eval "$1"; '
     'command -v bash >/dev/null && exec bash -c "$1" bash "$@"; eval {unwatched}'
 )
-_WITH_GROUP_FILE = '(umask 077; echo $$ >"$1"); shift; exec "$@"'
+_WITH_GROUP_FILE = '(umask 077; echo $$ >"${TMPDIR:-/tmp}/$1"); shift; exec "$@"'
 HEARTBEAT = b"\n"
 HEARTBEAT_S = 2.0
 
@@ -32,7 +32,7 @@ def command_and_watcher(argv: Sequence[str]) -> tuple[str, str]:
 
     The second is `attached`: it wants heartbeats, and its end ends a command that still runs.
     """
-    noted = f"/tmp/tpuctl-ssh-{secrets.token_hex(8)}"  # noqa: S108 - nobody guesses it
+    noted = f"tpuctl-ssh-{secrets.token_hex(8)}"
     beside = heartbeat_command(["sh", "-c", _script("keeper.sh"), "sh", noted])
     return "exec " + _line_of(["sh", "-c", _WITH_GROUP_FILE, "sh", noted, *argv]), beside
 
