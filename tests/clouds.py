@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,8 +16,10 @@ from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.local import local_cloud
 
-ROOTS = Path(tempfile.gettempdir(), f"tpuctl-tests-{os.getpid()}.pem")
-"""Whom gRPC trusts in the tests; written by whoever starts a server with TLS."""
+
+def grpc_roots() -> Path:
+    """The file of certificates that gRPC trusts; whoever starts a server with TLS writes it."""
+    return Path(os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"])
 
 
 @dataclass(frozen=True)

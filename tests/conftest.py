@@ -10,12 +10,13 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from clouds import ROOTS, Cloud, Runner, serve
+from clouds import Cloud, Runner, serve
 from hypothesis import settings
 
 from tpuctl.jobs.local import open_jobs, supervisor_lock
@@ -30,7 +31,7 @@ settings.load_profile("full" if os.environ.get("CI") else "quick")
 
 
 def pytest_configure() -> None:
-    """Set what a process reads once: where gRPC's roots are, and the signals of this terminal.
+    """Take signals as a terminal's programs do.
 
     Whoever starts the tests in background may ignore signals, and what the tests start inherits
     that: they send them.
@@ -38,7 +39,6 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False  # rewriting 700 modules takes as long as 300 tests
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(ROOTS)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -124,6 +124,22 @@ def pytest_collection_finish() -> None:
     """Let no collection of garbage go through the tests themselves: some collect after each."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A temporary directory of the session's own, for its programs too: nothing may be left in it.
+
+    gRPC's roots are set here because a process reads that variable once, before any test.
+    """
+    directory = tmp_path_factory.mktemp("tmp")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("TMPDIR", str(directory))
+        monkeypatch.setattr(tempfile, "tempdir", str(directory))
+        monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(directory / "roots.pem"))
+        yield
+    left = sorted(entry.name for entry in directory.iterdir())
+    assert not left, f"left in the temporary directory: {left}"
 
 
 @pytest.fixture(scope="session")

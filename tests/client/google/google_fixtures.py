@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from clouds import ROOTS, Cloud, Runner
+from clouds import Cloud, Runner, grpc_roots
 from cryptography.hazmat.primitives import serialization
 
 from tpuctl import config
@@ -45,7 +45,7 @@ def changed_key(cloud: Cloud, account: str, path: Path, **changes: str) -> str:
 
 @pytest.fixture
 def cloud(google_cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ROOTS))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(grpc_roots()))
     # Whether the numbers of a key are prime is found out once for the session, not by each command.
     monkeypatch.setattr(serialization, "load_pem_private_key", load_key_once)
     google_cloud.control.reset()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clouds import ROOTS, Cloud, serve
+from clouds import Cloud, grpc_roots, serve
 
 from client.google.google_fixtures import context, save
 
@@ -20,10 +20,10 @@ def google_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     another goes through TLS, with the tokens of the account `admin`.
     """
     for cloud in serve(tmp_path_factory.mktemp("google"), "--manual-clock", "--tls"):
-        ROOTS.write_bytes(Path(cloud.line["google"]["ca"]).read_bytes())
+        grpc_roots().write_bytes(Path(cloud.line["google"]["ca"]).read_bytes())
         accounts = [context(cloud, name) for name in cloud.line["google"]["keys"]]
         save(cloud.home, context(cloud, "admin", name="local"), *accounts)
         try:
             yield cloud
         finally:
-            ROOTS.unlink()
+            grpc_roots().unlink()

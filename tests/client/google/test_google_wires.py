@@ -10,7 +10,7 @@ import google.auth.transport.requests
 import grpc
 import pytest
 import requests
-from clouds import ROOTS
+from clouds import grpc_roots
 from google.cloud import tpu_v2, tpu_v2alpha1
 from google.oauth2 import service_account
 from google.rpc import error_details_pb2, status_pb2
@@ -248,7 +248,7 @@ def test_gcloud_with_a_service_account(cloud, tmp_path):
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
         "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
-        "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(ROOTS),
+        "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(grpc_roots()),
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_PROJECT": cloud.line["project"],
         "CLOUDSDK_COMPUTE_ZONE": cloud.line["zone"],

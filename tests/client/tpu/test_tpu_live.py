@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import google.auth
 import pytest
-from clouds import ROOTS
+from clouds import grpc_roots
 from google.api_core.exceptions import GoogleAPICallError, NotFound, TooManyRequests
 from google.oauth2 import service_account
 
@@ -70,7 +70,7 @@ def place(request, monkeypatch) -> Place:
         found = request.getfixturevalue("open_doors")
         return Place("demo", "us-west4-a", found, lambda: service.advance(60))
     cloud, found = (request.getfixturevalue(name) for name in ("google_cloud", "tls_doors"))
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ROOTS))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(grpc_roots()))
     cloud.control.reset()
     line = cloud.line
     return Place(line["project"], line["zone"], found, lambda: cloud.control.advance(60))

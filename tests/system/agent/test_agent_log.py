@@ -101,7 +101,7 @@ def test_what_is_being_uploaded_is_not_dropped(files):
     assert b"".join(files.blocks(span)) == b"".join(
         b"%09d " % number + LINE[10:] for number in range(35)
     )
-    files.kept()
+    files.release_span()
     assert files.next_span(10**9).start == 0
 
 
@@ -232,7 +232,7 @@ def test_a_secret_in_pieces_is_still_one(tmp_path):
 def test_what_is_replaced(value, line, shown):
     redaction = Redaction()
     redaction.add([value])
-    assert redaction.of(line.encode()).decode() == shown
+    assert redaction.redact(line.encode()).decode() == shown
 
 
 @pytest.mark.skipif(not MAY_MOUNT, reason="this machine lets nobody mount a small disk")
@@ -278,4 +278,4 @@ def test_what_the_agent_says_is_no_sign_of_life_of_the_program(files):
 def test_a_secret_of_any_bytes_is_replaced():
     redaction = Redaction()
     redaction.add(["caf\udce9-key", "half\ud800-key"])
-    assert redaction.of(b"a caf\xe9-key") == b"a ***"
+    assert redaction.redact(b"a caf\xe9-key") == b"a ***"

@@ -82,7 +82,8 @@ class Machine:
 def simulator(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """What the workers of one simulator share."""
     ordinary = request.param == "as an ordinary user"
-    directory = Path(tempfile.mkdtemp(prefix="root-test-"))
+    # Not below tmp_path, which is closed to other users.
+    directory = Path(tempfile.mkdtemp(prefix="root-test-", dir="/tmp"))
     try:
         with pytest.MonkeyPatch.context() as monkeypatch:
             if ordinary:
