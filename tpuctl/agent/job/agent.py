@@ -25,7 +25,7 @@ REFUSED = 3
 
 
 def run(directory: str, options: Mapping[str, str]) -> int:
-    """Start the run in the background, once."""
+    """Start the run in the background, unless it was started before; return the exit code."""
     from tpuctl.agent.job import launch
 
     done = launch.start_run(directory)
@@ -33,14 +33,14 @@ def run(directory: str, options: Mapping[str, str]) -> int:
 
 
 def start(directory: str, options: Mapping[str, str]) -> int:
-    """Let a prepared run begin."""
+    """Let a prepared run start its program; return 3 when the fence is refused."""
     from tpuctl.agent.job.state import commands
 
     return commands.write_command(directory, "go", "go", fence(options))
 
 
 def stop(directory: str, options: Mapping[str, str]) -> int:
-    """End the program, or what prepares it."""
+    """Ask the run to end its program or stage; return 3 when the fence is refused."""
     from tpuctl.agent.job.state import commands
 
     text = f"{float(options.get('--grace', GRACE_S))}{' dump' if '--dump' in options else ''}"
@@ -48,19 +48,19 @@ def stop(directory: str, options: Mapping[str, str]) -> int:
 
 
 def fence(options: Mapping[str, str]) -> int | None:
-    """Under which lease the caller speaks, when it says so."""
+    """Return the fence of the caller's lease, None without `--fence`."""
     return int(options["--fence"]) if "--fence" in options else None
 
 
 def status(directory: str, _options: Mapping[str, str]) -> int:
-    """Print the status."""
+    """Print the status as one JSON line; return 1 when there is no run."""
     from tpuctl.agent.job import status_stream
 
     return status_stream.show(directory)
 
 
 def watch(directory: str, options: Mapping[str, str]) -> int:
-    """Stream until the run is over."""
+    """Stream status and log as JSON lines until the run is over; return the exit code."""
     from tpuctl.agent.job import status_stream
 
     return status_stream.watch(
@@ -69,21 +69,21 @@ def watch(directory: str, options: Mapping[str, str]) -> int:
 
 
 def fetch(directory: str, _options: Mapping[str, str]) -> int:
-    """The stage of that name: a process of its own gives its memory back."""
+    """Run the stage `fetch`, in a process of its own so that its memory is given back."""
     from tpuctl.agent.job.prepare import workdir_stage
 
     return workdir_stage.fetch(directory)
 
 
 def mounts(directory: str, _options: Mapping[str, str]) -> int:
-    """The stage of that name."""
-    from tpuctl.agent.job.prepare import mount_stage as mounts
+    """Run the stage `mounts`; return its exit code."""
+    from tpuctl.agent.job.prepare import mount_stage
 
-    return mounts.copy_all(directory)
+    return mount_stage.copy_all(directory)
 
 
 def secrets(directory: str, _options: Mapping[str, str]) -> int:
-    """The stage of that name."""
+    """Run the stage `secrets`; return its exit code."""
     from tpuctl.agent.job.prepare import secret_stage
 
     return secret_stage.print_secrets(directory)
@@ -96,13 +96,13 @@ VERBS = {
 
 
 def parse_options(words: list[str]) -> dict[str, str]:
-    """Options and their values."""
+    """Map each option to the word after it, a flag to an empty string."""
     rest = iter(words)
     return {word: "" if word in FLAGS else next(rest) for word in rest}
 
 
 def main(argv: list[str]) -> int:
-    """Parse and do."""
+    """Run the verb that the arguments name; return the exit code."""
     if len(argv) < 2 or argv[0] not in VERBS:
         sys.stderr.write(__doc__ or "")
         return 2

@@ -41,7 +41,7 @@ NOT_STARTED = 127
 
 
 class AgentRun:
-    """The stages of a run, what is known of it, and where that is told."""
+    """Runs the stages of one attempt, and writes its log and status while they run."""
 
     def __init__(
         self, directory: str, config: Mapping[str, Any], secrets: Mapping[str, str]
@@ -54,8 +54,8 @@ class AgentRun:
         self.files = LogFiles(os.path.join(directory, "log"))
         self.log = JobLog(self.files, self.redaction)
         self.uploader = uploader.Uploader(self.objects, config["logs"], self.files)
-        self.alarm = Selector()
-        self.orders = RunCommands(directory)
+        self.selector = Selector()
+        self.commands = RunCommands(directory)
         self.step_file = step_progress.StepFile(directory, self.redaction)
         self.step_s = 0.0
         self.stacks = b""
@@ -67,14 +67,14 @@ class AgentRun:
         }
 
     def objects(self) -> ObjectClient:
-        """The bucket; what reaches it is imported where it is needed: it is half of an agent."""
+        """Return a client of the bucket; imported late, as it is half of an agent's memory."""
         from tpuctl.agent.job.cloud.objects import ObjectClient
 
         return ObjectClient(self.config["endpoint"], self.config["bucket"])
 
     def run_stages(self) -> None:
         """Prepare, wait at the barrier and run the program; finish.finish_run comes after it."""
-        self.alarm.listen(self.terminate, self.stop)
+        self.selector.listen(self.terminate, self.stop)
         try_start(self.uploader)
         self.report()
         try_start(MetadataWatch("instance/preempted", self.on_preempted))
@@ -85,12 +85,12 @@ class AgentRun:
                 self.stage("run", shell_argv(self.config["run"]))
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
-        """What comes before the barrier, in order; each says whether to go on."""
+        """Yield the stages before the barrier in order; each returns whether to go on."""
         config = self.config
         if config.get("workdir"):
-            yield lambda: self.stage("fetch", self.own("fetch"))
+            yield lambda: self.stage("fetch", self.stage_argv("fetch"))
         if config.get("mounts"):
-            yield lambda: self.stage("mounts", self.own("mounts"))
+            yield lambda: self.stage("mounts", self.stage_argv("mounts"))
         if config.get("secrets"):
             yield self.resolve_secrets
         if config.get("switch"):
@@ -98,8 +98,8 @@ class AgentRun:
         if config.get("setup"):
             yield lambda: self.stage("setup", shell_argv(config["setup"]))
 
-    def own(self, verb: str) -> list[str]:
-        """A stage that is ours: another process, to give its memory back."""
+    def stage_argv(self, verb: str) -> list[str]:
+        """Return the command of a stage of the agent's own: a process, to give its memory back."""
         # Only the mounts gain from what is installed here: a fast checksum.
         bare = [] if verb == "mounts" else ["-S"]
         return [sys.executable, *bare, os.path.abspath(sys.argv[0]), verb, self.directory]
@@ -107,7 +107,7 @@ class AgentRun:
     def resolve_secrets(self) -> bool:
         """Read the values of `sm://` references over a pipe, and redact them from then on."""
         told = bytearray()
-        is_well = self.stage("secrets", self.own("secrets"), told)
+        is_well = self.stage("secrets", self.stage_argv("secrets"), told)
         if is_well:
             self.secrets.update(json.loads(told))
             self.redaction.add(self.secrets.values())
@@ -128,42 +128,42 @@ class AgentRun:
             proof = unproved(f"the switch does not start: {error.strerror}")
         except ValueError:
             proof = unproved("the switch printed no proof")
-        text: str = self.redaction.of_json(proof["text"])
+        text: str = self.redaction.redact_json(proof["text"])
         self.report(switch={**proof, "text": text[:SWITCH_CHARACTERS]})
-        if self.orders.is_stopping():
+        if self.commands.is_stopping():
             self.end("switch", None)
-        return not self.orders.is_stopping()
+        return not self.commands.is_stopping()
 
     def terminate(self) -> None:
-        """The worker shuts down."""
-        self.orders.is_terminated = True
+        """Note SIGTERM: the worker shuts down."""
+        self.commands.is_terminated = True
 
     def stop(self) -> None:
-        """Somebody asked, who could not write it down."""
-        self.orders.is_told = True
+        """Note SIGUSR2: a request to stop that could not be written to the disk."""
+        self.commands.is_told = True
 
     def on_preempted(self, value: str) -> None:
-        """The metadata server says whether this worker is to be preempted."""
-        self.orders.is_preempted = value == "TRUE"
-        self.alarm.ring()
+        """Take a value of instance/preempted, TRUE or FALSE."""
+        self.commands.is_preempted = value == "TRUE"
+        self.selector.wake()
 
     def on_maintenance(self, value: str) -> None:
-        """The metadata server says what becomes of this worker's host."""
-        self.orders.maintenance = None if value == "NONE" else value
-        self.alarm.ring()
+        """Take a value of instance/maintenance-event, NONE when none is announced."""
+        self.commands.maintenance = None if value == "NONE" else value
+        self.selector.wake()
 
     def is_released(self) -> bool:
         """Wait at the barrier: True to go on, False to stop."""
-        while not self.orders.may_start():
-            if self.orders.is_stopping():
+        while not self.commands.may_start():
+            if self.commands.is_stopping():
                 self.end("run", None)
                 return False
-            self.alarm.wait(min(BARRIER_S, self.tick()), BLOCK_BYTES)
+            self.selector.wait(min(BARRIER_S, self.tick()), BLOCK_BYTES)
         return True
 
     def stage(self, name: str, argv: list[str], private: bytearray | None = None) -> bool:
         """Run one stage to its end; True when it succeeded and nobody asked to stop."""
-        if self.orders.is_stopping():
+        if self.commands.is_stopping():
             self.end(name, None)
             return False
         try:
@@ -172,9 +172,9 @@ class AgentRun:
             self.log.say(f"{argv[0]}: {getattr(error, 'strerror', None) or error}")
             self.end(name, NOT_STARTED)
             return False
-        if name == "run" or status or self.orders.is_stopping():
+        if name == "run" or status or self.commands.is_stopping():
             self.end(name, status)
-        return status == 0 and not self.orders.is_stopping()
+        return status == 0 and not self.commands.is_stopping()
 
     def execute(
         self,
@@ -183,18 +183,22 @@ class AgentRun:
         private: bytearray | None = None,
         limit_s: float | None = None,
     ) -> int:
-        """Run a process group to its end; its status. What is private of it is not logged."""
+        """Run a process group to its end; return its exit status, or minus the signal.
+
+        With `private`, standard output is added to it and not logged. The group is killed after
+        `limit_s` seconds. Raises OSError or ValueError when it does not start.
+        """
         process = self.spawn(name, argv, is_private=private is not None)
         phase = "running" if name == "run" else "preparing"
         self.report(pid=process.pid, pid_started=processes.start_ticks(process.pid), phase=phase)
-        child = Child(process, self.alarm, self.orders)
+        child = Child(process, self.selector, self.commands)
         child.limit = None if limit_s is None else time.monotonic() + limit_s
         logged = process.stdout if private is None else process.stderr
         with process:
             if private is not None and process.stdout is not None:
-                self.alarm.watch(process.stdout.fileno(), private.extend)
+                self.selector.watch(process.stdout.fileno(), private.extend)
             if logged is not None:
-                self.alarm.watch(logged.fileno(), lambda block: self.take(self.log.feed(block)))
+                self.selector.watch(logged.fileno(), lambda block: self.take(self.log.feed(block)))
             try:
                 child.pump(self.log, self.take, self.tick)
             except BaseException:  # else its end would be waited for, with nobody to read from it
@@ -202,12 +206,12 @@ class AgentRun:
                 raise
         if child.stacks:
             told = b"".join([stack_dump.SIGABRT_HEADING.encode(), *(self.log.heard or [])])
-            self.stacks = self.redaction.of("".join(child.stacks).encode()) + told
+            self.stacks = self.redaction.redact("".join(child.stacks).encode()) + told
             self.log.heard = None
         return process.returncode
 
     def spawn(self, name: str, argv: list[str], *, is_private: bool) -> subprocess.Popen[bytes]:
-        """Start a stage; the user's own find their environment and their secrets."""
+        """Start a stage; `setup` and `run` get the user's environment, secrets too. OSError."""
         workdir = os.path.join(self.directory, "workdir")
         os.makedirs(workdir, exist_ok=True)
         step_file = self.step_file.path
@@ -218,19 +222,19 @@ class AgentRun:
         return spawn(argv, workdir, theirs, is_private=is_private)
 
     def take(self, lines: bytes) -> None:
-        """Learn from lines that were printed."""
+        """Take the step and metrics of lines that were printed into the status."""
         if lines:
             self.status.update(step_progress.parse_progress(lines))
 
     def tick(self) -> float:
-        """Tell what has changed, though not too often; for how long nothing is to be done."""
-        news = self.step_file.news()
+        """Write the status when it is due; return for how many seconds nothing is to be done."""
+        news = self.step_file.read_new()
         if news is not None:
             self.status.update(news[0])
             self.step_s = news[1]
-        if self.orders.maintenance != self.status.get("maintenance"):
-            self.status["maintenance"] = self.orders.maintenance
-            self.log.say(f"maintenance of this worker's host: {self.orders.maintenance}")
+        if self.commands.maintenance != self.status.get("maintenance"):
+            self.status["maintenance"] = self.commands.maintenance
+            self.log.say(f"maintenance of this worker's host: {self.commands.maintenance}")
         is_changed = self.status != self.file.written
         if self.file.age_s >= (STATUS_EVERY_S if is_changed else HEARTBEAT_S):
             self.report()
@@ -238,7 +242,7 @@ class AgentRun:
         return STATUS_EVERY_S if is_changed else STEP_EVERY_S
 
     def end(self, stage: str, returncode: int | None) -> None:
-        """Note how the run ended: an exit status, a signal, or a request to stop."""
+        """Write that the run ended in a stage: `returncode` as of Popen, None if it did not run."""
         is_signalled = returncode is not None and returncode < 0
         has_failed = stage == "run" and bool(returncode)
         log = self.log.tail + self.log.complaint
@@ -247,27 +251,27 @@ class AgentRun:
             stage=stage,
             exit_status=None if is_signalled else returncode,
             signal=-returncode if returncode is not None and is_signalled else None,
-            stopped=self.orders.stop() is not None,
-            terminated=self.orders.is_terminated,
-            preempted=self.orders.is_preempted,
+            stopped=self.commands.stop() is not None,
+            terminated=self.commands.is_terminated,
+            preempted=self.commands.is_preempted,
             ended_s=round(time.time(), 3),
             last_lines=log_end.last_lines(log),
             traceback=log_end.traceback(log) if has_failed else "",
         )
-        if returncode != 0 and not self.orders.is_preempted:
+        if returncode != 0 and not self.commands.is_preempted:
             self.report(preempted=metadata_server.value("instance/preempted") == "TRUE")
 
     def report(self, **changes: Any) -> None:
-        """Write DIR/status.json now."""
+        """Change fields of the status and write DIR/status.json now."""
         self.status.update(changes)
         if self.file.age_s >= RSS_EVERY_S:
             self.status["rss_bytes"] = processes.group_rss_bytes(self.status.get("pid"))
         self.file.write(self.status, self.document())
 
     def document(self) -> dict[str, Any]:
-        """What there is to say."""
+        """Return the content of DIR/status.json, redacted."""
         active_s = max(self.log.active_s or 0.0, self.step_s)
-        told: dict[str, Any] = self.redaction.of_json(self.status)
+        told: dict[str, Any] = self.redaction.redact_json(self.status)
         return {
             "protocol": PROTOCOL,
             **told,

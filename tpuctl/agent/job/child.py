@@ -35,7 +35,7 @@ def shell_argv(line: str) -> list[str]:
 def spawn(
     argv: list[str], directory: str, environ: Mapping[str, str], *, is_private: bool
 ) -> subprocess.Popen[bytes]:
-    """Start a group whose output is read: joined, or with stdout for itself. Raises OSError."""
+    """Start a process group; stderr is joined to stdout unless private. Raises OSError."""
     return subprocess.Popen(
         argv,
         cwd=directory,
@@ -49,24 +49,24 @@ def spawn(
 
 
 class Child:
-    """A running stage, and what is asked of it."""
+    """A running stage: reads its output, and ends it when that is asked for."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], alarm: Selector, orders: RunCommands
+        self, process: subprocess.Popen[bytes], selector: Selector, commands: RunCommands
     ) -> None:
         self.process = process
-        self.alarm = alarm
-        self.orders = orders
+        self.selector = selector
+        self.commands = commands
         self.limit: float | None = None
         """When it is killed, on the monotonic clock."""
         self.dump_until: float | None = None
         self.stacks: list[str] = []
-        """What a dump says, when there was one."""
+        """Texts of the stack dump, empty when there was none."""
         self.kill_at: float | None = None
         self.is_warned = False
 
     def pump(self, log: JobLog, took: Callable[[bytes], None], tick: Callable[[], float]) -> None:
-        """Give away what it prints until it has ended, its children with it.
+        """Pass on what it prints until it and its children have ended.
 
         `tick` is called after each time something may have happened, and says for how long
         nothing else is to be done.
@@ -80,9 +80,9 @@ class Child:
             self.enforce(log)
         processes.signal_group(self.process.pid, signal.SIGKILL)
         deadline = time.monotonic() + LEFTOVERS_S
-        while self.alarm.watched() and time.monotonic() < deadline:
+        while self.selector.watched() and time.monotonic() < deadline:
             self.take(min(LEFTOVERS_S, tick()))
-        self.alarm.forget()
+        self.selector.forget()
         took(log.end_line())
         # Until the last of them is gone it holds the chips, and the next attempt cannot have them.
         deadline = time.monotonic() + DYING_S
@@ -94,35 +94,35 @@ class Child:
         for due in (self.kill_at, self.dump_until, self.limit):
             if due is not None:
                 timeout_s = min(timeout_s, max(0.0, due - time.monotonic()))
-        self.alarm.wait(timeout_s, BLOCK_BYTES)
+        self.selector.wait(timeout_s, BLOCK_BYTES)
 
     def is_ending(self) -> bool:
-        """It was asked to stop, and has its grace."""
+        """Whether it was asked to stop and its grace is not over."""
         return self.kill_at is not None or self.dump_until is not None or self.is_warned
 
     def enforce(self, log: JobLog) -> None:
         """Do what is due: warn, dump, SIGTERM, and SIGKILL when the grace is over."""
         now = time.monotonic()
-        asked = self.orders.stop()
+        asked = self.commands.stop()
         if self.kill_at is not None:
             if now >= self.kill_at:
                 self.kill(now)
         elif asked is not None and self.is_dumped(log, now, wants_dump=asked[1]):
             self.kill_at = now + asked[0]
             processes.signal_group(self.process.pid, signal.SIGTERM)
-        elif asked is None and self.orders.is_preempted and not self.is_warned:
+        elif asked is None and self.commands.is_preempted and not self.is_warned:
             self.is_warned = True
             processes.signal_group(self.process.pid, signal.SIGTERM)
         elif self.limit is not None and now >= self.limit:
             self.kill(now)
 
     def kill(self, now: float) -> None:
-        """SIGKILL, and again when that did not help."""
+        """Send SIGKILL now, and again every AGAIN_S seconds."""
         processes.signal_group(self.process.pid, signal.SIGKILL)
         self.kill_at = now + AGAIN_S
 
     def is_dumped(self, log: JobLog, now: float, *, wants_dump: bool) -> bool:
-        """Nothing needs to be dumped any more; begins to, where it has not."""
+        """Whether no dump is wanted or it is over; the first call begins one."""
         if not wants_dump:
             return True
         if self.dump_until is None:

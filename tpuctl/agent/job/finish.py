@@ -1,4 +1,4 @@
-"""The end of a run: nothing of it is left on the worker, everything it says is in the bucket.
+"""Ends a run: kills what it left on the worker, and uploads its log and final status.
 
 Python 3.8.
 """
@@ -24,7 +24,10 @@ LONGEST_PAUSE_S = 60.0
 
 
 def finish_run(run: AgentRun) -> None:
-    """End what is left, and put everything into the bucket, the final status last."""
+    """End leftover processes, and upload log, stacks and final status, in this order.
+
+    Goes on for up to a day while the bucket cannot be reached.
+    """
     processes.end_marked([run.directory], LEFTOVERS_S)
     run.uploader.finish()
     is_there = upload_final(run, uploader.PATIENCE_S if is_log_safe(run) else 0.0)
@@ -35,12 +38,12 @@ def finish_run(run: AgentRun) -> None:
 
 
 def is_log_safe(run: AgentRun) -> bool:
-    """The bucket has every line."""
+    """Whether the bucket has the whole log."""
     return run.files.safe_bytes == run.files.size_bytes
 
 
 def upload_final(run: AgentRun, patience_s: float) -> bool:
-    """Store what is for those who come later; True when the bucket has it, and the log."""
+    """Upload stacks and final status; return whether the bucket has them and the log."""
     is_there = is_log_safe(run)
     if run.stacks:
         stacks = run.config["stacks"]
@@ -51,11 +54,11 @@ def upload_final(run: AgentRun, patience_s: float) -> bool:
 
 
 def retry_upload(run: AgentRun) -> None:
-    """Go on trying while the bucket is away: with nobody else about, this is what is known."""
+    """Try to upload for a day: without a supervisor nothing else is known of the run."""
     until, pause_s = time.monotonic() + RETRY_UPLOAD_S, FIRST_PAUSE_S
     is_there = False
-    while not is_there and time.monotonic() < until and not run.orders.is_terminated:
-        run.alarm.wait(pause_s, BLOCK_BYTES)
+    while not is_there and time.monotonic() < until and not run.commands.is_terminated:
+        run.selector.wait(pause_s, BLOCK_BYTES)
         pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
         is_there = run.uploader.segment(is_apart=True) and upload_final(run, 0.0)
     run.report()

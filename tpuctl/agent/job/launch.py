@@ -23,7 +23,10 @@ DYING_S = 10.0
 
 
 def start_run(directory: str) -> int:
-    """Start the run in the background: a second call changes nothing. Secrets come on stdin."""
+    """Start the run in the background, secrets from stdin; a second call changes nothing.
+
+    Returns 0, or 3 when the fence of its config is refused.
+    """
     secrets = read_secrets()
     config = rundir.config(directory)
     if not fences.admit(directory, config["fence"]):
@@ -43,7 +46,7 @@ def start_run(directory: str) -> int:
 
 
 def read_secrets() -> dict[str, str]:
-    """The secrets on standard input."""
+    """Read {"secrets": {NAME: VALUE}} from standard input; empty without one."""
     text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
     found: dict[str, str] = json.loads(text).get("secrets", {}) if text.strip() else {}
     return found
@@ -77,7 +80,7 @@ def end_earlier_attempts(directory: str) -> None:
 
 
 def earlier_attempts(directory: str) -> list[str]:
-    """The directories of earlier attempts."""
+    """Return the directories of attempts of the same job with smaller numbers."""
     job, _, number = directory.rpartition("-a")
     found = [path for path in glob.glob(f"{glob.escape(job)}-a*") if os.path.isdir(path)]
     numbers = {path: path.rpartition("-a")[2] for path in found}
@@ -111,7 +114,7 @@ def remove_log(directory: str) -> None:
 
 
 def is_running(directory: str) -> bool:
-    """The program of that run has not ended, or its agent could still start it."""
+    """Whether the program of that run runs, or its agent could still start it."""
     status = rundir.known_status(directory) or {}
     return rundir.is_alive(directory) and status.get("phase") != "ended"
 

@@ -22,7 +22,7 @@ VARYING_PARTS = (
 
 
 def last_lines(log: bytes) -> list[str]:
-    """The last lines of a log."""
+    """Return the last 20 lines of a log that are not empty, each cut at 500 characters."""
     lines = log.decode("utf-8", "replace").split("\n")
     return [line[:LINE_CHARACTERS] for line in lines if line.strip()][-LINES:]
 
@@ -41,7 +41,7 @@ def traceback(log: bytes) -> str:
 
 
 def traceback_length(lines: list[str]) -> int:
-    """How many lines after its first belong to a traceback: until that of its error."""
+    """Return how many lines after the first belong to a traceback, that of its error included."""
     for number, line in enumerate(lines):
         is_stack = line.startswith((" ", "Current thread", "Thread 0x")) or not line
         if not is_stack:

@@ -1,4 +1,4 @@
-"""What wakes the agent's one loop: signals, other threads, output, or time. Python 3.8."""
+"""Waits for signals, other threads, output of processes, or time. Python 3.8."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ class Selector:
     """A pipe to wake up on, and the descriptors that somebody wants to read."""
 
     def __init__(self) -> None:
-        self.wake_end, self.ring_end = os.pipe()
-        for end in (self.wake_end, self.ring_end):
+        self.read_end, self.write_end = os.pipe()
+        for end in (self.read_end, self.write_end):
             os.set_blocking(end, False)
         self.selector = selectors.DefaultSelector()
-        self.selector.register(self.wake_end, selectors.EVENT_READ)
+        self.selector.register(self.read_end, selectors.EVENT_READ)
 
     def listen(self, on_term: Callable[[], None], on_stop: Callable[[], None]) -> None:
-        """Signals wake: SIGTERM and SIGUSR2 call, SIGUSR1 and SIGCHLD say look."""
-        signal.set_wakeup_fd(self.ring_end, warn_on_full_buffer=False)
+        """Let signals end a wait; SIGTERM and SIGUSR2 also call a function each."""
+        signal.set_wakeup_fd(self.write_end, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, lambda *_: on_term())
         signal.signal(signal.SIGUSR2, lambda *_: on_stop())
         for number in (signal.SIGUSR1, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
 
-    def ring(self) -> None:
-        """Wake up, from any thread."""
+    def wake(self) -> None:
+        """End a wait, from any thread."""
         with contextlib.suppress(BlockingIOError):
-            os.write(self.ring_end, b"!")
+            os.write(self.write_end, b"!")
 
     def watch(self, descriptor: int, take: Callable[[bytes], None]) -> None:
         """Give every block that can be read there to `take`, until its end."""
         self.selector.register(descriptor, selectors.EVENT_READ, take)
 
     def forget(self) -> None:
-        """Watch nothing any more."""
+        """Watch no descriptor any more."""
         for key in self.watched():
             self.selector.unregister(key.fd)
 
     def watched(self) -> list[selectors.SelectorKey]:
-        """What is still to be read."""
+        """Return the descriptors that have not reached their end."""
         return [key for key in self.selector.get_map().values() if key.data is not None]
 
     def wait(self, timeout_s: float, block_bytes: int) -> None:
-        """Sleep until something happens, or for so long; hand over what came."""
+        """Wait for an event up to `timeout_s`, and pass on up to `block_bytes` of each output."""
         for key, _ in self.selector.select(timeout_s):
             if key.data is None:
-                os.read(self.wake_end, WAKING_BYTES)
+                os.read(self.read_end, WAKING_BYTES)
                 continue
             block = os.read(key.fd, block_bytes)
             if block:

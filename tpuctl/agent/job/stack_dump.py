@@ -1,4 +1,4 @@
-"""Where every process of a run stands, before it is killed for standing still. Python 3.8."""
+"""Stacks of a run's processes, taken before a run that makes no progress is killed. Python 3.8."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SIGABRT_HEADING = "\n==== printed after SIGABRT\n"
 
 
 def kernel_view(group: int, redaction: Redaction) -> str:
-    """Every process of a group, and where each of its threads waits in the kernel."""
+    """Return a text of every process of a group and where its threads wait in the kernel."""
     rows = [process_stacks(pid, redaction) for pid in processes.members(group)]
     return "".join(rows) or "no /proc here\n"
 
 
 def process_stacks(pid: int, redaction: Redaction) -> str:
-    """Its command and its threads; empty when it has ended."""
-    line: str = redaction.of_json(read_proc_file(f"/proc/{pid}/cmdline").replace("\0", " "))
+    """Return command and threads of a process; empty when it has ended."""
+    line: str = redaction.redact_json(read_proc_file(f"/proc/{pid}/cmdline").replace("\0", " "))
     command = line[:COMMAND_CHARACTERS]  # cut last: half of a secret would not be known as one
     try:
         threads = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
@@ -35,7 +35,7 @@ def process_stacks(pid: int, redaction: Redaction) -> str:
 
 
 def thread_stack(path: str) -> str:
-    """Its name, its state, the kernel's function that it waits in, and its stack for root."""
+    """Return name, state, kernel function and, for root, kernel stack of /proc/PID/task/TID."""
     fields = dict(
         line.split(":\t", 1)
         for line in read_proc_file(f"{path}/status").split("\n")
@@ -49,7 +49,7 @@ def thread_stack(path: str) -> str:
 
 
 def read_proc_file(path: str) -> str:
-    """A file of /proc; empty when it may not be read or is gone."""
+    """Return the text of a file of /proc; empty when it cannot be read."""
     with contextlib.suppress(OSError), open(path, errors="replace") as file:
         return file.read()
     return ""

@@ -1,4 +1,4 @@
-"""Tells of a run: its status once, or status and log as they come. Python 3.8."""
+"""Prints the status of a run, or streams its status and log. Python 3.8."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCK_BYTES = 256 * 1024
 
 
 def show(directory: str) -> int:
-    """Print the status; 1 when there is no such run."""
+    """Print the status as one JSON line; return 1 when there is no such run."""
     status = rundir.known_status(directory)
     if status is None:
         return 1
@@ -32,7 +32,10 @@ def show(directory: str) -> int:
 
 
 def watch(directory: str, offset: int | None) -> int:
-    """Stream until the run is over; 1 when there is no such run."""
+    """Stream until the run is over, the log from `offset` bytes on; return an exit code.
+
+    Without an offset, from what is not in the bucket yet. 1: no such run; 75: the agent is stuck.
+    """
     if not rundir.is_alive(directory) and rundir.known_status(directory) is None:
         return 1
     return StatusStream(directory, offset).main()
@@ -49,12 +52,12 @@ class StatusStream:
         self.sent: dict[str, Any] = {}
         self.sent_at = 0.0
         self.newest: tuple[str, int] | None = None
-        """The file that grows, and its size when everything of it was sent."""
+        """Path of the log's last file, and its size when all of it was sent."""
 
     def main(self) -> int:
-        """Until the run is over and everything was sent, or nobody reads any more.
+        """Stream until the run is over and everything was sent, or nobody reads any more.
 
-        75 when the agent stands still: to say anything would say that all is well.
+        Returns 0, or 75 when the agent is stuck: a keepalive would say that all is well.
         """
         polls = 0
         while True:
@@ -72,12 +75,12 @@ class StatusStream:
             polls += 1
 
     def is_stuck(self) -> bool:
-        """The agent lives, and stands still."""
+        """Whether the agent lives and has not written its status for STUCK_S seconds."""
         status = self.status or rundir.known_status(self.directory) or {}
         return rundir.is_stuck(self.directory, status) and rundir.is_alive(self.directory)
 
     def is_over(self, *, is_thorough: bool) -> bool:
-        """Send what is new; whether that was all."""
+        """Send what is new; return whether nothing more will come."""
         # In this order the log that is sent never lags behind the status that follows it.
         is_alive = not is_thorough or rundir.is_alive(self.directory)
         is_news = self.has_new_status()
@@ -92,7 +95,7 @@ class StatusStream:
         return is_closed or not is_alive
 
     def has_new_status(self) -> bool:
-        """Read the status where it was written anew."""
+        """Read the status if its file has changed; return whether it has."""
         try:
             found = os.stat(os.path.join(self.directory, "status.json"))
             version = found.st_ino, found.st_mtime_ns
@@ -105,7 +108,7 @@ class StatusStream:
         return True
 
     def has_grown(self) -> bool:
-        """The file that was the newest has grown; a newer one is found in time."""
+        """Whether the log's last file has changed; a newer one is found by a thorough look."""
         if self.newest is None:
             return True
         path, size_bytes = self.newest
@@ -115,7 +118,7 @@ class StatusStream:
             return True
 
     def send_log(self) -> None:
-        """What the log has grown by; from what is not in the bucket yet, unless told otherwise."""
+        """Send the log from the offset on; the first time by default from what is not uploaded."""
         if self.offset is None:
             self.offset = int(self.status.get("uploaded_bytes", 0))
         while True:
@@ -126,7 +129,7 @@ class StatusStream:
             self.offset += len(block)
 
     def next_block(self, offset: int) -> bytes:
-        """What there is at an offset, or at the next one that is on the disk."""
+        """Return bytes of the log at an offset, or move it to the next one on the disk."""
         directory = os.path.join(self.directory, "log")
         self.newest = None
         try:
@@ -146,14 +149,14 @@ class StatusStream:
         return b""
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """One JSON line."""
+        """Write a message as one JSON line."""
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
         self.sent_at = time.monotonic()
 
 
 def encode_block(block: bytes) -> dict[str, str]:
-    """Bytes as JSON can carry them."""
+    """Return {"log": TEXT}, or {"log64": BASE64} for bytes that are not UTF-8."""
     try:
         return {"log": block.decode("utf-8")}
     except UnicodeDecodeError:

@@ -13,7 +13,7 @@ BLOCK_BYTES = 64 * 1024
 
 
 class MetadataReply:
-    """What it said: a status, the value, and the value's version."""
+    """An HTTP answer of the metadata server."""
 
     def __init__(self, head: bytes, body: bytes) -> None:
         status, *lines = head.decode("latin-1").split("\r\n")
@@ -31,18 +31,20 @@ class MetadataReply:
 
     @property
     def etag(self) -> str:
-        """What tells this value from the next one."""
+        """The version of the value, for last_etag."""
         return self.fields.get("etag", "")
 
     @property
     def is_whole(self) -> bool:
-        """Nothing of it is still to come; without a length, it ends with the connection."""
+        """Whether Content-Length bytes are there; without a length the connection's end tells."""
         length = self.fields.get("content-length")
         return length is not None and len(self.body) >= int(length)
 
 
 def ask(path: str, timeout_s: float) -> MetadataReply:
-    """Get one value; raises OSError, and ValueError or IndexError for what is no HTTP."""
+    """Get a value, a path below computeMetadata/v1; raises OSError, and for what is not HTTP
+    ValueError or IndexError.
+    """
     place = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
     host, _, port = place.partition(":")
     asked = (
@@ -62,7 +64,7 @@ def ask(path: str, timeout_s: float) -> MetadataReply:
 
 
 def value(path: str, timeout_s: float = CONNECT_S) -> str | None:
-    """A value, or None."""
+    """Return a value, None when there is none or no server."""
     try:
         answer = ask(path, timeout_s)
     except (OSError, ValueError, IndexError):

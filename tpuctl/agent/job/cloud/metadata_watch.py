@@ -1,4 +1,4 @@
-"""Waits for what the metadata server announces: preemption and maintenance. Python 3.8."""
+"""Waits for changes of a metadata value: preemption, maintenance. Python 3.8."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORT_S = 1.0
 
 
 class MetadataWatch(threading.Thread):
-    """One value of the metadata server; `changed` gets each that is new, the first as well."""
+    """Calls `changed` with each new value of a metadata path, the first included."""
 
     def __init__(self, path: str, changed: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
@@ -30,7 +30,7 @@ class MetadataWatch(threading.Thread):
         self.etag = ""
 
     def run(self) -> None:
-        """For as long as the process lives."""
+        """Ask again and again for as long as the process lives."""
         while True:
             began = time.monotonic()
             is_news = False
@@ -40,7 +40,10 @@ class MetadataWatch(threading.Thread):
                 time.sleep(PAUSE_S)  # no such server, or one that does not wait
 
     def ask(self) -> bool:
-        """Wait for a change; True when there was one. Raises as `metadata_server.ask` does."""
+        """Wait for a change (wait_for_change of the metadata server); return whether there was one.
+
+        Raises as `metadata_server.ask` does.
+        """
         query = f"?wait_for_change=true&timeout_sec={WAIT_S:.0f}&last_etag={self.etag}"
         answer = metadata_server.ask(
             f"{self.path}{query if self.etag else ''}", WAIT_S + PATIENCE_S
@@ -56,6 +59,6 @@ class MetadataWatch(threading.Thread):
 
 
 def try_start(thread: threading.Thread) -> None:
-    """Start it; a worker that has no thread to spare goes without."""
+    """Start a thread, unless the worker has none to spare."""
     with contextlib.suppress(RuntimeError):
         thread.start()

@@ -22,7 +22,7 @@ _TAIL = b"\r\n--part--\r\n"
 
 
 class DeniedError(OSError):
-    """The service answered, and would answer the same again."""
+    """The service refused, and would again: statuses 400, 403, 404 and 410."""
 
 
 class ObjectClient:
@@ -60,14 +60,14 @@ class ObjectClient:
             return reply.status == 200
 
     def size_bytes(self, key: str) -> int:
-        """How long an object is."""
+        """Return the size of an object."""
         url = f"{self.path}/{quote(key, safe='')}?fields=size"
         with self.reply("GET", url) as reply:
             expect(reply, key, 200)
             return int(json.loads(reply.read())["size"])
 
     def listed(self, prefix: str) -> Iterator[dict[str, Any]]:
-        """Name, generation, size and CRC-32C of every object whose name begins so."""
+        """Yield name, generation, size and crc32c, as strings, of the objects with a prefix."""
         wanted = {
             "prefix": prefix,
             "fields": "items(name,generation,size,crc32c),nextPageToken",
@@ -89,7 +89,7 @@ class ObjectClient:
         body: Iterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send one request."""
+        """Send one request; its answer is open within the block."""
         connection = cloud.connect(self.endpoint, CONNECT_S)
         try:
             connection.connect()
@@ -104,7 +104,7 @@ class ObjectClient:
 
 
 def expect(reply: http.client.HTTPResponse, what: str, *statuses: int) -> None:
-    """Raises OSError for another status, Denied where it is the answer for good."""
+    """Raise OSError for another status, DeniedError for one that stays."""
     if reply.status not in statuses:
         is_final = reply.status in PERMANENT_STATUSES
         raise (DeniedError if is_final else OSError)(f"{what}: {cloud.reply_message(reply)}")

@@ -17,7 +17,10 @@ LONGEST_S = 600.0
 
 
 def call_in_fork(work: Callable[[], int]) -> int:
-    """What `work` returns; it must not need a lock that another thread may hold. Raises OSError."""
+    """Run `work` in a fork and return its result; raises OSError when it does or is killed.
+
+    It must not need a lock that another thread may hold.
+    """
     reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
@@ -35,7 +38,7 @@ def call_in_fork(work: Callable[[], int]) -> int:
 
 
 def _call_and_exit(work: Callable[[], int], writer: int) -> None:
-    """Do it, tell, and end; nothing of the agent's is held meanwhile, its lock above all."""
+    """Do the work with no descriptor of the agent open, its lock above all; never returns."""
     told: int | str = "it failed"
     try:
         signal.set_wakeup_fd(-1)

@@ -1,4 +1,4 @@
-"""What a run prints: whole lines, redacted, stamped and written down. Python 3.8."""
+"""Writes what a run prints as whole lines, redacted, with a time each. Python 3.8."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_HEARD_BYTES = 1024 * 1024
 
 
 class JobLog:
-    """Takes what processes print, in blocks as they come."""
+    """The log of one run."""
 
     def __init__(self, files: LogFiles, redaction: Redaction) -> None:
         self.files = files
@@ -25,44 +25,48 @@ class JobLog:
         self.rest = b""
         self.tail = b""
         self.active_s: float | None = None
-        """When the last line came."""
+        """When the last line came, in seconds of the epoch."""
         self.complaint = b""
-        """Why lines are missing, since some could not be written."""
+        """Line that says why lines before it are missing; empty when none are."""
         self.heard: list[bytes] | None = None
-        """Lines that somebody wants to have besides, while not None."""
+        """Collects lines while it is not None, up to MAX_HEARD_BYTES."""
 
     def feed(self, block: bytes) -> bytes:
-        """Take a block; the whole lines that it completes, redacted."""
+        """Write the lines that a block completes; return them, redacted."""
         text = self.rest + block
         cut = text.rfind(b"\n") + 1
         if cut:
             whole, self.rest = text[:cut], text[cut:]
-            return self.append(self.redaction.of(whole))
+            return self.append(self.redaction.redact(whole))
         self.rest = text
         if len(text) < LINE_BYTES + self.redaction.longest_bytes:
             return b""
         # A secret may have begun at the end of what is there: so much of it waits for the rest.
-        text = self.redaction.of(text)
+        text = self.redaction.redact(text)
         cut = len(text) - self.redaction.longest_bytes
         self.rest = text[cut:]
         return self.append(text[:cut] + b"\n")
 
     def end_line(self) -> bytes:
-        """What came without a line end."""
-        rest, self.rest = self.redaction.of(self.rest), b""
+        """Write what came last without a line end; return it, redacted."""
+        rest, self.rest = self.redaction.redact(self.rest), b""
         return self.append(rest + b"\n") if rest else b""
 
     def say(self, text: str) -> None:
-        """A line of the agent's own."""
-        self.write(self.redaction.of(f"tpuctl: {text}\n".encode("utf-8", "replace")), time.time())
+        """Write a line of the agent's own, `tpuctl: TEXT`."""
+        line = f"tpuctl: {text}\n".encode("utf-8", "replace")
+        self.write(self.redaction.redact(line), time.time())
 
     def append(self, lines: bytes) -> bytes:
-        """Write whole, redacted lines of the program's."""
+        """Write whole, redacted lines of the program; return them."""
         self.active_s = time.time()
         return self.write(lines, self.active_s)
 
     def write(self, lines: bytes, now_s: float) -> bytes:
-        """Write lines behind a time."""
+        """Write lines with a time, in seconds of the epoch, before each; return them.
+
+        Lines that the disk does not take are dropped; the next ones begin with the reason.
+        """
         self.keep(lines)
         stamp = f"{now_s:.3f} ".encode()
         try:
@@ -75,7 +79,7 @@ class JobLog:
         return lines
 
     def keep(self, lines: bytes) -> None:
-        """Remember the end."""
+        """Keep the end in memory."""
         self.tail = (self.tail + lines[-TAIL_BYTES:])[-TAIL_BYTES:]
         if self.heard is not None and sum(map(len, self.heard)) < MAX_HEARD_BYTES:
             self.heard.append(lines)

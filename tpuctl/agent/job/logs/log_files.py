@@ -22,7 +22,7 @@ GAP_LINE = "tpuctl: %d bytes of the log were dropped here: the bucket did not ta
 
 
 class LogFile:
-    """One file: its first offset, how long it is, and the offset after what it stands for."""
+    """One file of the log: `end` is the offset after the bytes that it stands for."""
 
     def __init__(self, start: int, size_bytes: int = 0) -> None:
         self.start = start
@@ -31,12 +31,12 @@ class LogFile:
 
     @property
     def is_gap(self) -> bool:
-        """It is a line in the place of what was dropped."""
+        """Whether it is a line in the place of dropped bytes."""
         return self.end != self.start + self.size_bytes
 
 
 class UploadSpan:
-    """A part of the log to upload: its bytes, and the offset that is reached with them."""
+    """A part of the log to upload; `end` is the offset up to which the log is safe then."""
 
     def __init__(self, start: int, size_bytes: int, end: int) -> None:
         self.start = start
@@ -54,33 +54,33 @@ class LogFiles:
         self.file: int | None = None
         self.disk_bytes = 0
         self.safe_bytes = 0
-        """What lies before this offset is in the bucket, or gone."""
+        """Everything before this offset is in the bucket or dropped."""
         self.busy_bytes = 0
-        """What lies before this offset is being uploaded."""
+        """Everything before this offset is safe or being uploaded."""
         self.lock = threading.Lock()
 
     @property
     def size_bytes(self) -> int:
-        """The offset of the next byte."""
+        """The offset of the next byte: how long the log is."""
         return self.pieces[-1].end
 
     def path(self, start: int) -> str:
-        """The file that begins at an offset."""
+        """Return the path of the file that begins at an offset."""
         return os.path.join(self.directory, f"{start:012d}")
 
     def append(self, data: bytes) -> None:
         """Write whole lines; raises OSError, and then nothing of them is there."""
         with self.lock:
             if self.pieces[-1].size_bytes >= FILE_BYTES:
-                self.turn()
+                self.rotate()
             try:
                 self.write(data)
             except OSError:
                 self.remove_safe(0)
                 self.write(data)
 
-    def turn(self) -> None:
-        """Begin the next file; the oldest go."""
+    def rotate(self) -> None:
+        """Begin the next file, and remove or drop the oldest above the bounds."""
         if self.file is not None:
             os.close(self.file)
         self.file = None
@@ -90,7 +90,7 @@ class LogFiles:
             pass
 
     def write(self, data: bytes) -> None:
-        """Append to the newest file, everything or nothing."""
+        """Append to the newest file everything or, raising OSError, nothing."""
         piece = self.pieces[-1]
         if self.file is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -107,7 +107,7 @@ class LogFiles:
         self.disk_bytes += len(data)
 
     def remove_safe(self, kept_bytes: int) -> None:
-        """Remove the oldest files that are in the bucket, as long as more than so much is left."""
+        """Remove the oldest uploaded files while more than `kept_bytes` are on the disk."""
         while self.disk_bytes > kept_bytes and len(self.pieces) > 1:
             if self.pieces[0].end > self.safe_bytes:
                 return
@@ -120,7 +120,7 @@ class LogFiles:
         self.disk_bytes -= piece.size_bytes
 
     def drop(self) -> bool:
-        """Put a line in the place of the oldest file that can be missed; False: there is none."""
+        """Replace the oldest file that may be dropped by a line; False when there is none."""
         floor = max(self.safe_bytes, self.busy_bytes)
         whole = [
             index
@@ -138,7 +138,7 @@ class LogFiles:
         return True
 
     def gap(self, gone: list[LogFile], start: int, end: int) -> LogFile:
-        """The line that stands for what is removed here, as old as the oldest of it."""
+        """Replace files by one line that says how many bytes are missing, dated as the oldest."""
         with open(self.path(gone[0].start), "rb") as file:
             stamp = file.read(32).partition(b" ")[0]
         line = stamp + b" " + (GAP_LINE % (end - start)).encode()
@@ -154,7 +154,7 @@ class LogFiles:
         return gap
 
     def next_span(self, most_bytes: int) -> UploadSpan | None:
-        """What is to be uploaded next, and stays until `uploaded` or `kept`; None: nothing."""
+        """Return what to upload, kept until `mark_uploaded` or `release_span`; None: nothing."""
         with self.lock:
             waiting = [piece for piece in self.pieces if piece.end > self.safe_bytes]
             if not waiting:
@@ -171,13 +171,13 @@ class LogFiles:
             return span
 
     def blocks(self, span: UploadSpan) -> Iterator[bytes]:
-        """Its bytes."""
+        """Return the bytes of a span in blocks; reading raises OSError."""
         with self.lock:
             pieces = [(each.start, each.size_bytes) for each in self.pieces]
         return self.read(span, pieces)
 
     def read(self, span: UploadSpan, pieces: list[tuple[int, int]]) -> Iterator[bytes]:
-        """Its bytes, without a look at what changes meanwhile."""
+        """Yield the bytes of a span from files of (start, size), without the lock."""
         at, end = span.start, span.start + span.size_bytes
         for start, size_bytes in pieces:
             if start <= at < min(end, start + size_bytes):
@@ -190,13 +190,13 @@ class LogFiles:
                         at += len(block)
                         yield block
 
-    def uploaded(self, end: int) -> None:
-        """What lies before that offset is safe."""
+    def mark_uploaded(self, end: int) -> None:
+        """Note that the bucket has everything before that offset."""
         with self.lock:
             self.safe_bytes, self.busy_bytes = end, 0
             self.remove_safe(RETAINED_BYTES)
 
-    def kept(self) -> None:
-        """It could not be uploaded."""
+    def release_span(self) -> None:
+        """Note that the span could not be uploaded."""
         with self.lock:
             self.busy_bytes = 0

@@ -13,7 +13,7 @@ MARK = "***"
 
 
 def encode_value(text: str) -> bytes:
-    """The bytes that a variable of this value has; it may hold some that are no UTF-8."""
+    """Return the bytes of an environment variable of this value, which need not be UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -21,29 +21,29 @@ def encode_value(text: str) -> bytes:
 
 
 class Redaction:
-    """Knows the values, and every line of those that have several."""
+    """Replaces known values, and each line of values that have several, by `***`."""
 
     def __init__(self) -> None:
         self.words: list[bytes] = []
         self.longest_bytes = 0
 
     def add(self, values: Iterable[str]) -> None:
-        """Replace these too."""
+        """Replace these values too; lines under LEAST_CHARACTERS are left."""
         lines = {line.strip() for value in values for line in value.splitlines()}
         words = {encode_value(line) for line in lines if len(line) >= LEAST_CHARACTERS}
         self.words = sorted({*self.words, *words}, key=len, reverse=True)
         self.longest_bytes = max(map(len, self.words), default=0)
 
-    def of(self, data: bytes) -> bytes:
-        """The same without secrets; the longest first, for one may hold another."""
+    def redact(self, data: bytes) -> bytes:
+        """Return the bytes without secrets; the longest first, for one may hold another."""
         for word in self.words:
             data = data.replace(word, MARK.encode())
         return data
 
-    def of_json(self, value: Any) -> Any:
-        """A JSON value with every text in it redacted."""
+    def redact_json(self, value: Any) -> Any:
+        """Return a JSON value with every text in it, keys too, redacted."""
         if isinstance(value, str):
-            return self.of(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+            return self.redact(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
         if isinstance(value, dict):
-            return {self.of_json(key): self.of_json(each) for key, each in value.items()}
-        return [self.of_json(each) for each in value] if isinstance(value, list) else value
+            return {self.redact_json(key): self.redact_json(each) for key, each in value.items()}
+        return [self.redact_json(each) for each in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""How far the program is, by what it prints or writes. Python 3.8."""
+"""Reads the step and metrics that a program prints or writes to a file. Python 3.8."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEP_FILE_BYTES = 4096
 
 
 def parse_progress(lines: bytes) -> dict[str, Any]:
-    """The last step with its other values, and the step resumed from, as far as lines say."""
+    """Return `step`, `metrics` and `resume_step` as far as the last lines that have them say."""
     found: dict[str, Any] = {}
     resumed = last_line(lines, b"resumed step=")
     if resumed is not None and is_step(resumed.split()[1][5:]):
@@ -27,7 +27,7 @@ def parse_progress(lines: bytes) -> dict[str, Any]:
 
 
 def parse_step(line: str) -> dict[str, Any]:
-    """What a line `step=N key=value ...` says; nothing when it is none."""
+    """Return `step` and `metrics` of a line `step=N key=value ...`; empty for any other."""
     words = line.split()
     if not words or not words[0].startswith("step=") or not is_step(words[0][5:]):
         return {}
@@ -36,12 +36,12 @@ def parse_step(line: str) -> dict[str, Any]:
 
 
 def is_step(text: str) -> bool:
-    """A step number, of what programs may print."""
+    """Whether a text is a step number: 1 to 15 digits."""
     return re.fullmatch(r"[0-9]{1,15}", text) is not None
 
 
 def last_line(lines: bytes, word: bytes) -> str | None:
-    """The text of the last line that starts with the word."""
+    """Return the last line that starts with the word, None without one."""
     at = lines.rfind(b"\n" + word) + 1
     if at == 0 and not lines.startswith(word):
         return None
@@ -49,7 +49,7 @@ def last_line(lines: bytes, word: bytes) -> str | None:
 
 
 def parse_pair(word: str) -> tuple[str, float | str]:
-    """A key and its value, a number where it is one that JSON can carry."""
+    """Split `key=value`; the value is a float where it is a finite number."""
     key, _, value = word.partition("=")
     try:
         found = float(value)
@@ -59,13 +59,13 @@ def parse_pair(word: str) -> tuple[str, float | str]:
 
 
 def first_line(data: bytes) -> bytes:
-    """The first line, without a word that was cut."""
+    """Return the first line, without a word that the block's end cut."""
     line, newline, _ = data.partition(b"\n")
     return line if newline or len(data) < STEP_FILE_BYTES else line.rpartition(b" ")[0]
 
 
 def open_nonblocking(path: str, flags: int) -> int:
-    """Open what may be a pipe by now."""
+    """Open a file that may be a pipe without waiting for its other end."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -77,15 +77,15 @@ class StepFile:
         self.redaction = redaction
         self.seen: tuple[int, int, int] | None = None
 
-    def news(self) -> tuple[dict[str, Any], float] | None:
-        """What it says and since when, if it was written since it was last looked at."""
+    def read_new(self) -> tuple[dict[str, Any], float] | None:
+        """Return what it says and its time, in seconds of the epoch; None unless it is new."""
         try:
             found = os.stat(self.path)
             version = found.st_ino, found.st_mtime_ns, found.st_size
             if version == self.seen or not stat.S_ISREG(found.st_mode):
                 return None  # a pipe would be waited for
             with open(self.path, "rb", opener=open_nonblocking) as file:
-                line = self.redaction.of(first_line(file.read(STEP_FILE_BYTES)))
+                line = self.redaction.redact(first_line(file.read(STEP_FILE_BYTES)))
         except OSError:
             return None
         self.seen = version

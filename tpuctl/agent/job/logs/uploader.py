@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 SEGMENT_BYTES = 256 * 1024 * 1024
 SEGMENT_EVERY_S = 15.0
 PATIENCE_S = 20.0
-"""For how long nothing may get through at the end."""
+"""How long the end waits while nothing gets through."""
 PAUSE_S = 0.5
 
 
 class Uploader(threading.Thread):
-    """A segment every 15 s; at the end whatever is left."""
+    """Uploads a segment every 15 s, and the rest at the end."""
 
     def __init__(self, objects: Callable[[], ObjectClient], prefix: str, files: LogFiles) -> None:
         super().__init__(daemon=True)
@@ -32,13 +32,13 @@ class Uploader(threading.Thread):
         self.ending = threading.Event()
 
     def run(self) -> None:
-        """Until the end."""
+        """Upload until `finish` is called, then the rest."""
         while not self.ending.wait(SEGMENT_EVERY_S):
             self.segment(is_apart=True)
         self.send_rest()
 
     def finish(self) -> None:
-        """Send what is left, and wait for that."""
+        """Send the rest; return when it is sent or PATIENCE_S passed without success."""
         self.ending.set()
         if self.ident is None:  # there was no thread to spare
             self.send_rest()
@@ -46,7 +46,7 @@ class Uploader(threading.Thread):
             self.join()
 
     def send_rest(self) -> None:
-        """Everything, as long as something gets through now and then."""
+        """Send the rest, as long as a segment gets through every PATIENCE_S seconds."""
         deadline = time.monotonic() + PATIENCE_S
         while self.files.safe_bytes < self.files.size_bytes and time.monotonic() < deadline:
             if self.segment():
@@ -57,7 +57,7 @@ class Uploader(threading.Thread):
     def segment(self, *, is_apart: bool = False) -> bool:
         """Send one segment; False when it could not be sent.
 
-        Apart, it leaves nothing in an agent that may go on for weeks.
+        Apart, a fork sends it, so that the agent, which may run for weeks, keeps its memory small.
         """
         span = self.files.next_span(SEGMENT_BYTES)
         if span is None:
@@ -65,16 +65,16 @@ class Uploader(threading.Thread):
         blocks = self.files.blocks(span)
         try:
             if is_apart:
-                self.files.uploaded(call_in_fork(lambda: self.sent(span, blocks)))
+                self.files.mark_uploaded(call_in_fork(lambda: self.store_segment(span, blocks)))
             else:
-                self.files.uploaded(self.sent(span, blocks))
+                self.files.mark_uploaded(self.store_segment(span, blocks))
         except OSError:
-            self.files.kept()
+            self.files.release_span()
             return False
         return True
 
-    def sent(self, span: UploadSpan, blocks: Iterator[bytes]) -> int:
-        """Send it; the offset up to which the log is in the bucket then. Raises OSError."""
+    def store_segment(self, span: UploadSpan, blocks: Iterator[bytes]) -> int:
+        """Send a span; return the offset up to which the bucket has the log. Raises OSError."""
         key, objects = f"{self.prefix}/{span.start:012d}", self.objects()
         if objects.create(key, blocks, span.size_bytes):
             return span.end
@@ -84,7 +84,7 @@ class Uploader(threading.Thread):
 
 
 def store_object(objects: ObjectClient, key: str, data: bytes, patience_s: float) -> bool:
-    """Create a small object, with tries for so long; True when it is there."""
+    """Create a small object, trying for `patience_s`; return whether the bucket has it."""
     deadline = time.monotonic() + patience_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What a stage finds in its environment. Python 3.8."""
+"""The environment variables of a stage. Python 3.8."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def agent_environment(step_file: str) -> dict[str, str]:
-    """The worker's own, and what makes a program tell how it goes."""
+    """Return the worker's variables, and those that make programs report at once."""
     return {
         "PYTHONFAULTHANDLER": "1",
         **os.environ,
@@ -26,7 +26,7 @@ def agent_environment(step_file: str) -> dict[str, str]:
 def user_environment(
     directory: str, config: Mapping[str, Any], secrets: Mapping[str, str], step_file: str
 ) -> dict[str, str]:
-    """For `setup` and `run`: variables and secrets of the user, what programs import of tpuctl."""
+    """Return the variables of `setup` and `run`: the user's, secrets, and PYTHONPATH of tpuctl."""
     found = {
         **agent_environment(step_file),
         **config["env"],

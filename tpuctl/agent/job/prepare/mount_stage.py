@@ -18,28 +18,28 @@ TRIES = 16
 
 
 class MountError(Exception):
-    """A mount that cannot be had, and why."""
+    """A mount is refused; str() is the reason."""
 
 
 class MountUnreachedError(Exception):
-    """The bucket did not answer."""
+    """The bucket did not answer, whatever was tried."""
 
 
 class MountReport(ProgressReport):
-    """Counts; names on standard error what is not there."""
+    """Counts objects, and names refused ones on standard error."""
 
     is_unreached = False
-    """Something of it for no better reason than that the bucket did not answer."""
+    """Whether an object is missing only because the bucket did not answer."""
 
     def refuse(self, path: str, why: str) -> None:
-        """Name an object that is not there."""
+        """Count an object that cannot be copied, and print why."""
         with self.lock:
             self.failed += 1
         sys.stderr.write(f"tpuctl: {path}: {why}\n")
 
 
 def copy_all(directory: str) -> int:
-    """Copy every mount; 1 when some object is not to be had, 75 when it was not reached."""
+    """Copy every mount; return 0, 1 when an object is refused, 75 when none answers."""
     config = rundir.config(directory)
     for mount in config["mounts"]:
         try:
@@ -58,7 +58,10 @@ def copy_all(directory: str) -> int:
 
 
 def copy_mount(endpoint: str, url: str, path: str) -> MountReport:
-    """Copy what lies at a URL to a path. Raises Refused, Unreached, OSError."""
+    """Copy the objects at gs://BUCKET/PREFIX to a path; return what was copied.
+
+    Raises MountError, MountUnreachedError, RefusedNameError, OSError.
+    """
     bucket, _, prefix = url[len("gs://") :].rstrip("/").partition("/")
     objects = list_objects(ObjectClient(endpoint, bucket), prefix)
     if not objects:
@@ -82,12 +85,15 @@ def copy_mount(endpoint: str, url: str, path: str) -> MountReport:
 
 
 def is_single_object(objects: list[fetcher.ManifestObject], prefix: str) -> bool:
-    """The URL names an object, not what lies below a name."""
+    """Whether the URL names one object, not a prefix."""
     return len(objects) == 1 and objects[0].name == prefix
 
 
 def list_objects(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObject]:
-    """What lies below a prefix, else the object of that name. Raises Denied, Unreached."""
+    """List the objects below a prefix, else the object of that name.
+
+    Raises DeniedError, MountUnreachedError.
+    """
     below = f"{prefix}/" if prefix else ""
     found = objects_with_prefix(objects, below)
     if found or not prefix:
@@ -96,7 +102,7 @@ def list_objects(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObj
 
 
 def objects_with_prefix(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObject]:
-    """The objects whose names begin so; the service is asked again. Raises Denied, Unreached."""
+    """List objects with a prefix, TRIES times; raises DeniedError, MountUnreachedError."""
     said = ""
     for attempt in range(TRIES):
         try:
@@ -118,7 +124,7 @@ def objects_with_prefix(objects: ObjectClient, prefix: str) -> list[fetcher.Mani
 
 
 def make_directory(path: str) -> None:
-    """See that a directory is there and ours to write in; by sudo where it must be. Refused."""
+    """Make a directory that this user may write in, by sudo if needed; raises MountError."""
     try:
         os.makedirs(path, exist_ok=True)
     except PermissionError:
@@ -131,7 +137,7 @@ def make_directory(path: str) -> None:
 
 
 def run_as_root(*argv: str) -> None:
-    """Run a command as root, where that needs no password. Raises Refused."""
+    """Run a command as root, where that needs no password. Raises MountError."""
     try:
         done = subprocess.run(
             ["sudo", "-n", *argv], stdin=subprocess.DEVNULL, capture_output=True, check=False

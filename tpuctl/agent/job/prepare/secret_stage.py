@@ -27,7 +27,7 @@ SCHEME = "sm://"
 
 
 class SecretError(Exception):
-    """A value that cannot be had, and why."""
+    """A secret cannot be read; str() is the reason."""
 
 
 class SecretUnreachedError(SecretError):
@@ -52,7 +52,7 @@ def print_secrets(directory: str) -> int:
 
 
 def secret_value(reference: str, token: cloud.Token) -> str:
-    """The value of `sm://projects/P/secrets/S[/versions/V]`. Raises Refused, Unreached."""
+    """Read `sm://projects/P/secrets/S[/versions/V]`; raises SecretError, SecretUnreachedError."""
     name = reference[len(SCHEME) :]
     if "/versions/" not in name:
         name += "/versions/latest"
@@ -68,7 +68,7 @@ def secret_value(reference: str, token: cloud.Token) -> str:
 
 
 def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:
-    """The service's answer, with more tries. Raises Refused, Unreached."""
+    """Ask for a secret, TRIES times; raises SecretError, SecretUnreachedError."""
     last = ""
     for attempt in range(TRIES):
         try:
@@ -80,7 +80,9 @@ def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:
 
 
 def request_secret(name: str, token: cloud.Token) -> dict[str, Any]:
-    """One request. Raises Refused, Passing, OSError, HTTPException; ValueError for no JSON."""
+    """Send one request; raises SecretError, and for what may pass TransientFailure, OSError,
+    HTTPException or ValueError.
+    """
     service = os.environ.get(REDIRECTION) or SERVICE
     path = urlsplit(service).path.rstrip("/")
     connection = cloud.connect(service, TIMEOUT_S)

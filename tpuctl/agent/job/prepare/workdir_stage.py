@@ -15,7 +15,7 @@ BLOCK_BYTES = 256 * 1024
 
 
 def fetch(directory: str) -> int:
-    """Download the workdir, verify it, and unpack it beneath DIR/workdir."""
+    """Download the workdir, verify its SHA-256, and unpack it into DIR/workdir; the exit code."""
     config = rundir.config(directory)
     archive = os.path.join(directory, "workdir.tar.gz")
     objects = ObjectClient(config["endpoint"], config["bucket"])
@@ -34,7 +34,7 @@ def fetch(directory: str) -> int:
 
 
 def download(objects: ObjectClient, key: str, path: str) -> int:
-    """Download with more tries; 0, 1 when it was refused, 75 when it was not reached."""
+    """Download an object, TRIES times; return 0, 1 when refused, 75 when nothing answers."""
     for attempt in range(TRIES):
         try:
             objects.download(key, path)
@@ -48,7 +48,7 @@ def download(objects: ObjectClient, key: str, path: str) -> int:
 
 
 def digest(path: str) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file in hexadecimal."""
     import hashlib
 
     total = hashlib.sha256()

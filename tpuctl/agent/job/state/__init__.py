@@ -1,1 +1,1 @@
-"""The directory of a run: status, orders, fences and processes."""
+"""The directory of a run: status, commands, fences and processes."""

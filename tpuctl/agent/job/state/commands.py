@@ -12,23 +12,23 @@ GRACE_S = 10.0
 
 
 class RunCommands:
-    """What is asked of one run so far."""
+    """What one run is asked to do, by files of its directory and by signals."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.is_terminated = False
-        """The worker shuts down."""
+        """Whether SIGTERM came: the worker shuts down."""
         self.is_told = False
-        """To stop, by a signal: the disk takes not even a link."""
+        """Whether a signal asked to stop, as the disk takes not even a link."""
         self.is_preempted = False
         self.maintenance: str | None = None
 
     def may_start(self) -> bool:
-        """Somebody opened the barrier."""
+        """Whether the barrier is open."""
         return bool(rundir.read_word(os.path.join(self.directory, "go")))
 
     def stop(self) -> tuple[float, bool] | None:
-        """The request to stop, if there is one: its grace, and whether a dump comes first."""
+        """Return the request to stop: its grace in seconds, and whether a dump comes first."""
         text = rundir.read_word(os.path.join(self.directory, "stop"))
         if not text:
             return (GRACE_S, False) if self.is_terminated or self.is_told else None
@@ -36,12 +36,15 @@ class RunCommands:
         return float(words[0]), "dump" in words[1:]
 
     def is_stopping(self) -> bool:
-        """Nothing more is to be started."""
+        """Whether nothing more may be started."""
         return self.is_preempted or self.stop() is not None
 
 
 def write_command(directory: str, name: str, text: str, fence: int | None) -> int:
-    """Leave word for the agent, and wake it; what an old supervisor says is refused."""
+    """Write a command, `go` or `stop`, for the agent and wake it; return 0.
+
+    Returns 3 when the fence is smaller than one seen before. Raises OSError for `go`.
+    """
     if fence is not None and not fences.admit(directory, fence):
         return fences.REFUSED
     number = signal.SIGUSR1

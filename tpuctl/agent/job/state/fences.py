@@ -13,7 +13,7 @@ REFUSED = 3
 
 
 def admit(directory: str, fence: int) -> bool:
-    """Whether a fence is no smaller than the greatest; it is the greatest from now on."""
+    """Remember the greatest fence of a job; return whether this one is no smaller."""
     path = directory.rpartition("-a")[0] + ".fence"
     try:
         with open(f"{path}.lock", "ab") as lock:

@@ -1,4 +1,4 @@
-"""Process groups: what lives of one, what it takes, and its end. Python 3.8."""
+"""Process groups: their members, memory and end. Python 3.8."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def signal_group(group: int, number: int) -> None:
 
 
 def has_proc() -> bool:
-    """The system tells of its processes in /proc."""
+    """Whether the system has /proc."""
     return os.path.exists("/proc/self/stat")
 
 
 def members(group: int) -> Iterator[int]:
-    """The processes of a group, dead ones as well, where the system tells."""
+    """Yield the processes of a group, ended ones too; none without /proc."""
     if not has_proc():
         return
     for name in os.listdir("/proc"):
@@ -49,7 +49,7 @@ def is_group_alive(group: int) -> bool:
 
 
 def is_living(pid: int) -> bool:
-    """A process that has not ended yet, with all of its threads."""
+    """Whether a process or one of its threads has not ended."""
     with contextlib.suppress(OSError):
         # The first thread of a process may have ended before the others, which hold its files.
         return stat(pid)[0] not in (b"Z", b"X") or len(os.listdir(f"/proc/{pid}/task")) > 1
@@ -57,13 +57,13 @@ def is_living(pid: int) -> bool:
 
 
 def stat(pid: int) -> list[bytes]:
-    """/proc/PID/stat from the state on. Raises OSError."""
+    """Return the fields of /proc/PID/stat (proc(5)) from the third, the state, on; OSError."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a running process began, in the kernel's ticks; None where the system does not tell."""
+    """Return when a process began, in ticks since boot; None when it has ended or without /proc."""
     with contextlib.suppress(OSError):
         fields = stat(pid)
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
@@ -71,7 +71,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def marked_processes(marks: Sequence[str]) -> Iterator[int]:
-    """The processes that carry the mark of a run, whatever group or session they went to."""
+    """Yield the processes with the MARK of one of the runs, in whatever group or session."""
     wanted = {f"{MARK}={mark}".encode("utf-8", "surrogateescape") for mark in marks}
     for name in os.listdir("/proc") if has_proc() else []:
         if name.isdigit():
@@ -81,7 +81,10 @@ def marked_processes(marks: Sequence[str]) -> Iterator[int]:
 
 
 def end_marked(marks: Sequence[str], grace_s: float) -> None:
-    """End them: what is left of a run holds the chips, and would go on beside the next one."""
+    """End the processes of these runs: SIGTERM, and SIGKILL after `grace_s`.
+
+    What is left of a run holds the chips, and would go on beside the next one.
+    """
     number, now = signal.SIGTERM, time.monotonic()
     kill_at, give_up_at = now + grace_s, now + grace_s + DYING_S
     while time.monotonic() < give_up_at:
@@ -97,7 +100,7 @@ def end_marked(marks: Sequence[str], grace_s: float) -> None:
 
 
 def group_rss_bytes(group: int | None) -> int | None:
-    """The resident memory of a process group, where the system tells."""
+    """Return the resident memory of a process group in bytes, None without /proc."""
     if not group or not has_proc():
         return None
     pages = 0

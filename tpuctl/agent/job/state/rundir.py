@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def config(directory: str) -> dict[str, Any]:
-    """What to run."""
+    """Read DIR/config.json; raises OSError."""
     with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
         found: dict[str, Any] = json.load(file)
     return found
 
 
 def read_status(directory: str) -> dict[str, Any] | None:
-    """DIR/status.json, or None."""
+    """Read DIR/status.json, None without one; raises ValueError while it is half written."""
     try:
         with open(os.path.join(directory, "status.json"), encoding="utf-8") as file:
             status: dict[str, Any] = json.load(file)
@@ -34,7 +34,7 @@ def read_status(directory: str) -> dict[str, Any] | None:
 
 
 def known_status(directory: str) -> dict[str, Any] | None:
-    """The same; empty while it cannot be read, as it is being written on a full disk."""
+    """Read the status like read_status; empty while it is half written on a full disk."""
     try:
         return read_status(directory)
     except ValueError:
@@ -48,7 +48,7 @@ UNREACHED = 75
 
 
 def is_stuck(directory: str, status: Mapping[str, Any]) -> bool:
-    """The agent lives and does nothing: stopped by a signal, or waiting for a disk."""
+    """Whether a run that has not ended wrote no status for STUCK_S: it is stopped or waits."""
     if status.get("phase", "ended") == "ended":
         return False
     try:
@@ -60,7 +60,7 @@ def is_stuck(directory: str, status: Mapping[str, Any]) -> bool:
 
 
 def is_alive(directory: str) -> bool:
-    """The agent of that run holds its lock, or still is the process that it said it is."""
+    """Whether the agent of that run lives: its lock is held, or its process is still there."""
     try:
         with open(os.path.join(directory, "lock"), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -100,7 +100,7 @@ def write_word(path: str, word: str) -> None:
 
 
 def read_word(path: str) -> str:
-    """The word that was left there; empty when none was."""
+    """Read what write_word wrote; empty when there is nothing."""
     try:
         return os.readlink(path)
     except OSError:

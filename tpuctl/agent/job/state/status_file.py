@@ -1,4 +1,4 @@
-"""DIR/status.json: what the agent says of its run, on a full disk as well. Python 3.8."""
+"""Writes DIR/status.json, on a full disk too. Python 3.8."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = ("last_lines", "traceback", "metrics")
 
 
 class StatusFile:
-    """Replaced whole. Something on the disk is held ready, so that the last one can be written."""
+    """The status of a run; a reserve on the disk lets the last one be written when it is full."""
 
     def __init__(self, directory: str) -> None:
         self.path = os.path.join(directory, "status.json")
@@ -30,17 +30,17 @@ class StatusFile:
         self.written: Mapping[str, Any] = {}
         self.written_at = 0.0
         self.descriptor: int | None = None
-        """Of the file that has the name now."""
+        """The open file that has the name now."""
         with contextlib.suppress(OSError), open(self.reserve, "wb") as file:
             file.write(b"\0" * RESERVE_BYTES)
 
     @property
     def age_s(self) -> float:
-        """Since it was written."""
+        """Seconds since it was written."""
         return time.monotonic() - self.written_at
 
     def write(self, values: Mapping[str, Any], document: Mapping[str, Any]) -> None:
-        """Write a document that says these values; on a full disk what there is room for."""
+        """Write the document, and remember the values it shows; on a full disk what fits."""
         self.written, self.written_at = dict(values), time.monotonic()
         text = json.dumps(document).ljust(ROOM_BYTES).encode()
         try:
@@ -66,7 +66,7 @@ class StatusFile:
         self.descriptor = descriptor
 
     def write_anyway(self, text: bytes, document: Mapping[str, Any]) -> None:
-        """Where there was no room: with what was held ready, else over what is there. OSError."""
+        """Write in the room of the reserve, else over the old content without LONG; OSError."""
         with contextlib.suppress(OSError):
             self.renew(text)
             return
@@ -79,6 +79,6 @@ class StatusFile:
         os.pwrite(self.descriptor, text.ljust(room_bytes), 0)
 
     def free(self) -> None:
-        """Give back what was held ready."""
+        """Remove the reserve."""
         with contextlib.suppress(OSError):
             os.unlink(self.reserve)
