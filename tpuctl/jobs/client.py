@@ -32,7 +32,7 @@ ERROR_BY_REASON: dict[str, type[TpuctlError]] = {
 
 @dataclass(frozen=True, slots=True)
 class SupervisorInfo:
-    """Who looks after a job: what its heartbeat says."""
+    """The supervisor that looks after a job, as its heartbeat says."""
 
     holder: str
     host: str = ""
@@ -45,7 +45,7 @@ class SupervisorInfo:
 def list_jobs(
     store: Store, on_unreadable: Callable[[DamagedStateError], None] = lambda _error: None
 ) -> list[JobRecord]:
-    """Every job of the bucket, the newest first; told of the records that cannot be read."""
+    """Every job of the bucket, the newest first; `on_unreadable` gets an error per bad record."""
     return record_store.load_all(store, on_unreadable)
 
 
@@ -126,7 +126,7 @@ def reopen(store: Store, job_id: str, now_s: float) -> JobRecord:
 
 
 def error_of(found: JobRecord) -> TpuctlError | None:
-    """The error that an ended job is worth; None when it succeeded."""
+    """The error with which `job wait` ends for an ended job; None when it succeeded."""
     if found.state == JobState.SUCCEEDED:
         return None
     if found.state == JobState.CANCELLED:

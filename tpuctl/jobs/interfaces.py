@@ -39,7 +39,7 @@ OpenStore = Callable[[str], Store]
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Time, injected."""
+    """The clocks that jobs read and sleep by; tests have their own."""
 
     now: Callable[[], float]
     monotonic: Callable[[], float]
@@ -58,7 +58,7 @@ SYSTEM_CLOCKS = Clocks(time.time, time.monotonic, asyncio.sleep, _elapsed_s)
 
 
 def refuse_to_open(url: str) -> Store:
-    """Where other buckets than the context's cannot be read. Raises TransientError."""
+    """An OpenStore that raises TransientError: only the context's bucket can be read."""
     raise TransientError(f"{url} cannot be read from here")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLeft:
-    """What is left of a limit."""
+    """What is left of one limit, in its unit."""
 
     left: int
     limit: int
@@ -34,7 +34,7 @@ class QuotaLeft:
         return f"{self.left} of {self.limit} {self.unit} left{wanted}"
 
     def is_enough_for(self, slices: int) -> bool:
-        """Whether so many slices can be had."""
+        """Whether the quota suffices for so many slices."""
         return self.left >= slices * self.each
 
 
@@ -50,7 +50,7 @@ def quota_by_zone(
     accelerator_type: str,
     tier: str,
 ) -> Mapping[str, QuotaLeft]:
-    """What is left in each zone; nothing is said of one whose limit is not known."""
+    """What is left in each zone; a zone whose limit is not known is missing."""
     try:
         kind = catalog.accelerator_type(accelerator_type)
     except catalog.UnknownError:

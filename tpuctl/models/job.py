@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job, as `job list` shows it."""
 
     QUEUED = "QUEUED"
     WAITING = "WAITING"
@@ -22,7 +22,7 @@ ENDED_JOB_STATES = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANC
 
 
 class AttemptState(StrEnum):
-    """Where one attempt stands: from the request for a slice to the end of its programs."""
+    """The state of one attempt: from the request for a slice to the end of its programs."""
 
     WAITING = "WAITING"
     PREPARING = "PREPARING"
@@ -48,7 +48,7 @@ class AttemptOutcome(StrEnum):
 
 
 class Phase(StrEnum):
-    """What one worker's agent does."""
+    """The phase of one worker, as its agent reports it."""
 
     CONNECTING = "connecting"
     PREPARING = "preparing"
@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 
 class Teardown(StrEnum):
-    """What becomes of a job's own slice when the job has ended."""
+    """When a job's own slice is deleted after the job has ended."""
 
     ALWAYS = "always"
     ON_SUCCESS = "on-success"
@@ -81,7 +81,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Where the program keeps its checkpoints, and how many."""
+    """Where the program keeps its checkpoints, and how many of them."""
 
     dir: str
     keep: int = 3
@@ -89,7 +89,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """When a job that did not succeed is tried again."""
+    """Which ends of an attempt are followed by another attempt."""
 
     preemption: bool = True
     failure: int = 0
@@ -98,7 +98,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long each part may take; None: for ever."""
+    """How long each part may take, in seconds; None: without limit."""
 
     queue_s: float | None = None
     setup_s: float = 20 * 60.0
@@ -109,7 +109,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What all slices of a job together may use; None: no limit."""
+    """What all slices of a job together may use; None: without limit."""
 
     hours: float | None = None
     """Of one slice set that is READY: two attempts of an hour each are two."""
@@ -160,7 +160,7 @@ class SwitchProof:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What is known of one worker of an attempt, in the words of its agent."""
+    """The newest report of one worker of an attempt, with the fields of its agent's status."""
 
     worker_id: int
     phase: str = Phase.CONNECTING
@@ -199,7 +199,7 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try: a slice, its workers, and how it ended."""
+    """One try of a job: a slice, its workers, and how it ended."""
 
     number: int
     zone: str
@@ -245,7 +245,7 @@ class Attempt:
 
     @property
     def is_usable(self) -> bool:
-        """Its slice was there, and is still good for something."""
+        """Whether its slice was READY and can be used by the next attempt."""
         was_ready = self.ready_s is not None and self.deleted_s is None
         return was_ready and not self.spent and self.outcome != AttemptOutcome.PREEMPTED
 
@@ -276,7 +276,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job's whole state, as it lies in the bucket."""
+    """The whole state of a job, as it is kept in the bucket."""
 
     job_id: str
     spec: JobSpec
@@ -321,12 +321,12 @@ class JobRecord:
 
     @property
     def is_ended(self) -> bool:
-        """The job will not run again; its slice may still be on its way out."""
+        """Whether the job will not run again; its slice may still be there."""
         return self.state in ENDED_JOB_STATES
 
     @property
     def is_settled(self) -> bool:
-        """The job has ended, and every slice that it will delete is gone."""
+        """Whether the job has ended and every slice that it deletes is gone."""
         return self.is_ended and not self.unwanted
 
     @property

@@ -18,7 +18,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Where a requested change stands; `error` says why it failed, when it did."""
+    """A requested change: whether it is done, and the error if it failed."""
 
     name: str
     done: bool

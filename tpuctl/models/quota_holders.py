@@ -17,7 +17,7 @@ PREEMPTIBLE = frozenset({Provisioning.SPOT, Provisioning.BEST_EFFORT})
 
 @dataclass(frozen=True, slots=True)
 class QuotaDemand:
-    """What was asked for when the quota was found used up."""
+    """The slices that a quota is needed for, or that use it."""
 
     accelerator_type: str
     zone: str
@@ -58,7 +58,7 @@ class QuotaHolder:
 
     @property
     def delete_command(self) -> str:
-        """What frees its quota."""
+        """The command that frees its quota."""
         return f"tpuctl {self.noun} delete {self.name} --zone {self.slices.zone}"
 
 
@@ -69,7 +69,7 @@ def holders(
     *,
     location: str,
 ) -> list[QuotaHolder]:
-    """Everything in the zone or region that draws on the same quota, the dead first."""
+    """Everything in the zone or region that uses the same quota, the dead first."""
     listed = list(nodes)
     shown = {(node.zone, node.name) for node in listed}
     found = [_holder("node", node, 1) for node in listed]
@@ -100,12 +100,12 @@ def region_of(zone: str) -> str:
 
 
 def unit_of(accelerator_type: str) -> str:
-    """What its quota counts; raises catalog.UnknownError."""
+    """The unit of the type's quota, `chips` or `TensorCores`; raises catalog.UnknownError."""
     return "chips" if _counts_chips(catalog.accelerator_type(accelerator_type)) else "TensorCores"
 
 
 def quota_amount(accelerator_type: str) -> int:
-    """How much a slice takes; 0 for a type that nobody knows."""
+    """How much of its quota a slice takes; 0 for a type that is not in the catalog."""
     try:
         kind = catalog.accelerator_type(accelerator_type)
     except catalog.UnknownError:

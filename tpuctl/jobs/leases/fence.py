@@ -22,18 +22,18 @@ from tpuctl.store import Entry, Source, Store
 
 @dataclass(frozen=True, slots=True)
 class LeaseGuard:
-    """Knows whether a job is still in our hands."""
+    """Tells whether this supervisor still holds the lease of a job."""
 
     store: Store
     lease: Lease
     heartbeat: Heartbeat
 
     def check(self) -> None:
-        """By what is known here. Raises LeaseLostError; TransientError while it is not known."""
+        """Check by the heartbeat. Raises LeaseLostError; TransientError while it is stale."""
         self.heartbeat.check()
 
     def confirm(self) -> None:
-        """By the lease as it is now. Raises LeaseLostError, TransientError and its kin."""
+        """Check by reading the lease again. Raises LeaseLostError, TransientError and its kin."""
         self.check()
         if not self.lease.is_same_hold(leasing.load_lease(self.store, self.lease.job_id)):
             raise LeaseLostError
@@ -49,40 +49,40 @@ class FencedStore:
 
     @property
     def url(self) -> str:
-        """Of the store itself."""
+        """The URL of the store itself."""
         return self.store.url
 
     def put_if_absent(self, key: str, data: Source) -> Entry:
-        """As the store; LeaseLostError, TransientError."""
+        """Put through the store. Raises LeaseLostError, TransientError as well."""
         self.guard.check()
         return self.store.put_if_absent(key, data)
 
     def put_if_generation(self, key: str, data: Source, generation: int) -> Entry:
-        """As the store; LeaseLostError, TransientError."""
+        """Put through the store. Raises LeaseLostError, TransientError as well."""
         self.guard.check()
         return self.store.put_if_generation(key, data, generation)
 
     def delete(self, key: str, *, generation: int | None = None) -> bool:
-        """As the store; LeaseLostError, TransientError."""
+        """Delete through the store. Raises LeaseLostError, TransientError as well."""
         self.guard.check()
         return self.store.delete(key, generation=generation)
 
     def get_range(
         self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
     ) -> bytes:
-        """As the store."""
+        """Read through the store: reading needs no lease."""
         return self.store.get_range(key, start, end, generation=generation)
 
     def read_into(self, key: str, start: int, buffer: memoryview, *, generation: int) -> None:
-        """As the store."""
+        """Read through the store: reading needs no lease."""
         self.store.read_into(key, start, buffer, generation=generation)
 
     def head(self, key: str) -> Entry | None:
-        """As the store."""
+        """Read through the store: reading needs no lease."""
         return self.store.head(key)
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """As the store."""
+        """List through the store: reading needs no lease."""
         return self.store.list(prefix)
 
 
@@ -94,31 +94,31 @@ class FencedSliceApi:
     guard: LeaseGuard
 
     def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
-        """As the API; LeaseLostError."""
+        """Ask the API after the lease was confirmed. Raises LeaseLostError as well."""
         self.guard.confirm()
         return self.tpu.update_node(zone, name, changes)
 
     def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
-        """As the API; LeaseLostError."""
+        """Ask the API after the lease was confirmed. Raises LeaseLostError as well."""
         self.guard.confirm()
         return self.tpu.create_queued_resource(spec, request_id=request_id)
 
     def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
-        """As the API; LeaseLostError."""
+        """Ask the API after the lease was confirmed. Raises LeaseLostError as well."""
         self.guard.confirm()
         return self.tpu.delete_queued_resource(zone, name, force=force)
 
     def get_node(self, zone: str, name: str) -> Node:
-        """As the API."""
+        """Ask the API: reading needs no lease."""
         return self.tpu.get_node(zone, name)
 
     def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
-        """As the API."""
+        """Ask the API: reading needs no lease."""
         return self.tpu.get_queued_resource(zone, name)
 
 
 def fenced_backends(outside: Backends, lease: Lease, heartbeat: Heartbeat) -> Backends:
-    """The outside as the controller of that lease may see it."""
+    """The backends for the controller of one job: changes need its lease."""
     guard = LeaseGuard(outside.store, lease, heartbeat)
     return replace(
         outside, store=FencedStore(outside.store, guard), tpu=FencedSliceApi(outside.tpu, guard)

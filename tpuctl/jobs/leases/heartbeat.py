@@ -24,7 +24,7 @@ MAX_CLOCK_SKEW_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """The times that supervisors live by; the same for all who share a bucket."""
+    """The times, in seconds, that all supervisors of a bucket keep to."""
 
     renew_s: float = 5.0
     hold_s: float = 15.0
@@ -37,7 +37,7 @@ DEFAULT_TERMS = LeaseTerms()
 
 @dataclass(slots=True)
 class Heartbeat:
-    """The heartbeat of this process, under one holder's name."""
+    """The heartbeat object of this process, under one holder's name."""
 
     store: Store
     holder: str
@@ -51,7 +51,7 @@ class Heartbeat:
     """Another supervisor has taken the jobs of this holder over."""
 
     def beat(self) -> None:
-        """Renew it; raises LeaseLostError when it was taken away, TransientError and its kin."""
+        """Renew it. Raises LeaseLostError when it was deleted, TransientError and its kin."""
         began_s = self.elapsed()
         try:
             self._put()
@@ -61,19 +61,19 @@ class Heartbeat:
         self.renewed_s = began_s
 
     def is_fresh(self) -> bool:
-        """Nobody can have taken it for dead yet."""
+        """Whether the last renewal is so recent that nobody can take the holder for dead."""
         held = self.renewed_s is not None and not self.lost
         return held and self.elapsed() - (self.renewed_s or 0.0) < self.terms.hold_s
 
     def check(self) -> None:
-        """Before anything is changed. Raises LeaseLostError, TransientError while it is stale."""
+        """Raise LeaseLostError when the heartbeat is lost, TransientError while it is stale."""
         if self.lost:
             raise LeaseLostError
         if not self.is_fresh():
             raise TransientError("nothing is done until the leases are renewed")
 
     def leave(self) -> None:
-        """Let go of every job at once."""
+        """Delete the heartbeat, so that others take the jobs over at once."""
         if self.generation:
             self.store.delete(HEARTBEATS + self.holder)
         self.generation, self.renewed_s = 0, None
@@ -105,9 +105,9 @@ class HeartbeatWatcher:
     looked_s: float = 0.0
 
     def look(self, store: Store) -> None:
-        """Note the generation of every heartbeat; after the leases were listed, never before.
+        """Note the generation of every heartbeat.
 
-        A holder has a heartbeat before it has a lease.
+        Call it after the leases were listed: a holder has a heartbeat before it has a lease.
         """
         self.looked_s = self.monotonic()
         entries = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
@@ -120,16 +120,18 @@ class HeartbeatWatcher:
         }
 
     def is_dead(self, holder: str) -> bool:
-        """Nobody, gone, silent for too long, or known to have left its host.
+        """Whether a holder was dead at the last look; nobody (the empty name) is.
 
-        Up to the last look: a watcher that was stopped since has not seen anybody be silent.
+        A holder is dead without a heartbeat, with one that has not changed for `dead_after_s`, or
+        on a host of `dead_hosts`. A watcher that was stopped itself has seen nobody be silent
+        meanwhile.
         """
         if not holder or holder not in self.seen or host_id_of(holder) in self.dead_hosts:
             return True
         return self.looked_s - self.seen[holder][1] >= self.terms.dead_after_s
 
     def delete_heartbeat(self, store: Store, holder: str) -> bool:
-        """Take a dead holder's heartbeat away; False when it has renewed it after all."""
+        """Delete a dead holder's heartbeat; False when the holder has renewed it after all."""
         if holder not in self.seen:
             return True
         try:

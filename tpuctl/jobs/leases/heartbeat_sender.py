@@ -17,7 +17,7 @@ from tpuctl.store import Store
 
 @dataclass(slots=True)
 class HeartbeatSender:
-    """One heartbeat after the other: a name under which a supervisor was taken for dead is over."""
+    """Sends heartbeats, under a new holder's name whenever the last one was taken for dead."""
 
     store: Store
     host_id: str
@@ -35,11 +35,11 @@ class HeartbeatSender:
 
     @property
     def holder(self) -> str:
-        """The name that leases are held under now."""
+        """The name under which this process holds leases now."""
         return self.heartbeat.holder
 
     async def keep_beating(self, is_holding: Callable[[], bool], lost: Callable[[], None]) -> None:
-        """For as long as the task lives; `lost` is called when others have taken the jobs over."""
+        """Renew for as long as the task lives; calls `lost` when others took the jobs over."""
         while True:
             if is_holding():
                 await self.beat(lost)
@@ -48,7 +48,7 @@ class HeartbeatSender:
             await self.clocks.sleep(self.scope.terms.renew_s)
 
     async def beat(self, lost: Callable[[], None]) -> None:
-        """Renew it, if that can be done now."""
+        """Renew the heartbeat once; an error of the bucket is reported and not raised."""
         async with self._turns:
             try:
                 await asyncio.to_thread(self.heartbeat.beat)
@@ -59,7 +59,7 @@ class HeartbeatSender:
                 self.say(f"heartbeat: {error}")
 
     async def leave(self) -> None:
-        """Let go of everything that is held under this name."""
+        """Delete the heartbeat, which lets go of every lease under its name."""
         async with self._turns:
             try:
                 await asyncio.to_thread(self.heartbeat.leave)

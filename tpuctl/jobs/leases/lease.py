@@ -29,7 +29,7 @@ class LeaseLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A job in the hands of a holder; an empty holder is nobody."""
+    """The lease of a job as it was read: holder (empty: nobody), fence, owner, generation."""
 
     job_id: str
     holder: str
@@ -38,7 +38,7 @@ class Lease:
     generation: int = 0
 
     def is_same_hold(self, other: "Lease | None") -> bool:
-        """The other says that the job is in the same hands as here, and was all the time."""
+        """Whether the other lease has the same holder and fence: it never changed hands."""
         return other is not None and (other.holder, other.fence) == (self.holder, self.fence)
 
 
@@ -66,19 +66,19 @@ def load_lease(store: Store, job_id: str) -> Lease | None:
 
 
 def drop(store: Store, lease: Lease) -> None:
-    """The job is settled: nobody needs to look after it; a lease in other hands is left."""
+    """Delete the lease of a settled job, unless it is in other hands."""
     _change(
         store, lease, lambda found: store.delete(LEASES + found.job_id, generation=found.generation)
     )
 
 
 def release(store: Store, lease: Lease) -> None:
-    """Nobody's again: somebody else can look after the job better."""
+    """Give a lease up for others to take."""
     _change(store, lease, lambda found: _put(store, replace(found, holder="")))
 
 
 def notify_holder(store: Store, job_id: str) -> None:
-    """Let the job's holder read its record at once: the lease is written again as it is."""
+    """Write the lease again as it is, so that its holder reads the job's record at once."""
     found = load_lease(store, job_id)
     if found is not None:
         with suppress(PreconditionError):  # it has just changed hands: the record is read anyway
@@ -86,7 +86,7 @@ def notify_holder(store: Store, job_id: str) -> None:
 
 
 def reoffer(store: Store, job_id: str, owner: str, fence: int) -> None:
-    """The lease of a job that begins anew: nobody's, with at least that fence.
+    """Give the lease of a job that begins anew to nobody, with at least that fence.
 
     Raises PreconditionError when it changes all the time.
     """
@@ -110,7 +110,7 @@ def withdraw(store: Store, lease: Lease) -> bool:
 
 
 def renew_offer(store: Store, job_id: str, owner: str) -> None:
-    """See that a job has a lease: a slow submitter's may have been withdrawn."""
+    """Write the lease of a job that has none: a slow submitter's may have been withdrawn."""
     if store.head(LEASES + job_id) is None:
         with suppress(PreconditionError):
             offer(store, job_id, owner)

@@ -12,7 +12,7 @@ SHORTEST_PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SupervisorScope:
-    """What a supervisor was told when it was started."""
+    """Which jobs a supervisor takes and when it ends, as given at its start."""
 
     accepts: tuple[str, ...]
     """Owners whose jobs it takes; `*` stands for any text."""
@@ -23,17 +23,17 @@ class SupervisorScope:
     terms: LeaseTerms = DEFAULT_TERMS
 
     def has(self, lease: Lease) -> bool:
-        """The job is one to look after."""
+        """Whether the supervisor takes the job of this lease."""
         if self.only is not None:
             return lease.job_id == self.only
         return any(fnmatchcase(lease.owner, owner) for owner in self.accepts)
 
     def may_exit(self, idle_s: float) -> bool:
-        """It may end, having had nothing to do for so long."""
+        """Whether the supervisor ends after so many idle seconds."""
         return self.idle_exit_s is not None and idle_s >= self.idle_exit_s
 
     def bounded_pause(self, pause_s: float) -> float:
-        """A pause that does not outlast the time after which it ends."""
+        """The pause in seconds, shortened so that it does not outlast the idle time."""
         if self.idle_exit_s is None:
             return pause_s
         return min(pause_s, max(SHORTEST_PAUSE_S, self.idle_exit_s / 2))

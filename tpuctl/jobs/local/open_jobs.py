@@ -19,7 +19,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class OpenJobs:
-    """Jobs that were not settled when last heard of, and those that nobody looked after then."""
+    """Jobs that were not settled when last heard of, and those without a supervisor then."""
 
     jobs: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class OpenJobs:
 
 
 def load(home: Path, context: str) -> OpenJobs:
-    """What the file says; a file that cannot be read says nothing."""
+    """Read the file of a context; an empty OpenJobs when it is missing or damaged."""
     try:
         document = decoding.parse_document(_path(home, context).read_bytes())
         return OpenJobs(
@@ -44,24 +44,24 @@ def load(home: Path, context: str) -> OpenJobs:
 
 
 def add_jobs(home: Path, context: str, *job_ids: str) -> None:
-    """Jobs that are not settled."""
+    """Add jobs that are not settled."""
     _update(home, context, lambda old: replace(old, jobs=_sorted({*old.jobs, *job_ids})))
 
 
 def remove_job(home: Path, context: str, job_id: str) -> None:
-    """A job that is."""
+    """Remove a job that is settled."""
     if job_id in load(home, context).jobs:
         _update(home, context, lambda old: _without(old, job_id))
 
 
 def replace_all(home: Path, context: str, told: OpenJobs) -> None:
-    """The whole truth, as the bucket tells it now."""
+    """Replace the file by what the bucket says now."""
     if told.jobs or load(home, context).jobs:
         _update(home, context, lambda _old: told)
 
 
 def remove_file(home: Path, context: str) -> None:
-    """The context is gone."""
+    """Remove the file of a context that is deleted."""
     _path(home, context).unlink(missing_ok=True)
 
 

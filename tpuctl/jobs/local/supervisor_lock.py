@@ -40,7 +40,7 @@ def hold(home: Path, context: str) -> Iterator[str]:
 
 
 def is_locked(home: Path, context: str) -> bool:
-    """A supervisor of the context runs on this machine."""
+    """Whether a supervisor of the context runs on this machine."""
     with _open_lock_file(home, context) as file:
         return _is_held(file)
 

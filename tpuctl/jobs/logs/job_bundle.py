@@ -42,7 +42,7 @@ class Bundle:
 
 
 def collect(store: Store, job_id: str) -> Bundle:
-    """Everything of a job that the bucket has to tell. Raises NotFoundError."""
+    """Read everything that the bucket has of a job. Raises NotFoundError."""
     record = records.load(store, job_id).record
     found = Bundle(record)
     found.files["record.json"] = records.encode(record)

@@ -12,7 +12,7 @@ STAMP = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 @dataclass(slots=True)
 class LineAssembler:
-    """One worker's log as far as it came: its pieces may overlap, and some may be missing."""
+    """Makes lines of one worker's log from pieces that may overlap or be missing."""
 
     attempt: int
     worker_id: int
@@ -24,7 +24,7 @@ class LineAssembler:
     """Of the last line."""
 
     def take(self, offset: int, data: bytes) -> Iterator[LogLine]:
-        """The lines that are whole now; before them, a line that tells of missing bytes."""
+        """Add a piece; returns the lines that are whole now, after a line for any missing bytes."""
         if offset + len(data) <= self.end:
             return
         if offset > self.end:
@@ -38,7 +38,7 @@ class LineAssembler:
             yield from self._parsed(whole)
 
     def skip(self, offset: int) -> None:
-        """Go on from an offset, where a line begins."""
+        """Continue at an offset where a line begins."""
         self.end, self.rest = offset, b""
 
     def _parsed(self, whole: bytes) -> Iterator[LogLine]:

@@ -90,7 +90,7 @@ async def _load_patiently(outside: Backends, job_id: str, clocks: Clocks) -> Job
 
 @dataclass(slots=True)
 class AttemptFollower:
-    """One attempt: links to its workers while it lives, then the rest from the bucket."""
+    """Reads the log of one attempt: from its workers while it lives, then from the bucket."""
 
     outside: Backends
     attempt: Attempt
@@ -108,7 +108,7 @@ class AttemptFollower:
     """What came after a hole that the bucket may fill."""
 
     async def lines(self, told: str) -> AsyncGenerator[JobRecord | LogLine]:
-        """Until the record says that the attempt has ended, and everything was read."""
+        """Yield lines and changed records until the attempt has ended and all is read."""
         try:
             async for line in self._stored():  # so that workers are asked for the newest part only
                 yield line

@@ -27,7 +27,7 @@ class DeleteSlice:
 
 @dataclass(frozen=True, slots=True)
 class ConnectWorkers:
-    """Be connected to every worker; with `install`, put the agent there and let it prepare."""
+    """Connect to every worker; with `install`, install the agent and let it prepare."""
 
     attempt: Attempt
     install: bool
@@ -52,7 +52,7 @@ class StopWorkers:
 
 @dataclass(frozen=True, slots=True)
 class RecordStockout:
-    """Tell other jobs that a zone is out of the job's type, or has it; once is enough."""
+    """Tell other jobs that a zone has no slice of the job's type, or that it has one."""
 
     attempt: int
     zone: str
@@ -64,7 +64,7 @@ Action = RequestSlice | DeleteSlice | ConnectWorkers | StartWorkers | StopWorker
 
 
 def required_actions(record: JobRecord, seen: JobObservation) -> list[Action]:
-    """Everything that is to be done now, in order."""
+    """Everything that has to be done for the job now, in order."""
     found: list[Action] = [
         DeleteSlice(_zone_of(record, name), name)
         for name in record.unwanted

@@ -35,7 +35,7 @@ EXPLAINABLE = frozenset({AttemptOutcome.FAILED, AttemptOutcome.LOST, AttemptOutc
 
 
 def end_of_waiting(record: JobRecord, attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
-    """The end of an attempt that has no slice yet."""
+    """How an attempt without a slice ends; None while it goes on."""
     request = seen.requests.get(attempt.queued_resource or "")
     refusal = _refusal(attempt, seen)
     if record.cancel_requested_s is not None:
@@ -60,18 +60,18 @@ def _slice_loss(attempt: Attempt, node: str | None, request: str | None) -> Atte
 
 
 def is_overdue(record: JobRecord, now_s: float) -> bool:
-    """It has wanted a slice for longer than `timeouts.queue`."""
+    """Whether the job has wanted a slice for longer than `timeouts.queue`."""
     limit_s, since_s = record.spec.timeouts.queue_s, record.wanted_since_s
     return limit_s is not None and since_s is not None and now_s - since_s > limit_s
 
 
 def no_slice_text(record: JobRecord) -> str:
-    """What is said of a job that has waited for too long."""
+    """The reason of a job that has waited for a slice for too long."""
     return f"no {record.accelerator_type} within {record.spec.timeouts.queue_s or 0:.0f} s"
 
 
 def end_of_working(record: JobRecord, attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
-    """The end of an attempt whose slice is there, or the reason to stop it."""
+    """How an attempt with a slice ends, or why it is stopped; None while it goes on."""
     if record.cancel_requested_s is not None:
         return AttemptEnd(AttemptOutcome.CANCELLED, "cancelled")
     if found := end_by_workers(attempt, seen):
@@ -92,7 +92,7 @@ def _is_heard(seen: JobObservation) -> bool:
 
 
 def end_by_workers(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
-    """What the workers' reports mean for the gang, told of the one that was first."""
+    """The end that follows from the reports of all workers: of those that count, the first."""
     found = list(_ends(attempt, seen))
     if not found:
         return None
@@ -104,7 +104,7 @@ def end_by_workers(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
 def end_by_final_reports(
     attempt: Attempt, found: AttemptEnd, finals: tuple[WorkerReport, ...]
 ) -> AttemptEnd:
-    """What became of the programs of a slice that is gone, if they ended before it was."""
+    """The end of an attempt whose slice is gone, by the reports that its workers left."""
     told = {report.worker_id: replace(report, closed=True) for report in finals}
     reports = tuple(
         report if report.closed else told.get(report.worker_id, report)
@@ -120,7 +120,7 @@ def end_by_final_reports(
 
 
 def end_by_worker(report: WorkerReport, silent_s: float | None = None) -> AttemptEnd | None:
-    """What one worker's report alone means for the gang."""
+    """The end that follows from one worker's report alone; None while it runs or succeeded."""
     who = f"worker {report.worker_id}"
     first = report.worker_id
     if report.preempted:
@@ -134,7 +134,7 @@ def end_by_worker(report: WorkerReport, silent_s: float | None = None) -> Attemp
 
 
 def has_succeeded(report: WorkerReport) -> bool:
-    """The program ended by itself with status 0; one that was told to end has saved at most."""
+    """Whether a program ended by itself with status 0: one that was stopped has only saved."""
     return (
         report.phase == Phase.ENDED
         and report.stage == "run"
@@ -144,7 +144,7 @@ def has_succeeded(report: WorkerReport) -> bool:
 
 
 def worker_text(report: WorkerReport) -> str:
-    """One worker's end, or where it stands, in words."""
+    """How one worker ended, or what it does, in words."""
     if has_succeeded(report):
         return "ended well"
     if report.preempted:
@@ -159,7 +159,7 @@ def worker_text(report: WorkerReport) -> str:
 
 
 def has_pending_reports(attempt: Attempt, seen: JobObservation) -> bool:
-    """A worker of a stopping attempt may still say how it ended."""
+    """Whether a worker of an attempt that stops may still report how it ended."""
     most_s = worker_timeouts.SILENCE_LIMIT_S + CLOSING_S
     if attempt.stopping_s is not None and seen.now_s - attempt.stopping_s > most_s:
         return False
@@ -167,7 +167,7 @@ def has_pending_reports(attempt: Attempt, seen: JobObservation) -> bool:
 
 
 def refine_end(attempt: Attempt, found: AttemptEnd, seen: JobObservation) -> AttemptEnd:
-    """The verdict with what the other workers said while the gang stopped."""
+    """The end, explained by what other workers reported while the gang stopped."""
     if found.outcome not in EXPLAINABLE:
         return found
     better = end_by_workers(attempt, seen)

@@ -11,7 +11,7 @@ from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobState
 
 
 def begin_next_attempt(record: JobRecord, seen: JobObservation) -> JobRecord:
-    """The job between two attempts, or with the next one begun.
+    """The record with its next attempt begun, or waiting for what that needs.
 
     A dead slice holds quota, so the next one is requested when it is gone.
     """
@@ -31,14 +31,14 @@ def begin_next_attempt(record: JobRecord, seen: JobObservation) -> JobRecord:
 
 
 def wait_for_slice(record: JobRecord, choice: ZoneChoice, seen: JobObservation) -> JobRecord:
-    """No attempt is open; it is told why, and when and where the job goes on."""
+    """The record of a job without an open attempt: why it waits, when and where it goes on."""
     state = JobState.RECOVERING if _had_slice(record) else JobState.WAITING
     stated = replace(record, state=state, next_s=choice.next_s, next_zone=choice.next_zone)
     return with_status(stated, choice.why or record.why, seen.now_s)
 
 
 def enter_state(record: JobRecord, attempt: Attempt, text: str, seen: JobObservation) -> JobRecord:
-    """The attempt entered a state, and the job with it."""
+    """The record after its attempt has entered a state, which is the job's state as well."""
     state = JobState(attempt.state.value)
     if state != JobState.RUNNING and _had_slice(record, attempt.number):
         state = JobState.RECOVERING
@@ -47,9 +47,10 @@ def enter_state(record: JobRecord, attempt: Attempt, text: str, seen: JobObserva
 
 
 def restart_stopping_wait(record: JobRecord, now_s: float) -> JobRecord:
-    """In other hands, an attempt that stops waits its whole time for its workers' last words.
+    """The record, whose stopping attempt waits its whole time once more.
 
-    Nobody has listened meanwhile: who is silent now may be the reason why the others failed.
+    After a takeover nobody has listened for a while: a worker that is silent now may be the reason
+    why the others failed.
     """
     attempt = record.attempt
     if attempt is None or attempt.state != AttemptState.STOPPING:

@@ -6,7 +6,7 @@ HOUR_S = 3600.0
 
 
 def used_hours(record: JobRecord, now_s: float) -> float:
-    """For how long there were READY slices since the job was submitted or tried again by hand."""
+    """Hours of READY slices since the job was submitted or tried again by hand."""
     used_s = sum(
         max(0.0, (now_s if attempt.ended_s is None else attempt.ended_s) - attempt.ready_s)
         for attempt in record.attempts[record.retried_after :]
@@ -16,7 +16,7 @@ def used_hours(record: JobRecord, now_s: float) -> float:
 
 
 def stop_reason(record: JobRecord, now_s: float) -> str | None:
-    """Why the job must stop, if it has used up what it was given."""
+    """Why the job must stop: its budget is used up; None while something is left."""
     budget, price = record.spec.budget, record.usd_per_hour
     if budget.hours is None and budget.usd is None:
         return None

@@ -13,7 +13,7 @@ WITHDRAWN = "WITHDRAWN"
 
 @dataclass(frozen=True, slots=True)
 class SliceRefusal:
-    """Why the Cloud TPU API does not grant a slice: its words, and the kind of the error."""
+    """Why the Cloud TPU API does not grant a slice: its text, and the kind of the error."""
 
     text: str
     kind: str
@@ -25,7 +25,7 @@ class SliceRefusal:
 
 @dataclass(frozen=True, slots=True)
 class ZoneHealth:
-    """What is known of one zone: whether it had slices of the job's type, and has quota now."""
+    """Stock-outs of the job's type in one zone, and the quota that is left there."""
 
     out_s: float | None = None
     """When it was last seen out of them, by whatever job of the bucket."""
@@ -43,7 +43,7 @@ class ZoneHealth:
 
 @dataclass(frozen=True, slots=True)
 class JobObservation:
-    """What is known of the world now; what could not be asked is missing or None."""
+    """What one step of a job knows of its slices and workers; unknown is missing or None."""
 
     now_s: float
     requests: Mapping[str, str] = field(default_factory=dict)

@@ -51,14 +51,14 @@ ENDED_STATE = {
 
 @dataclass(frozen=True, slots=True)
 class ReconcileStep:
-    """The record to write, and then what to do."""
+    """The record to write, and the actions to carry out after that."""
 
     record: JobRecord
     actions: tuple[Action, ...]
 
 
 def reconcile(record: JobRecord, seen: JobObservation) -> ReconcileStep:
-    """Advance a job by what was seen."""
+    """Advance a job by what was observed. Pure: no call, no clock."""
     record = _note_deleted(clock_skew.clamp_to_now(record, seen.now_s), seen)
     if not record.is_ended:
         record = _advance(record, seen)

@@ -14,7 +14,7 @@ FAILURES = frozenset({AttemptOutcome.FAILED, AttemptOutcome.HUNG})
 
 
 def may_restart(record: JobRecord) -> bool:
-    """What the job file says of such an end; preemptions and losses are not counted."""
+    """Whether the job file allows another attempt; preemptions and losses use no try."""
     last, restart = record.attempts[-1], record.spec.restart
     if last.outcome == AttemptOutcome.PREEMPTED:
         return restart.preemption
@@ -26,7 +26,7 @@ def may_restart(record: JobRecord) -> bool:
 
 
 def no_restart_reason(record: JobRecord) -> str | None:
-    """Why another attempt would end as this one did, whatever is left of tries."""
+    """Why another attempt would end as the last one did; None when it may succeed."""
     last = record.attempts[-1]
     if last.outcome in FAILURES and _is_looping(record):
         return f"crash loop: twice the same, and no new checkpoint: {last.reason}"
@@ -65,7 +65,7 @@ def _cause(attempt: Attempt) -> tuple[str, object, object, str] | None:
 
 
 def must_replace_slice(record: JobRecord) -> bool:
-    """The newest attempt's slice shall not be used again."""
+    """Whether the newest attempt's slice must not be used again."""
     newest = _on_same_slice(record)[:LOSS_LIMIT]
     keeps_losing = len(newest) == LOSS_LIMIT and all(
         each.outcome == AttemptOutcome.LOST and not _ran_long(each) for each in newest

@@ -30,7 +30,7 @@ class AttemptEnd:
 
 
 def end_by_request(attempt: Attempt, request: str | None) -> AttemptEnd | None:
-    """What the state of a slice's queued resource means for it."""
+    """The end of an attempt whose queued resource has this state; None while it is kept."""
     if request in SUSPENDED_REQUESTS:
         reason = f"queued resource {attempt.queued_resource} is {request}"
         return AttemptEnd(AttemptOutcome.PREEMPTED, reason, is_gone=True)
@@ -43,7 +43,7 @@ def end_by_request(attempt: Attempt, request: str | None) -> AttemptEnd | None:
 def end_by_slice(
     attempt: Attempt, node: str | None, request: str | None, node_ids: tuple[int, ...] = ()
 ) -> AttemptEnd | None:
-    """The slice itself was taken away: by the service, or by somebody who wants it gone."""
+    """The end of an attempt whose slice was taken away or made anew; None while it is there."""
     if node in LOST_STATES:
         return AttemptEnd(AttemptOutcome.PREEMPTED, f"{_nodes(attempt)} is {node}", is_gone=True)
     if found := end_by_request(attempt, request):

@@ -13,7 +13,7 @@ UNREACHED_LIMIT_S = 180.0
 
 
 def excess_silence_s(report: WorkerReport, attempt: Attempt, seen: JobObservation) -> float | None:
-    """For how long a worker has been silent, if that is too long."""
+    """For how many seconds a worker has been silent; None while that is not too long."""
     limit_s = SILENCE_LIMIT_AMONG_PEERS_S if _is_stopped_for_loss(attempt) else SILENCE_LIMIT_S
     is_up = seen.node == NodeState.READY and seen.node_checked_s > seen.now_s - report.unreachable_s
     if is_up and any(_answers(each) for each in attempt.workers if each is not report):

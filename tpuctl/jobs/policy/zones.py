@@ -27,7 +27,7 @@ UNKNOWN_HEALTH = ZoneHealth()
 
 @dataclass(frozen=True, slots=True)
 class ZoneChoice:
-    """A zone to ask now; or why none is, and when and where it goes on."""
+    """A zone to ask now; or None, with the reason and when and where the job goes on."""
 
     zone: str | None
     why: str = ""
@@ -41,7 +41,7 @@ def candidates(record: JobRecord) -> tuple[str, ...]:
 
 
 def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: float) -> ZoneChoice:
-    """Where the next slice is requested."""
+    """The zone in which the next slice is requested, or when one is asked again."""
     zones = _zones_by_score(record, health)
     open_zones = [zone for zone in zones if health.get(zone, UNKNOWN_HEALTH).has_quota is not False]
     if not open_zones:
@@ -64,7 +64,7 @@ def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: floa
 def fallback_choice(
     record: JobRecord, attempt: Attempt, health: Mapping[str, ZoneHealth] | None
 ) -> ZoneChoice | None:
-    """When a request that waits is given up for which other zone; None: it waits for ever."""
+    """When a waiting request is given up, and for which zone; None: it waits for ever."""
     others = [
         zone
         for zone in _zones_by_score(record, health or {})

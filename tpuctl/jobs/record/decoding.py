@@ -51,7 +51,7 @@ def is_newer(found: Mapping[str, Any], schema: int) -> bool:
 
 
 def check_job_id(job_id: str) -> str:
-    """A job's id, as an object is named; raises MalformedError."""
+    """The job's id; raises MalformedError for what cannot be one."""
     if not JOB_ID.fullmatch(job_id):
         raise MalformedError("no job is named like that")
     return job_id
@@ -73,7 +73,7 @@ def decode_dataclass(kind: type[T], found: object) -> T:
 
 
 def decode_value(hint: Any, found: Any) -> Any:
-    """What a type hint asks for. Raises MalformedError."""
+    """The JSON value as the type hint wants it. Raises MalformedError."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(hint, types.UnionType):
         return _one_of(inner, found)

@@ -30,12 +30,12 @@ def job_directory(job_id: str) -> str:
 
 
 def record_key(job_id: str) -> str:
-    """The object of a job's record."""
+    """The name of the object that holds a job's record."""
     return f"{RECORDS}{job_id}"
 
 
 def workdir_key(job_id: str) -> str:
-    """The archive of the submitted working directory."""
+    """The name of the object with the submitted working directory."""
     return f"{job_directory(job_id)}/workdir.tar.gz"
 
 
@@ -85,7 +85,7 @@ def load_all(store: Store, on_unreadable: Callable[[DamagedStateError], None]) -
 
 
 def request_cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
-    """Ask for the end of a job; asking twice, or too late, changes nothing."""
+    """Write into the record that somebody wants the job's end; an ended job stays as it is."""
     for _ in range(CANCEL_TRIES):
         stored = load(store, job_id)
         if stored.record.is_ended or stored.record.cancel_requested_s is not None:

@@ -90,15 +90,15 @@ class SecretCache:
         self.received[job_id] = dict(values)
 
     def forget(self, job_id: str) -> None:
-        """The job is settled."""
+        """Drop the values of a settled job."""
         self.received.pop(job_id, None)
 
     def is_on_other_host(self, record: JobRecord) -> bool:
-        """What the job needs is known on another machine, where it was submitted."""
+        """Whether the job needs values that only the submitting machine has."""
         return is_host_bound(record) and record.host_id not in ("", self.host_id)
 
     def values(self, record: JobRecord) -> dict[str, str]:
-        """What the agents of a job are told. Raises PreconditionError while it is not known."""
+        """The values for the agents of a job. Raises PreconditionError while one is missing."""
         wanted = submitter_references(record.spec.secrets)
         if self.is_on_other_host(record):
             host = record.owner.rpartition("@")[2]
@@ -123,7 +123,7 @@ class SecretCache:
             raise PreconditionError(str(error)) from error
 
     def missing_reason(self, record: JobRecord) -> str:
-        """Why the job cannot be started here now, with the command that helps; or nothing."""
+        """Why the job cannot start here now, with the command that helps; empty if it can."""
         try:
             self.values(record)
         except PreconditionError as error:

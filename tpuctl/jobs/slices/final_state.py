@@ -19,7 +19,7 @@ LOSSES = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.LOST})
 
 
 def ending_attempt(before: JobRecord, after: JobRecord) -> Attempt | None:
-    """The attempt that a step ends."""
+    """The attempt that is ENDED after a step and was not before; None when there is none."""
     for old, new in zip(before.attempts, after.attempts, strict=False):
         if old.state != AttemptState.ENDED and new.state == AttemptState.ENDED:
             return new
@@ -29,9 +29,9 @@ def ending_attempt(before: JobRecord, after: JobRecord) -> Attempt | None:
 def with_final_state(
     outside: Backends, record: JobRecord, attempt: Attempt, seen: JobObservation
 ) -> JobObservation:
-    """What was seen, and what decides about an attempt that is about to end like that.
+    """The observation with what decides about an attempt that is about to end like this.
 
-    Raises TransientError and its kin: it is not ended before this is known.
+    Raises TransientError and its kin: the attempt is not ended before this is known.
     """
     if attempt.outcome in FAILURES:
         return replace(seen, saved_s=newest_checkpoint_s(outside, record))

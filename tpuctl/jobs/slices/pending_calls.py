@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class PendingCalls:
-    """Changes that were asked for, and answers that are late."""
+    """When each change was last asked for, and the calls that have not answered yet."""
 
     monotonic: Callable[[], float]
     asked: dict[str, float] = field(default_factory=dict)
     late: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
 
     def is_due(self, what: str) -> bool:
-        """It was not asked for just now; says so once."""
+        """Whether a call of that name was not made just now; notes that it is made."""
         now = self.monotonic()
         if now - self.asked.get(what, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
             return False
@@ -31,7 +31,7 @@ class PendingCalls:
         return True
 
     async def answer(self, what: str, ask: Callable[[], T]) -> T:
-        """The answer to what is asked in a thread; one that is late is not asked for twice.
+        """The result of `ask`, run in a thread; a late call is not made a second time.
 
         Raises TransientError while it is late, and whatever `ask` raises.
         """

@@ -23,7 +23,7 @@ SHARE = 0.05
 
 @dataclass(slots=True)
 class SliceWatcher:
-    """The newest look at the Cloud TPU API, and when the next one is due."""
+    """The newest observation of a job's slices, and when the next one is due."""
 
     outside: Backends
     clocks: Clocks
@@ -38,16 +38,16 @@ class SliceWatcher:
     _again: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look_now(self) -> None:
-        """Something was done, or was heard of: look now, and often for a while."""
+        """Observe at once and often for a while: something was done or heard."""
         self._moved_s = self.clocks.monotonic()
         self._again.set()
 
     def report_trouble(self, text: str) -> None:
-        """Something could not be done."""
+        """Note an error, which the next observation clears."""
         self.observation = replace(self.observation, trouble=text)
 
     async def keep_watching(self) -> None:
-        """For as long as the task lives."""
+        """Observe again and again, for as long as the task lives."""
         self._moved_s = self.clocks.monotonic()
         while True:
             self._again.clear()
@@ -89,7 +89,7 @@ class SliceWatcher:
 
 
 async def wait_until_set(event: asyncio.Event, timeout_s: float) -> bool:
-    """Wait for an event, but not for long."""
+    """Wait for an event for at most `timeout_s`; returns whether it was set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             return await event.wait()

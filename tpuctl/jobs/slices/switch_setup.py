@@ -53,7 +53,7 @@ python3 "$dir/switch.py" boot "$dir/switch.json" </dev/null >/dev/null 2>&1 &
 def switch_config(
     outside: Backends, record: JobRecord, attempt: Attempt
 ) -> dict[str, object] | None:
-    """What the switch is told; None for a slice that is not the job's own, or shall stay."""
+    """The configuration of the switch; None for a slice that is not the job's, or is kept."""
     name = attempt.queued_resource
     if not attempt.owned or name is None or record.spec.teardown == Teardown.NEVER:
         return None
@@ -125,7 +125,7 @@ def load_proof(store: Store) -> SwitchProof | None:
 
 
 def warning(store: Store, usd_per_hour: float | None) -> str | None:
-    """What to say before another slice is asked for; None when slices may delete themselves."""
+    """A line before another slice is requested; None when slices can delete themselves."""
     try:
         proof = load_proof(store)
     except DamagedStateError:

@@ -50,7 +50,7 @@ _WITHOUT_SLICE = (AttemptState.WAITING, AttemptState.ENDED)
 
 
 def read(outside: Backends, record: JobRecord, now_s: float) -> Mapping[str, ZoneHealth]:
-    """What is known of every zone that the job may try; what cannot be asked is not known."""
+    """Stock-outs and quota of every zone that the job may try, by zone."""
     found = {
         zone: _load_zone(outside.store, record, zone, now_s) for zone in zones.candidates(record)
     }
@@ -76,7 +76,7 @@ def read(outside: Backends, record: JobRecord, now_s: float) -> Mapping[str, Zon
 
 
 def record_stockout(store: Store, record: JobRecord, seen: RecordStockout, now_s: float) -> None:
-    """Remember what an attempt found, for all jobs; what cannot be written is forgotten."""
+    """Write what an attempt found for all jobs; an error of the bucket is ignored."""
     key = _key(record, seen.zone)
     with suppress(TpuctlError):
         if seen.out_s is None:

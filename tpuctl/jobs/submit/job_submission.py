@@ -28,7 +28,7 @@ START_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Who submits, from where, and what is known there."""
+    """The person and machine that submit, and what is known there."""
 
     owner: str
     host_id: str = ""
@@ -44,7 +44,7 @@ class Submitter:
 
 
 def default_owner() -> str:
-    """Who submits from here, in the words other people of the project will see."""
+    """`USER@HOST` of whoever submits from this machine."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have a number and no name

@@ -5,7 +5,7 @@ from tpuctl.models.job import JobRecord, Teardown
 
 
 def warnings_for(record: JobRecord) -> list[str]:
-    """One line each, for the person who submits."""
+    """Lines for the person who submits; an empty list when nothing is odd."""
     spec = record.spec
     wanted = spec.resources
     is_own = record.node is None

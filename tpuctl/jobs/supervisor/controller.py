@@ -34,12 +34,12 @@ STEADY_TURN_S = 2.0
 
 
 class WrongHostError(Exception):
-    """The job can go on on the machine that knows its secrets, and not here."""
+    """The job needs secrets that another machine has: that one must go on with it."""
 
 
 @dataclass(slots=True)
 class JobController:
-    """The observe, reconcile, write, act loop of one job."""
+    """Observes, reconciles, writes and acts for one job."""
 
     outside: Backends
     """Behind the fence of the lease."""
@@ -73,13 +73,13 @@ class JobController:
 
     @property
     def record(self) -> JobRecord:
-        """As it stands here."""
+        """The record as this controller has it, which may be ahead of the bucket."""
         return self.record_writer.record
 
     async def run_until_settled(self) -> None:
-        """Until the job is settled.
+        """Take turns until the job is settled.
 
-        Raises LeaseLostError, BetterElsewhereError, TransientError and its kin.
+        Raises LeaseLostError, WrongHostError, TransientError and its kin.
         """
         await self.record_writer.claim()
         # Only now: what an earlier holder has asked for is seen before anything is created.
@@ -98,7 +98,7 @@ class JobController:
                 await self.gang.close()
 
     def recheck(self) -> None:
-        """Somebody has changed the record: read it now."""
+        """Read the record at once: somebody has changed it."""
         self.record_writer.recheck()
         self.alarm.set()
 
@@ -269,7 +269,7 @@ class JobController:
 
 
 def waits_for_secrets(vault: SecretCache, record: JobRecord) -> bool:
-    """Nothing can be done for the job here: it is to begin, and what it needs is elsewhere."""
+    """Whether the job is to begin and needs secrets that only another machine has."""
     attempt = record.attempt
     runs = attempt is not None and attempt.state in (AttemptState.RUNNING, AttemptState.STOPPING)
     has_end = record.is_ended or record.cancel_requested_s is not None

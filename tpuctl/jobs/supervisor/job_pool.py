@@ -27,7 +27,7 @@ AGAIN = f"it is tried again every {TROUBLE_S:.0f} s"
 
 @dataclass(slots=True)
 class JobPool:
-    """A controller per job, and what is known of jobs that have none here."""
+    """One controller for each job that is held here, and notes about the others."""
 
     outside: Backends
     clocks: Clocks
@@ -56,22 +56,22 @@ class JobPool:
 
     @property
     def is_holding(self) -> bool:
-        """There are leases of ours, or will be in a moment: the heartbeat is there before."""
+        """Whether leases are held, or are about to be: the heartbeat must be there before."""
         return bool(self.tasks or self.resting or self.is_taking)
 
     @property
     def is_busy(self) -> bool:
-        """There is something to wait for."""
+        """Whether there is a job to wait for."""
         return bool(self.tasks or self.resting or self.unrecorded)
 
     def forget_except(self, known: Mapping[str, Lease]) -> None:
-        """What has no lease any more is settled."""
+        """Forget notes about jobs that have no lease any more."""
         for of_jobs in (self.resting, self.elsewhere, self.unrecorded):
             for job_id in of_jobs.keys() - known.keys():
                 del of_jobs[job_id]
 
     async def consider(self, lease: Lease) -> None:
-        """Take a job that nobody looks after. What is wrong with one keeps nobody from others."""
+        """Take a job that nobody looks after; an error of this job is only reported."""
         if not self._is_free(lease):
             return
         self.is_taking = True
@@ -96,7 +96,7 @@ class JobPool:
             self._lose(lease.job_id)
 
     def abandon(self) -> None:
-        """Another supervisor took this one for dead: every job is its own now."""
+        """Cancel every controller: another supervisor took this one for dead."""
         for job_id in self.tasks:
             self._lose(job_id)
         self.resting.clear()

@@ -37,7 +37,7 @@ PROGRESS_FIELDS: Mapping[str, object] = {
 
 @dataclass(slots=True)
 class RecordWriter:
-    """The record as it stands here, and as it was last written."""
+    """The record as its controller has it, and as it was last written."""
 
     store: Store
     """Behind the fence of the lease."""
@@ -51,7 +51,7 @@ class RecordWriter:
 
     @property
     def record(self) -> JobRecord:
-        """As it stands here."""
+        """The record as the controller has it."""
         return self.stored.record
 
     async def claim(self) -> None:
@@ -70,7 +70,7 @@ class RecordWriter:
                 self.stored = await self._load()
 
     async def save(self, record: JobRecord) -> None:
-        """Write it, with what others may have wished meanwhile. Raises LeaseLostError."""
+        """Write the record, merged with a cancellation by others. Raises LeaseLostError."""
         while True:
             try:
                 return await self._write(record)
@@ -78,11 +78,11 @@ class RecordWriter:
                 record = await self._merged(record)
 
     def keep(self, record: JobRecord) -> None:
-        """It stands like that here; the bucket need not know yet."""
+        """Keep the record here without writing it."""
         self.stored = StoredRecord(record, self.stored.generation)
 
     async def check_for_changes(self) -> None:
-        """A record that changed under us carries a cancellation, or another supervisor's fence."""
+        """Read the record again when it was changed by others. Raises LeaseLostError."""
         if self.clocks.monotonic() - self.checked_s < RECHECK_S:
             return
         self.checked_s = self.clocks.monotonic()
@@ -91,17 +91,17 @@ class RecordWriter:
             self.keep(await self._merged(self.record))
 
     def recheck(self) -> None:
-        """Somebody has changed the record: it is read at the next turn."""
+        """Read the record at the next turn: somebody has changed it."""
         self.checked_s = float("-inf")
 
     def is_news(self, record: JobRecord) -> bool:
-        """More than progress has changed since it was last written."""
+        """Whether more than progress has changed since the record was written."""
         return self.written is None or _stripped(record, PROGRESS_FIELDS) != _stripped(
             self.written, PROGRESS_FIELDS
         )
 
     def is_due(self, record: JobRecord) -> bool:
-        """Progress has been made, and was not written for long enough."""
+        """Whether there is progress, and the last write is long enough ago."""
         if self.written is None or self.clocks.monotonic() - self.written_s < PROGRESS_S:
             return False
         return _stripped(record, VOLATILE_FIELDS) != _stripped(self.written, VOLATILE_FIELDS)

@@ -59,7 +59,7 @@ async def run(
 
 @dataclass(slots=True)
 class Supervisor:
-    """Watches the leases of a bucket for jobs that fall to it."""
+    """Watches the leases of a bucket, and takes jobs that nobody looks after."""
 
     outside: Backends
     scope: SupervisorScope
@@ -89,7 +89,7 @@ class Supervisor:
         )
 
     async def serve(self) -> None:
-        """Scan, take, care; returns when idle for long enough. Raises TransientError."""
+        """Scan and take jobs; returns when idle for long enough. Raises TransientError."""
         pool = self.job_pool
         beating = asyncio.create_task(
             self.heartbeat_sender.keep_beating(lambda: pool.is_holding, pool.abandon)
@@ -116,7 +116,7 @@ class Supervisor:
             raise pool.bug
 
     async def has_work(self) -> bool:
-        """There is a job of ours that is not settled, whoever holds it."""
+        """Whether a job in scope is not settled, whoever holds it."""
         found = await asyncio.to_thread(self._leases)
         return any(self._is_ours(lease) for lease in found)
 

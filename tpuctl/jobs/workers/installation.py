@@ -59,7 +59,7 @@ its own fills: it holds 64 KiB."""
 
 @dataclass(frozen=True, slots=True)
 class StartInputs:
-    """What the supervisor gives to a run besides the record."""
+    """What a run is given besides the record."""
 
     fence: int = 0
     """The lease's: an agent refuses a supervisor with a lower one."""
@@ -93,7 +93,7 @@ def install_input(
     endpoint: str,
     bucket: str,
 ) -> bytes:
-    """For standard input, so that nothing of it shows in a process list."""
+    """What `install_argv` reads on standard input: nothing of it shows in a process list."""
     switch = given.switch if place.index == 0 else None
     config = {
         "protocol": protocol.VERSION,
@@ -131,7 +131,7 @@ def install_input(
 def program_environment(
     record: JobRecord, attempt: Attempt, place: WorkerSlot, bucket: str
 ) -> dict[str, str]:
-    """What the program finds in its environment besides the worker's own."""
+    """The variables that the program gets besides the worker's own."""
     spec = record.spec
     kept = spec.checkpoints
     return {
@@ -155,13 +155,13 @@ def program_environment(
 
 
 def checkpoint_fence(record: JobRecord, attempt: Attempt) -> int:
-    """Of checkpoints: above that of every earlier attempt, of earlier jobs too."""
+    """The fence of an attempt's checkpoints: above that of every attempt and job before."""
     return int(record.submitted_s) * MOST_ATTEMPTS + attempt.number
 
 
 @cache
 def agent_archives() -> Mapping[str, str]:
-    """What lies beside them and is no text, in base64."""
+    """The binary files that are installed beside the agent, in base64, by name."""
     return {library.ARCHIVE_NAME: base64.b64encode(library.build_archive()).decode()}
 
 

@@ -39,7 +39,7 @@ def run_directory(job_id: str, attempt: int) -> str:
 
 
 def agent_argv(job_id: str, attempt: int, verb: str, *options: str) -> list[str]:
-    """A command to the agent of a run."""
+    """The command line that gives the agent of a run a verb."""
     directory = run_directory(job_id, attempt)
     return ["python3", "-S", f"{directory}/agent.py", verb, directory, *options]
 
@@ -50,22 +50,22 @@ def patient_argv(job_id: str, attempt: int, *options: str) -> list[str]:
 
 
 def log_prefix(job_id: str, attempt: int, worker_id: int) -> str:
-    """Where the log segments of one worker lie."""
+    """The prefix of the objects with one worker's log."""
     return f"{records.job_directory(job_id)}/logs/a{attempt}/w{worker_id}"
 
 
 def status_key(job_id: str, attempt: int, worker_id: int) -> str:
-    """Where a worker's agent leaves its final status, as JSON."""
+    """The object with a worker's final status, as JSON."""
     return f"{records.job_directory(job_id)}/status/a{attempt}/w{worker_id}"
 
 
 def stacks_key(job_id: str, attempt: int, worker_id: int) -> str:
-    """Where a worker's agent leaves the stacks of a run that hung, as text."""
+    """The object with the stacks of a run that hung, as text."""
     return f"{records.job_directory(job_id)}/stacks/a{attempt}/w{worker_id}"
 
 
 async def read_messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """The JSON lines of a `watch`; raises TransientError when they are none of ours."""
+    """The JSON lines of a `watch`; raises TransientError for other lines or protocols."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -82,7 +82,7 @@ async def read_messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str,
 
 
 def log_bytes(message: Mapping[str, Any]) -> bytes:
-    """The piece of log that a message carries."""
+    """The piece of log in a message."""
     if "log64" in message:
         return base64.b64decode(message["log64"])
     return str(message["log"]).encode()

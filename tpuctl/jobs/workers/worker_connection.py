@@ -25,7 +25,7 @@ STOOD_STILL_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """Which run on the worker a link is about."""
+    """The run that a connection is about."""
 
     job_id: str
     attempt: int
@@ -225,7 +225,7 @@ class WorkerConnection:
             self.changed()
 
     def on_task_done(self, task: asyncio.Task[None]) -> None:
-        """Its task has ended; when not as it should, what the worker does is not known any more."""
+        """Report the worker as lost when the task of its connection failed."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             why = redact(f"{type(error).__name__}: {error}", self.hidden)
