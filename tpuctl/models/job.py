@@ -330,6 +330,11 @@ class JobRecord:
         return self.is_ended and not self.unwanted
 
     @property
+    def tries(self) -> tuple[Attempt, ...]:
+        """The attempts since the job was submitted or tried again by hand: those that count."""
+        return self.attempts[self.retried_after :]
+
+    @property
     def attempt(self) -> Attempt | None:
         """The newest attempt."""
         return self.attempts[-1] if self.attempts else None

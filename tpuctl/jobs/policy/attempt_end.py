@@ -235,8 +235,8 @@ def _timeout(record: JobRecord, attempt: Attempt, now_s: float) -> AttemptEnd | 
     if attempt.state == AttemptState.PREPARING:
         return _setup_timeout(record, attempt, now_s)
     limit_s = record.spec.timeouts.run_s
-    tries = record.attempts[record.retried_after :]
-    first_s = min((each.started_s for each in tries if each.started_s is not None), default=now_s)
+    starts_s = [each.started_s for each in record.tries if each.started_s is not None]
+    first_s = min(starts_s, default=now_s)
     if limit_s is None or now_s - first_s <= limit_s:
         return None
     reason = f"not done within {limit_s:.0f} s of its first start"

@@ -159,5 +159,5 @@ def _begin(record: JobRecord, attempt: Attempt, text: str, seen: JobObservation)
 
 def _had_slice(record: JobRecord, before: int | None = None) -> bool:
     """An attempt (before the one of that number) had a slice since the job was last queued."""
-    tries = record.attempts[record.retried_after : before - 1 if before else None]
+    tries = (each for each in record.tries if before is None or each.number < before)
     return any(each.ready_s is not None for each in tries)

@@ -9,7 +9,7 @@ def used_hours(record: JobRecord, now_s: float) -> float:
     """Hours of READY slices since the job was submitted or tried again by hand."""
     used_s = sum(
         max(0.0, (now_s if attempt.ended_s is None else attempt.ended_s) - attempt.ready_s)
-        for attempt in record.attempts[record.retried_after :]
+        for attempt in record.tries
         if attempt.ready_s is not None
     )
     return used_s / HOUR_S

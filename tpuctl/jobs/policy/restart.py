@@ -20,7 +20,7 @@ def may_restart(record: JobRecord) -> bool:
         return restart.preemption
     if last.outcome not in FAILURES:
         return last.outcome in (AttemptOutcome.LOST, AttemptOutcome.STOCKOUT)
-    failures = [each for each in _tries(record) if each.outcome in FAILURES]
+    failures = [each for each in record.tries if each.outcome in FAILURES]
     counted = [each for each in failures if not _is_listed(each, restart.exit_codes)]
     return _is_listed(last, restart.exit_codes) or len(counted) <= restart.failure
 
@@ -47,7 +47,7 @@ def _is_looping(record: JobRecord) -> bool:
 
     Where it is not known what was saved, or there is no traceback, nobody can say so.
     """
-    failures = [each for each in _tries(record) if each.outcome in FAILURES]
+    failures = [each for each in record.tries if each.outcome in FAILURES]
     if len(failures) < 2:
         return False
     before, last = failures[-2:]
@@ -119,7 +119,7 @@ def _on_same_slice(record: JobRecord) -> list[Attempt]:
     """The newest attempt and those before it on the same slice, the newest first."""
     last = record.attempts[-1]
     found = []
-    for each in reversed(_tries(record)):
+    for each in reversed(record.tries):
         if (each.zone, each.node) != (last.zone, last.node):
             break
         if not each.node_ids or not last.node_ids or each.node_ids == last.node_ids:
@@ -130,16 +130,11 @@ def _on_same_slice(record: JobRecord) -> list[Attempt]:
 def _bad_slices_before(record: JobRecord) -> int:
     """How many slices were given up in a row before the newest."""
     worn = 0
-    for each in reversed(_tries(record)[:-1]):
+    for each in reversed(record.tries[:-1]):
         if each.outcome == AttemptOutcome.PREEMPTED:
             break
         worn += each.spent
     return worn
-
-
-def _tries(record: JobRecord) -> tuple[Attempt, ...]:
-    """The attempts that count: since somebody asked to try again, if somebody did."""
-    return record.attempts[record.retried_after :]
 
 
 def _is_listed(attempt: Attempt, exit_codes: tuple[int, ...]) -> bool:

@@ -89,8 +89,8 @@ def _zones_by_score(record: JobRecord, health: Mapping[str, ZoneHealth]) -> list
 def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:
     """What was tried in vain since there was a slice, the newest first."""
     found: list[Attempt] = []
-    for attempt in reversed(record.attempts):
-        if attempt.ready_s is not None or attempt.number <= record.retried_after:
+    for attempt in reversed(record.tries):
+        if attempt.ready_s is not None:
             break
         if attempt.outcome == AttemptOutcome.STOCKOUT and zone in (None, attempt.zone):
             found.append(attempt)
