@@ -35,7 +35,7 @@ async def send_entries(
     """
     events = ReceiverEvents(shell.worker_id)
     lines = JsonLineReader(events.take)
-    async with StallTimeout(shell.worker_id) as progress:
+    async with StallTimeout(shell.worker_id, is_on=not is_resumed) as progress:
 
         async def stream() -> AsyncIterator[bytes]:
             chosen = entries
@@ -63,7 +63,7 @@ async def receive_files(
     """Write what the sender sends that argv starts. Raises LocalIOError, TransientError."""
     sink = _Sink(unpacker, meter)
     complaints = JsonLineReader(lambda _event: None)
-    async with StallTimeout(shell.worker_id) as progress:
+    async with StallTimeout(shell.worker_id, is_on=unpacker.files_asked is None) as progress:
 
         def out(data: bytes) -> None:
             progress.moved()
@@ -139,15 +139,21 @@ class ReceiverEvents:
 
 
 class StallTimeout:
-    """A time limit that begins anew whenever something moves; TransientError when it is over."""
+    """A time limit that begins anew whenever something moves; TransientError when it is over.
 
-    def __init__(self, worker_id: int) -> None:
+    Off for files that are resumed: the receiver hashes what is there, and syncs what is whole, for
+    as long as that takes. A connection that is lost is noticed by SSH itself.
+    """
+
+    def __init__(self, worker_id: int, *, is_on: bool = True) -> None:
         self._worker_id = worker_id
-        self._limit = asyncio.timeout(STALL_S)
+        self._is_on = is_on
+        self._limit = asyncio.timeout(STALL_S if is_on else None)
 
     def moved(self) -> None:
         """Begin anew."""
-        self._limit.reschedule(asyncio.get_running_loop().time() + STALL_S)
+        if self._is_on:
+            self._limit.reschedule(asyncio.get_running_loop().time() + STALL_S)
 
     async def __aenter__(self) -> StallTimeout:
         await self._limit.__aenter__()

@@ -76,7 +76,10 @@ def fetch_files(
         events = file_stream.ReceiverEvents(shell.worker_id)
         orders = {**_receiver_orders(pull.directory), "files": rows}
         with file_stream.local_receiver(orders, events) as unpacker:
-            needed = await asyncio.to_thread(unpacker.missing)
+            try:
+                needed = await asyncio.to_thread(unpacker.missing)
+            except OSError as error:  # the disk is full
+                raise LocalIOError(f"cannot write: {error.strerror}") from error
             events.take({"need": needed})
             wanted = {names[index]: offset for index, offset in needed}
             sent = [_sent(name, pull.files[name], offset) for name, offset in wanted.items()]
