@@ -79,7 +79,7 @@ class StreamPiece(NamedTuple):
 
 
 def frame(kind: bytes, payload: bytes = b"", **fields: Any) -> bytes:
-    """One frame."""
+    """Encode a frame of these bytes, or of these fields as JSON."""
     if fields:
         payload = json.dumps(fields).encode("ascii")
     return HEAD.pack(kind, len(payload)) + payload
@@ -112,7 +112,7 @@ def entries(source: str, *, recursive: bool) -> Iterator[PackEntry]:
 
 
 def entries_below(source: str, name: str) -> Iterator[PackEntry]:
-    """All that is in a directory; links are sent as links."""
+    """Yield an entry for all that a directory holds; paths begin with `name`, links stay links."""
     waiting = [(source, name)]
     while waiting:
         directory, path = waiting.pop()
@@ -132,7 +132,7 @@ def entries_below(source: str, name: str) -> Iterator[PackEntry]:
 
 
 def directory_entry(found: os.DirEntry[str], path: str) -> PackEntry:
-    """An entry of a directory."""
+    """The entry of what a directory holds under that path, or why it cannot be read."""
     try:
         return entry_of(found.path, path, found.stat(follow_symlinks=False))
     except OSError as error:
@@ -140,7 +140,7 @@ def directory_entry(found: os.DirEntry[str], path: str) -> PackEntry:
 
 
 def entry_of(source: str, path: str, found: os.stat_result) -> PackEntry:
-    """What a file, directory or link is sent as; other things cannot be."""
+    """The entry of a file, directory or link; that of anything else is FAILED."""
     kinds = {stat.S_IFREG: FILE, stat.S_IFDIR: DIRECTORY, stat.S_IFLNK: LINK}
     kind = kinds.get(stat.S_IFMT(found.st_mode), FAILED)
     size_bytes = found.st_size if kind == FILE else 0
@@ -152,7 +152,7 @@ def entry_of(source: str, path: str, found: os.stat_result) -> PackEntry:
 def frames(
     found: Iterable[PackEntry], is_refused: Callable[[str], bool] = lambda _path: False
 ) -> Iterator[StreamPiece]:
-    """The stream of these entries, to its end; of what is refused meanwhile no more is read."""
+    """The stream of these entries, to its end; a file that is refused meanwhile is not read on."""
     for each in found:
         if each.kind == FILE:
             yield from file_frames(each, is_refused)
@@ -168,7 +168,7 @@ def frames(
 
 
 def link_frame(entry: PackEntry) -> StreamPiece:
-    """A symbolic link."""
+    """The frame of a symbolic link."""
     try:
         target = os.readlink(entry.source)
     except OSError as error:
@@ -179,7 +179,7 @@ def link_frame(entry: PackEntry) -> StreamPiece:
 
 
 def file_frames(entry: PackEntry, is_refused: Callable[[str], bool]) -> Iterator[StreamPiece]:
-    """A file: as long as it was when it was opened, or shorter when it was cut meanwhile."""
+    """The frames of a file, as long as when it was opened, or shorter when it was cut meanwhile."""
     digest = hashlib.sha256()
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -228,12 +228,12 @@ def contents(descriptor: int, entry: PackEntry) -> Iterator[StreamPiece]:
 
 
 def hole(size_bytes: int) -> StreamPiece:
-    """Bytes that are not on any disk."""
+    """The frame of a hole: zeros that no disk holds."""
     return StreamPiece(frame(SKIP, HOLE.pack(size_bytes)), size_bytes=size_bytes)
 
 
 def extents(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Where the bytes of a sparse file are."""
+    """The (start, end) ranges of a sparse file that are not holes. Raises OSError."""
     reached = 0
     while reached < size_bytes:
         try:
@@ -247,14 +247,14 @@ def extents(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 def failure(entry: PackEntry, number: int | None) -> StreamPiece:
-    """It cannot be sent, or not to its end."""
+    """The frame that says why an entry cannot be sent, or not to its end; `number` is an errno."""
     number = number or 0
     why = ERRNO_TEXTS.get(number) or f"cannot read: {os.strerror(number).lower()}"
     return StreamPiece(frame(FAILED, path=entry.path, why=why, errno=number))
 
 
 def chunks(pieces: Iterable[StreamPiece]) -> Iterator[StreamPiece]:
-    """The same stream in larger parts."""
+    """The same stream in parts of at least BLOCK_BYTES, for fewer writes."""
     data, size_bytes, files = bytearray(), 0, 0
     for each in pieces:
         data += each.data
@@ -267,7 +267,7 @@ def chunks(pieces: Iterable[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def matching_paths(source: str) -> list[str]:
-    """A path of the command line on this worker, from HOME; or what matches it as a pattern."""
+    """The paths on this worker, from HOME, that an argument names or matches as a pattern."""
     path = home_path(source)
     if os.path.lexists(path) or not glob.has_magic(path):
         return [path]

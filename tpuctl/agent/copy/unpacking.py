@@ -135,12 +135,12 @@ class Unpacker:
         return found
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the stream. Raises ValueError; OSError when the disk is full."""
+        """Write the next bytes of the stream. Raises ValueError; OSError when the disk is full."""
         for kind, payload in self.buffer.frames(data):
             self.take(kind, payload)
 
     def take(self, kind: bytes, payload: bytes) -> None:
-        """One frame; what cannot be written is told, and the rest goes on."""
+        """Carry out one frame; what cannot be written is reported, and the rest goes on."""
         if kind in (BYTES, SKIP):
             self.grow(kind, payload)
             return
@@ -157,7 +157,7 @@ class Unpacker:
             self.takers[kind](found)
 
     def called(self, path: str) -> str:
-        """The name here of what the other end calls so. Raises ValueError when it may not."""
+        """The name here of a path of the stream. Raises ValueError when it leaves the target."""
         parts = path.split("/")
         if {"", ".", ".."} & set(parts) or "\0" in path:
             raise ValueError(f"{path!r} would lead out of the target")
@@ -168,7 +168,7 @@ class Unpacker:
         return path
 
     def grow(self, kind: bytes, payload: bytes) -> None:
-        """More of the file that is being written; nothing of one that could not be."""
+        """Add bytes or a hole to the file that is being written, unless it was refused."""
         size_bytes = HOLE.unpack(payload)[0] if kind == SKIP else len(payload)
         self.received_bytes += size_bytes
         if self.file is None:
@@ -181,7 +181,7 @@ class Unpacker:
 
     @contextlib.contextmanager
     def report_failures(self, path: str) -> Iterator[None]:
-        """Tell what cannot be written; a full disk ends it all."""
+        """Report what cannot be written and go on. Raises OSError when the disk is full."""
         try:
             yield
         except target_tree.RefusedNameError as error:
@@ -192,13 +192,13 @@ class Unpacker:
                 raise
 
     def refuse(self, path: str, why: str, number: int) -> None:
-        """One name is not here, and why."""
+        """Give up the file of that path and report why; `number` is an errno, or 0."""
         self.drop()
         self.failed += 1
         self.say(failed=path, why=why, errno=number)
 
     def take_directory(self, found: dict[str, Any]) -> None:
-        """A directory; one that is there already stays as it is."""
+        """Make a directory; one that is there already stays as it is."""
         self.drop()
         parent, name = self.parent_of(found["name"])
         try:
@@ -210,7 +210,7 @@ class Unpacker:
             self.made.append(NewDirectory(found["name"], found["mode"], found["mtime_ns"]))
 
     def take_link(self, found: dict[str, Any]) -> None:
-        """A link, in place of whatever file was there."""
+        """Make a link, in place of whatever file was there."""
         self.drop()
         parent, name = self.parent_of(found["name"])
         temporary = new_partial_name()
@@ -225,7 +225,7 @@ class Unpacker:
         self.files += 1
 
     def take_file(self, found: dict[str, Any]) -> None:
-        """A file begins."""
+        """Begin a file under its temporary name."""
         self.drop()
         parent, name = self.parent_of(found["name"])
         wanted = self.wanted.get(found["path"])
@@ -235,7 +235,7 @@ class Unpacker:
             self.file = ResumableFile(parent, name, found, wanted, self.lock_s)
 
     def take_end_of_file(self, found: dict[str, Any]) -> None:
-        """The file is whole: it is verified, and gets its mode and its name."""
+        """Verify the file that is whole, and give it its mode and its name."""
         file = self.file
         if file is None:
             return
@@ -249,7 +249,7 @@ class Unpacker:
                 families.add(target_tree.unfinished_prefix(file.name))
 
     def take_end(self, _found: dict[str, Any]) -> None:
-        """Directories get their modes and times now that nothing more is written into them."""
+        """Set modes and times of new directories, now that nothing more is written into them."""
         for made in reversed(self.made):
             with self.report_failures(made.path):
                 parent, name = self.parent_of(made.path)
@@ -269,7 +269,7 @@ class Unpacker:
         self.report_totals()
 
     def report_totals(self) -> None:
-        """Tell how much is here."""
+        """Report how many files and bytes are here, and how many failed."""
         self.say(copied=self.files, size_bytes=self.size_bytes, failures=self.failed)
 
     def parent_of(self, path: str) -> tuple[int, str]:
@@ -302,7 +302,7 @@ class Unpacker:
             file.abandon()
 
     def close(self) -> None:
-        """Whatever came of it."""
+        """Give up what is not whole, and close all descriptors."""
         self.drop()
         os.close(self.parent)
         os.close(self.root)
@@ -325,15 +325,15 @@ def target_of(orders: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def matches(name: str, asked: str) -> bool:
-    """A name is, or is one of, what was asked for."""
+    """Whether a name is what was asked for, or matches it as a pattern."""
     return name == asked or fnmatch.fnmatchcase(name, asked)
 
 
 def write_failure(place: str, error: OSError) -> str:
-    """Why a name is not here, which is nothing that is wrong where it comes from."""
+    """The text of an error of the target, not of the source."""
     return OBSTACLE_TEXTS.get(error.errno or 0) or f"cannot write to {place}: {reason(error)}"
 
 
 def reason(error: OSError) -> str:
-    """Why a name is not here."""
+    """The text of an error, without the path."""
     return OBSTACLE_TEXTS.get(error.errno or 0) or (error.strerror or str(error)).lower()

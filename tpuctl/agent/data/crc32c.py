@@ -52,7 +52,7 @@ def extend_folded(checksum: int, data: bytes) -> int:
 
 
 def remainder(value: int) -> int:
-    """A polynomial modulo P."""
+    """The remainder of a polynomial modulo P."""
     for power, terms in FOLDS:
         while value.bit_length() > power + 32:
             high = value >> power
@@ -82,7 +82,7 @@ def combine(first: int, second: int, second_bytes: int) -> int:
 
 
 def product(left: int, right: int) -> int:
-    """Two polynomials multiplied."""
+    """The product of two polynomials, not reduced."""
     total = 0
     for power in range(right.bit_length()):
         if right >> power & 1:
@@ -91,12 +91,12 @@ def product(left: int, right: int) -> int:
 
 
 def encode(checksum: int) -> str:
-    """As Cloud Storage spells it."""
+    """A CRC-32C as Cloud Storage writes it: base64 of four bytes, the highest first."""
     return base64.b64encode(checksum.to_bytes(4, "big")).decode("ascii")
 
 
 def fastest_extend() -> Callable[[int, bytes], int]:
-    """What `extend` is on this machine."""
+    """The fastest `extend` of this machine: that of google_crc32c where it is native."""
     try:
         import google_crc32c
     except ImportError:

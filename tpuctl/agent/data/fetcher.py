@@ -57,7 +57,7 @@ class Fetcher:
         self.is_unreached = False
 
     def fetch_all(self, objects: Iterator[ManifestObject]) -> None:
-        """Every object, a few at once: no list of futures as long as the manifest."""
+        """Fetch every object, OBJECTS_AT_ONCE at a time, without a future for each of them."""
         taking = threading.Lock()
 
         def work() -> None:
@@ -73,7 +73,7 @@ class Fetcher:
                 each.result()
 
     def fetch(self, wanted: ManifestObject) -> None:
-        """See that one object is there; what fails is reported."""
+        """Fetch one object unless it is there; what fails is reported."""
         try:
             with self.target.parent(wanted.path) as (directory, name):
                 is_current = self.is_there(wanted, directory, name)
@@ -89,7 +89,7 @@ class Fetcher:
             self.report.refuse(wanted.path, f"cannot write: {error.strerror or error}")
 
     def is_there(self, wanted: ManifestObject, directory: int, name: str) -> bool:
-        """The same bytes are on the disk already."""
+        """Whether the same bytes are on the disk already, by size and CRC-32C."""
         descriptor = target_tree.open_existing(directory, name)
         if descriptor is None:
             return False
@@ -140,7 +140,7 @@ class Fetcher:
             each.result()
 
     def piece(self, wanted: ManifestObject, descriptor: int, start: int, end: int) -> int:
-        """Write one range; its checksum."""
+        """Fetch and write one range; returns its CRC-32C. Raises FetchError."""
         value = 0
 
         def take(offset: int, block: bytes) -> None:
@@ -156,7 +156,7 @@ class Fetcher:
         return value
 
     def remember(self, directory: int, name: str) -> None:
-        """A directory with a new name in it, to be synced and swept once at the end."""
+        """Remember a directory with a new name in it, to be synced and swept once at the end."""
         found = os.fstat(directory)
         key = found.st_dev, found.st_ino
         with self.lock:
@@ -165,7 +165,7 @@ class Fetcher:
             self.directories[key][1].add(target_tree.unfinished_prefix(name))
 
     def close(self) -> None:
-        """Make the names durable."""
+        """Sync the directories with new names, and remove what earlier runs left in them."""
         self.ranges.shutdown()
         self.bucket.close()
         for descriptor, families in self.directories.values():
@@ -202,19 +202,19 @@ class Journal:
                 self.ranges[start] = value
 
     def missing(self) -> list[int]:
-        """Where the ranges begin that are not complete."""
+        """The starts of the ranges that are not complete."""
         starts = range(0, self.size_bytes, RANGE_BYTES)
         return [start for start in starts if start not in self.ranges]
 
     def note(self, start: int, end: int, value: int) -> None:
-        """A range is complete."""
+        """Note that a range is complete."""
         with self.lock:
             self.ranges[start] = value
             if self.file is not None:
                 os.write(self.file, b"%d %d %d\n" % (start, end, value))
 
     def whole(self) -> int:
-        """The checksum of the file."""
+        """The CRC-32C of the file, from those of its ranges."""
         value = 0
         for start in range(0, self.size_bytes, RANGE_BYTES):
             size_bytes = min(RANGE_BYTES, self.size_bytes - start)
@@ -239,7 +239,7 @@ def version_name(bucket: str, wanted: ManifestObject) -> str:
 
 
 def checksum(descriptor: int, start: int, end: int) -> int:
-    """Of a part of a file."""
+    """The CRC-32C of a part of a file; -1 when the file is shorter."""
     value = 0
     while start < end:
         block = os.pread(descriptor, min(cloud.BLOCK_BYTES, end - start), start)

@@ -27,7 +27,7 @@ TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class FetchError(Exception):
-    """An object that cannot be had, and why."""
+    """An object cannot be fetched; the text says why."""
 
 
 class ForbiddenError(FetchError):
@@ -39,7 +39,7 @@ class UnreachedError(FetchError):
 
 
 class TransientFailure(Exception):
-    """A trouble that a later request may not have."""
+    """A failure that a later request may not have."""
 
 
 class Token:
@@ -51,7 +51,7 @@ class Token:
         self.lock = threading.Lock()
 
     def headers(self) -> dict[str, str]:
-        """What to send with a request."""
+        """The headers that authenticate a request."""
         with self.lock:
             if time.monotonic() > self.until_s:
                 found = metadata("instance/service-accounts/default/token")
@@ -141,7 +141,7 @@ class RangeReader:
 
 
 def check_reply(reply: http.client.HTTPResponse, start: int) -> None:
-    """The reply is the range that was asked for. Raises Passing, FetchError."""
+    """Check that a reply is the range that was asked for. Raises TransientFailure, FetchError."""
     if reply.status == 206 or (reply.status == 200 and start == 0):
         return
     text = reply_message(reply)

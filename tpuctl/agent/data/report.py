@@ -20,7 +20,7 @@ OUTPUT_LOCK = threading.Lock()
 
 
 def print_event(**event: Any) -> None:
-    """One line."""
+    """Print one JSON line; threads do not mix theirs."""
     with OUTPUT_LOCK:
         sys.stdout.write(json.dumps(event) + "\n")
         sys.stdout.flush()
@@ -36,7 +36,7 @@ class ProgressReport:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Say how far it is, again and again."""
+        """Print the progress every REPORT_S seconds in the meantime."""
         teller = threading.Thread(target=self.tell, daemon=True)
         teller.start()
         try:
@@ -46,7 +46,7 @@ class ProgressReport:
             teller.join()
 
     def tell(self) -> None:
-        """Bytes and objects that are there so far, when that has changed."""
+        """Print bytes and objects so far whenever they have changed."""
         told = 0, 0
         while not self.over.wait(REPORT_S):
             if self.far() != told:
@@ -54,7 +54,7 @@ class ProgressReport:
                 print_event(received_bytes=told[0], objects=told[1])
 
     def far(self) -> tuple[int, int]:
-        """How far it is."""
+        """Bytes received, and objects that are done with."""
         return self.received_bytes, self.fetched + self.skipped + self.failed
 
     def received(self, size_bytes: int) -> None:
@@ -71,13 +71,13 @@ class ProgressReport:
             self.received_bytes += size_bytes if is_current else 0
 
     def refuse(self, path: str, why: str) -> None:
-        """Name an object that is not there."""
+        """Count and print an object that could not be had."""
         with self.lock:
             self.failed += 1
         print_event(failed=path, why=why)
 
     def end(self) -> None:
-        """The last line."""
+        """Print the totals."""
         received_bytes, objects = self.far()
         print_event(
             received_bytes=received_bytes,

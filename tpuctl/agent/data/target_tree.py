@@ -27,7 +27,7 @@ FILE_MODE = 0o666
 
 
 class RefusedNameError(Exception):
-    """A name that is not written, and why."""
+    """The name is not written; the text says why."""
 
 
 def refusals(paths: Iterable[str]) -> dict[str, str]:
@@ -82,7 +82,7 @@ def enter_directory(directory: int, name: str) -> int:
 
 
 def obstacle(directory: int, name: str) -> str:
-    """What a name is that should have been a directory."""
+    """The text about a name that should have been a directory."""
     mode = os.lstat(name, dir_fd=directory).st_mode
     if stat.S_ISLNK(mode):
         return "a symbolic link stands in the way"
@@ -90,7 +90,7 @@ def obstacle(directory: int, name: str) -> str:
 
 
 def open_existing(directory: int, name: str) -> int | None:
-    """An open regular file of that name, or None where there is nothing. Raises Refused."""
+    """Open a regular file of that name; None where there is nothing. Raises RefusedNameError."""
     try:
         descriptor = os.open(
             name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
@@ -109,7 +109,7 @@ def open_existing(directory: int, name: str) -> int | None:
 
 @contextlib.contextmanager
 def open_unfinished(directory: int, name: str) -> Iterator[int]:
-    """A file that is being written, by nobody else; what an earlier run wrote is still in it."""
+    """Open a file that nobody else is writing; what an earlier run wrote is still in it."""
     descriptor = open_locked(directory, name)
     try:
         yield descriptor
@@ -133,7 +133,7 @@ def open_locked(directory: int, name: str, lock_s: float = LOCK_S) -> int:
 
 
 def is_named(descriptor: int, directory: int, name: str) -> bool:
-    """Who held the lock before us may have given the file its final name."""
+    """Whether the file still has that name: who held the lock before may have renamed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(name, dir_fd=directory))
     except FileNotFoundError:
@@ -141,12 +141,12 @@ def is_named(descriptor: int, directory: int, name: str) -> bool:
 
 
 def unfinished_name(name: str, version: str) -> str:
-    """Where a file of that name grows, until it is that version."""
+    """The temporary name of a file until it is that version."""
     return f"{unfinished_prefix(name)}{version}"
 
 
 def unfinished_prefix(name: str) -> str:
-    """How all unfinished files of a name begin."""
+    """The beginning of all temporary names of a file."""
     return f"{PARTIAL_PREFIX}{sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}-"
 
 
@@ -191,7 +191,7 @@ def walk(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def raise_unreadable(error: OSError) -> None:
-    """A directory that cannot be read must not look like an empty one."""
+    """Raise the error: a directory that cannot be read must not look like an empty one."""
     raise error
 
 

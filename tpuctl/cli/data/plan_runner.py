@@ -57,7 +57,7 @@ Steps = Callable[[], Iterator[TransferEvent]]
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What the command line allows."""
+    """The options that decide whether a plan is carried out, and what it may delete."""
 
     dry_run: bool
     yes: bool

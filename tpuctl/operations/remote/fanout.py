@@ -85,7 +85,7 @@ async def run_on_workers(
     access: Access,
     work: Callable[[Shell], Awaitable[CommandResult]],
 ) -> list[CommandResult]:
-    """`on_each`, bounded; one that is not who it should be is a RefusedError, at the end."""
+    """Do `run_on_each` for AT_ONCE workers at a time. Raises RefusedError for a wrong host key."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def bounded(shell: Shell) -> CommandResult:

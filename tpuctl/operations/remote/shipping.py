@@ -19,17 +19,17 @@ class ShippingShell(Protocol):
 
     @property
     def worker_id(self) -> int:
-        """Whose connection it is."""
+        """The ID of the worker."""
 
     async def run(
         self, argv: list[str], *, stdin: bytes = b"", timeout_s: float | None = None
     ) -> CommandResult:
-        """Run argv to its end."""
+        """Run argv to its end, or for `timeout_s` seconds."""
 
     async def execute(
         self, argv: list[str], *, out: Callable[[bytes], None], err: Callable[[bytes], None]
     ) -> int:
-        """Run argv for as long as we are here."""
+        """Run argv while this client lives; returns the exit status."""
 
     async def converse(
         self,
@@ -39,7 +39,7 @@ class ShippingShell(Protocol):
         out: Callable[[bytes], None],
         err: Callable[[bytes], None],
     ) -> int:
-        """Run argv on what `stdin` yields."""
+        """Run argv with what `stdin` yields as its input; returns the exit status."""
 
 
 async def ship_archive(shell: ShippingShell, packed: bytes) -> list[str]:
@@ -63,7 +63,7 @@ class JsonLineReader:
         self._errors = bytearray()
 
     def out(self, data: bytes) -> None:
-        """A piece of standard output."""
+        """Take a piece of standard output. Raises TransientError for what is not JSON."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             try:
@@ -73,17 +73,17 @@ class JsonLineReader:
             self._take(event)
 
     def err(self, data: bytes) -> None:
-        """A piece of standard error."""
+        """Take a piece of standard error; its last 4 KiB are kept."""
         self._errors.extend(data)
         del self._errors[:-4096]
 
     @property
     def complaint(self) -> str:
-        """The last thing it said on standard error."""
+        """The last line on standard error."""
         return last_line(bytes(self._errors))
 
 
 def last_line(text: bytes) -> str:
-    """The last line that says something."""
+    """The last line of a text that is not blank."""
     lines = text.decode("utf-8", "replace").strip().splitlines()
     return lines[-1].strip() if lines else "it said nothing"

@@ -39,7 +39,7 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class SideEntry:
-    """What one side has under a name; no checksum where it could not be read."""
+    """Size and CRC-32C of a name on one side; no checksum where it could not be read."""
 
     size_bytes: int
     crc32c: int | None
@@ -48,7 +48,7 @@ class SideEntry:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A name that is not the same at both ends: differs, missing (there), extra (there)."""
+    """A name that is not the same at both ends; missing and extra are meant of the target."""
 
     name: str
     verdict: str

@@ -19,7 +19,7 @@ _UNSEEN = "held by a process that our account may not see, and sudo is not allow
 
 
 class FreeState(StrEnum):
-    """How it stands with the chips of a worker."""
+    """Whether the chips of a worker are held."""
 
     FREE = "FREE"
     HELD = "HELD"
@@ -68,12 +68,12 @@ class FreeResult:
 
 
 def find_holders(reach: WorkerReach) -> list[WorkerChipUse]:
-    """Who holds the chips of every worker; a lost one has an error."""
+    """Find the processes that hold the chips of each worker; a lost worker has an error."""
     return [_worker_chip_use(number, found) for number, found in _ask_workers(reach, {}).items()]
 
 
 def free_chips(reach: WorkerReach, sightings: Sequence[WorkerChipUse]) -> list[FreeResult]:
-    """End what was seen, and only that; remove the lock files that nobody holds."""
+    """End the processes that were seen, and only those; remove lock files that nobody holds."""
     orders = {
         one.worker_id: {
             "free": [(each.pid, each.started) for each in one.holders],
@@ -93,7 +93,7 @@ def free_chips(reach: WorkerReach, sightings: Sequence[WorkerChipUse]) -> list[F
 
 
 def _untouched_result(seen: WorkerChipUse) -> FreeResult:
-    """A worker on which there was nothing that could be done."""
+    """The result of a worker on which there was nothing to do, or nothing that could be done."""
     if seen.error:
         return FreeResult(seen.worker_id, FreeState.LOST, error=seen.error)
     if seen.unseen:
@@ -102,7 +102,7 @@ def _untouched_result(seen: WorkerChipUse) -> FreeResult:
 
 
 def _ask_workers(reach: WorkerReach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, Any]]:
-    """What every worker answers; `error` when it does not."""
+    """The answer of every worker by its ID; with the key `error` when there is none."""
     argv = ship.command(ship.HOLDERS)
     answers: dict[int, Mapping[str, Any]] = {}
 

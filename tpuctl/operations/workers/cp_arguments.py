@@ -20,7 +20,7 @@ class CopyPath:
 
 @dataclass(frozen=True, slots=True)
 class CopyArguments:
-    """What goes where; on one side everything is on the workers of `node`."""
+    """Sources and target of a copy; one side is on the workers of `node`."""
 
     node: str
     sources: tuple[str, ...]
@@ -46,7 +46,7 @@ def parse_path(text: str) -> CopyPath:
 
 
 def parse_arguments(arguments: Sequence[str]) -> CopyArguments:
-    """SRC... DST. Raises UsageError."""
+    """Parse SRC... DST. Raises UsageError."""
     if len(arguments) < 2:
         raise UsageError("a copy needs a source and a target", hint=GRAMMAR)
     *sources, target = map(parse_path, arguments)

@@ -32,52 +32,52 @@ class PortForward:
 
 
 class PortStream(Protocol):
-    """Bytes to and from a port of a worker; OSError when it breaks."""
+    """A stream to a port of a worker; its methods raise OSError when it breaks."""
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end."""
+        """Return the next bytes; none at the end."""
 
     async def write(self, data: bytes) -> None:
         """Send bytes."""
 
     def write_eof(self) -> None:
-        """There is no more to send."""
+        """Tell the worker's end that there is no more to send."""
 
     def close(self) -> None:
-        """The end."""
+        """Close the stream."""
 
 
 class PortLink(Protocol):
-    """The way to a worker's ports."""
+    """A connection to a worker through which its ports are reached."""
 
     async def dial(self, port: int) -> PortStream:
-        """A connection to a port; raises PreconditionError, TransientError."""
+        """Connect to a port of the worker. Raises PreconditionError, TransientError."""
 
     async def broken(self) -> None:
-        """Returns when the way is no more."""
+        """Wait until the connection breaks."""
 
 
 class ForwardObserver(Protocol):
-    """Hears how it goes."""
+    """Is told what happens while ports are forwarded."""
 
     def ready(self) -> None:
-        """Ports can be used."""
+        """The ports can be used."""
 
     def lost(self, why: str) -> None:
-        """The worker is away; it is looked for again."""
+        """The connection broke; the worker is looked for again."""
 
     def back(self) -> None:
-        """It is there again."""
+        """The worker is connected again."""
 
     def refused(self, why: str) -> None:
-        """A port of the worker was not open."""
+        """A port of the worker refused a connection."""
 
 
 Connect = Callable[[], AbstractAsyncContextManager[PortLink]]
 
 
 def parse_ports(worker_id: int, specs: Sequence[str]) -> list[PortForward]:
-    """`[LOCAL:]REMOTE`, each. Raises UsageError."""
+    """Parse arguments of the form `[LOCAL:]REMOTE`. Raises UsageError."""
     found = [_parse_port(worker_id, spec) for spec in specs]
     chosen = [one.local_port for one in found if one.local_port]
     twice = next((port for port in chosen if chosen.count(port) > 1), None)
@@ -105,7 +105,7 @@ class Listeners:
     """The open ports of this machine; a context manager."""
 
     def __init__(self, wanted: Sequence[PortForward], again: str) -> None:
-        """Open them. `again`: the command to repeat with another port. Raises LocalIOError."""
+        """Open the ports. `again`: the command to repeat with another port. Raises LocalIOError."""
         self.ports: list[PortForward] = []
         self.sockets: list[socket.socket] = []
         with ExitStack() as undo:
@@ -147,7 +147,7 @@ async def forward(listeners: Listeners, connect: Connect, told: ForwardObserver)
 
 
 class PortForwarder:
-    """The link of the moment, and the connections that go over it."""
+    """Holds the current link to a worker, and carries the connections that go over it."""
 
     def __init__(self, told: ForwardObserver) -> None:
         self._told = told
@@ -158,7 +158,7 @@ class PortForwarder:
 
     @asynccontextmanager
     async def serving(self, listeners: Listeners) -> AsyncIterator[None]:
-        """Take connections meanwhile."""
+        """Accept connections to the local ports in the meantime."""
         try:
             for one, listening in zip(listeners.ports, listeners.sockets, strict=True):
                 server = await asyncio.start_server(self._taker(one), sock=listening)
@@ -168,7 +168,7 @@ class PortForwarder:
             await self._close()
 
     async def keep(self, connect: Connect) -> None:
-        """Hold a link to the worker, anew whenever it breaks."""
+        """Keep a link to the worker, and make a new one whenever it breaks."""
         pause_s, was_ready = FIRST_PAUSE_S, False
         while True:
             try:
@@ -206,7 +206,7 @@ class PortForwarder:
     async def _carry(
         self, one: PortForward, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """One connection, from its beginning to its end in both directions."""
+        """Carry one connection in both directions until it ends."""
         try:
             stream = await self._dialed(one.remote_port)
             if stream is None:

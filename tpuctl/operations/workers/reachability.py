@@ -22,7 +22,7 @@ YES = "yes"
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker, as the API describes it, and as it answers."""
+    """A worker as the API describes it, and whether a login works."""
 
     worker: Worker
     hostname: str | None
@@ -34,7 +34,7 @@ class WorkerStatus:
 def describe_workers(
     api: TpuApi, node: Node, answers: Mapping[int, str] | None = None
 ) -> list[WorkerStatus]:
-    """Every worker of a node."""
+    """Describe every worker of a node."""
     names = hostnames(api, node)
     return [
         WorkerStatus(

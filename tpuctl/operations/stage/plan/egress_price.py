@@ -16,7 +16,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class EgressCharge:
-    """A bucket's bytes cost something in a zone."""
+    """The price of reading a bucket in a zone of another region."""
 
     bucket: str
     location: str
@@ -24,7 +24,7 @@ class EgressCharge:
     rate: EgressRate
 
     def warning(self, size_bytes: int | None = None) -> str:
-        """What to tell, with the price of the planned bytes where they are known."""
+        """The text of a warning, with the price of so many bytes where they are known."""
         price = self.rate.usd_per_gib
         if price is None:
             cost = "no price of that is known"
@@ -46,7 +46,7 @@ def _whole(usd_per_gib: float, size_bytes: int | None) -> str:
 
 
 def egress_charge(bulk: BulkBucket, bucket: str, zone: str) -> EgressCharge | None:
-    """How far the bucket is from a zone; None when it is there, or when nobody may tell."""
+    """The price of reading a bucket in a zone; None in its own region, or when that is unknown."""
     try:
         facts = bulk.facts()
     except (PermissionDeniedError, NotFoundError, TransientError):

@@ -38,7 +38,7 @@ class WorkerEndpoint:
 
     @property
     def is_one(self) -> bool:
-        """One worker was named."""
+        """Whether one worker was named."""
         return self.workers.isdecimal()
 
 

@@ -38,7 +38,7 @@ def single_key(prefix: str, name: str) -> str:
 
 
 def why_no_key(key: str) -> str | None:
-    """Why an object cannot have the name, or None.
+    """The reason why an object cannot have the name, or None.
 
     https://cloud.google.com/storage/docs/objects#naming
     """
@@ -68,7 +68,7 @@ def is_data(key: str, size_bytes: int, prefix: str) -> bool:
 
 
 def why_no_file(name: str) -> str | None:
-    """Why an object's name must not become a path below a target, or None."""
+    """The reason why an object's name must not become a path below a target, or None."""
     if name.endswith("/") or not name:
         return "a name that ends with / cannot be a file"
     parts = name.split("/")
@@ -86,7 +86,7 @@ def why_no_file(name: str) -> str | None:
 
 
 def refused_text(count: int) -> str:
-    """The error after the rest was copied."""
+    """The text of the error after the rest was copied."""
     return "1 name was refused" if count == 1 else f"{count} names were refused"
 
 
@@ -122,7 +122,7 @@ def same_file_conflicts(
 
 
 def can_clash(names: Iterable[str]) -> bool:
-    """Whether any file system could take two of the names for one."""
+    """Whether some file system takes two of the names for one."""
     spellings = {spelling for name in names for spelling in (name, *_parents(name))}
     return len({_folded(one) for one in spellings}) < len(spellings)
 

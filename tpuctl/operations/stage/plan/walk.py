@@ -15,7 +15,7 @@ FoundFile = tuple[str, str, FileIdentity]
 def walk_files(
     root: str, selection: Selection, *, follow: bool = True
 ) -> Iterator[FoundFile | TransferRefusal]:
-    """Every file that takes part, and whatever stands there and is none.
+    """Yield every file that takes part, and a refusal for each name that is not a file.
 
     A link to a regular file of the same tree is that file (unless not `follow`); any other is
     refused.

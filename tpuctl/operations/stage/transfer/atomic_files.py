@@ -88,7 +88,7 @@ class TargetDirectory:
 
 
 class UnfinishedFile:
-    """A file on its way to a name, locked by this process; what is there already stays there."""
+    """A locked file under a temporary name, which resumes what an earlier attempt left."""
 
     def __init__(self, target: TargetDirectory, name: str, version: str) -> None:
         """Take up the one of that name and version where it was left, or begin it."""
@@ -101,13 +101,13 @@ class UnfinishedFile:
             self.descriptor = _open_locked(self._temporary, parent, self.path)
 
     def close(self) -> None:
-        """Let go of it; it stays for the next attempt."""
+        """Close the file; it stays for the next attempt."""
         # A thread that was left behind must not write to whatever gets the number next.
         descriptor, self.descriptor = self.descriptor, -1
         os.close(descriptor)
 
     def write_at(self, data: bytes, offset: int) -> None:
-        """Write all of it at an offset."""
+        """Write all bytes at an offset. Raises LocalIOError."""
         with self._translated():
             view = memoryview(data)
             while view:
@@ -127,24 +127,24 @@ class UnfinishedFile:
                 os.posix_fallocate(self.descriptor, 0, size_bytes)
 
     def cut(self, size_bytes: int) -> None:
-        """Make it no longer than that."""
+        """Cut the file to at most that size. Raises LocalIOError."""
         with self._translated():
             if os.fstat(self.descriptor).st_size > size_bytes:
                 os.ftruncate(self.descriptor, size_bytes)
 
     def journal(self) -> list[str]:
-        """The lines that were noted of it."""
+        """The lines of the journal beside the file."""
         with contextlib.suppress(FileNotFoundError), self._journal_file(os.O_RDONLY) as journal:
             return os.pread(journal, _JOURNAL_BYTES, 0).decode("ascii", "replace").splitlines()
         return []
 
     def note(self, line: str) -> None:
-        """Add a line to what is known of it."""
+        """Add a line to the journal beside the file."""
         with self._translated(), self._journal_file(os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
             os.write(file, f"{line}\n".encode("ascii"))
 
     def become(self) -> None:
-        """Take the name, its bytes durable first."""
+        """Give the file its name after its bytes are durable. Raises LocalIOError."""
         with self._translated(), self._target.directory(self._directory) as parent:
             os.fsync(self.descriptor)
             os.rename(self._temporary, self._name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -152,7 +152,7 @@ class UnfinishedFile:
         self._target.changed(self._directory, self._family)
 
     def discard(self) -> None:
-        """Remove it: nothing in it is of use."""
+        """Remove the file and its journal."""
         with (
             contextlib.suppress(OSError, LocalIOError),
             self._target.directory(self._directory) as parent,

@@ -42,11 +42,11 @@ class LargePull:
         self._file: UnfinishedFile | None = None
 
     def units(self) -> Iterator[Unit]:
-        """A unit for each request."""
+        """Yield a unit of work for each request."""
         return (partial(self._unit, parts) for parts in range_groups(self._one.size_bytes))
 
     def close(self) -> None:
-        """Let go of the file; what is in it stays for the next attempt."""
+        """Close the file; what is in it stays for the next attempt."""
         with self._turn:
             if self._file is not None:
                 self._file.close()
@@ -125,7 +125,7 @@ class LargePull:
 
 
 class _Incoming:
-    """Parts that follow one another, as their bytes come."""
+    """Writes parts that follow one another, as their bytes come."""
 
     def __init__(self, file: UnfinishedFile, parts: list[Range], report: TransferReport) -> None:
         self.values: dict[Range, int] = {}
@@ -170,7 +170,7 @@ def _runs(parts: list[Range]) -> Iterator[list[Range]]:
 
 
 def checksum_error(one: Transfer) -> IntegrityError:
-    """The checksums differ."""
+    """The error of bytes whose checksum differs."""
     return IntegrityError(f"{one.key}: the bytes received are not the bytes stored")
 
 

@@ -45,7 +45,7 @@ class LargePush:
         self._mine: set[str] = set()
 
     def units(self) -> Iterator[Unit]:
-        """A unit for each part."""
+        """Yield a unit of work for each part."""
         return (partial(self._unit, part) for part in self._ranges)
 
     def _unit(self, part: Range, report: TransferReport) -> None:
@@ -105,7 +105,7 @@ class LargePush:
             return self._there
 
     def _join(self, report: TransferReport) -> bool:
-        """Make the object; whether somebody else had made the same meanwhile."""
+        """Compose the object; returns whether somebody else had made the same meanwhile."""
         was_there = False
         for attempt in range(COPY_TRIES):
             check_path_unchanged(self._path, _planned_identity(self._one))

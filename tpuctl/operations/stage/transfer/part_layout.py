@@ -33,7 +33,7 @@ def part_bytes(size_bytes: int) -> int:
 
 
 def ranges(size_bytes: int) -> Iterator[Range]:
-    """The parts of an object, in order."""
+    """The (start, end) ranges of the parts of an object, in order."""
     step = part_bytes(size_bytes)
     for start in range(0, size_bytes, step):
         yield start, min(start + step, size_bytes)
@@ -49,7 +49,7 @@ def range_groups(size_bytes: int) -> Iterator[list[Range]]:
 
 
 def parts_prefix(key: str) -> str:
-    """Below which the parts of an object are, until it is whole."""
+    """The prefix of an object's parts until it is whole."""
     return f"{PARTS_PREFIX}{hashlib.sha256(key.encode()).hexdigest()[:32]}/"
 
 

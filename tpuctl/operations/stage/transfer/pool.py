@@ -20,18 +20,18 @@ _GOODBYE_S = 2.0
 
 
 class WorkStopped(Exception):
-    """Nobody waits for this any more."""
+    """Raised in a thread when nobody waits for its work any more."""
 
 
 class TransferReport:
-    """What the threads tell."""
+    """Passes events from the threads of a transfer to its caller."""
 
     def __init__(self) -> None:
         self.events: SimpleQueue[TransferEvent | BaseException | None] = SimpleQueue()
         self.stopped = threading.Event()
 
     def progress(self, size_bytes: int) -> None:
-        """So many bytes are there; raises Stopped when the work is to end."""
+        """Report more bytes. Raises WorkStopped when the work is to end."""
         if self.stopped.is_set():
             raise WorkStopped
         self.events.put(TransferProgress(size_bytes))
@@ -43,12 +43,12 @@ class TransferReport:
         *,
         was_there: bool = False,
     ) -> None:
-        """A transfer or deletion is over."""
+        """Report that a transfer or a deletion is over."""
         self.events.put(TransferFinished(subject, error, was_there))
 
     @contextlib.contextmanager
     def about(self, subject: Transfer | PlannedDeletion) -> Iterator[None]:
-        """What fails in here is the end of this one, and of no other."""
+        """Report an error in here as the end of this transfer, and of no other."""
         try:
             yield
         except (TpuctlError, OSError) as error:

@@ -92,7 +92,7 @@ def shard(items: Sequence[T], index: int, count: int, *, name: Callable[[T], str
 
 
 def fetch_archive(endpoint: str, bucket: str, root: str, objects: Sequence[PlacedObject]) -> bytes:
-    """The orders of a worker's fetcher; whoever may read the bucket needs no secret in them."""
+    """The archive of a worker's fetcher and its manifest, which holds no secret."""
     rows = [
         (one.entry.key, one.entry.generation, one.entry.size_bytes, _crc32c(one.entry), one.path)
         for one in objects
@@ -102,7 +102,7 @@ def fetch_archive(endpoint: str, bucket: str, root: str, objects: Sequence[Place
 
 
 def deliver(reach: WorkerReach, orders: Callable[[Worker], bytes], meter: Meter) -> list[Delivery]:
-    """Have every worker carry its orders out (an archive); one that fails stops no other."""
+    """Run an archive on every worker, and meter what it fetches; one that fails stops no other."""
 
     async def fetch(shell: ShippingShell) -> Delivery:
         worker = next(one for one in reach.workers if one.worker_id == shell.worker_id)
@@ -116,7 +116,7 @@ def deliver(reach: WorkerReach, orders: Callable[[Worker], bytes], meter: Meter)
 
 
 class FetcherEvents:
-    """What a worker's fetcher said so far."""
+    """Collects the events of a worker's fetcher."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -125,7 +125,7 @@ class FetcherEvents:
         self._end: Mapping[str, Any] | None = None
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """One line."""
+        """Take an event, which is one line of the fetcher."""
         if "failed" in event:
             self._failures.append(DeliveryFailure(str(event["failed"]), str(event["why"])))
         if "received_bytes" in event:
@@ -138,7 +138,7 @@ class FetcherEvents:
             self._end = event
 
     def delivery(self, worker_id: int, status: int, complaint: str) -> Delivery:
-        """How it ended."""
+        """The result, given the exit status and the last line on standard error."""
         end = self._end or {}
         error = None
         if self._failures:
