@@ -51,11 +51,11 @@ GCLOUD_OPTION_HINTS = {
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM, on its way to `main`."""
+    """Carries Ctrl-C or SIGTERM through Typer to `main`."""
 
 
 class LazyGroup(TyperGroup):
-    """The root: knows every noun by name, and imports the one that is named."""
+    """The root command, which knows every noun by name and imports only the one that is used."""
 
     def __init__(self, *args: Any, params: list[Any] | None = None, **extra: Any) -> None:
         super().__init__(*args, params=[*(params or []), *shared_options()], **extra)
@@ -63,7 +63,7 @@ class LazyGroup(TyperGroup):
             self.commands.setdefault(name, TyperGroup(name=name, help=text))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; Typer would make an interrupt or a closed pipe an exit with a code of its own."""
+        """Run the command; Typer by itself exits with other codes on Ctrl-C or a closed pipe."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
@@ -78,7 +78,7 @@ class LazyGroup(TyperGroup):
             raise LocalIOError("cannot write: no space is left") from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Load the module behind the name; completion comes through here as well."""
+        """Import the module of the noun in `args`, for shell completion too."""
         if args:
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
         if args and args[0] in COMMANDS:

@@ -59,7 +59,7 @@ def history(
 
 
 def columns(now_s: float) -> Columns[JobRecord]:
-    """The columns at a time. Keys and order are public."""
+    """The columns at the time `now_s`, in seconds since 1970. Keys and order are public."""
 
     def spent(job: JobRecord) -> "Spending":
         return spending.spending_of(job, now_s)
@@ -87,7 +87,7 @@ def columns(now_s: float) -> Columns[JobRecord]:
 
 
 def table_columns(now_s: float) -> Columns[JobRecord]:
-    """The columns that people see, by what they are called there."""
+    """The columns of the table for people, by their headings."""
     every = columns(now_s)
     return {
         "age": every["submitted"],
@@ -103,7 +103,7 @@ def table_columns(now_s: float) -> Columns[JobRecord]:
 
 
 def is_owned_by(job: JobRecord, owner: str) -> bool:
-    """The owner by its full name, or by what stands before the host."""
+    """Whether `owner` is the job's owner, as USER@HOST or as USER."""
     return owner in (job.owner, job.owner.partition("@")[0])
 
 
@@ -122,7 +122,7 @@ def _node_ids(job: JobRecord) -> list[str]:
 
 
 def _first_line(command: str) -> str:
-    """Its first line."""
+    """The first line of a command, cut at 40 characters; a cut shows as an ellipsis."""
     lines = command.strip().splitlines() or [""]
     is_whole = len(lines) == 1 and len(lines[0]) <= COMMAND_CHARS
     return lines[0] if is_whole else f"{lines[0][:COMMAND_CHARS]}…"

@@ -24,7 +24,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The queued resource."
 
 
 def usd_per_hour(request: QueuedResource) -> Usd | None:
-    """What its nodes cost, or will once they are READY; nothing when they never will be."""
+    """USD per hour of the nodes, now or once they are READY; None when they never will be."""
     return Usd(0.0) if request.state in ENDED_STATES else _when_active(request)
 
 
@@ -152,7 +152,7 @@ def delete(
 
 
 def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterator[QueuedResource]:
-    """The same states; what is waited for is told as soon as a state has been shown."""
+    """Yield the states; after each that waits, print what it waits for."""
     for request in states:
         yield request
         after_s = request.valid_after_s
@@ -165,12 +165,12 @@ def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterato
 
 
 def _add_interrupt_note(runtime: Runtime, name: str, zone: str, usd: Usd | None) -> None:
-    """What to say when the person stops watching."""
+    """Say on an interrupt that the request goes on, its price, and what ends it."""
     end = f"tpuctl qr delete {name} --force --zone {zone}"
     price = f" at {usd} USD/h when ACTIVE" if usd else ""
     runtime.on_interrupt.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
 
 
 def _nodes(request: QueuedResource) -> str:
-    """Its nodes, by name."""
+    """The request's nodes by name, as a part of a sentence."""
     return "".join(f" and node {node!r}" for node in request.node_names)

@@ -52,7 +52,7 @@ def run(
 
 
 def warn_of_skipped_owners(runtime: Runtime, accepts: Sequence[str]) -> None:
-    """Say whose jobs nobody looks after, and this supervisor did not either."""
+    """Warn of owners whose jobs no supervisor looks after, this one included."""
     from tpuctl.operations.jobs import unsupervised
 
     if owners := unsupervised.skipped_owners(runtime, accepts):
@@ -63,7 +63,7 @@ def warn_of_skipped_owners(runtime: Runtime, accepts: Sequence[str]) -> None:
 
 
 def run_until_signal(runtime: Runtime, supervising: Awaitable[None]) -> None:
-    """Supervise until that ends, or a signal comes: then leave in order, and not for long.
+    """Run a supervisor to its end; on a signal stop it in order, within 3 seconds.
 
     A second signal ends the process at once, after the same words. Raises KeyboardInterrupt.
     """
@@ -81,7 +81,7 @@ def run_until_signal(runtime: Runtime, supervising: Awaitable[None]) -> None:
 async def _supervise_until_signal(
     runtime: Runtime, supervising: Awaitable[None], heard: list[signal.Signals]
 ) -> None:
-    """Run until a signal; leave by force when that takes too long."""
+    """Run the supervisor until a signal; exit by force when stopping takes too long."""
     loop = asyncio.get_running_loop()
     main = asyncio.current_task()
     assert main is not None
@@ -102,7 +102,7 @@ async def _supervise_until_signal(
 
 
 def _exit_now(runtime: Runtime, code: int) -> None:
-    """By force, though not without a word; the terminal may be gone."""
+    """Print what goes on, then end the process at once, even if the terminal is gone."""
     try:
         runtime.output.interrupted(runtime.on_interrupt)
         runtime.out.flush()

@@ -47,18 +47,18 @@ WIDE_ONLY = ("type", "zone")
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """Everything that was found, and what could not be asked."""
+    """Every slice that was found, the zones that did not answer, and the bucket's error."""
 
     found: Sequence["ClassifiedHolding"]
     unreachable: Sequence[str]
     error: TpuctlError | None
 
     def of(self, verdict: str) -> list["ClassifiedHolding"]:
-        """Those that are judged so."""
+        """The slices of that verdict."""
         return [each for each in self.found if each.verdict == verdict]
 
     def usd_per_hour(self) -> dict[str, Usd]:
-        """What each kind costs together, where prices are known."""
+        """The USD per hour of each verdict, where prices are known."""
         sums: dict[str, float] = {}
         for each in self.found:
             usd = each.holding.usd_per_hour or 0.0
@@ -122,7 +122,7 @@ def _survey(runtime: Runtime, asker: "SweepScope") -> SweepReport:
 
 
 def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence["SweepResult"]) -> None:
-    """What was found; on a terminal fewer columns, and the sums below."""
+    """Print what was found; on a terminal fewer columns, and the sums below."""
     output = runtime.output
     sums = survey.usd_per_hour()
     if output.is_document:

@@ -14,7 +14,7 @@ EVENTS_SHOWN = 12
 
 
 def job_view(found: JobDetails) -> DetailView:
-    """The screen of a job."""
+    """The detail view of a job for people."""
     job = found.job
     return DetailView(
         heading=job.job_id,
@@ -90,7 +90,7 @@ def _budget(found: JobDetails) -> str:
 
 
 def _switch(job: JobRecord) -> str:
-    """What an armed one does is said as well: nobody reads the documentation at night."""
+    """Whether the slice can delete itself, and what that means."""
     proof = deadman_proof(job) if spending.has_slice(job) else None
     if proof is None:
         return ""
@@ -100,7 +100,7 @@ def _switch(job: JobRecord) -> str:
 
 
 def _trouble(job: JobRecord) -> list[DetailBlock]:
-    """The first worker that failed or went silent, and the last it printed."""
+    """A block for the first worker that failed or went silent, with its last lines."""
     found = first_failure(job)
     if found is None:
         return []
@@ -110,7 +110,7 @@ def _trouble(job: JobRecord) -> list[DetailBlock]:
 
 
 def _title(job: JobRecord, attempt: Attempt, bad: WorkerReport) -> str:
-    """What went wrong; a run that hung was killed by us, and that says nothing."""
+    """What went wrong; the exit code of a run that hung is left out, because tpuctl killed it."""
     if attempt.outcome == AttemptOutcome.HUNG:
         return (
             f"attempt {attempt.number} hung, worker {bad.worker_id} was the first to fall silent; "

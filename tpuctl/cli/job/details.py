@@ -18,18 +18,18 @@ WIDE_ONLY = ("type", "zone", "usd")
 
 
 def usd_per_hour(job: JobRecord) -> Usd | None:
-    """What the job's slices cost now; nothing while it has none that is READY."""
+    """What the job's slices cost now in USD per hour; None while none is READY."""
     return _usd(spending.usd_per_hour(job)) if spending.has_slice(job) else None
 
 
 def last_step(job: JobRecord) -> int | None:
-    """The last step that is known, of whichever attempt; 0 while an attempt has told none."""
+    """The last step that any attempt reported; 0 when none did, None without attempts."""
     told = (each.last_step or each.resume_step for each in reversed(job.attempts))
     return next(filter(None, told), 0) if job.attempts else None
 
 
 def columns(now_s: float) -> Columns[JobRecord]:
-    """The columns of a list of jobs at a time. Keys and order are public."""
+    """The columns of a list of jobs at the time `now_s`. Keys and order are public."""
     return {
         "id": lambda job: job.job_id,
         "state": lambda job: job.state,
@@ -46,7 +46,7 @@ def columns(now_s: float) -> Columns[JobRecord]:
 
 
 def show_jobs(output: Output, jobs: Sequence[JobRecord], *, title: str = "") -> None:
-    """A list of jobs: every column for programs, those that fit for people."""
+    """Print a list of jobs: every column for programs, for people those that fit."""
     found = columns(output.now())
     if output.is_terminal and output.is_table:
         found = fitting_columns(
@@ -56,7 +56,7 @@ def show_jobs(output: Output, jobs: Sequence[JobRecord], *, title: str = "") -> 
 
 
 def worker_document(report: WorkerReport) -> dict[str, Any]:
-    """One worker of an attempt, in JSON."""
+    """One worker of an attempt as a JSON object. Keys are public."""
     return {
         "worker": report.worker_id,
         "verdict": worker_text(report),
@@ -71,7 +71,7 @@ def worker_document(report: WorkerReport) -> dict[str, Any]:
 
 
 def attempt_document(attempt: Attempt) -> dict[str, Any]:
-    """One attempt, in JSON."""
+    """One attempt as a JSON object. Keys are public."""
     return {
         "number": attempt.number,
         "node": attempt.node,
@@ -95,7 +95,7 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
 
 
 def first_failure(job: JobRecord) -> tuple[Attempt, WorkerReport] | None:
-    """The newest attempt that went wrong on a worker, and the one that did so first."""
+    """The newest attempt in which a worker failed, and the report of the first such worker."""
     for attempt in reversed(job.attempts):
         reports = {report.worker_id: report for report in attempt.workers}
         number = attempt.first_worker
@@ -116,7 +116,7 @@ def deadman_proof(job: JobRecord) -> SwitchProof | None:
 
 
 def job_document(found: JobDetails) -> dict[str, Any]:
-    """Everything that is known of a job. Keys are public."""
+    """Everything known about a job as a JSON object. Keys are public."""
     job, spent, newest = found.job, found.spent, found.job.attempt
     proof = deadman_proof(job)
     bad = first_failure(job)

@@ -59,7 +59,7 @@ def logs(
 
 
 def note_if_empty(lines: Iterable[LogLine], say: Callable[[], None]) -> Iterator[LogLine]:
-    """The lines; told when there is not one."""
+    """Yield the lines; call `say` when there is none."""
     is_none = True
     for line in lines:
         is_none = False

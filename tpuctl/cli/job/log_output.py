@@ -26,7 +26,7 @@ TICK_S = 0.05
 
 
 def print_lines(runtime: Runtime, lines: Iterable[LogLine]) -> None:
-    """Lines that were written already; their own times say which belong together."""
+    """Print finished logs; lines whose own times are close are grouped."""
     if runtime.shared.output in (Format.JSON, Format.YAML):
         runtime.output.stream(lines, LINE)
         return
@@ -44,13 +44,13 @@ def print_lines(runtime: Runtime, lines: Iterable[LogLine]) -> None:
 
 
 def line_printer(runtime: Runtime) -> Callable[[LogLine], None]:
-    """Prints a line at once, without waiting for others like it."""
+    """A function that prints each line at once, without waiting for equal ones."""
     show = group_printer(runtime)
     return lambda line: show([LineGroup(line, [line.worker_id])])
 
 
 def group_printer(runtime: Runtime) -> Callable[[list[LineGroup]], None]:
-    """Prints groups of lines behind their workers' numbers, coloured on a terminal.
+    """A function that prints groups of lines after their workers' numbers, coloured on a terminal.
 
     Where another attempt than the first begins is told on stderr.
     """
@@ -79,29 +79,29 @@ def group_printer(runtime: Runtime) -> Callable[[list[LineGroup]], None]:
 
 
 class LogPrinter(Protocol):
-    """Where lines go as they come."""
+    """Prints the lines of a job that is followed."""
 
     def expect(self, workers: int) -> None:
-        """So many workers' lines are to come."""
+        """Take note of how many workers print."""
 
     def take(self, line: LogLine) -> None:
-        """One more line."""
+        """Accept the next line."""
 
     def flush(self) -> None:
-        """Print what is due."""
+        """Print the lines that have waited long enough."""
 
     def close(self) -> None:
-        """Print everything."""
+        """Print all lines that are left."""
 
     async def tick(self) -> None:
-        """Print now and then, for as long as lines come."""
+        """Flush every `TICK_S`, until cancelled."""
         while True:
             await asyncio.sleep(TICK_S)
             self.flush()
 
 
 class DocumentLogPrinter(LogPrinter):
-    """One JSON object a line, as they come; in YAML an item of a list each."""
+    """Prints each line as a JSON object, or as an item of a YAML list."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._out = runtime.out
@@ -109,14 +109,14 @@ class DocumentLogPrinter(LogPrinter):
         self._waiting: list[LogLine] = []
 
     def expect(self, workers: int) -> None:
-        """Nothing waits for its like here."""
+        """Do nothing: lines are not grouped here."""
 
     def take(self, line: LogLine) -> None:
-        """One more line."""
+        """Accept the next line."""
         self._waiting.append(line)
 
     def flush(self) -> None:
-        """Print what has come."""
+        """Print the lines that have come."""
         if self._waiting:
             rows = ({key: get(line) for key, get in LINE.items()} for line in self._waiting)
             self._out.write("".join(f"{self._before}{json.dumps(row)}\n" for row in rows))
@@ -124,12 +124,12 @@ class DocumentLogPrinter(LogPrinter):
             self._waiting = []
 
     def close(self) -> None:
-        """Print everything."""
+        """Print all lines that are left."""
         self.flush()
 
 
 class GroupedLogPrinter(LogPrinter):
-    """Text for people; a line waits for `WINDOW_S` for others like it."""
+    """Prints text for people; a line waits for `WINDOW_S` for equal lines of other workers."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._show = group_printer(runtime)
@@ -137,17 +137,17 @@ class GroupedLogPrinter(LogPrinter):
         self._now = asyncio.get_running_loop().time
 
     def expect(self, workers: int) -> None:
-        """What all of them have printed is shown at once."""
+        """Take note of how many workers print: a line that all have printed waits no longer."""
         self._window.workers = workers
 
     def take(self, line: LogLine) -> None:
-        """One more line."""
+        """Accept the next line."""
         self._window.add(line, self._now())
 
     def flush(self) -> None:
-        """Print what has waited for long enough."""
+        """Print the groups that have waited long enough."""
         self._show(self._window.ready(self._now()))
 
     def close(self) -> None:
-        """Print everything."""
+        """Print all lines that are left."""
         self._show(self._window.rest())

@@ -11,7 +11,7 @@ WINDOW_S = 0.15
 
 @dataclass(slots=True)
 class LineGroup:
-    """A line, and the workers that printed it at about the same time."""
+    """A line, and the numbers of the workers that printed it at about the same time."""
 
     line: LogLine
     workers: list[int]
@@ -19,7 +19,7 @@ class LineGroup:
 
 @dataclass(slots=True)
 class LogWindow:
-    """The lines of the last moment; `at` is when they came, on any clock that goes forward."""
+    """The newest lines, held back for grouping; `at` is when one came, on a monotonic clock."""
 
     window_s: float = WINDOW_S
     workers: int = 0
@@ -27,11 +27,11 @@ class LogWindow:
     _pending: list[tuple[LogLine, float]] = field(default_factory=list)
 
     def add(self, line: LogLine, at: float) -> None:
-        """One more line."""
+        """Add a line that came at the time `at`, in seconds."""
         self._pending.append((line, at))
 
     def ready(self, now: float) -> list[LineGroup]:
-        """What has been here for long enough, with everything that belongs before it."""
+        """Take out the groups that are due at the time `now`, and all that belong before them."""
         before = now - self.window_s
         if not self._pending or (self._pending[0][1] > before and not self._may_be_whole()):
             return []
@@ -54,7 +54,7 @@ class LogWindow:
         return 0 < self.workers <= len(group.workers)
 
     def rest(self) -> list[LineGroup]:
-        """Everything, at the end."""
+        """Take out all groups."""
         self._pending.sort(key=lambda each: (each[0].attempt, each[0].time_s))
         found, _ = group_lines(line for line, _ in self._pending)
         self._pending = []

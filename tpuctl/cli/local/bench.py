@@ -84,7 +84,7 @@ def _measured_text(row: BenchRow) -> str:
 
 
 def _modelled_text(row: BenchRow) -> str:
-    """Value and interval in one unit."""
+    """A modelled value with its interval, in one unit."""
     size, unit = _unit(row["chip_modelled_s"])
     value, low, high = (
         _digits(row[key] / size)
@@ -98,5 +98,5 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def _digits(number: float) -> float | int:
-    """Three that count."""
+    """A number with three significant digits."""
     return round(number) if number >= 100 else float(f"{number:.3g}")

@@ -64,7 +64,7 @@ def _refuse_other_contexts(runtime: Runtime) -> None:
 def _run_steps(
     runtime: Runtime, screen: "QuickstartDisplay", seed: int, *, keep: bool
 ) -> QuickstartSummary:
-    """The story, command by command."""
+    """Run the steps of the quickstart; returns their figures."""
     story = QuickstartState(began_s=runtime.now())
     screen.command(["local", "up", "--name", quickstart.LOCAL_CLOUD])
     own = Runtime(shared=Shared(context=quickstart.LOCAL_CLOUD), environ=runtime.environ)
@@ -95,7 +95,7 @@ async def _train(
 
 
 def _is_worth_showing(line: LogLine, planned: QuickstartPlan) -> bool:
-    """Every line but most of the steps: four workers log each of them."""
+    """Whether a log line is shown: all but most of the steps, which four workers log each."""
     if not line.text.startswith("step="):
         return True
     step = int(line.text.split()[0].removeprefix("step="))
@@ -103,7 +103,7 @@ def _is_worth_showing(line: LogLine, planned: QuickstartPlan) -> bool:
 
 
 class AboveBarStream(io.StringIO):
-    """What is written here appears above the bar, a line at a time."""
+    """A stream whose whole lines appear above the progress bar."""
 
     def __init__(self, show: Callable[..., None]) -> None:
         super().__init__()
@@ -120,13 +120,13 @@ class AboveBarStream(io.StringIO):
 
 @dataclass
 class QuickstartDisplay:
-    """Where the story is told: commands, log lines and, on a terminal, a bar below them."""
+    """Shows commands, log lines and, on a terminal, a progress bar below them."""
 
     runtime: Runtime
     stream: TextIO
 
     def write(self, text: str) -> None:
-        """Tell something."""
+        """Write text to the stream at once."""
         self.stream.write(text)
         self.stream.flush()
 
@@ -153,7 +153,7 @@ class QuickstartDisplay:
 
     @contextmanager
     def bar(self, steps: int) -> Iterator[Callable[[int], None]]:
-        """A bar of steps that stays below what is told meanwhile."""
+        """Show a bar of steps below all other output; yields what sets the step."""
         if not self.stream.isatty() or self.runtime.shared.quiet:
             yield lambda _: None
             return
@@ -173,7 +173,7 @@ class QuickstartDisplay:
 
 @contextmanager
 def _clean_up_at_end(screen: QuickstartDisplay, *, keep: bool) -> Iterator[None]:
-    """Whatever happens, nothing is left running; unless it is to be kept and all went well."""
+    """Stop and delete the local cloud at the end, unless `keep` and nothing failed."""
     down = f"tpuctl local down --name {quickstart.LOCAL_CLOUD} --delete-state"
     kept = False
     try:

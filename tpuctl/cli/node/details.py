@@ -16,14 +16,14 @@ FREE_STATES = frozenset({NodeState.STOPPED, *LOST_STATES})
 
 @dataclass(frozen=True, slots=True)
 class NodeDetails:
-    """A node, and how the startup script of each worker stands, where it tells."""
+    """A node, and the state of each worker's startup script where it is known."""
 
     node: Node
     outcomes: Sequence[ScriptOutcome]
 
 
 def usd_per_hour(node: Node | ListedNode) -> Usd | None:
-    """What the node costs, or will once it is READY; nothing in a state that is not billed."""
+    """USD per hour of the node, now or once it is READY; None in a state that is not billed."""
     if node.state in FREE_STATES:
         return Usd(0.0)
     return _usd(node.accelerator_type, node.zone, node.provisioning)
@@ -36,12 +36,12 @@ def _usd(accelerator_type: str, zone: str, provisioning: str) -> Usd | None:
 
 
 def maintenance_document(found: Maintenance | None) -> dict[str, Any] | None:
-    """What is announced."""
+    """Announced maintenance as a JSON object."""
     return asdict(found) if found else None
 
 
 def symptom_document(found: Symptom) -> dict[str, Any]:
-    """What the service noticed on a worker."""
+    """A symptom that the service reports of a worker, as a JSON object."""
     return {
         "worker": found.worker_id,
         "kind": found.kind,
@@ -51,7 +51,7 @@ def symptom_document(found: Symptom) -> dict[str, Any]:
 
 
 def script_document(found: ScriptOutcome) -> dict[str, Any]:
-    """How the startup script of a worker stands."""
+    """The state of a worker's startup script as a JSON object."""
     return {
         "worker": found.worker_id,
         "state": found.state,
@@ -95,7 +95,7 @@ DETAILS = {
 
 
 def print_node(output: Output, found: NodeDetails) -> None:
-    """One node; what the startup scripts printed last comes below it, worker by worker."""
+    """Print one node, and below it the last output of each worker's startup script."""
     columns: dict[str, Any] = {
         key: lambda described, get=get: get(described.node) for key, get in DETAILS.items()
     }

@@ -11,27 +11,27 @@ from tpuctl.operations.workers.execute import Write
 
 
 class MemorySink:
-    """Nothing is printed before the end."""
+    """Keeps all output in memory for the results."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[bytearray, bytearray]] = {}
 
     def writers(self, worker_id: int) -> tuple[Write, Write]:
-        """Into memory."""
+        """What appends to the worker's buffers."""
         out, err = self._found[worker_id] = bytearray(), bytearray()
         return out.extend, err.extend
 
     def ended(self, worker_id: int) -> tuple[bytes, bytes]:
-        """All of it."""
+        """All that the worker printed."""
         out, err = self._found[worker_id]
         return bytes(out), bytes(err)
 
     def close(self) -> None:
-        """Whoever has the results prints them."""
+        """Do nothing: the results hold the output."""
 
 
 class GroupedSink(MemorySink):
-    """Equal texts once, under the names of their workers."""
+    """Prints equal outputs once, under the numbers of their workers."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class GroupedSink(MemorySink):
 
 
 class LabelledSink:
-    """Whole lines, each with its worker's number; of one worker alone, bytes as they come."""
+    """Prints whole lines with the worker's number; for a single worker, bytes as they come."""
 
     def __init__(self, out: TextIO, err: TextIO, *, is_labelled: bool) -> None:
         self._streams = (out, err)
@@ -55,7 +55,7 @@ class LabelledSink:
         self._open: dict[int, tuple[LineBuffer, LineBuffer]] = {}
 
     def writers(self, worker_id: int) -> tuple[Write, Write]:
-        """Straight to our own streams."""
+        """What writes to this command's own streams."""
         if not self._is_labelled:
             out, err = map(lenient_byte_writer, self._streams)
             return out, err
@@ -68,7 +68,7 @@ class LabelledSink:
         return lines[0].write, lines[1].write
 
     def ended(self, worker_id: int) -> tuple[bytes, bytes]:
-        """Print lines that have no end."""
+        """Print the worker's last lines, which have no newline."""
         for line in self._open.pop(worker_id, ()):
             line.flush()
         return b"", b""
@@ -102,10 +102,10 @@ class LineBuffer:
 
 
 class FileSink:
-    """A file for each worker: `DIR/<worker>.log`, both streams in the order they come."""
+    """Writes both streams of each worker to `DIR/<worker>.log`, in the order they come."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises LocalIOError."""
+        """Make the directory; raises LocalIOError."""
         self._directory = directory
         self._open: dict[int, BinaryIO] = {}
         try:
@@ -114,7 +114,7 @@ class FileSink:
             raise LocalIOError(f"cannot make {directory}: {error.strerror}") from error
 
     def writers(self, worker_id: int) -> tuple[Write, Write]:
-        """Into the worker's file; raises LocalIOError."""
+        """What writes to the worker's file; raises LocalIOError."""
         path = self._directory / f"{worker_id}.log"
         try:
             path.unlink(missing_ok=True)  # and a link there leads nowhere
@@ -131,18 +131,18 @@ class FileSink:
         return write, write
 
     def ended(self, worker_id: int) -> tuple[bytes, bytes]:
-        """The file is whole."""
+        """Close the worker's file."""
         self._open.pop(worker_id).close()
         return b"", b""
 
     def close(self) -> None:
-        """So are those of workers that were lost."""
+        """Close the files of workers that were lost."""
         for worker_id in list(self._open):
             self.ended(worker_id)
 
 
 def group_by_text(texts: Mapping[int, bytes]) -> list[tuple[str, bytes]]:
-    """`workers 0-2,5` and the text they share; those that printed nothing are left out."""
+    """Pairs of `workers 0-2,5` and the text they share; silent workers are left out."""
     sharing: dict[bytes, list[int]] = {}
     for number, text in sorted(texts.items()):
         if text:

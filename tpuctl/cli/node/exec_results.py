@@ -25,7 +25,7 @@ RESULTS = {
 
 
 def report_results(runtime: Runtime, node: Node, done: Sequence[CommandResult]) -> None:
-    """One worker: exit as it did; several: tell who failed. Raises what the exit code says."""
+    """Exit with the status of an only worker; of several, report which failed."""
     if len(done) == 1:
         _exit_as(runtime, node, done[0])
     failed = [each for each in done if each.exit_status]
@@ -42,7 +42,7 @@ def report_results(runtime: Runtime, node: Node, done: Sequence[CommandResult]) 
 
 
 def end_text(done: CommandResult) -> str:
-    """How it ended on one worker, in a few words."""
+    """How the command ended on one worker, in a few words."""
     if done.lost:
         reason = done.lost_because
         return reason if done.refusal or done.exit_status == TIMED_OUT else f"lost: {reason}"
@@ -61,7 +61,7 @@ def _next_step(name: str, done: Sequence[CommandResult]) -> str | None:
 
 
 def _raise_preempted(runtime: Runtime, node: Node, failed: Sequence[CommandResult]) -> None:
-    """A slice that is taken away with a warning ends its programs first."""
+    """Raise PreemptedError if the node is gone: a warned preemption ends programs first."""
     if any(each.lost or each.exit_status > _SIGNALLED for each in failed):
         raise_if_preempted(runtime, node)
 

@@ -54,7 +54,7 @@ def forward(
 
 
 class ForwardReporter:
-    """What the person is told: what is ready on stdout, all else on stderr."""
+    """Reports ready ports on stdout and everything else on stderr."""
 
     def __init__(self, runtime: Runtime, ports: list["PortForward"]) -> None:
         self._output = runtime.output
@@ -62,7 +62,7 @@ class ForwardReporter:
         self._worker_id = ports[0].worker_id
 
     def ready(self) -> None:
-        """The ports can be used."""
+        """Report that the ports can be used."""
         if self._output.is_table:
             for one in self._ports:
                 there = f"worker {one.worker_id} port {one.remote_port}"
@@ -72,13 +72,13 @@ class ForwardReporter:
         self._output.out.flush()
 
     def lost(self, why: str) -> None:
-        """The worker is looked for again."""
+        """Report that the connection broke and is made again."""
         self._output.warn(f"worker {self._worker_id} is away: {why}; trying again")
 
     def back(self) -> None:
-        """It is there again."""
+        """Report that the worker is connected again."""
         self._output.note(f"worker {self._worker_id} is there again")
 
     def refused(self, why: str) -> None:
-        """Nothing listens there, most likely."""
+        """Report a connection that the worker refused: most likely nothing listens there."""
         self._output.warn(why)

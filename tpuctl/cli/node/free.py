@@ -56,7 +56,7 @@ def free(
 
 
 def _print_holders(runtime: Runtime, seen: "WorkerChipUse") -> None:
-    """Everybody who holds the chips of a worker; also when asked to be quiet, for it is asked."""
+    """Print the holders of a worker's chips, with --quiet too: the question is about them."""
     lines = [_holder_text(runtime, one) for one in seen.holders]
     lines += [f"{path}: left by a program that is gone" for path in seen.stale]
     lines += [f"{path}: held by a process that our account may not see" for path in seen.unseen]

@@ -9,7 +9,7 @@ from tpuctl.errors import LocalIOError
 
 
 def byte_writer(stream: TextIO) -> Callable[[bytes], None]:
-    """Bytes reach a file or a pipe unchanged; a stream of text gets them decoded."""
+    """What writes bytes to a stream: unchanged to a file or pipe, decoded to a text stream."""
     buffer = getattr(stream, "buffer", None)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -24,9 +24,9 @@ def byte_writer(stream: TextIO) -> Callable[[bytes], None]:
 
 
 def lenient_byte_writer(stream: TextIO) -> Callable[[bytes], None]:
-    """`bytes_to` for what workers print: that it cannot be written is no failure of theirs.
+    """What writes output of workers to a stream.
 
-    It raises LocalIOError; BrokenPipeError when the reader has seen enough.
+    It raises LocalIOError, and BrokenPipeError when the reader of a pipe is gone.
     """
     write = byte_writer(stream)
 
@@ -43,6 +43,6 @@ def lenient_byte_writer(stream: TextIO) -> Callable[[bytes], None]:
 
 
 def byte_reader(stream: TextIO) -> BinaryIO:
-    """The bytes of a file or a pipe; of a stream of text, its text in UTF-8."""
+    """The bytes of a stream; the text of a text stream is encoded in UTF-8."""
     buffer = getattr(stream, "buffer", None)
     return cast("BinaryIO", buffer) if buffer is not None else io.BytesIO(stream.read().encode())

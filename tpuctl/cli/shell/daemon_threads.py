@@ -8,10 +8,10 @@ THREADS = 64
 
 
 class DaemonThreadPool(ThreadPoolExecutor):
-    """One of its threads may be in a request to a service that is gone."""
+    """A thread pool whose threads never keep the process from ending."""
 
     def shutdown(self, *_how: bool, **_named: bool) -> None:
-        """Let them be; the process ends without them."""
+        """Return at once; running threads end with the process."""
         super().shutdown(wait=False, cancel_futures=True)
 
 

@@ -19,7 +19,7 @@ WIDE_COLUMNS = 110
 
 @dataclass(frozen=True, slots=True)
 class DetailBlock:
-    """A titled table without a head; the last cell of a row is prose, and may be broken."""
+    """A titled table without a header; the last cell of a row may be broken over lines."""
 
     title: str
     rows: Sequence[Sequence[str]]
@@ -27,7 +27,7 @@ class DetailBlock:
 
 @dataclass(frozen=True, slots=True)
 class DetailView:
-    """What is shown: a heading with its state, fields by label, and the blocks that have rows."""
+    """A heading with its state, labelled fields, and blocks; empty blocks are not shown."""
 
     heading: str
     state: str
@@ -36,14 +36,14 @@ class DetailView:
 
 
 def fitting_columns(columns: Columns[T], wide_only: Sequence[str]) -> Columns[T]:
-    """The columns that the terminal has room for."""
+    """The columns without those of `wide_only`, unless the terminal is wide."""
     if shutil.get_terminal_size().columns >= WIDE_COLUMNS:
         return columns
     return {key: get for key, get in columns.items() if key not in wide_only}
 
 
 def print_details(output: Output, sheet: DetailView) -> None:
-    """Print it: coloured and broken to the width of a terminal, or as plain lines."""
+    """Print a detail view, coloured and wrapped on a terminal, else as plain lines."""
     sheet = replace(
         sheet,
         fields=[(label, output.typed(text)) for label, text in sheet.fields],

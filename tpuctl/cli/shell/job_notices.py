@@ -19,13 +19,13 @@ UNSUPERVISED_NOTE = "nobody looks after it until somebody runs: tpuctl superviso
 
 
 def show(runtime: Runtime, notices: Iterable[events.JobNotice]) -> None:
-    """Say what an operation does, as it does it."""
+    """Print what an operation reports, while it works."""
     for notice in notices:
         _show_notice(runtime, notice)
 
 
 def result_of(runtime: Runtime, working: Generator[events.JobNotice, None, T]) -> T:
-    """Say what an operation does, and return its result."""
+    """Print what an operation reports, and return its result."""
 
     def shown() -> Iterator[events.JobNotice]:
         results.append((yield from working))

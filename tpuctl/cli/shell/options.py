@@ -20,7 +20,7 @@ class Format(StrEnum):
 
 @dataclass
 class Shared:
-    """What the shared options said; the last one given wins."""
+    """The values of the shared options; the last one given wins."""
 
     output: str = Format.TABLE
     context: str | None = None
@@ -50,12 +50,12 @@ TABLE: tuple[Row, ...] = (
 
 
 def shared_options() -> list[TyperOption]:
-    """A fresh option for every row of the table; each writes into the root's `Shared`."""
+    """A new option for every row of the table, which writes into the root's `Shared`."""
     return options_of(TABLE, lambda root: root.shared)
 
 
 def options_of(table: tuple[Row, ...], target: Callable[[Any], Any]) -> list[TyperOption]:
-    """Options that set, where given, the attribute of their name on a part of the root object."""
+    """Options that set the attribute of their name on what `target` takes from the root."""
     return [
         TyperOption(
             param_decls=[f"{name}_option", *declarations],

@@ -45,7 +45,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Usd:
-    """Dollars: a number for programs; two digits for people, four when it is next to nothing."""
+    """US dollars: a number for programs; for people two digits, or four below 0.10."""
 
     amount: float
 
@@ -56,7 +56,7 @@ class Usd:
 
 @dataclass
 class Output:
-    """Two streams, and the shared options that say how to use them."""
+    """Prints results and messages as the shared options say."""
 
     shared: Shared
     out: TextIO
@@ -65,22 +65,22 @@ class Output:
 
     @property
     def format(self) -> str:
-        """How results are printed."""
+        """The format of results."""
         return self.shared.output
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person reads stdout."""
+        """Whether stdout is a terminal."""
         return self.out.isatty()
 
     @property
     def is_document(self) -> bool:
-        """Whether programs read it."""
+        """Whether the format is one for programs: JSON or YAML."""
         return self.format in (Format.JSON, Format.YAML)
 
     @property
     def is_table(self) -> bool:
-        """Whether people read it."""
+        """Whether the format is a table."""
         return self.format == Format.TABLE
 
     def items(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
@@ -101,7 +101,7 @@ class Output:
         self.out.writelines("\t".join(row) + "\n" for row in zip(*cells, strict=True))
 
     def stream(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
-        """The same list as `items`, printed as it comes, a thousand rows in memory."""
+        """Print a list as `items` does, while it comes, with a thousand rows in memory."""
         rows = iter(items)
         batch = list(islice(rows, _AT_ONCE))
         if self.format == Format.JSON and batch:
@@ -121,7 +121,7 @@ class Output:
         self.out.write("\n]\n")
 
     def item(self, item: T, columns: Columns[T]) -> None:
-        """Print one thing: a field per line, or one JSON object."""
+        """Print one item: a field per line, or one JSON object."""
         row = {key: get(item) for key, get in columns.items()}
         if self.is_document:
             self.document(_plain(row))
@@ -142,7 +142,7 @@ class Output:
             self.out.write(json.dumps(value, indent=2) + "\n")
 
     def typed(self, text: str) -> str:
-        """A text with commands in it, each with the context that this one was given."""
+        """The text, with this command's --context added to every tpuctl command in it."""
         name = self.shared.context
         return text if name is None else _COMMAND.sub(f"tpuctl --context {quote(name)} ", text)
 
@@ -151,18 +151,18 @@ class Output:
         self.out.write(text + "\n")
 
     def note(self, text: str) -> None:
-        """Tell the person something, unless asked to be quiet."""
+        """Print a message on stderr, unless --quiet is given."""
         if not self.shared.quiet:
             self.err.write(self.typed(text) + "\n")
             self.err.flush()
 
     def warn(self, text: str) -> None:
-        """Tell the person something that must not be missed, in one line."""
+        """Print a warning on stderr in one line, with --quiet too."""
         self.err.write(f"warning: {self.typed(printable(text))}\n")
         self.err.flush()
 
     def failure(self, error: TpuctlError) -> None:
-        """Print an error and what to do about it; in JSON on stderr too, with its reason."""
+        """Print an error and its hint on stderr; with -o json as an object with its reason."""
         text = self.typed(printable(" ".join(str(error).split())))
         hint = self.typed(error.hint) if error.hint else None
         if self.format == Format.JSON:
@@ -174,12 +174,12 @@ class Output:
             self.err.write(f"hint: {hint}\n")
 
     def interrupted(self, goes_on: Sequence[str]) -> None:
-        """After Ctrl-C: what still goes on, and the command that ends it."""
+        """Print after Ctrl-C what still goes on, with the commands that end it."""
         self.err.write("\ninterrupted\n")
         self.err.writelines(f"{self.typed(line)}\n" for line in goes_on)
 
     def table(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> "Table":
-        """A table for people, to be shown by whoever asked for it."""
+        """A table for people, which the caller shows."""
         from rich.table import Table
 
         rows = [{key: get(item) for key, get in columns.items()} for item in items]
@@ -219,7 +219,7 @@ STATE_STYLES = {
 
 
 def age(seconds: float) -> str:
-    """How long ago, for people: `45 s`, `3 m`, `2 h`, `5 d`."""
+    """A duration in seconds as text for people: `45 s`, `3 m`, `2 h`, `5 d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
@@ -228,19 +228,19 @@ def age(seconds: float) -> str:
 
 @cache
 def _date(day: int) -> str:
-    """The day that is so many after 1970-01-01."""
+    """The date so many days after 1970-01-01."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).strftime("%Y-%m-%d")
 
 
 def printable(text: str) -> str:
-    """The text on one line, with nothing in it that moves a terminal."""
+    """The text on one line, without control characters."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else " " if each.isspace() else "?" for each in text)
 
 
 def printable_with_colours(text: str) -> str:
-    """A line of a program for a terminal: its colours stay, nothing else moves the terminal."""
+    """A program's line without control characters but those of colours."""
     return text if text.isprintable() else _MOVES.sub("?", text)
 
 

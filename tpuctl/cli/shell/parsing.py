@@ -6,7 +6,7 @@ from tpuctl.errors import UsageError
 
 
 def pairs(text: str | None, option: str) -> dict[str, str]:
-    """`k=v,k=v` as a map; raises UsageError naming the option."""
+    """Parse `k=v,k=v`; raises UsageError naming the option."""
     found: dict[str, str] = {}
     for part in filter(None, (text or "").split(",")):
         key, equals, value = part.partition("=")
@@ -17,7 +17,7 @@ def pairs(text: str | None, option: str) -> dict[str, str]:
 
 
 def items(text: str | None) -> tuple[str, ...]:
-    """`a,b` as a tuple."""
+    """Parse `a,b`; empty parts are left out."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 

@@ -12,7 +12,7 @@ Stateful = TypeVar("Stateful", bound=HasState)
 
 
 def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stateful | None:
-    """Show every state as it comes; the last one."""
+    """Print every state as it comes; returns the last."""
     started = time.monotonic()
     last = None
     for last in states:
@@ -23,7 +23,7 @@ def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stat
 
 @contextmanager
 def show_spinner(runtime: Runtime, text: str) -> Iterator[None]:
-    """A spinner while something is waited for; a line where nobody watches."""
+    """Show a spinner during the block; where stderr is no terminal, print a line."""
     if runtime.shared.quiet:
         yield
     elif runtime.err.isatty():
@@ -38,7 +38,7 @@ def show_spinner(runtime: Runtime, text: str) -> Iterator[None]:
 
 @contextmanager
 def show_byte_bar(runtime: Runtime, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """A bar of bytes with rate and time left on a terminal; nothing elsewhere."""
+    """Show a bar of bytes with rate and time left on a terminal; elsewhere nothing."""
     if runtime.shared.quiet or not runtime.err.isatty() or not total_bytes:
         yield lambda _: None
         return

@@ -39,7 +39,7 @@ class RequestVerb(SliceVerb):
 
 
 def request_spec(runtime: "Runtime", name: str) -> QueuedResourceSpec:
-    """The request that the options describe, checked; raises UsageError, LocalIOError."""
+    """The checked request that the options describe. Raises UsageError, LocalIOError."""
     flags = runtime.slice_flags
     check_name(name)
     limit = flags.max_run_duration

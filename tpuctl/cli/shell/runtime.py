@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Runtime:
-    """The seam between the command line and the world."""
+    """The streams, the environment, the clock and all clients of one command."""
 
     shared: Shared = field(default_factory=Shared)
     stdin: TextIO = field(default_factory=lambda: sys.stdin)
@@ -46,17 +46,17 @@ class Runtime:
 
     @cached_property
     def output(self) -> Output:
-        """Where results and messages go."""
+        """Prints results and messages."""
         return Output(self.shared, self.out, self.err, self.now)
 
     @cached_property
     def home(self) -> Path:
-        """Where tpuctl keeps its own things."""
+        """The directory of tpuctl's own files."""
         return config.home(self.environ)
 
     @cached_property
     def slice_flags(self) -> "SliceFlags":
-        """What the options of a slice said."""
+        """The values of the options of a slice."""
         from tpuctl.cli.shell.slice_options import SliceFlags
 
         return SliceFlags()
@@ -68,12 +68,12 @@ class Runtime:
 
     @property
     def context_name(self) -> Setting:
-        """Which context is in use, and who chose it."""
+        """The name of the context in use, and whether a flag, a variable or the file chose it."""
         return config.context_name(self.shared.context, self.environ, self.config)
 
     @cached_property
     def context(self) -> Context:
-        """The context in use; starts the local cloud when that is the one."""
+        """The context in use; the local cloud is started when it is needed and not running."""
         name = self.context_name.value
         context = self.config.contexts.get(name) or self._local(name)
         context = replace(context, **self._overrides())
@@ -98,7 +98,7 @@ class Runtime:
 
     @cached_property
     def access(self) -> "Access":
-        """Our SSH key and the way to the workers."""
+        """This user's SSH key and the dialer to the workers."""
         from tpuctl.api.ssh.keys import load_access
 
         return load_access(self.home, self.dialer or self.context.dialer, self.context)
@@ -111,27 +111,27 @@ class Runtime:
         return storage_session(self.context)
 
     def store(self, url: str | None = None) -> "Store":
-        """A bucket or a part of one, or a directory; the context's bucket when not told."""
+        """The store at gs://BUCKET/PREFIX or in a directory; by default the context's bucket."""
         from tpuctl.store import open_store
 
         return open_store(url or f"gs://{self.context.bucket}", client=self.storage_session)
 
     def bulk(self, bucket: str) -> "BulkBucket":
-        """A bucket to copy from and to."""
+        """A bucket by name, for copies of many objects."""
         from tpuctl.store.gcs.bulk import BulkBucket
 
         return BulkBucket(bucket, self.storage_session)
 
     @cached_property
     def checksums(self) -> "ChecksumCache":
-        """What is known of files that were read before."""
+        """The checksums of local files that were read before."""
         from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 
         return ChecksumCache(self.home / "cache")
 
     @cached_property
     def outside(self) -> "Backends":
-        """What jobs need."""
+        """The clients that jobs use."""
         from tpuctl.jobs.backends import build_backends
 
         return build_backends(
@@ -144,11 +144,11 @@ class Runtime:
 
     @property
     def listing_zone(self) -> str:
-        """Lists show every zone unless one is named."""
+        """The zone of lists: `-`, every zone, unless --zone is given."""
         return self.shared.zone or "-"
 
     def has_no_local_state(self) -> bool:
-        """Say so, and answer a list with nothing, rather than start a local cloud to ask it."""
+        """Whether the context is a local cloud that was never started; says so if it is."""
         from tpuctl.operations.local import local_cloud
 
         name = self.context_name.value
@@ -160,7 +160,7 @@ class Runtime:
         return True
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before something is destroyed; refuses where nobody can answer."""
+        """Ask before something is deleted; raises RefusedError unless the answer is yes."""
         if yes:
             return
         if not self.stdin.isatty():
@@ -171,7 +171,7 @@ class Runtime:
             raise RefusedError("not confirmed: nothing was changed")
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close the clients that were used."""
         for name in ("tpu", "storage_session", "checksums"):
             if name in self.__dict__:
                 getattr(self, name).close()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SliceFlags:
-    """What the options of a slice said, and those of a request for slices."""
+    """The values of the options of a slice, and of a request for slices."""
 
     accelerator_type: str = ""
     generation: str | None = None
@@ -58,18 +58,18 @@ class SliceFlags:
 
     @property
     def given(self) -> frozenset[str]:
-        """The names of those that were given."""
+        """The names of the options that were given."""
         absent = vars(SliceFlags())
         return frozenset(name for name, value in vars(self).items() if value != absent[name])
 
 
 def text_option(name: str, metavar: str, help: str, *short: str) -> Row:
-    """An option with a value."""
+    """A row of the table for an option with a value."""
     return name, (f"--{name.replace('_', '-')}", *short), {"metavar": metavar, "help": help}
 
 
 def flag_option(name: str, help: str) -> Row:
-    """An option that is given or not."""
+    """A row of the table for an option without a value."""
     return name, (f"--{name.replace('_', '-')}",), {"is_flag": True, "help": help}
 
 
@@ -129,7 +129,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
-    """The slice that the options describe, checked; raises UsageError, LocalIOError."""
+    """The checked slice that the options describe. Raises UsageError, LocalIOError."""
     flags = runtime.slice_flags
     option_rules.check_options(flags.given)
     typed = {key: value for key, value in vars(flags).items() if key in SLICE_FIELDS}
@@ -152,7 +152,7 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
 
 
 def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
-    """What the slices cost together, before they are asked for."""
+    """Print what `count` such slices cost together in an hour."""
     price = cost.hourly_price(spec.accelerator_type, spec.zone, spec.provisioning)
     times = f"{count} x " if count > 1 else ""
     what = f"{times}{spec.accelerator_type} {spec.provisioning} in {spec.zone}"
@@ -165,7 +165,7 @@ def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
 
 @contextmanager
 def note_possible_request(runtime: "Runtime", what: str, look: str) -> Iterator[None]:
-    """Around a call that asks for a slice: who interrupts it cannot know whether it was made."""
+    """Say on an interrupt during the block that the request may have been made."""
     told = f"{what} may have been asked for; look: {look}"
     runtime.on_interrupt.append(told)
     yield
@@ -173,7 +173,7 @@ def note_possible_request(runtime: "Runtime", what: str, look: str) -> Iterator[
 
 
 def add_interrupt_note(runtime: "Runtime", spec: NodeSpec | Node, end: str) -> None:
-    """What to say when the person stops watching."""
+    """Say on an interrupt that the node goes on, its price, and what ends it."""
     usd = cost.usd_per_hour(spec.accelerator_type, spec.zone, spec.provisioning)
     price = f" at {Usd(usd)} USD/h when READY" if usd is not None else ""
     runtime.on_interrupt.append(f"node {spec.name!r} goes on{price}; end it with: {end}")

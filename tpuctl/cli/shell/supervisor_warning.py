@@ -14,7 +14,7 @@ MOST_NAMED = 3
 
 
 def warn_of_unsupervised_jobs(runtime: Runtime) -> None:
-    """Say it, once: for commands that used a context, and never starting a cloud for it.
+    """Warn once after a command that used a context; no local cloud is started for it.
 
     The command has done its work: whatever happens here does not change its exit code.
     """

@@ -17,7 +17,7 @@ READ_BYTES = 64 * 1024
 
 
 def current_terminal() -> Terminal:
-    """What kind of terminal this is, and its size now."""
+    """The kind of this terminal and its present size."""
     return Terminal(os.environ.get("TERM", "xterm"), *_size())
 
 
@@ -28,7 +28,7 @@ def _size() -> os.terminal_size:
 
 @contextmanager
 def raw_mode() -> Iterator[None]:
-    """Every key goes to the other side, Ctrl-C included; restored at the end."""
+    """Send every key to the other side during the block, Ctrl-C included."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     tty.setraw(descriptor)
@@ -50,7 +50,7 @@ def watch_size(resize: Callable[[int, int], None]) -> Iterator[None]:
 
 
 def stdin_reader() -> asyncio.StreamReader:
-    """Standard input as a stream, be it a terminal, a pipe or a file."""
+    """A stream of standard input, which may be a terminal, a pipe or a file."""
     reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
 
     def read() -> None:

@@ -21,7 +21,7 @@ CHECK_WORKERS_HINT = "look: tpuctl node workers {} --check"
 
 
 def accessible_node(runtime: Runtime, name: str) -> Node:
-    """A node that commands can run on, and that lets our key in."""
+    """A READY node that lets this user's key in. Raises NotFoundError, PreemptedError."""
     from tpuctl.operations.workers import access
 
     node, runtime.access = access.accessible_node(
@@ -38,7 +38,7 @@ def raise_if_preempted(runtime: Runtime, node: Node) -> None:
 
 
 def reach_workers(runtime: Runtime, place: WorkerEndpoint) -> WorkerReach:
-    """The workers that were named, and the way to them."""
+    """The named workers of a node, with the clients to reach them."""
     node = accessible_node(runtime, place.node)
     chosen = fanout.select_workers(node, place.workers)
     return WorkerReach(runtime.tpu, runtime.access, node, chosen)
