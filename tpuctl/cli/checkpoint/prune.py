@@ -16,13 +16,7 @@ from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.prune import (
-        Deletion,
-        DeletionOutcome,
-        PruneChoice,
-        PrunePlan,
-    )
-    from tpuctl.operations.checkpoints.step_view import StepView
+    from tpuctl.operations.checkpoints.prune import Deletion, PruneChoice, PrunePlan
     from tpuctl.operations.checkpoints.survey import CheckpointLocation, FoundStep
     from tpuctl.operations.checkpoints.verify import VerifyResult
 
@@ -99,7 +93,7 @@ def _verify(runtime: Runtime, steps: "Sequence[FoundStep]") -> "list[VerifyResul
 
 def _document(plan: "PrunePlan", deletions: "Sequence[Deletion]") -> dict[str, Any]:
     """The plan, and what became of each step. Keys are public."""
-    outcomes = {each.name: each.outcome.value for each in deletions}
+    outcomes = {each.name: each.outcome for each in deletions}
     rows = [{key: get(choice) for key, get in COLUMNS.items()} for choice in plan.choices]
     return {
         "steps": [row | {"outcome": outcomes.get(row["name"])} for row in rows],
@@ -125,18 +119,15 @@ def _print_deletions(runtime: Runtime, deletions: "Iterable[Deletion]") -> "list
     seen = []
     for deletion in deletions:
         seen.append(deletion)
+        view = deletion.step and deletion.step.view
         if deletion.error:
-            name = deletion.name if deletion.step is None else f"step {deletion.step.view.handle}"
+            name = f"step {view.handle}" if view else deletion.name
             runtime.output.warn(f"could not delete {name}: {deletion.error}")
-        elif deletion.step is not None:
-            runtime.output.note(_outcome_text(deletion.step.view, deletion.outcome))
-    count = sum(each.step is None and each.outcome == "deleted" for each in seen)
+        elif view:
+            deleted = f"deleted step {view.handle} ({size_text(view.size_bytes)})"
+            left = f"left step {view.handle}: it changed"
+            runtime.output.note(deleted if deletion.is_deleted else left)
+    count = sum(each.step is None and each.is_deleted for each in seen)
     if count:
         runtime.output.note(f"deleted {count} leftover object{'s' * (count > 1)}")
     return seen
-
-
-def _outcome_text(view: "StepView", outcome: "DeletionOutcome") -> str:
-    if outcome == "left":
-        return f"left step {view.handle}: it changed"
-    return f"deleted step {view.handle} ({size_text(view.size_bytes)})"

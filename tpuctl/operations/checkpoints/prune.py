@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 
 from tpuctl.checkpoint.format import layout
@@ -14,16 +13,6 @@ from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState
 from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep
 from tpuctl.operations.checkpoints.verify import Verdict, VerifyResult
 from tpuctl.store import Entry, Store
-
-
-class DeletionOutcome(StrEnum):
-    """What became of a step or an object that was to be deleted."""
-
-    DELETED = "deleted"
-    FAILED = "failed"
-    LEFT = "left"
-    """It is another one by now, or was gone."""
-
 
 NOT_OURS = "not tpuctl's: --foreign"
 UNDER_WAY = "it may be under way"
@@ -60,10 +49,16 @@ class Deletion:
 
     name: str
     """The folder of the step, or the key of the object."""
-    outcome: DeletionOutcome
-    step: FoundStep | None = None
+    step: FoundStep | None
     """None for a leftover object."""
+    is_deleted: bool
+    """False as well when it was gone, or is another one by now."""
     error: TpuctlError | None = None
+
+    @property
+    def outcome(self) -> str:
+        """`deleted`, `failed` or `left`, as the command shows it."""
+        return "failed" if self.error else "deleted" if self.is_deleted else "left"
 
 
 @dataclass(frozen=True)
@@ -174,17 +169,17 @@ def recheck_plan(
 
 
 def delete_planned(plan: PrunePlan) -> Iterator[Deletion]:
-    """Delete the steps of a plan, then its leftovers, and tell of each; an error ends nothing."""
+    """Delete the steps of a plan, then its leftovers, and yield each; an error does not end it."""
     for step in plan.steps_to_delete:
-        yield _attempt(step.view.name, partial(delete_step, step), step)
+        yield _attempt(step.view.name, step, partial(delete_step, step))
     for entry in plan.leftovers:
         delete = partial(garbage_collection.delete_leftover, plan.store, entry)
-        yield _attempt(entry.key, delete)
+        yield _attempt(entry.key, None, delete)
 
 
 def require_deleted(deletions: Sequence[Deletion]) -> None:
     """Raise PartialFailureError when a step or object could not be deleted."""
-    failed = [each.name for each in deletions if each.outcome is DeletionOutcome.FAILED]
+    failed = [each.name for each in deletions if each.error]
     if failed:
         count = sum(each.step is not None or each.error is not None for each in deletions)
         raise PartialFailureError(
@@ -193,12 +188,11 @@ def require_deleted(deletions: Sequence[Deletion]) -> None:
         )
 
 
-def _attempt(name: str, delete: Callable[[], bool], step: FoundStep | None = None) -> Deletion:
+def _attempt(name: str, step: FoundStep | None, delete: Callable[[], bool]) -> Deletion:
     try:
-        outcome = DeletionOutcome.DELETED if delete() else DeletionOutcome.LEFT
+        return Deletion(name, step, delete())
     except TpuctlError as error:
-        return Deletion(name, DeletionOutcome.FAILED, step, error)
-    return Deletion(name, outcome, step)
+        return Deletion(name, step, is_deleted=False, error=error)
 
 
 def delete_step(step: FoundStep) -> bool:

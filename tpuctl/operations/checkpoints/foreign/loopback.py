@@ -40,7 +40,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serve_folder(folder: StepFolder) -> Iterator[LoopbackServer]:
-    """Serve the folder's objects until the block ends; yields the URL."""
+    """Serve the folder's objects until the block ends; yields the server."""
     with LoopbackServer(folder) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()

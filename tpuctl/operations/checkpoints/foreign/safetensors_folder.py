@@ -98,7 +98,7 @@ def check_files(folder: StepFolder) -> None:
 
 
 def header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
-    """The tensors of a file in the order of their bytes; IntegrityError when it is no header."""
+    """The tensors in the header of a file, in its order; IntegrityError when it is damaged."""
     try:
         return _header(folder, path)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
