@@ -1,4 +1,4 @@
-"""What a job needs of the outside, as narrow interfaces; tpuctl.api provides them."""
+"""The services that a job needs, as narrow interfaces; tpuctl.jobs.backends puts them together."""
 
 import asyncio
 import time

@@ -1,9 +1,10 @@
 """What a supervisor may no longer do once its lease is gone: write, and change slices.
 
-A controller sees the outside through this fence alone. A supervisor that was stopped past its lease
-and goes on finds its heartbeat stale, so its next write is refused; before every change of a slice
-the lease itself is read again. What slips through in the instant after that is harmless: records
-are replaced by generation, slices have the name of their job and attempt, agents know the fence.
+A controller sees the backends through this fence alone. A supervisor that was stopped past its
+lease and goes on finds its heartbeat stale, so its next write is refused; before every change of a
+slice the lease itself is read again. What slips through in the instant after that is harmless:
+records are replaced by generation, slices have the name of their job and attempt, agents know the
+fence.
 """
 
 from collections.abc import Iterator, Mapping
@@ -117,9 +118,9 @@ class FencedSliceApi:
         return self.tpu.get_queued_resource(zone, name)
 
 
-def fenced_backends(outside: Backends, lease: Lease, heartbeat: Heartbeat) -> Backends:
+def fenced_backends(backends: Backends, lease: Lease, heartbeat: Heartbeat) -> Backends:
     """The backends for the controller of one job: changes need its lease."""
-    guard = LeaseGuard(outside.store, lease, heartbeat)
+    guard = LeaseGuard(backends.store, lease, heartbeat)
     return replace(
-        outside, store=FencedStore(outside.store, guard), tpu=FencedSliceApi(outside.tpu, guard)
+        backends, store=FencedStore(backends.store, guard), tpu=FencedSliceApi(backends.tpu, guard)
     )

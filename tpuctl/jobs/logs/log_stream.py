@@ -35,15 +35,15 @@ BATCH_LINES = 2000
 """Lines read from the bucket at a time."""
 
 
-def read(outside: Backends, job_id: str, wanted: LogFilter = ALL_LINES) -> Iterator[LogLine]:
+def read(backends: Backends, job_id: str, wanted: LogFilter = ALL_LINES) -> Iterator[LogLine]:
     """The lines that are in the bucket now, by attempt and time. Raises NotFoundError."""
-    records.load(outside.store, job_id)
-    found = segments.lines(outside.store, job_id, wanted.has, since_s=wanted.since_s)
+    records.load(backends.store, job_id)
+    found = segments.lines(backends.store, job_id, wanted.has, since_s=wanted.since_s)
     return (line for line in found if wanted.matches_line(line))
 
 
 async def follow(
-    outside: Backends,
+    backends: Backends,
     job_id: str,
     *,
     clocks: Clocks,
@@ -58,13 +58,13 @@ async def follow(
     """
     number, told = 1, ""
     while True:
-        record = await _load_patiently(outside, job_id, clocks)
+        record = await _load_patiently(backends, job_id, clocks)
         if record.status_text != told:
             told = record.status_text
             yield record
         if number <= len(record.attempts):
             attempt = record.attempts[number - 1]
-            live = AttemptFollower(outside, attempt, job_id, clocks, wanted, on_report, on_workers)
+            live = AttemptFollower(backends, attempt, job_id, clocks, wanted, on_report, on_workers)
             async with aclosing(live.lines(told)) as items:
                 async for item in items:
                     told = item.status_text if isinstance(item, JobRecord) else told
@@ -76,12 +76,12 @@ async def follow(
             await clocks.sleep(FAST_POLL_S)
 
 
-async def _load_patiently(outside: Backends, job_id: str, clocks: Clocks) -> JobRecord:
+async def _load_patiently(backends: Backends, job_id: str, clocks: Clocks) -> JobRecord:
     """The record; a bucket that is away for a while is waited for."""
     since = clocks.monotonic()
     while True:
         try:
-            return (await asyncio.to_thread(records.load, outside.store, job_id)).record
+            return (await asyncio.to_thread(records.load, backends.store, job_id)).record
         except TransientError:
             if clocks.monotonic() - since > PATIENCE_S:
                 raise
@@ -92,7 +92,7 @@ async def _load_patiently(outside: Backends, job_id: str, clocks: Clocks) -> Job
 class AttemptFollower:
     """Reads the log of one attempt: from its workers while it lives, then from the bucket."""
 
-    outside: Backends
+    backends: Backends
     attempt: Attempt
     job_id: str
     clocks: Clocks
@@ -113,7 +113,7 @@ class AttemptFollower:
             async for line in self._stored():  # so that workers are asked for the newest part only
                 yield line
             while self.attempt.state != AttemptState.ENDED:
-                record = await _load_patiently(self.outside, self.job_id, self.clocks)
+                record = await _load_patiently(self.backends, self.job_id, self.clocks)
                 self.attempt = record.attempts[self.attempt.number - 1]
                 if record.status_text != told:
                     told = record.status_text
@@ -143,8 +143,8 @@ class AttemptFollower:
         upto = held[0][0]
 
         def filled() -> list[tuple[int, bytes]]:
-            entries = segments.sources(self.outside.store, self.job_id, source[0])
-            found = segments.pieces(self.outside.store, entries.get(source, []), log.end)
+            entries = segments.sources(self.backends.store, self.job_id, source[0])
+            found = segments.pieces(self.backends.store, entries.get(source, []), log.end)
             return [piece for piece in found if piece[0] < upto]
 
         try:
@@ -157,7 +157,7 @@ class AttemptFollower:
     async def _stored(self) -> AsyncGenerator[LogLine]:
         """What the bucket has beyond what was shown."""
         found = segments.lines(
-            self.outside.store,
+            self.backends.store,
             self.job_id,
             self.wanted.has,
             attempt=self.attempt.number,
@@ -186,10 +186,10 @@ class AttemptFollower:
 
     def _found(self) -> list[GangMember]:
         """Every worker of every slice, when all of them are there."""
-        tpu, zone = self.outside.tpu, self.attempt.zone
+        tpu, zone = self.backends.tpu, self.attempt.zone
         nodes = [tpu.get_node(zone, name) for name in self.attempt.nodes]
         is_ready = all(node.state == NodeState.READY for node in nodes)
-        return list(gangs.members(self.outside, nodes)) if is_ready else []
+        return list(gangs.members(self.backends, nodes)) if is_ready else []
 
     def _link(self, member: GangMember) -> WorkerConnection:
         source = (self.attempt.number, member.place.worker_id)

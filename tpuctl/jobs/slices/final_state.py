@@ -27,20 +27,20 @@ def ending_attempt(before: JobRecord, after: JobRecord) -> Attempt | None:
 
 
 def with_final_state(
-    outside: Backends, record: JobRecord, attempt: Attempt, seen: JobObservation
+    backends: Backends, record: JobRecord, attempt: Attempt, seen: JobObservation
 ) -> JobObservation:
     """The observation with what decides about an attempt that is about to end like this.
 
     Raises TransientError and its kin: the attempt is not ended before this is known.
     """
     if attempt.outcome in FAILURES:
-        return replace(seen, saved_s=newest_checkpoint_s(outside, record))
+        return replace(seen, saved_s=newest_checkpoint_s(backends, record))
     if attempt.outcome in LOSSES:
-        return replace(seen, final_reports=slice_api.final_reports(outside.store, record, attempt))
+        return replace(seen, final_reports=slice_api.final_reports(backends.store, record, attempt))
     return seen
 
 
-def newest_checkpoint_s(outside: Backends, record: JobRecord) -> float | None:
+def newest_checkpoint_s(backends: Backends, record: JobRecord) -> float | None:
     """When the newest object of the job's checkpoints was written; 0: none; None: not known."""
     kept = record.spec.checkpoints
     if kept is None:
@@ -48,7 +48,7 @@ def newest_checkpoint_s(outside: Backends, record: JobRecord) -> float | None:
     if not kept.dir.startswith("gs://"):
         return None
     try:
-        found = outside.open_store(kept.dir).list()
+        found = backends.open_store(kept.dir).list()
         entries = list(islice(found, MOST_OBJECTS + 1))
     except TpuctlError:
         return None

@@ -136,7 +136,7 @@ def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -
     )
 
 
-def request_slice(outside: Backends, record: JobRecord, attempt: Attempt) -> SliceRefusal | None:
+def request_slice(backends: Backends, record: JobRecord, attempt: Attempt) -> SliceRefusal | None:
     """File the attempt's queued resource; returns why it is not granted, if so.
 
     Raises TransientError and its kin when asking again may help: the name and the request id are
@@ -144,10 +144,10 @@ def request_slice(outside: Backends, record: JobRecord, attempt: Attempt) -> Sli
     """
     name = attempt.queued_resource or attempt.node
     try:
-        spec = _spec(outside, record, attempt)
-        outside.tpu.create_queued_resource(spec, request_id=attempt.request_id or "")
+        spec = _spec(backends, record, attempt)
+        backends.tpu.create_queued_resource(spec, request_id=attempt.request_id or "")
     except ConflictError as error:
-        return _refusal_unless_ours(outside.tpu, record, attempt, error)
+        return _refusal_unless_ours(backends.tpu, record, attempt, error)
     except (*REFUSAL_ERRORS, catalog.UnknownError) as error:
         kind = error.reason if isinstance(error, TpuctlError) else UsageError.reason
         return SliceRefusal(str(error), kind, name, is_shortage=isinstance(error, CapacityError))
@@ -165,13 +165,13 @@ def delete_slice(tpu: SliceApi, zone: str, name: str) -> None:
         return  # gone, or between two states: it is looked at again
 
 
-def add_ssh_key(outside: Backends, node: Node) -> None:
+def add_ssh_key(backends: Backends, node: Node) -> None:
     """Put our key into the node's metadata when it is not there."""
     present = node.metadata.get("ssh-keys", "").splitlines()
-    if outside.key_line in present or node.state != NodeState.READY:
+    if backends.key_line in present or node.state != NodeState.READY:
         return
-    lines = "\n".join([*(line for line in present if line.strip()), outside.key_line])
-    outside.tpu.update_node(
+    lines = "\n".join([*(line for line in present if line.strip()), backends.key_line])
+    backends.tpu.update_node(
         node.zone, node.name, {"metadata": {**node.metadata, "ssh-keys": lines}}
     )
 
@@ -191,14 +191,14 @@ def final_reports(store: Store, record: JobRecord, attempt: Attempt) -> tuple[Wo
     return tuple(found)
 
 
-def _spec(outside: Backends, record: JobRecord, attempt: Attempt) -> QueuedResourceSpec:
+def _spec(backends: Backends, record: JobRecord, attempt: Attempt) -> QueuedResourceSpec:
     wanted = record.spec.resources
     runtime_version = wanted.runtime_version or catalog.default_runtime_version(
         record.accelerator_type
     )
     metadata = {
-        "ssh-keys": outside.key_line,
-        **switch_setup.boot_metadata(outside, record, attempt),
+        "ssh-keys": backends.key_line,
+        **switch_setup.boot_metadata(backends, record, attempt),
     }
     node = NodeSpec(
         name=attempt.node,

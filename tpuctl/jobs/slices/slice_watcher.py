@@ -25,7 +25,7 @@ SHARE = 0.05
 class SliceWatcher:
     """The newest observation of a job's slices, and when the next one is due."""
 
-    outside: Backends
+    backends: Backends
     clocks: Clocks
     record: Callable[[], JobRecord]
     is_steady: Callable[[], bool]
@@ -64,7 +64,7 @@ class SliceWatcher:
         if len(self._late) >= MAX_LATE:
             await asyncio.wait(self._late, return_when=asyncio.FIRST_COMPLETED)
         asked = asyncio.to_thread(
-            slice_api.observe_slices, self.outside.tpu, self.record(), self.clocks.now
+            slice_api.observe_slices, self.backends.tpu, self.record(), self.clocks.now
         )
         look = asyncio.create_task(asked)
         done, _ = await asyncio.wait({look}, timeout=ANSWER_TIMEOUT_S)

@@ -51,7 +51,7 @@ python3 "$dir/switch.py" boot "$dir/switch.json" </dev/null >/dev/null 2>&1 &
 
 
 def switch_config(
-    outside: Backends, record: JobRecord, attempt: Attempt
+    backends: Backends, record: JobRecord, attempt: Attempt
 ) -> dict[str, object] | None:
     """The configuration of the switch; None for a slice that is not the job's, or is kept."""
     name = attempt.queued_resource
@@ -59,12 +59,12 @@ def switch_config(
         return None
     return {
         "schema": SCHEMA,
-        "project": outside.project,
+        "project": backends.project,
         "zone": attempt.zone,
         "queued_resource": name,
         "tpu": TPU_API,
-        "storage": outside.storage_endpoint,
-        "bucket": outside.bucket,
+        "storage": backends.storage_endpoint,
+        "bucket": backends.bucket,
         "record": f"{records.RECORDS}{record.job_id}",
         "lease": f"{leasing.LEASES}{record.job_id}",
         "heartbeats": leasing.HEARTBEATS,
@@ -83,9 +83,9 @@ def switch_program() -> str:
     return resources.files("tpuctl.agent").joinpath("tools/deadman_switch.py").read_text("utf-8")
 
 
-def boot_metadata(outside: Backends, record: JobRecord, attempt: Attempt) -> dict[str, str]:
+def boot_metadata(backends: Backends, record: JobRecord, attempt: Attempt) -> dict[str, str]:
     """The metadata with which an attempt's slice is requested: the switch runs from its boot on."""
-    found = switch_config(outside, record, attempt)
+    found = switch_config(backends, record, attempt)
     if found is None:
         return {}
     text, told = switch_program(), json.dumps(found)

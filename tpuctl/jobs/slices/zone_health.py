@@ -49,19 +49,19 @@ def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
 _WITHOUT_SLICE = (AttemptState.WAITING, AttemptState.ENDED)
 
 
-def read(outside: Backends, record: JobRecord, now_s: float) -> Mapping[str, ZoneHealth]:
+def read(backends: Backends, record: JobRecord, now_s: float) -> Mapping[str, ZoneHealth]:
     """Stock-outs and quota of every zone that the job may try, by zone."""
     found = {
-        zone: _load_zone(outside.store, record, zone, now_s) for zone in zones.candidates(record)
+        zone: _load_zone(backends.store, record, zone, now_s) for zone in zones.candidates(record)
     }
-    if outside.quota is None:
+    if backends.quota is None:
         return found
     # What is odd about an answer is advice that could not be had, as one that never came.
     spot = record.spec.resources.use_spot
     tier = Provisioning.SPOT if spot else Provisioning.ON_DEMAND
     slices = record.spec.resources.num_slices
     with suppress(TpuctlError, ValueError, TypeError):
-        left = outside.quota(tuple(found), record.accelerator_type, tier)
+        left = backends.quota(tuple(found), record.accelerator_type, tier)
         return {
             zone: replace(
                 each,

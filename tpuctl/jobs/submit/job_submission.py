@@ -54,7 +54,7 @@ def default_owner() -> str:
 
 def submit(
     spec: JobSpec,
-    outside: Backends,
+    backends: Backends,
     submitter: Submitter,
     *,
     now_s: float,
@@ -65,9 +65,9 @@ def submit(
     Raises PreconditionError (what it requires, or the node's state), ConflictError (another job
     has its checkpoints), UsageError, RefusedError.
     """
-    _check_requires(spec, outside.context, submitter.provides)
-    place = placement.place_job(spec, node, outside.zone, submitter.regions)
-    shared_checkpoints.refuse_shared_checkpoints(outside.store, spec)
+    _check_requires(spec, backends.context, submitter.provides)
+    place = placement.place_job(spec, node, backends.zone, submitter.regions)
+    shared_checkpoints.refuse_shared_checkpoints(backends.store, spec)
     job_id = f"{spec.name}-{secrets.token_hex(3)}"
     written = JobRecord(
         job_id=job_id,
@@ -90,12 +90,12 @@ def submit(
                 secret_files=values.secret_files(spec.secrets),
                 say=submitter.say,
             )
-            outside.store.put_if_absent(record_store.workdir_key(job_id), packed)
+            backends.store.put_if_absent(record_store.workdir_key(job_id), packed)
         written = replace(written, workdir_sha256=digest)
-    lease.offer(outside.store, job_id, submitter.owner)
-    created = record_store.create(outside.store, written)
-    lease.renew_offer(outside.store, job_id, submitter.owner)
-    shared_checkpoints.withdraw_if_shared(outside.store, created)
+    lease.offer(backends.store, job_id, submitter.owner)
+    created = record_store.create(backends.store, written)
+    lease.renew_offer(backends.store, job_id, submitter.owner)
+    shared_checkpoints.withdraw_if_shared(backends.store, created)
     return created.record
 
 

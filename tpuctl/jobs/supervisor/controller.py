@@ -41,7 +41,7 @@ class WrongHostError(Exception):
 class JobController:
     """Observes, reconciles, writes and acts for one job."""
 
-    outside: Backends
+    backends: Backends
     """Behind the fence of the lease."""
     clocks: Clocks
     record_writer: RecordWriter
@@ -64,7 +64,7 @@ class JobController:
     def __post_init__(self) -> None:
         self.pending_calls = PendingCalls(self.clocks.monotonic)
         self.slice_watcher = SliceWatcher(
-            self.outside,
+            self.backends,
             self.clocks,
             record=lambda: self.record,
             is_steady=lambda: self.is_steady,
@@ -139,7 +139,7 @@ class JobController:
         if attempt is None:
             return step
         seen = await asyncio.to_thread(
-            final_state.with_final_state, self.outside, before, attempt, seen
+            final_state.with_final_state, self.backends, before, attempt, seen
         )
         return reconcile(before, seen)
 
@@ -168,7 +168,7 @@ class JobController:
         now_s = self.clocks.now()
         if zone_health.is_due(self.record, self.zone_health_s, now_s):
             self.zone_health = await asyncio.to_thread(
-                zone_health.read, self.outside, self.record, now_s
+                zone_health.read, self.backends, self.record, now_s
             )
             self.zone_health_s = now_s
 
@@ -198,7 +198,7 @@ class JobController:
         if gang is None:
             return
         try:
-            await gang.save_tails(self.outside, self.clocks.sleep)
+            await gang.save_tails(self.backends, self.clocks.sleep)
         finally:
             await gang.close()
 
@@ -209,12 +209,14 @@ class JobController:
         if not self.pending_calls.is_due(f"attach {attempt.number}"):
             return
         for node in found.nodes:
-            let_in = partial(slice_api.add_ssh_key, self.outside, node)
-            await self.pending_calls.answer(f"let in {node.name}", let_in)
+            add_key = partial(slice_api.add_ssh_key, self.backends, node)
+            await self.pending_calls.answer(f"add key to {node.name}", add_key)
         pace = GangTiming(self.clocks.monotonic, self.clocks.sleep, self.alarm.set)
-        told = switch.switch_config(self.outside, self.record, attempt)
-        given = StartInputs(self.record_writer.lease.fence, self._secrets(), told)
-        self.gang = gangs.connect_gang(self.outside, self.record, attempt, found.nodes, pace, given)
+        config = switch.switch_config(self.backends, self.record, attempt)
+        given = StartInputs(self.record_writer.lease.fence, self._secrets(), config)
+        self.gang = gangs.connect_gang(
+            self.backends, self.record, attempt, found.nodes, pace, given
+        )
 
     def _secrets(self) -> Mapping[str, str] | None:
         """None where they are not known: what runs goes on without them, and nothing is begun."""
@@ -228,7 +230,7 @@ class JobController:
         self.saved_proof = proof
         try:
             now_s = self.clocks.now()
-            await asyncio.to_thread(switch.save_proof, self.outside.store, proof, now_s)
+            await asyncio.to_thread(switch.save_proof, self.backends.store, proof, now_s)
         except TpuctlError as error:  # the next slice proves it again
             self.slice_watcher.report_trouble(str(error))
 
@@ -251,16 +253,16 @@ class JobController:
             case StopWorkers() as stop if self.gang is not None:
                 await self.gang.stop(fence, stop.grace_s, dump=stop.dump)
             case RequestSlice(attempt) if self.pending_calls.is_due(f"request {attempt.node}"):
-                request = partial(slice_api.request_slice, self.outside, self.record, attempt)
+                request = partial(slice_api.request_slice, self.backends, self.record, attempt)
                 self.refusal = await self.pending_calls.answer(f"request {attempt.node}", request)
                 self.slice_watcher.look_now()
             case DeleteSlice(zone, name) if self.pending_calls.is_due(f"delete {name}"):
-                delete = partial(slice_api.delete_slice, self.outside.tpu, zone, name)
+                delete = partial(slice_api.delete_slice, self.backends.tpu, zone, name)
                 await self.pending_calls.answer(f"delete {name}", delete)
                 self.slice_watcher.look_now()
             case RecordStockout() as seen if seen not in self.recorded_stockouts:
                 self.recorded_stockouts.add(seen)
-                now_s, store = self.clocks.now(), self.outside.store
+                now_s, store = self.clocks.now(), self.backends.store
                 await asyncio.to_thread(
                     zone_health.record_stockout, store, self.record, seen, now_s
                 )

@@ -29,7 +29,7 @@ AGAIN = f"it is tried again every {TROUBLE_S:.0f} s"
 class JobPool:
     """One controller for each job that is held here, and notes about the others."""
 
-    outside: Backends
+    backends: Backends
     clocks: Clocks
     vault: SecretCache
     heartbeat_sender: HeartbeatSender
@@ -123,7 +123,7 @@ class JobPool:
         return lease.holder == self.heartbeat_sender.holder or self.watcher.is_dead(lease.holder)
 
     async def _adopt(self, lease: Lease) -> None:
-        job_id, store = lease.job_id, self.outside.store
+        job_id, store = lease.job_id, self.backends.store
         try:
             stored = await asyncio.to_thread(records.load, store, job_id)
         except NotFoundError:
@@ -151,7 +151,7 @@ class JobPool:
 
         Our own heartbeat is there first: a holder without one is taken for dead.
         """
-        store, holder = self.outside.store, lease.holder
+        store, holder = self.backends.store, lease.holder
         if holder != self.heartbeat_sender.holder and not await asyncio.to_thread(
             self.watcher.delete_heartbeat, store, holder
         ):
@@ -167,7 +167,7 @@ class JobPool:
         since = self.unrecorded.setdefault(lease.job_id, self.clocks.monotonic())
         if self.clocks.monotonic() - since < UNRECORDED_S:
             return
-        store, job_id = self.outside.store, lease.job_id
+        store, job_id = self.backends.store, lease.job_id
         if await asyncio.to_thread(leasing.withdraw, store, lease):
             self.say(f"{job_id}: was never submitted to the end")
         if await asyncio.to_thread(records.generation, store, job_id) is not None:
@@ -193,7 +193,7 @@ class JobPool:
                 self.say(f"{job_id}: another supervisor took over")
                 return
             except WrongHostError as why:
-                await asyncio.to_thread(leasing.release, self.outside.store, lease)
+                await asyncio.to_thread(leasing.release, self.backends.store, lease)
                 self._leave_to_others(job_id, str(why))
                 return
             except TransientError as error:
@@ -201,21 +201,21 @@ class JobPool:
                 await self.clocks.sleep(RETRY_S)
 
     async def _care_once(self, lease: Lease) -> None:
-        outside = fenced_backends(self.outside, lease, self.heartbeat_sender.heartbeat)
-        stored = await asyncio.to_thread(records.load, outside.store, lease.job_id)
-        writer = RecordWriter(outside.store, lease, self.clocks, stored)
-        controller = JobController(outside, self.clocks, writer, self.vault)
+        backends = fenced_backends(self.backends, lease, self.heartbeat_sender.heartbeat)
+        stored = await asyncio.to_thread(records.load, backends.store, lease.job_id)
+        writer = RecordWriter(backends.store, lease, self.clocks, stored)
+        controller = JobController(backends, self.clocks, writer, self.vault)
         self.controllers[lease.job_id] = controller
         await controller.run_until_settled()
-        await asyncio.to_thread(self._settle, outside, lease)
+        await asyncio.to_thread(self._settle, backends, lease)
 
-    def _settle(self, outside: Backends, lease: Lease) -> None:
+    def _settle(self, backends: Backends, lease: Lease) -> None:
         """Nobody needs to look after it any more, unless somebody has just begun it anew."""
-        leasing.drop(outside.store, lease)
-        record = records.load(outside.store, lease.job_id).record
+        leasing.drop(backends.store, lease)
+        record = records.load(backends.store, lease.job_id).record
         if not record.is_settled:
-            if leasing.load_lease(outside.store, lease.job_id) is None:
-                leasing.reoffer(outside.store, lease.job_id, record.owner, record.fence)
+            if leasing.load_lease(backends.store, lease.job_id) is None:
+                leasing.reoffer(backends.store, lease.job_id, record.owner, record.fence)
             return
         self.vault.forget(lease.job_id)
         self.settled(lease.job_id)
@@ -240,8 +240,8 @@ class JobPool:
             self.say(f"{job_id}: {unwritten}")
 
     def _record_trouble(self, job_id: str, lease: Lease | None, text: str) -> None:
-        stored = records.load(self.outside.store, job_id)
+        stored = records.load(self.backends.store, job_id)
         if lease is not None and stored.record.fence <= lease.fence:
             self.heartbeat_sender.heartbeat.check()
             told = with_trouble(stored.record, text, self.clocks.now())
-            records.save(self.outside.store, told, stored.generation)
+            records.save(self.backends.store, told, stored.generation)

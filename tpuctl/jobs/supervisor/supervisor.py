@@ -31,7 +31,7 @@ LEAVE_S = 2.0
 
 
 async def run(
-    outside: Backends,
+    backends: Backends,
     scope: SupervisorScope,
     *,
     home: Path,
@@ -40,11 +40,11 @@ async def run(
     vault: SecretCache | None = None,
 ) -> None:
     """Supervise until there has been no job for a while. Raises LockedError."""
-    context = outside.context
+    context = backends.context
     vault = vault or SecretCache("", os.environ)
     while True:
         with supervisor_lock.hold(home, context) as vault.host_id:
-            supervisor = Supervisor(outside, scope, vault, clocks, say)
+            supervisor = Supervisor(backends, scope, vault, clocks, say)
             supervisor.last_wake_ns = partial(supervisor_lock.last_wake_ns, home, context)
             supervisor.job_pool.on_adopted = partial(open_jobs.add_jobs, home, context)
             supervisor.job_pool.settled = partial(open_jobs.remove_job, home, context)
@@ -61,7 +61,7 @@ async def run(
 class Supervisor:
     """Watches the leases of a bucket, and takes jobs that nobody looks after."""
 
-    outside: Backends
+    backends: Backends
     scope: SupervisorScope
     vault: SecretCache
     """It knows this machine's host id."""
@@ -79,13 +79,13 @@ class Supervisor:
     def __post_init__(self) -> None:
         host_id = self.vault.host_id
         self.heartbeat_sender = HeartbeatSender(
-            self.outside.store, host_id, self.scope, self.clocks, self.say
+            self.backends.store, host_id, self.scope, self.clocks, self.say
         )
         self.watcher = HeartbeatWatcher(
             self.clocks.monotonic, frozenset({host_id}), self.scope.terms
         )
         self.job_pool = JobPool(
-            self.outside, self.clocks, self.vault, self.heartbeat_sender, self.watcher, self.say
+            self.backends, self.clocks, self.vault, self.heartbeat_sender, self.watcher, self.say
         )
 
     async def serve(self) -> None:
@@ -164,7 +164,7 @@ class Supervisor:
         found = await asyncio.to_thread(self._leases)
         ours = [lease for lease in found if self._is_ours(lease)]
         if {lease.holder for lease in ours} - {"", self.heartbeat_sender.holder}:
-            await asyncio.to_thread(self.watcher.look, self.outside.store)
+            await asyncio.to_thread(self.watcher.look, self.backends.store)
         before, self.known = self.known, {lease.job_id: lease for lease in found}
         self.job_pool.forget_except(self.known)
         for lease in ours:
@@ -173,7 +173,7 @@ class Supervisor:
             await self.job_pool.consider(lease)
 
     def _leases(self) -> list[Lease]:
-        return leasing.list_leases(self.outside.store, self.known, self._report_unreadable)
+        return leasing.list_leases(self.backends.store, self.known, self._report_unreadable)
 
     def _report_unreadable(self, error: DamagedStateError) -> None:
         """Once: it is found again at every look."""

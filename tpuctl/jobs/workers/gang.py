@@ -29,12 +29,12 @@ class GangMember:
     dial: Callable[[], Awaitable[WorkerShell]]
 
 
-def members(outside: Backends, nodes: Sequence[Node]) -> Iterator[GangMember]:
+def members(backends: Backends, nodes: Sequence[Node]) -> Iterator[GangMember]:
     """Every worker of every slice, in order; their numbers count on over the slices."""
     number = 0
     for slice_id, node in enumerate(nodes):
         for index, worker in enumerate(node.workers):
-            dial = partial(outside.open_shell, node, replace(worker, worker_id=number))
+            dial = partial(backends.open_shell, node, replace(worker, worker_id=number))
             yield GangMember(WorkerSlot(number, slice_id, index), dial)
             number += 1
 
@@ -71,7 +71,7 @@ class Gang:
             raise LeaseLostError
 
     async def save_tails(
-        self, outside: Backends, sleep: Callable[[float], Awaitable[None]]
+        self, backends: Backends, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
         """Put into the bucket what the workers' agents no longer can."""
         turns = asyncio.Semaphore(PARALLEL_SAVES)
@@ -81,7 +81,7 @@ class Gang:
             async with turns:
                 for _ in range(SALVAGE_TRIES):
                     try:
-                        await asyncio.to_thread(link.tail.save, outside.store, prefix)
+                        await asyncio.to_thread(link.tail.save, backends.store, prefix)
                         break
                     except TransientError:
                         await sleep(1.0)
@@ -103,7 +103,7 @@ class GangTiming:
 
 
 def connect_gang(
-    outside: Backends,
+    backends: Backends,
     record: JobRecord,
     attempt: Attempt,
     nodes: Sequence[Node],
@@ -112,14 +112,14 @@ def connect_gang(
 ) -> Gang:
     """A link to every worker of every slice; an attempt that prepares may be begun."""
     found = [
-        _link(outside, record, attempt, member, pace, given) for member in members(outside, nodes)
+        _link(backends, record, attempt, member, pace, given) for member in members(backends, nodes)
     ]
     tasks = [links.start_keeping(link) for link in found]
     return Gang(attempt.number, record.job_id, found, tasks)
 
 
 def _link(
-    outside: Backends,
+    backends: Backends,
     record: JobRecord,
     attempt: Attempt,
     member: GangMember,
@@ -133,8 +133,8 @@ def _link(
         attempt,
         member.place,
         given,
-        endpoint=outside.storage_endpoint,
-        bucket=outside.bucket,
+        endpoint=backends.storage_endpoint,
+        bucket=backends.bucket,
     )
     return WorkerConnection(
         run=RunRef(record.job_id, attempt.number),

@@ -44,10 +44,10 @@ def test_what_the_bucket_has_not_either_is_marked(live):
 
 
 def test_a_bucket_that_is_away_is_asked_again(live):
-    store, live.outside.store = live.outside.store, SimpleNamespace(list=away)
+    store, live.backends.store = live.backends.store, SimpleNamespace(list=away)
     live._take(SOURCE, 16, b"3.000 c\n")
     assert drained(live) == []
-    live.outside.store = store
+    live.backends.store = store
     assert drained(live) == ["a", "b", "c"]
 
 

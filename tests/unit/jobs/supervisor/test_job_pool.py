@@ -98,7 +98,7 @@ def test_a_job_that_was_tried_again_as_it_settled_is_offered_unless_somebody_has
     monkeypatch.setattr(custody.leasing, "drop", and_meanwhile)
     settled = []
     held.job_pool.settled = settled.append
-    held.job_pool._settle(held.job_pool.outside, lease)
+    held.job_pool._settle(held.job_pool.backends, lease)
     assert ((held.lease.holder, held.lease.fence), settled) == ((holder, fence), [])
 
 
@@ -107,7 +107,7 @@ def test_the_lease_of_a_job_that_is_settled_is_gone(held):
     records.save(held.store, replace(JOB, state=JobState.FAILED), stored.generation)
     settled = []
     held.job_pool.settled = settled.append
-    held.job_pool._settle(held.job_pool.outside, held.lease)
+    held.job_pool._settle(held.job_pool.backends, held.lease)
     assert (held.lease, settled) == (None, [JOB.job_id])
 
 
@@ -121,7 +121,7 @@ def test_the_workers_are_let_go_of_though_their_tails_may_not_be_saved():
         closed.append(True)
 
     gang = SimpleNamespace(save_tails=refused, close=close)
-    care = SimpleNamespace(gang=gang, outside=None, clocks=SimpleNamespace(sleep=None))
+    care = SimpleNamespace(gang=gang, backends=None, clocks=SimpleNamespace(sleep=None))
     with pytest.raises(LeaseLostError):
         asyncio.run(JobController._close_gang(care))
     assert (closed, care.gang) == ([True], None)
