@@ -92,10 +92,10 @@ def build_components(
     slices = Slices(
         state.path,
         isolation=hosts.isolation,
-        open_door=open_ssh_server if doors is None else _also_on_loopback(doors),
+        open_ssh=open_ssh_server if doors is None else _also_on_loopback(doors),
         open_metadata=open_metadata,
         open_chips=ChipLockServers(CHIP_FILES[hosts.isolation.mode]).open,
-        surroundings=WorkerContext(
+        context=WorkerContext(
             now=clock.now,
             tell=lambda *news: world.tell(*news),
             lost=lambda *worker: world.lose(*worker),

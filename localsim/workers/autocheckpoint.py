@@ -1,4 +1,4 @@
-"""Autocheckpoint: programs that were told to save their work, and how long they are waited for."""
+"""Autocheckpoint: asks programs to save before a planned end, and waits for them."""
 
 import asyncio
 import math
@@ -20,7 +20,10 @@ class Autocheckpoints:
         """Set whenever somebody begins to wait for the clock; whoever looks at it clears it."""
 
     async def take(self, name: str, deadline_s: float) -> None:
-        """SIGTERM for every program of a slice; returns when none runs or the time has come."""
+        """Send every program of a slice SIGTERM; return when none runs, or at `deadline_s`.
+
+        `deadline_s` is a moment of the clock, in simulated seconds of the epoch.
+        """
         self._slices.terminate(name)
         running = asyncio.ensure_future(self._slices.idle(name))
         self._running[name] = running
@@ -37,7 +40,7 @@ class Autocheckpoints:
             running.cancel()
 
     def give_up(self, name: str) -> None:
-        """Wait no longer: the slice is lost."""
+        """End the wait for a slice that is lost."""
         if running := self._running.get(name):
             running.cancel()
 

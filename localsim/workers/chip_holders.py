@@ -1,4 +1,4 @@
-"""Which programs hold the chips of a worker, and what they tell of their use.
+"""Which programs hold the chips of a worker, and what they report of their use.
 
 What is in the chips' memory and how busy they are is modelled: programs compute on this machine's
 processor, and say how much their arrays take and for what share of the time they computed.
@@ -25,14 +25,14 @@ class ChipFiles:
 
 
 def namespace_chip_files(worker: Worker) -> ChipFiles:
-    """On a worker with a system of its own: where libtpu's loader has them."""
+    """Return the files of a namespace worker, where libtpu's loader has them."""
     kind = accelerator_type(worker.accelerator_type)
     devices = chips.device_files(kind)[: kind.chips_per_worker]
     return ChipFiles(f"/tmp/{LOCK_FILE}", tuple(devices))
 
 
 def process_chip_files(worker: Worker) -> ChipFiles:
-    """On a worker that is a directory: it shares this machine's devices, so it shows none."""
+    """Return the files of a process worker: no devices, which it shares with this machine."""
     return ChipFiles(str(worker.disk.temporary / LOCK_FILE))
 
 
@@ -40,19 +40,19 @@ CHIP_FILES: Mapping[str, Callable[[Worker], ChipFiles]] = {
     "namespace": namespace_chip_files,
     "process": process_chip_files,
 }
-"""By the way in which workers are kept apart."""
+"""Mode of isolation -> how the files are found."""
 
 
 class MalformedUsageError(Exception):
-    """A program told something that makes no sense."""
+    """A report of a program is not JSON of the known fields, or out of range."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChipUsage:
-    """What one program told last."""
+    """What one program reported last."""
 
     hbm_bytes: tuple[int, ...] = ()
-    """Of each device as the program counts them."""
+    """Bytes held on each device, as the program counts them."""
     busy: float = 0.0
     """The share of its time that it computed, 0 to 1."""
 
@@ -98,23 +98,23 @@ class ChipHolders:
         )
 
     def begin(self, holder: object) -> None:
-        """A program holds the chips."""
+        """Note that a program holds the chips."""
         if not self._holders:
             self._last_busy_s = self._now()
         self._holders[holder] = ChipUsage()
 
     def tell(self, holder: object, usage: ChipUsage) -> None:
-        """A holder does this now."""
+        """Take what a holder reports now."""
         self._holders[holder] = usage
         if usage.busy > 0:
             self._last_busy_s = self._now()
 
     def end(self, holder: object) -> None:
-        """A program holds the chips no more."""
+        """Note that a program holds the chips no more."""
         self._holders.pop(holder, None)
 
     def devices(self) -> tuple[ChipDevice, ...]:
-        """Every device of the worker."""
+        """Return every device of the worker, its memory in bytes and its idle seconds."""
         hbm_bytes = self._chip.hbm_usable_bytes or self._chip.hbm_bytes
         total_bytes = hbm_bytes // self._devices_per_chip
         idle_s = self._now() - self._last_busy_s
@@ -124,7 +124,7 @@ class ChipHolders:
         )
 
     def duty_cycles(self) -> tuple[float, ...]:
-        """Percent of the time that each chip was busy."""
+        """Return percent of the time busy, 0 to 100, for each chip (or device, by generation)."""
         busy = min(1.0, sum(usage.busy for usage in self._holders.values()))
         return (100 * busy,) * self._duty_points
 
@@ -140,7 +140,7 @@ class ChipHolders:
 
 
 def read_usage(line: bytes) -> ChipUsage:
-    """What a line of JSON tells; raises MalformedUsageError."""
+    """Read {"bytes": [INT, ...], "busy": 0..1}; raises MalformedUsageError."""
     try:
         told = json.loads(line)
         hbm_bytes = tuple(int(each) for each in told["bytes"])

@@ -17,19 +17,19 @@ _VFIO = "/dev/vfio/"
 
 
 def device_files(kind: AcceleratorType) -> list[str]:
-    """The files in /dev of a worker's chips, and of what they are reached through."""
+    """Return the paths in /dev of a worker's chips, and of VFIO's container where it is used."""
     template = generation(kind.generation).device_node
     chips = [template.format(chip=chip) for chip in range(kind.chips_per_worker)]
     return [*chips, f"{_VFIO}vfio"] if template.startswith(_VFIO) else chips
 
 
 def devices_per_chip(kind: AcceleratorType) -> int:
-    """What frameworks call devices: each TensorCore on v2, v3 and TPU7x, else the chip."""
+    """Return how many devices frameworks count on a chip: its TensorCores or itself."""
     return generation(kind.generation).devices_per_chip
 
 
 def devices_per_worker(kind: AcceleratorType) -> int:
-    """How many devices JAX counts on a worker."""
+    """Return how many devices JAX counts on a worker."""
     return kind.chips_per_worker * devices_per_chip(kind)
 
 

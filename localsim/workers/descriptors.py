@@ -21,13 +21,13 @@ async def wait_writable(descriptor: int) -> None:
 
 
 async def read_some(descriptor: int) -> bytes:
-    """The next bytes; empty at the end."""
+    """Wait for and return the next bytes, up to CHUNK_BYTES; empty at the end."""
     await wait_readable(descriptor)
     return read_now(descriptor)
 
 
 def read_now(descriptor: int) -> bytes:
-    """What a non-blocking descriptor holds; empty when nothing does, or at the end."""
+    """Return what a non-blocking descriptor holds now; empty without any, and at the end."""
     try:
         return os.read(descriptor, CHUNK_BYTES)
     except BlockingIOError:

@@ -8,12 +8,12 @@ HOST = "127.0.0.1"
 
 
 def listen(port: int = 0) -> socket.socket:
-    """A listening loopback socket, on a port of the system's choice unless told; raises OSError."""
+    """Return a listening loopback socket; port 0: one that the system chooses. Raises OSError."""
     return socket.create_server((HOST, port))
 
 
 def choose_ports(count: int, taken: Collection[int]) -> tuple[int, ...]:
-    """`count` distinct ports that nobody listens on and that are not taken."""
+    """Return `count` distinct ports that nobody listens on and that are not in `taken`."""
     chosen: list[int] = []
     with contextlib.ExitStack() as held:  # held until the last is found, so none comes twice
         while len(chosen) < count:
@@ -24,7 +24,7 @@ def choose_ports(count: int, taken: Collection[int]) -> tuple[int, ...]:
 
 
 def are_free(ports: Iterable[int]) -> bool:
-    """Whether nobody listens on any of them now."""
+    """Whether nobody listens on any of the ports now."""
     try:
         with contextlib.ExitStack() as held:
             for port in ports:

@@ -1,4 +1,4 @@
-"""What befalls a worker on purpose, brought about on its host and at its door.
+"""Brings faults about on a worker's host and at its SSH server.
 
 The host does what its way of keeping workers apart can do; what it cannot is said on stderr.
 """
@@ -21,13 +21,13 @@ _CHANGES: Mapping[str, Callable[[Host, HostFault], Awaitable[None]]] = {
     "disk_full": lambda host, wanted: host.fill_disk(full=wanted.disk_full),
     "slow": lambda host, wanted: host.slow_down(wanted.slow),
 }
-"""Field of an affliction -> what its change means for the host."""
+"""Field of a fault -> what its change means for the host."""
 
 
 _NOT_POSSIBLE: Mapping[str, Mapping[str, str]] = {
     ProcessIsolation.mode: {"disk_full": CANNOT_FILL_DISK}
 }
-"""Mode of isolation -> field of an affliction -> why it cannot be brought about."""
+"""Mode of isolation -> field of a fault -> why it cannot be brought about."""
 
 
 def require_possible(mode: str, wanted: HostFault) -> None:
@@ -37,10 +37,13 @@ def require_possible(mode: str, wanted: HostFault) -> None:
             raise NotPossibleError(reason)
 
 
-async def apply_fault(worker: Worker, door: SshEndpoint, wanted: HostFault) -> None:
-    """Bring a worker from what it suffers to what it shall; a killed one stays as it is."""
-    was = worker.affliction
-    if was == wanted or was.killed:
+async def apply_fault(worker: Worker, endpoint: SshEndpoint, wanted: HostFault) -> None:
+    """Change a worker's faults to `wanted`, nothing else; a killed worker stays killed.
+
+    What its host cannot do is printed to stderr.
+    """
+    current = worker.fault
+    if current == wanted or current.killed:
         return
     worker.set_fault(wanted)
     if wanted.killed:
@@ -48,22 +51,22 @@ async def apply_fault(worker: Worker, door: SshEndpoint, wanted: HostFault) -> N
         # Its peers hear nothing any more, not even that their connections are closed.
         await _try(worker, worker.host.connect_network(connected=False))
         # Connections break first: no client is told an exit status.
-        await asyncio.gather(door.close(), worker.host.crash())
+        await asyncio.gather(endpoint.close(), worker.host.crash())
         return
-    door.behave(_manner(wanted))
+    endpoint.behave(_ssh_behaviour(wanted))
     for field, change in _CHANGES.items():
-        if getattr(was, field) != getattr(wanted, field):
+        if getattr(current, field) != getattr(wanted, field):
             await _try(worker, change(worker.host, wanted))
 
 
-def _manner(affliction: HostFault) -> SshBehaviour:
-    """How the door of a worker that suffers so treats clients: the worst counts."""
+def _ssh_behaviour(fault: HostFault) -> SshBehaviour:
+    """Return how the SSH server of a worker with these faults treats clients: the worst counts."""
     worst = (
-        (affliction.cut_off, SshBehaviour.UNREACHABLE),
-        (affliction.hangs, SshBehaviour.HANGS),
-        (affliction.refuses_ssh, SshBehaviour.REFUSES),
+        (fault.cut_off, SshBehaviour.UNREACHABLE),
+        (fault.hangs, SshBehaviour.HANGS),
+        (fault.refuses_ssh, SshBehaviour.REFUSES),
     )
-    return next((manner for is_so, manner in worst if is_so), SshBehaviour.SERVES)
+    return next((behaviour for is_so, behaviour in worst if is_so), SshBehaviour.SERVES)
 
 
 async def _try(worker: Worker, change: Awaitable[None]) -> None:

@@ -1,4 +1,4 @@
-"""What a worker's metadata server knows, as a tree below computeMetadata/v1."""
+"""The content of a worker's metadata server, as a tree below computeMetadata/v1."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ class WorkerState:
 
 
 def build_tree(spec: SliceSpec, index: int, present: WorkerState) -> Tree:
-    """Everything under computeMetadata/v1/ for one worker."""
+    """Return the tree of one worker; names as in Compute Engine's and Cloud TPU's documents."""
     hostname = present.hostname
     return {
         "instance": {
@@ -84,7 +84,7 @@ def build_tree(spec: SliceSpec, index: int, present: WorkerState) -> Tree:
 
 
 def instance_attributes(spec: SliceSpec, index: int) -> Mapping[str, str]:
-    """The user's metadata and what the TPU service adds to it."""
+    """Return the user's metadata and what the TPU service adds to it."""
     return {
         **spec.metadata,
         "accelerator-type": spec.accelerator_type,
@@ -96,7 +96,7 @@ def instance_attributes(spec: SliceSpec, index: int) -> Mapping[str, str]:
 
 
 def ssh_keys(spec: SliceSpec) -> str:
-    """Lines of `user:key`: the node's own, and the project's unless the node wants none of them."""
+    """Return lines `user:key`: the node's, and the project's unless block-project-ssh-keys."""
     own = spec.metadata.get("ssh-keys", "")
     if spec.metadata.get("block-project-ssh-keys", "").lower() in ("true", "1", "y", "yes"):
         return own
@@ -104,12 +104,12 @@ def ssh_keys(spec: SliceSpec) -> str:
 
 
 def instance_id(hostname: str) -> str:
-    """A stable number for the worker's own VM; Google tells it apart from the node's id."""
+    """Return a stable id of the worker's VM, which is not the node's id, as at Google."""
     return str(int.from_bytes(hashlib.sha256(hostname.encode()).digest()[:8]) >> 1)
 
 
 def tpu_env(spec: SliceSpec, index: int) -> str:
-    """Lines of KEY: 'value', as libtpu and JAX read them."""
+    """Return lines `KEY: 'value'`, as libtpu and JAX read them."""
     kind = accelerator_type(spec.accelerator_type)
     bounds = _HOST_BOUNDS[kind.chips_per_worker]
     hosts = tuple(chips // host for chips, host in zip(_three(kind.topology), bounds, strict=True))
@@ -145,7 +145,7 @@ def tpu_env(spec: SliceSpec, index: int) -> str:
 
 
 def megascale_attributes(spec: SliceSpec) -> Mapping[str, str]:
-    """What the slices of one request know of each other; a slice that is alone knows nothing."""
+    """Return the MEGASCALE_* values of a slice of several; empty for one that is alone."""
     place = spec.multislice
     if place is None:
         return {}
@@ -209,12 +209,12 @@ def _comma(values: Iterable[object]) -> str:
 
 
 def service_account(spec: SliceSpec) -> str:
-    """The address of the account that the workers' programs act as."""
+    """Return the e-mail address of the account that the workers' programs act as."""
     return spec.service_account or accounts.default_compute_email(spec.project_number)
 
 
 def scopes(spec: SliceSpec) -> tuple[str, ...]:
-    """What the account's tokens are good for."""
+    """Return the OAuth scopes of the account's tokens."""
     return spec.scopes or SCOPES
 
 

@@ -1,4 +1,4 @@
-"""The processes of this machine, and how those of a worker are told, signalled and ended.
+"""The processes of this machine: lists, signals and ends those of a worker.
 
 A process belongs to the worker that its environment names (MARKER), which it inherits through
 setsid, nohup and daemonising, or whose recorded program leads its session.
@@ -26,19 +26,19 @@ class UnkillableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One row of the process table; zombies are not in it."""
+    """One process; zombies are left out."""
 
     pid: int
     group: int
     session: int
     started: str
-    """When, in the system's own words: with the pid it names a process for good."""
+    """Start time in the system's own format: with the pid it names a process for good."""
     worker: str
-    """The MARKER in its environment, or nothing."""
+    """Value of MARKER in its environment, empty without one."""
 
 
 def list_processes() -> list[Process]:
-    """Every process that this user may see."""
+    """Return every process that this user may see."""
     if not (_PROC / "self/stat").exists():
         return _from_ps(_ps())
     rows = (_from_proc(entry) for entry in _PROC.iterdir() if entry.name.isdigit())
@@ -46,7 +46,7 @@ def list_processes() -> list[Process]:
 
 
 def start_time(pid: int) -> str | None:
-    """The start time of one process, None when it is not there."""
+    """Return the start time of one process, None when there is no such process."""
     if (_PROC / "self/stat").exists():
         row = _from_proc(_PROC / str(pid))
         return row.started if row else None
@@ -68,7 +68,7 @@ def signal_groups(processes: Iterable[Process], number: int) -> None:
 
 
 async def kill_processes(belongs: Callable[[Process], bool]) -> None:
-    """End them all, those they start meanwhile too; raises UnkillableError."""
+    """End all processes that belong, and those they start meanwhile; raises UnkillableError."""
     deadline = time.monotonic() + KILL_TIMEOUT_S
     while left := [process for process in list_processes() if belongs(process)]:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The slices that run: boot, stop, preempt and destroy them, and find their workers' doors."""
+"""The slices that run: boots, stops, preempts and destroys them, and finds their SSH servers."""
 
 import asyncio
 import signal
@@ -42,7 +42,7 @@ class _Running:
     disk: SliceDisk
     workers: tuple[Worker, ...]
     services: tuple[WorkerService, ...]
-    doors: tuple[tuple[Worker, SshEndpoint], ...]
+    ssh_endpoints: tuple[tuple[Worker, SshEndpoint], ...]
     """The SSH server of each worker that is up."""
     watch_tasks: tuple[asyncio.Task[None], ...]
     """What waits for a worker to fail."""
@@ -51,12 +51,14 @@ class _Running:
     def identities(self) -> tuple[BootedWorker, ...]:
         return tuple(worker.identity for worker in self.workers)
 
-    def door(self, address: str) -> SshEndpoint | None:
-        return next((door for worker, door in self.alive if address in worker.addresses), None)
+    def ssh_endpoint(self, address: str) -> SshEndpoint | None:
+        return next(
+            (endpoint for worker, endpoint in self.alive if address in worker.addresses), None
+        )
 
     @property
     def alive(self) -> Iterator[tuple[Worker, SshEndpoint]]:
-        return (each for each in self.doors if not each[0].affliction.killed)
+        return (each for each in self.ssh_endpoints if not each[0].fault.killed)
 
 
 class Slices:
@@ -67,25 +69,25 @@ class Slices:
         state_dir: Path,
         *,
         isolation: Isolation,
-        open_door: OpenSshEndpoint,
+        open_ssh: OpenSshEndpoint,
         open_metadata: OpenService,
         open_chips: OpenService,
-        surroundings: WorkerContext,
+        context: WorkerContext,
     ) -> None:
-        """The `open_` functions are services'."""
+        """The `open_` functions start a service of a worker on a listening socket."""
         self._directory = state_dir.absolute() / "slices"
         self._isolation = isolation
-        self._open_door = open_door
+        self._open_ssh = open_ssh
         self._open_metadata = open_metadata
         self._open_chips = open_chips
-        self._surroundings = surroundings
+        self._context = context
         self._running: dict[str, _Running] = {}
         self._changing = asyncio.Lock()
 
     async def boot(self, spec: SliceSpec) -> tuple[BootedWorker, ...]:
         """Start a slice's workers, on the disk it has or a new one; raises OSError.
 
-        A worker that never boots gets no door and runs no program.
+        A worker that never boots gets no SSH server and runs no program.
         """
         async with self._changing:
             if spec.name not in self._running:
@@ -93,12 +95,12 @@ class Slices:
             return self._running[spec.name].identities
 
     async def stop(self, name: str) -> None:
-        """End a slice's processes and close its doors; its disks stay."""
+        """End a slice's processes and close its servers; its disks stay."""
         async with self._changing:
             await self._stop(name)
 
     async def destroy(self, name: str) -> None:
-        """End a slice's processes, close its doors and remove its disks."""
+        """End a slice's processes, close its servers and remove its disks."""
         async with self._changing:
             await self._stop(name)
             for disk in self._of(name):
@@ -127,27 +129,29 @@ class Slices:
                 return
             await asyncio.sleep(_IDLE_POLL_S)  # programs that left their parents have no event
 
-    def require_possible(self, affliction: HostFault) -> None:
-        """Raise NotPossibleError when workers cannot be made to suffer so in this isolation."""
-        host_faults.require_possible(self._isolation.mode, affliction)
+    def require_possible(self, fault: HostFault) -> None:
+        """Raise NotPossibleError for a fault that this isolation cannot bring about."""
+        host_faults.require_possible(self._isolation.mode, fault)
 
     async def apply_faults(self, spec: SliceSpec) -> None:
-        """Let the workers of a slice that runs suffer from `spec.afflictions`, and nothing else."""
+        """Bring about `spec.worker_faults`, and no other faults, on a slice that runs."""
         async with self._changing:
             if found := self._running.get(spec.name):
                 await _apply_faults(found.alive, spec)
 
     def show(self, spec: SliceSpec) -> None:
-        """Let the workers of a slice know it as it is now: metadata, keys, maintenance."""
+        """Show the workers of a slice its new metadata, keys and maintenance."""
         if found := self._running.get(spec.name):
             for worker in found.workers:
                 worker.show(spec)
 
-    def door(self, address: str, port: int) -> SshEndpoint | None:
-        """The SSH server at a worker's own address and port; None where there is none."""
+    def ssh_endpoint(self, address: str, port: int) -> SshEndpoint | None:
+        """Return the SSH server at a worker's own address and port, None without one."""
         if port != SSH_PORT:
             return None
-        return next(filter(None, (each.door(address) for each in self._running.values())), None)
+        return next(
+            filter(None, (each.ssh_endpoint(address) for each in self._running.values())), None
+        )
 
     async def dial(self, address: str, port: int) -> socket.socket:
         """A non-blocking socket connected to a worker from the VPC; raises OSError."""
@@ -182,7 +186,7 @@ class Slices:
         workers = tuple(self._worker(spec, index, disk, host) for index, host in enumerate(hosts))
         up = [worker for worker in workers if worker.index not in spec.never_boots]
         services: list[WorkerService] = []
-        doors: list[tuple[Worker, SshEndpoint]] = []
+        ssh_endpoints: list[tuple[Worker, SshEndpoint]] = []
         try:
             for worker in up:
                 metadata = await worker.host.listen(METADATA_PORT)
@@ -190,22 +194,24 @@ class Slices:
                 chips = await worker.host.listen(CHIPS_PORT)
                 services.append(await _open(self._open_chips, worker, chips))
                 listening = await worker.host.listen(SSH_PORT)
-                doors.append((worker, await _open(self._open_door, worker, listening)))
-                services.append(doors[-1][1])
-            await _apply_faults(doors, spec)
+                ssh_endpoints.append((worker, await _open(self._open_ssh, worker, listening)))
+                services.append(ssh_endpoints[-1][1])
+            await _apply_faults(ssh_endpoints, spec)
             for worker in up:
-                if not worker.affliction.killed:
+                if not worker.fault.killed:
                     await startup_script.start_scripts(worker)
         except BaseException:
             closing = (service.close() for service in services)
             await asyncio.gather(*closing, self._isolation.kill([disk.directory]))
             raise
-        vigils = tuple(asyncio.create_task(self._watch_worker(spec.name, worker)) for worker in up)
-        return _Running(disk, workers, tuple(services), tuple(doors), vigils)
+        watch_tasks = tuple(
+            asyncio.create_task(self._watch_worker(spec.name, worker)) for worker in up
+        )
+        return _Running(disk, workers, tuple(services), tuple(ssh_endpoints), watch_tasks)
 
     async def _watch_worker(self, name: str, worker: Worker) -> None:
         await worker.host.failure()
-        await self._surroundings.lost(name, worker.index)
+        await self._context.lost(name, worker.index)
 
     def _worker(self, spec: SliceSpec, index: int, disk: SliceDisk, host: Host) -> Worker:
         return Worker(
@@ -214,19 +220,19 @@ class Slices:
             hostname=disk.hostname(index),
             disk=disk.worker(index),
             host=host,
-            surroundings=self._surroundings,
+            context=self._context,
         )
 
     async def _stop(self, name: str) -> None:
         found = self._running.pop(name, None)
         if found is None:
             return
-        for vigil in found.watch_tasks:
-            vigil.cancel()
+        for watch_task in found.watch_tasks:
+            watch_task.cancel()
         for worker in found.workers:
             worker.cut_power()
-        # Connections break first, as when power fails: no client is told an exit status. The doors
-        # then wait for their sessions, and those for their programs.
+        # Connections break first, as when power fails: no client is told an exit status. The
+        # servers then wait for their sessions, and those for their programs.
         closing = (service.close() for service in found.services)
         await asyncio.gather(*closing, self._isolation.kill([found.disk.directory]))
 
@@ -240,7 +246,7 @@ class Slices:
         return await asyncio.to_thread(disks.create_disk, self._directory, spec.name, chosen)
 
     def _of(self, name: str) -> list[SliceDisk]:
-        """The disk of a slice, if it has one."""
+        """Return the disk of a slice, if it has one."""
         found = map(disks.load_disk, disks.slice_directories(self._directory))
         return [disk for disk in found if disk and disk.name == name]
 
@@ -263,8 +269,10 @@ def _note(error: OSError) -> None:
 
 
 async def _apply_faults(found: Iterable[tuple[Worker, SshEndpoint]], spec: SliceSpec) -> None:
-    for worker, door in found:
-        await host_faults.apply_fault(worker, door, spec.worker_faults.get(worker.index, HEALTHY))
+    for worker, endpoint in found:
+        await host_faults.apply_fault(
+            worker, endpoint, spec.worker_faults.get(worker.index, HEALTHY)
+        )
 
 
 def _with_free_ports(disk: SliceDisk, taken: Collection[int]) -> SliceDisk:

@@ -1,4 +1,4 @@
-"""What a slice is told to be, and what its workers answer: the words between the cloud and here."""
+"""The types that the cloud and the workers exchange: the spec of a slice, and its answers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class UpcomingMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAttribute:
-    """One entry that a worker told the control plane."""
+    """One guest attribute that a worker published."""
 
     namespace: str
     key: str
@@ -31,7 +31,7 @@ class WorkerAttribute:
 
 
 class AttributeNotPublishedError(Exception):
-    """The control plane could not take a worker's news."""
+    """The control plane could not store a guest attribute."""
 
 
 PublishAttribute: TypeAlias = Callable[[str, int, str, str, str | None], Awaitable[None]]
@@ -46,7 +46,7 @@ class HostFault:
     """What is wrong with one worker on purpose; nothing by default."""
 
     hangs: bool = False
-    """Its programs and its doors stand still."""
+    """Its programs and servers stand still."""
     killed: bool = False
     """It has lost its power, until the next boot."""
     cut_off: bool = False
@@ -120,11 +120,11 @@ class SliceSpec:
         return str(self.subnet.network_address + 1)
 
     def full_name(self, hostname: str) -> str:
-        """What a host name of the slice is called in the VPC's own names."""
+        """Return a host name with the domain of the VPC, HOST.ZONE.c.PROJECT.internal."""
         return f"{hostname}.{self.zone}.c.{self.project}.internal"
 
     def addresses_of(self, index: int) -> tuple[str, ...]:
-        """Where a worker is reached: its VPC address, then its external one if it has one."""
+        """Return a worker's VPC address, then its external one if it has one."""
         return self.addresses[index], *self.external_addresses[index : index + 1]
 
 

@@ -1,4 +1,4 @@
-"""The SSH door of a worker, as those know it who open it, fail it and lead clients to it."""
+"""The SSH server of a worker, as those use it who start it, fail it and lead clients to it."""
 
 import socket
 from enum import Enum
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class SshBehaviour(Enum):
-    """How a door treats clients."""
+    """How an SSH server treats clients."""
 
     SERVES = "serves"
     REFUSES = "refuses"
@@ -28,7 +28,7 @@ class SshEndpoint(Protocol):
         """Serve a client that has connected elsewhere, as if it had connected here."""
 
     def behave(self, manner: SshBehaviour) -> None:
-        """Treat clients so from now on, those that are connected included."""
+        """Treat clients, connected ones included, in this way from now on."""
 
     async def close(self) -> None:
         """Cut every connection before anything else, and stop."""

@@ -15,12 +15,12 @@ class SshKeys:
         self.change(text)
 
     def change(self, text: str) -> None:
-        """Other keys, in force when the delay is over."""
+        """Take other keys, in force when the delay is over."""
         in_force = self._in_force()
         self._changes = [*self._changes[in_force:], (self._now() + self._delay_s, text)]
 
     def of(self, user: str) -> frozenset[str]:
-        """The public keys (`ssh-ed25519 AAAA…`) that let this user in now."""
+        """Return the public keys (`ssh-ed25519 AAAA…`) that let this user in now."""
         _, text = self._changes[self._in_force()]
         lines = (line.partition(":") for line in text.splitlines())
         keys = (key.split() for name, _, key in lines if name.strip() == user)

@@ -43,7 +43,7 @@ _CALL_DOWNLOAD = "import sys\ndownload(sys.argv[1], sys.argv[2])\n"
 
 
 async def start_scripts(worker: Worker) -> None:
-    """Start the scripts that the worker's metadata names, if any; no failure is anybody's."""
+    """Start the scripts that the worker's metadata names; a failure is printed to stderr."""
     script, url = worker.attribute(KEY).lstrip(_LEADING_SPACE), worker.attribute(URL_KEY).strip()
     if not script and not url:
         return

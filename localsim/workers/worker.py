@@ -1,4 +1,4 @@
-"""One simulated worker: its disk, its door's keys, what its metadata server and programs know."""
+"""One simulated worker: its disk, SSH keys, metadata and programs."""
 
 import asyncio
 import os
@@ -25,12 +25,12 @@ LOGIN_SHELL = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
 
 
 class WorkerStoppedError(Exception):
-    """The worker has no power."""
+    """A program cannot start, as the worker is switched off."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What every worker is given of the world outside."""
+    """What every worker gets from the simulator."""
 
     now: Callable[[], float]
     """The simulated time, in seconds since the epoch."""
@@ -102,44 +102,44 @@ class Worker:
         hostname: str,
         disk: WorkerDisk,
         host: Host,
-        surroundings: WorkerContext,
+        context: WorkerContext,
     ) -> None:
-        """It has no doors of its own: whoever opens them asks it."""
+        """It starts no servers: those who do ask it for keys and metadata."""
         self.index = index
         self.hostname = hostname
         self.disk = disk
         self.host = host
         self.host_key = disk.host_key()
         self._spec = spec
-        self._extra_environment = surroundings.extra_environment
-        self._access_token = surroundings.access_token(
+        self._extra_environment = context.extra_environment
+        self._access_token = context.access_token(
             metadata_tree.service_account(spec), metadata_tree.scopes(spec)
         )
-        self.affliction = HEALTHY
-        """What it suffers from on purpose; `host_faults.apply_fault` changes it."""
+        self.fault = HEALTHY
+        """What is wrong with it on purpose; `host_faults.apply_fault` changes it."""
         self._is_preempted = False
         self._has_power = True
         self._changed = asyncio.Event()
-        self._tell = surroundings.tell
+        self._tell = context.tell
         self.variables: dict[str, str] = {}
-        """What its services let programs know."""
-        told = spec.guest_attributes[index : index + 1]
+        """Environment variables that its services add for programs."""
+        published = spec.guest_attributes[index : index + 1]
         self.guest_attributes = GuestAttributes(
-            told[0] if told else (), tell=self._tell_entry, announce=self._announce
+            published[0] if published else (), tell=self._tell_entry, announce=self._announce
         )
         self._ssh_keys = SshKeys(
-            metadata_tree.ssh_keys(spec), delay_s=spec.ssh_keys_delay_s, now=surroundings.now
+            metadata_tree.ssh_keys(spec), delay_s=spec.ssh_keys_delay_s, now=context.now
         )
 
     @property
     def identity(self) -> BootedWorker:
-        """What guest attributes publish."""
+        """Host name and SSH host key, as guest attributes publish them."""
         algorithm, key, *_ = self.host_key.export_public_key().decode().split()
         return BootedWorker(self.hostname, f"{algorithm} {key}")
 
     @property
     def accelerator_type(self) -> str:
-        """Of the slice it is in."""
+        """The accelerator type of its slice."""
         return self._spec.accelerator_type
 
     @property
@@ -148,17 +148,17 @@ class Worker:
         return self._spec.addresses_of(self.index)
 
     def attribute(self, key: str) -> str:
-        """One value of the user's metadata, else of the project's; empty when there is none."""
+        """Return a value of the node's metadata, else of the project's; empty without one."""
         return self._spec.metadata.get(key, "") or self._spec.project_metadata.get(key, "")
 
     def authorized_keys(self, user: str) -> frozenset[str]:
-        """The public keys (`ssh-ed25519 AAAA…`) that the node's metadata lets in as this user."""
+        """Return the public keys (`ssh-ed25519 AAAA…`) that let this user in now."""
         return self._ssh_keys.of(user)
 
     def metadata(self) -> metadata_tree.Tree:
-        """What its metadata server answers now."""
+        """Return the tree that its metadata server answers from now."""
         kind, key = self.identity.host_key.split()
-        told = self.guest_attributes.namespaces
+        published = self.guest_attributes.namespaces
         return metadata_tree.build_tree(
             self._spec,
             self.index,
@@ -167,7 +167,10 @@ class Worker:
                 is_preempted=self._is_preempted,
                 access_token=self._access_token,
                 # The guest agent publishes the host key; like any entry it can be overwritten.
-                guest_attributes={**told, "hostkeys": {kind: key, **told.get("hostkeys", {})}},
+                guest_attributes={
+                    **published,
+                    "hostkeys": {kind: key, **published.get("hostkeys", {})},
+                },
             ),
         )
 
@@ -176,19 +179,19 @@ class Worker:
         await self._changed.wait()
 
     def show(self, spec: SliceSpec) -> None:
-        """Know the slice as it is now: metadata, SSH keys, maintenance, addresses."""
+        """Take the slice's new metadata, SSH keys, maintenance and addresses."""
         self._spec = spec
         self._ssh_keys.change(metadata_tree.ssh_keys(spec))
         self._announce()
 
-    def set_fault(self, affliction: HostFault) -> None:
-        """Know what is wrong with it."""
-        self.affliction = affliction
+    def set_fault(self, fault: HostFault) -> None:
+        """Take other faults; `host_faults.apply_fault` brings them about."""
+        self.fault = fault
         self._announce()
 
     async def has_network(self) -> None:
         """Return when its network cable is not, or no longer, pulled."""
-        while self.affliction.cut_off:
+        while self.fault.cut_off:
             await self._changed.wait()
 
     def announce_preemption(self) -> None:
@@ -201,7 +204,7 @@ class Worker:
         self._has_power = False
 
     def environment(self, user: str) -> dict[str, str]:
-        """All that a program of this user finds in its environment, but for its terminal."""
+        """Return the environment variables of a program of this user, those of a terminal apart."""
         return {
             "HOME": self.host.home(user),
             "LANG": "C.UTF-8",

@@ -38,8 +38,8 @@ ADDRESS_TYPE_NOT_SUPPORTED = 8
 class WorkerDialer(Protocol):
     """Connects to workers on behalf of the SOCKS port."""
 
-    def door(self, address: str, port: int) -> SshEndpoint | None:
-        """The SSH server at a worker's address and port; None where there is none."""
+    def ssh_endpoint(self, address: str, port: int) -> SshEndpoint | None:
+        """The SSH server at a worker's own address and port; None where there is none."""
 
     async def dial(self, address: str, port: int) -> socket.socket:
         """A non-blocking socket connected to a worker from the VPC; raises OSError."""
@@ -106,13 +106,13 @@ class SocksServer:
             inside = ipaddress.ip_address(address) in _VPC
         except ValueError:  # a name, and there is no name server
             raise _SocksRefusedError(HOST_UNREACHABLE) from None
-        door = self._workers.door(address, _SSH_PORT)
-        if door is None:
+        endpoint = self._workers.ssh_endpoint(address, _SSH_PORT)
+        if endpoint is None:
             raise _SocksRefusedError(HOST_UNREACHABLE if inside else NOT_ALLOWED)
-        if door.behaviour is SshBehaviour.UNREACHABLE:
+        if endpoint.behaviour is SshBehaviour.UNREACHABLE:
             raise _SocksRefusedError(HOST_UNREACHABLE)
         if port == _SSH_PORT:
-            return door
+            return endpoint
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await self._workers.dial(address, port)

@@ -180,7 +180,7 @@ def slice_id(directory: Path) -> str:
 def remove_disk(directory: Path) -> None:
     """Delete a slice's disk; after a crash half-way, what is left no longer loads.
 
-    Raises OSError, LeftOverError when the disk has gone and files of it have not.
+    Raises OSError, IncompleteRemovalError when the disk has gone and files of it have not.
     """
     gone = directory.with_name(slice_id(directory) + _GONE)
     directory.rename(gone)

@@ -1,1 +1,1 @@
-"""How the hosts of workers are kept apart: one interface, two ways."""
+"""Isolation of workers from each other: one interface, two modes."""

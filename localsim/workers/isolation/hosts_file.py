@@ -1,4 +1,4 @@
-"""The names of the VPC: one file that every worker sees as its /etc/hosts."""
+"""The file with the names of the VPC that every worker sees as its /etc/hosts."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ class HostsFile:
         self._write()
 
     def remove(self, names: Iterable[str]) -> None:
-        """Forget host names."""
+        """Remove host names; raises OSError."""
         for name in names:
             self.addresses.pop(name, None)
         self._write()

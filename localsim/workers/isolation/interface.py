@@ -1,4 +1,4 @@
-"""What a worker needs of its host, whichever way hosts are kept apart."""
+"""What a worker needs of its host, in every mode of isolation."""
 
 import socket
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from localsim.workers.spec import SliceSpec
 
 
 class NotPossibleError(Exception):
-    """This way of keeping hosts apart cannot do that; str() says what could."""
+    """This mode of isolation cannot do that; str() says which one can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Host(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What every program on it is told by variables."""
+        """The variables that every program on it gets."""
 
     def home(self, user: str) -> str:
         """A user's home directory, as the worker sees it."""
@@ -65,13 +65,13 @@ class Host(Protocol):
         """
 
     async def dial(self, host: str, port: int) -> socket.socket:
-        """A non-blocking socket connected from the worker, as by a program on it; OSError."""
+        """Return a non-blocking socket connected from the worker; raises OSError."""
 
     async def open_terminal(self) -> TerminalPair:
         """A new terminal; both ends are the caller's to close. Raises OSError."""
 
     async def start(self, command: Command) -> Program:
-        """Run a command; it is known before it does anything. Raises OSError."""
+        """Run a command, recorded before it does anything; raises OSError."""
 
     async def freeze(self, *, frozen: bool) -> None:
         """Stop every program where it stands, or let them go on; new ones stand still too."""
@@ -80,7 +80,7 @@ class Host(Protocol):
         """Pull the worker's network cable, or put it back. Raises NotPossibleError."""
 
     async def slow_down(self, factor: float | None) -> None:
-        """Let programs run so many times slower, None at full speed again."""
+        """Let programs run `factor` times slower, None: at full speed."""
 
     async def fill_disk(self, *, full: bool) -> None:
         """Leave no room on its disk, or free it again. Raises NotPossibleError."""
@@ -97,7 +97,7 @@ class Isolation(Protocol):
 
     @property
     def mode(self) -> str:
-        """Its public name."""
+        """The name of the mode, `namespace` or `process`."""
 
     async def boot(self, disk: SliceDisk, spec: SliceSpec) -> tuple[Host, ...]:
         """One host per worker of the slice; raises OSError."""
@@ -118,4 +118,4 @@ class Isolation(Protocol):
         """Return when what all slices share has ended by itself, and their workers with it."""
 
     async def close(self) -> None:
-        """Give back what all slices share."""
+        """End what all slices share."""

@@ -1,4 +1,4 @@
-"""The launcher that a simulator started, and what to do about one that was left behind.
+"""Records the launcher that a simulator starts, and ends one that was left behind.
 
 It ends with its simulator by itself; this is for the moment in between.
 """
@@ -27,7 +27,7 @@ def record_launcher(state_dir: Path, pid: int) -> None:
 
 
 def forget_launcher(state_dir: Path) -> None:
-    """They have ended."""
+    """Remove the record of a launcher that has ended."""
     for name in (_LAUNCHER, _FIRST):
         (state_dir / name).unlink(missing_ok=True)
 

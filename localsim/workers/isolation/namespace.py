@@ -30,7 +30,7 @@ SHARED_FILES = {"python": Path(guest.__path__[0])}
 
 
 class NamespaceIsolation:
-    """Workers in namespaces of their own."""
+    """Workers in namespaces of their own; docs/simulated-host.md explains them."""
 
     mode = "namespace"
 
@@ -51,7 +51,7 @@ class NamespaceIsolation:
 
     @classmethod
     async def open(cls, state_dir: Path, *, proxy: str | None = None) -> Self:
-        """A VPC without workers; raises OSError with the kernel's reason where it allows none.
+        """Start a VPC without workers; raises OSError with the kernel's reason when it refuses.
 
         What installs packages on workers goes through the HTTP `proxy`.
         """
@@ -74,7 +74,7 @@ class NamespaceIsolation:
 
     @property
     def launcher_pid(self) -> int:
-        """The process through which others find the VPC's namespaces: its only child's."""
+        """The process whose only child is in the VPC's namespaces."""
         return self._launcher.pid
 
     async def listen(self, address: str, port: int) -> socket.socket:
@@ -224,7 +224,7 @@ async def _watch(disk: WorkerDisk, host: NamespaceHost) -> None:
 
 
 def program_environment(devices: int) -> dict[str, str]:
-    """What a program is told by variables: as on a TPU VM no TPU_* but the library's path.
+    """Return the variables of every program: as on a TPU VM no TPU_* but the library's path.
 
     JAX computes on as many devices of this machine's processor as a TPU VM has.
     """

@@ -26,7 +26,7 @@ _ADDRESSES = {
 
 @dataclass(frozen=True, slots=True)
 class HostNetwork:
-    """Where a worker is in the VPC."""
+    """A worker's number, address and routes in the VPC."""
 
     worker: int
     """The number that the VPC knows it by."""
@@ -66,7 +66,7 @@ class NamespaceHost:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What every program on it is told by variables."""
+        """The variables that every program on it gets."""
         return self._environment
 
     def home(self, user: str) -> str:
@@ -74,7 +74,7 @@ class NamespaceHost:
         return "/root" if user == "root" else f"/home/{user.replace('/', '_')}"
 
     async def up(self) -> list[str]:
-        """What of its files could be done only in part, once it has booted; raises OSError."""
+        """Wait for the boot; return notes on files that could be made only in part. OSError."""
         message = await self._ready
         if "ready" not in message:
             raise OSError(message.get("failed", "its first process ended at once"))
@@ -127,7 +127,7 @@ class NamespaceHost:
         await self._vpc.ask("cable", worker=self.place.worker, up=connected)
 
     async def slow_down(self, factor: float | None) -> None:
-        """Let programs run so many times slower, None at full speed again."""
+        """Let programs run `factor` times slower, None: at full speed."""
         await self._channel.ask("slow", factor=factor or 1.0)
 
     async def fill_disk(self, *, full: bool) -> None:
@@ -135,11 +135,11 @@ class NamespaceHost:
         await self._fill("asked for", full=full)
 
     async def limit_disk(self, *, full: bool) -> None:
-        """The same, because of what it holds."""
+        """Do the same because the disk holds more than its limit."""
         await self._fill("limit", full=full)
 
     async def settle_disk(self) -> None:
-        """Take deletions made since it is full to where they are measured."""
+        """Carry deletions on a full disk out where they are measured."""
         await self._channel.ask("settle")
 
     async def _fill(self, reason: str, *, full: bool) -> None:
@@ -163,12 +163,12 @@ class NamespaceHost:
         await self._failed.wait()
 
     def end(self) -> None:
-        """No process of it is left."""
+        """Note that no process of it is left."""
         self._over.set()
         self._channel.close()
 
     def fail(self) -> None:
-        """No process of it is left, which may be news."""
+        """Note the same; it is a failure unless a crash was asked for."""
         self.end()
         if not self._is_to_end:
             self._failed.set()
@@ -198,7 +198,7 @@ class NamespaceProgram:
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def end(self, status: int) -> None:
-        """It has ended so."""
+        """Note its exit status, or minus the signal."""
         if not self._exit.done():
             self._exit.set_result(status)
 
@@ -213,7 +213,7 @@ class NamespaceProgram:
 
 
 async def connect_socket(descriptor: int, address: str, port: int) -> socket.socket:
-    """The socket, connected; raises OSError, and closes it then."""
+    """Connect a socket, given by descriptor; raises OSError, and closes it then."""
     connection = socket.socket(fileno=descriptor)
     connection.setblocking(False)  # noqa: FBT003
     try:

@@ -58,15 +58,15 @@ class ProcessIsolation:
         return hosts
 
     async def dial(self, address: str, port: int) -> socket.socket:
-        """Workers have no addresses of their own; raises OSError."""
+        """Raise OSError: workers have no addresses of their own."""
         raise OSError(errno.EHOSTUNREACH, f"{address}:{port} is no address of this machine")
 
     async def failure(self) -> None:
-        """There is nothing of that kind."""
+        """Never return: slices share nothing that could fail."""
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """Slices share nothing."""
+        """Do nothing: slices share nothing."""
 
     def signal(self, directory: Path, number: int) -> None:
         """Signal every program group on the slice."""
@@ -109,12 +109,12 @@ class ProcessHost:
         self._coordinator_port = coordinator_port
         self._environment = dict(environment)
         self._programs = programs
-        self._standstill = ProcessFreezer(lambda: worker_processes(disk))
+        self._freezer = ProcessFreezer(lambda: worker_processes(disk))
         self._has_crashed = False
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Recipe and addresses; the marker by which the worker's processes are known."""
+        """JAX's variables, addresses, and the marker of the worker's processes."""
         return {
             **self._environment,
             "JAX_COORDINATOR_PORT": str(self._coordinator_port()),
@@ -124,11 +124,11 @@ class ProcessHost:
         }
 
     def home(self, user: str) -> str:  # noqa: ARG002 -- all users share it
-        """The worker's own directory."""
+        """Return the worker's one home directory."""
         return str(self._disk.home)
 
     async def dial(self, host: str, port: int) -> socket.socket:
-        """A connection to loopback alone: this machine's network is not the worker's."""
+        """Connect to loopback, nothing else: this machine's network is not the worker's."""
         if host not in LOOPBACK:
             raise OSError(errno.EHOSTUNREACH, f"{host} cannot be reached from the worker")
         connection = socket.socket()
@@ -141,12 +141,12 @@ class ProcessHost:
         return connection
 
     async def open_terminal(self) -> TerminalPair:
-        """A terminal of this machine."""
+        """Return a new terminal of this machine."""
         ours, theirs = os.openpty()
         return TerminalPair(ours, theirs, os.ttyname(theirs))
 
     async def listen(self, port: int) -> socket.socket:
-        """A loopback socket; where it cannot be the worker's own port, programs are told of it."""
+        """Return a loopback socket on a free port; variables name the metadata server's."""
         listening = free_ports.listen()
         if port == METADATA_PORT:
             address = f"{free_ports.HOST}:{listening.getsockname()[1]}"
@@ -163,19 +163,19 @@ class ProcessHost:
             self.environment,
             self._disk.processes,
             self._programs,
-            self._standstill.admit,
+            self._freezer.admit,
         )
 
     async def freeze(self, *, frozen: bool) -> None:
         """Stop every process of the worker, or let them go on."""
-        await self._standstill.freeze(frozen=frozen)
+        await self._freezer.freeze(frozen=frozen)
 
     async def slow_down(self, factor: float | None) -> None:
-        """Stop them for most of the time."""
-        self._standstill.slow_down(factor)
+        """Stop every process for most of the time: each runs 1/`factor` of it."""
+        self._freezer.slow_down(factor)
 
     async def connect_network(self, *, connected: bool) -> None:
-        """Nothing: workers share this machine's network. Their doors alone can be cut off."""
+        """Do nothing: workers share this machine's network, but for their SSH servers."""
 
     async def fill_disk(self, *, full: bool) -> None:
         """Raise NotPossibleError: workers share this machine's disk."""
@@ -183,7 +183,7 @@ class ProcessHost:
             raise NotPossibleError(CANNOT_FILL_DISK)
 
     async def failure(self) -> None:
-        """This machine does not fail."""
+        """Never return: this machine does not fail."""
         await asyncio.Event().wait()
 
     async def crash(self) -> None:
@@ -193,8 +193,8 @@ class ProcessHost:
         await _end(worker_processes(self._disk), self._programs)
 
     def release(self) -> None:
-        """Leave its processes alone."""
-        self._standstill.end()
+        """Freeze and slow its processes no longer."""
+        self._freezer.end()
 
 
 async def _end(belongs: ProcessFilter, programs: Collection[ProcessProgram]) -> None:
@@ -207,7 +207,7 @@ async def _end(belongs: ProcessFilter, programs: Collection[ProcessProgram]) -> 
 
 
 def jax_environment(disk: SliceDisk, spec: SliceSpec, index: int) -> dict[str, str]:
-    """What JAX's own cluster detection and the simulated mesh need to find their peers."""
+    """Return the variables by which JAX's cluster detection and the mesh find their peers."""
     kind = accelerator_type(spec.accelerator_type)
     alone = {"MEGASCALE_NUM_SLICES": "1", "MEGASCALE_SLICE_ID": "0"}
     coordinator = f"{free_ports.HOST}:{MEGASCALE_PORT}" if spec.multislice else ""

@@ -21,7 +21,7 @@ class ProcessFilter:
         self._started = dict(path.name.split("-", 1) for path in records)
 
     def __call__(self, process: Process) -> bool:
-        """Whether it does."""
+        """Whether a process belongs."""
         if self._is_ours(process.worker):
             return True
         recorded = self._started.get(str(process.session))
@@ -29,12 +29,12 @@ class ProcessFilter:
 
 
 def slice_processes(directories: Collection[Path]) -> ProcessFilter:
-    """What runs on the slices whose disks these are."""
+    """Return the filter of processes on the slices with these disks."""
     ids = {slice_id(directory) for directory in directories}
     records = [path for each in directories for path in each.glob("*/processes/*-*")]
     return ProcessFilter(lambda marker: marker.partition("-")[0] in ids, records)
 
 
 def worker_processes(disk: WorkerDisk) -> ProcessFilter:
-    """What runs on one worker."""
+    """Return the filter of processes on one worker."""
     return ProcessFilter(lambda marker: marker == disk.marker, list(disk.processes.glob("*-*")))

@@ -1,4 +1,4 @@
-"""Standing still and crawling: a worker's processes under SIGSTOP, for good or most of the time."""
+"""Freezes or slows a worker's processes by SIGSTOP, for good or most of the time."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ PERIOD_S = 0.3
 
 
 class ProcessFreezer:
-    """What holds up the processes of one worker."""
+    """Freezes or slows the processes of one worker."""
 
     def __init__(self, belongs: Callable[[], Callable[[Process], bool]]) -> None:
         """`belongs` makes a judge of who is the worker's now."""
@@ -22,7 +22,7 @@ class ProcessFreezer:
         self._crawling: asyncio.Task[None] | None = None
 
     def admit(self, pid: int) -> None:
-        """Hold up a new program, which has not begun yet, as the others are."""
+        """Freeze a new program that has not begun yet, if the others are frozen."""
         if self._is_frozen:
             os.kill(pid, signal.SIGSTOP)
 
@@ -47,7 +47,7 @@ class ProcessFreezer:
             self._crawling = asyncio.create_task(self._crawl(PERIOD_S / factor))
 
     def end(self) -> None:
-        """Hold up nobody any more; those that stand still stay so."""
+        """Change no process any more; frozen ones stay frozen."""
         self._is_frozen = True
         self.slow_down(None)
 

@@ -1,4 +1,4 @@
-"""The simulator's side of the VPC and of each worker's first process: requests, replies, news."""
+"""The simulator's connection to the first processes of the VPC and of each worker."""
 
 import asyncio
 import contextlib
@@ -29,17 +29,17 @@ _START = (
 
 
 class VpcEndedError(OSError):
-    """Whoever should answer has ended."""
+    """The process that should answer has ended."""
 
     def __init__(self) -> None:
         super().__init__(errno.ESHUTDOWN, "it is switched off")
 
 
 class Channel:
-    """A conversation with a process inside; requests are answered in any order."""
+    """Sends requests to a process inside; replies come in any order, news at any time."""
 
     def __init__(self, connection: socket.socket, news: Callable[[dict[str, Any]], None]) -> None:
-        """`news` gets what nobody asked for, and `{}` at the end."""
+        """`news` gets messages that are no replies, and `{}` at the end."""
         connection.setblocking(False)  # noqa: FBT003
         self._connection = connection
         self._news = news
@@ -52,7 +52,10 @@ class Channel:
         self._loop.add_reader(connection, self._read)
 
     async def ask(self, op: str, *descriptors: int, **arguments: Any) -> Reply:
-        """Send a request, with descriptors that stay ours; raises OSError, VpcEndedError."""
+        """Send a request; return its reply and descriptors. Raises OSError, VpcEndedError.
+
+        The descriptors that are sent stay the caller's to close.
+        """
         if not self._is_open:
             raise VpcEndedError
         number = next(self._numbers)
@@ -82,7 +85,7 @@ class Channel:
             self._send({"id": -1, "op": op, "with": arguments}, ())
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection; waiting requests raise VpcEndedError."""
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._connection)

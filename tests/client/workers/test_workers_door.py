@@ -17,7 +17,7 @@ SILENCE_S = 0.1
 @asynccontextmanager
 async def door_of(tmp_path: Path):
     async with vpc(tmp_path, ONE) as here, here.ssh() as worker:
-        yield here, here.slices.door("10.128.0.2", 22), worker
+        yield here, here.slices.ssh_endpoint("10.128.0.2", 22), worker
 
 
 async def banner(client) -> bytes:

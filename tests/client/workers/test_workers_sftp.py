@@ -162,7 +162,7 @@ def test_rsync_copies_a_tree(tmp_path: Path, openssh_options: tuple[str, ...], i
 async def on_loopback(here) -> int:
     """A loopback port of the first worker's door, for programs that know no proxy."""
     listening = socket.create_server(("127.0.0.1", 0))
-    await here.slices.door("10.128.0.2", 22).listen(listening)
+    await here.slices.ssh_endpoint("10.128.0.2", 22).listen(listening)
     return listening.getsockname()[1]
 
 

@@ -218,7 +218,7 @@ def test_a_key_that_metadata_does_not_name_is_refused_until_it_does(tmp_path: Pa
 def test_passwords_and_forwarding_towards_the_client_are_refused(tmp_path: Path):
     async def test() -> None:
         async with vpc(tmp_path, ONE) as here, here.ssh() as worker:
-            host, port = here.slices.door("10.128.0.2", 22).address
+            host, port = here.slices.ssh_endpoint("10.128.0.2", 22).address
             with pytest.raises(asyncssh.PermissionDenied):
                 await asyncssh.connect(
                     host, port, username="ada", password="x", known_hosts=None, client_keys=None

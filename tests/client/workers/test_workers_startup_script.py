@@ -188,8 +188,8 @@ def test_one_from_a_bucket_is_fetched_by_the_worker_and_runs_last(
 
     async def test() -> None:
         async with vpc(tmp_path) as here:
-            around = here.slices._surroundings
-            here.slices._surroundings = replace(
+            around = here.slices._context
+            here.slices._context = replace(
                 around, extra_environment=lambda: {"STORAGE_EMULATOR_HOST": bucket}
             )
             await here.boot(spec)

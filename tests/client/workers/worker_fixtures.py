@@ -68,10 +68,10 @@ def new_slices(
     return Slices(
         state_dir,
         isolation=isolation,
-        open_door=open_ssh_server,
+        open_ssh=open_ssh_server,
         open_metadata=open_metadata,
         open_chips=ChipLockServers(CHIP_FILES[isolation.mode]).open,
-        surroundings=WorkerContext(
+        context=WorkerContext(
             now=now,
             tell=tell,
             lost=tell,

@@ -79,7 +79,9 @@ def test_a_worker_is_reached_by_its_external_address_too(tmp_path: Path):
             assert (await ask(server, path))[2] == "34.1.0.1"
             for address in ("10.128.0.2", "34.1.0.1"):
                 (await dial(here.proxy.port, address)).close()
-            assert here.slices.door("34.1.0.1", 22) == here.slices.door("10.128.0.2", 22)
+            assert here.slices.ssh_endpoint("34.1.0.1", 22) == here.slices.ssh_endpoint(
+                "10.128.0.2", 22
+            )
             here.slices.show(ONE)
             with pytest.raises(ConnectionRefusedError):
                 await dial(here.proxy.port, "34.1.0.1")

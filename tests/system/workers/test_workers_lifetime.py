@@ -79,7 +79,7 @@ def test_a_stopped_slice_keeps_its_disk_and_its_host_keys(tmp_path: Path):
             async with here.ssh() as worker:
                 pid = await pid_of(await worker.create_process(f"echo kept >notes; {DAEMON}"))
             await here.slices.stop(NAME)
-            assert (is_running(pid), here.slices.door("10.128.0.2", 22)) == (False, None)
+            assert (is_running(pid), here.slices.ssh_endpoint("10.128.0.2", 22)) == (False, None)
             assert await here.boot(ONE) == before
             async with here.ssh() as worker:
                 assert (await worker.run("cat notes")).stdout == "kept\n"
@@ -262,10 +262,10 @@ def test_a_boot_that_fails_leaves_nothing_open(tmp_path: Path):
 
     async def test() -> None:
         slices = new_slices(tmp_path)
-        slices._open_door = fail
+        slices._open_ssh = fail
         with pytest.raises(OSError, match="no more doors"):
             await slices.boot(ONE)
-        assert slices.door("10.128.0.2", 22) is None
+        assert slices.ssh_endpoint("10.128.0.2", 22) is None
         await slices.close()
 
     run(test)

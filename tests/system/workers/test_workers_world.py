@@ -69,7 +69,7 @@ async def advance(world: Orchestrator, seconds: float) -> None:
 async def ssh(world: Orchestrator):
     """A login on the node's worker, as gcloud makes it: with the host key that the API tells."""
     node = world.cloud.get_node(NODE)
-    host, port = world.slices.door(node.addresses[0], 22).address
+    host, port = world.slices.ssh_endpoint(node.addresses[0], 22).address
     key = asyncssh.import_public_key(node.identities[0].host_key)
     async with asyncssh.connect(
         host,
@@ -227,11 +227,11 @@ def test_a_killed_worker_is_dead_after_a_restart_and_alive_after_a_repair(tmp_pa
             await create(world)
             await world.run(lambda cloud: cloud.add_fault("worker a/0: killed"))
             await advance(world, 60)
-            assert world.slices.door(world.cloud.get_node(NODE).addresses[0], 22) is None
+            assert world.slices.ssh_endpoint(world.cloud.get_node(NODE).addresses[0], 22) is None
         async with world_of(tmp_path) as world:
             node = world.cloud.get_node(NODE)
             assert (node.state, node.health) == (NodeState.READY, "TIMEOUT")
-            assert world.slices.door(node.addresses[0], 22) is None
+            assert world.slices.ssh_endpoint(node.addresses[0], 22) is None
             await world.run(lambda cloud: cloud.simulate_maintenance_event(NODE))
             await advance(world, 5)
             assert await shell(world, "echo back") == "back\n"
@@ -251,7 +251,7 @@ def test_workers_of_a_preempted_slice_vanish_one_after_the_other(tmp_path: Path)
             addresses = world.cloud.get_node(NODE).addresses
 
             def up() -> int:
-                return sum(world.slices.door(each, 22) is not None for each in addresses)
+                return sum(world.slices.ssh_endpoint(each, 22) is not None for each in addresses)
 
             await world.run(lambda cloud: cloud.preempt(NODE, 0))
             await world.settle()

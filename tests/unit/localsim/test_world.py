@@ -58,10 +58,10 @@ async def world_of(state_dir, scenario=None):
     slices = Slices(
         state_dir,
         isolation=ProcessIsolation(),
-        open_door=doors.open,
+        open_ssh=doors.open,
         open_metadata=doors.open,
         open_chips=doors.open,
-        surroundings=WorkerContext(
+        context=WorkerContext(
             now=clock.now,
             tell=lambda *news: world.tell(*news),
             lost=lambda *worker: world.lose(*worker),
@@ -160,11 +160,11 @@ def test_a_node_that_was_ready_stays_so_when_it_does_not_come_back(tmp_path):
             await world.slices.close()  # the power cut
             doors.trouble = OSError("no more doors")
             await world.reboot()
-            assert world.slices.door("10.128.0.2", 22) is None
+            assert world.slices.ssh_endpoint("10.128.0.2", 22) is None
             assert world.cloud.get_node(NODE).state == NodeState.READY
             assert len(disks(tmp_path)) == 1
             await world.reboot()
-            assert world.slices.door("10.128.0.2", 22) is not None
+            assert world.slices.ssh_endpoint("10.128.0.2", 22) is not None
 
     asyncio.run(test())
 
