@@ -117,7 +117,7 @@ class LocalShell:
         self.disk = disk
         self.heard = heard
         self.environ = {
-            "HOME": str(disk), "GCE_METADATA_HOST": metadata,
+            "HOME": str(disk), "TMPDIR": str(disk), "GCE_METADATA_HOST": metadata,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }  # fmt: skip
 
