@@ -152,8 +152,9 @@ def unfinished_prefix(name: str) -> str:
 
 def sweep(directory: int, families: set[str]) -> None:
     """Remove what earlier runs left of files that are whole now, unless somebody writes to it."""
+    length = len(unfinished_prefix(""))
     for name in os.listdir(directory):
-        if name.startswith(PARTIAL_PREFIX) and name[: len(unfinished_prefix(""))] in families:
+        if name.startswith(PARTIAL_PREFIX) and name[:length] in families:
             with contextlib.suppress(OSError):
                 descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
                 try:

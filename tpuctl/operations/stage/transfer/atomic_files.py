@@ -6,16 +6,14 @@ somebody puts there, at whatever moment, leads nowhere.
 
 import contextlib
 import errno
-import fcntl
-import hashlib
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from tpuctl.agent.data import target_tree
 from tpuctl.errors import LocalIOError, LockedError
 from tpuctl.models.transfer import FileIdentity
-from tpuctl.operations.stage.plan.names import UNFINISHED
 from tpuctl.store.durable_files import make_durable
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,7 +67,7 @@ class TargetDirectory:
             with self.directory(directory) as descriptor:
                 os.fsync(descriptor)
                 if any(unfinished):
-                    _sweep(descriptor, unfinished)
+                    target_tree.sweep(descriptor, unfinished)
         self._changed.clear()
 
     def _below(self, current: int, part: str, walked: str, *, create: bool) -> int:
@@ -94,11 +92,13 @@ class UnfinishedFile:
         """Take up the one of that name and version where it was left, or begin it."""
         self._target = target
         self._directory, _, self._name = name.rpartition("/")
-        self._family = f"{UNFINISHED}{hashlib.sha256(self._name.encode()).hexdigest()[:16]}-"
-        self._temporary = f"{self._family}{version}"
+        self._temporary = target_tree.unfinished_name(self._name, version)
         self.path = os.path.join(target.root, name)  # noqa: PTH118
         with self._translated(), target.directory(self._directory, create=True) as parent:
-            self.descriptor = _open_locked(self._temporary, parent, self.path)
+            try:
+                self.descriptor = target_tree.open_locked(parent, self._temporary, lock_s=0)
+            except target_tree.RefusedNameError as error:
+                raise LockedError(f"another process is writing {self.path}") from error
 
     def close(self) -> None:
         """Close the file; it stays for the next attempt."""
@@ -109,10 +109,7 @@ class UnfinishedFile:
     def write_at(self, data: bytes, offset: int) -> None:
         """Write all bytes at an offset. Raises LocalIOError."""
         with self._translated():
-            view = memoryview(data)
-            while view:
-                written = os.pwrite(self.descriptor, view, offset)
-                view, offset = view[written:], offset + written
+            target_tree.write_all(self.descriptor, data, offset)
 
     def settle(self, start: int, end: int) -> None:
         """Let the disk begin to write a range that is complete, so that the end need not wait."""
@@ -149,7 +146,7 @@ class UnfinishedFile:
             os.fsync(self.descriptor)
             os.rename(self._temporary, self._name, src_dir_fd=parent, dst_dir_fd=parent)
             self._forget(parent, self._temporary + _JOURNAL)
-        self._target.changed(self._directory, self._family)
+        self._target.changed(self._directory, target_tree.unfinished_prefix(self._name))
 
     def discard(self) -> None:
         """Remove the file and its journal."""
@@ -205,37 +202,6 @@ def remove_empty(target: TargetDirectory, directory: str) -> None:
             with target.directory(above) as parent:
                 os.rmdir(base, dir_fd=parent)
             directory = above
-
-
-def _open_locked(name: str, parent: int, path: str) -> int:
-    """Open and lock a file in a directory that is still in it once it is locked."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    while True:
-        descriptor = os.open(name, flags, 0o666, dir_fd=parent)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(FileNotFoundError):
-                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                if os.path.samestat(found, os.fstat(descriptor)):
-                    return descriptor
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise LockedError(f"another process is writing {path}") from error
-        os.close(descriptor)
-
-
-def _sweep(directory: int, families: set[str]) -> None:
-    """Remove unfinished files of names that are finished, unless somebody is at work on them."""
-    for name in os.listdir(directory):
-        if name.startswith(UNFINISHED) and f"{name.rpartition('-')[0]}-" in families:
-            with contextlib.suppress(OSError):
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-                descriptor = os.open(name, flags, dir_fd=directory)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(name, dir_fd=directory)
-                finally:
-                    os.close(descriptor)
 
 
 _WORDS = {
