@@ -61,14 +61,14 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the configuration file says."""
+    """The contents of the configuration file."""
 
     current: str | None
     contexts: Mapping[str, Context]
 
 
 def home(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where tpuctl keeps its own things: `TPUCTL_HOME`, else the user's data directory."""
+    """The directory of tpuctl's own files: `TPUCTL_HOME`, else the user's data directory."""
     return Path(environ.get("TPUCTL_HOME") or platformdirs.user_data_path("tpuctl"))
 
 
@@ -121,7 +121,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def create_private(path: Path, data: bytes) -> None:
-    """The same, unless the file is there already. Raises LocalIOError."""
+    """Write a file only its owner can read, unless it is there. Raises LocalIOError."""
 
     def publish(temporary: Path) -> None:
         with suppress(FileExistsError):
@@ -162,7 +162,7 @@ def context_name(flag: str | None, environ: Mapping[str, str], config: Config) -
 
 
 def refuse_redirected_endpoint(context: Context, environ: Mapping[str, str]) -> None:
-    """A context with credentials never talks through a redirected endpoint. Raises RefusedError."""
+    """Raise RefusedError when the environment redirects a context that has credentials."""
     if context.credentials == ANONYMOUS:
         return
     for variable in sorted(environ):
@@ -174,7 +174,7 @@ def refuse_redirected_endpoint(context: Context, environ: Mapping[str, str]) -> 
 
 
 def refuse_plaintext_endpoint(context: Context) -> None:
-    """Credentials leave this machine through TLS alone. Raises RefusedError."""
+    """Raise RefusedError for a context that would send credentials away without TLS."""
     if context.credentials == ANONYMOUS:
         return
     for url in (
@@ -199,7 +199,7 @@ def _is_private(found: SplitResult) -> bool:
 
 
 def without_recording(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment without what `tpuctl record` puts into it for its command."""
+    """The environment without the variables that `tpuctl record` sets for its command."""
     if RECORD_VARIABLE not in environ:
         return environ
     return {

@@ -45,7 +45,7 @@ _PUBLIC_NAMESPACES = frozenset({"hostkeys", "guest-attributes"})
 
 @dataclass(frozen=True, slots=True)
 class Cassette:
-    """A file that calls are added to, by several processes at once if need be."""
+    """A file to which several processes may add calls at once."""
 
     path: Path
     started_s: float
@@ -85,7 +85,7 @@ def reopen(path: Path, project: str) -> Cassette:
 
 
 def count_calls(path: Path) -> int:
-    """How many calls are on it."""
+    """The number of calls on the cassette."""
     with path.open(encoding="utf-8") as lines:
         return sum(1 for _ in lines) - 1
 

@@ -13,7 +13,7 @@ from tpuctl.config import GOOGLE_TPU, GOOGLE_TPU_REST, Context
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
-    ("grpc.enable_retries", 0),  # one retry policy: api/retry.py
+    ("grpc.enable_retries", 0),  # one retry policy: api/tpu/retry.py
 )
 
 
@@ -36,7 +36,7 @@ def service_usage_api(context: Context) -> RestApi:
 
 
 def _are_endpoints_alike(context: Context) -> bool:
-    """Both endpoints are Google's, or neither: what one has must never be asked of the other."""
+    """Whether the gRPC and the REST endpoint are both Google's, or neither: they show one cloud."""
     return (context.tpu_endpoint == GOOGLE_TPU) == (context.tpu_rest_endpoint == GOOGLE_TPU_REST)
 
 
@@ -50,7 +50,7 @@ def _channel(endpoint: str, found: Tokens | None) -> grpc.Channel:
 
 
 class _CallDetails(NamedTuple):
-    """grpc.ClientCallDetails, which gRPC leaves to its users to make."""
+    """The fields of grpc.ClientCallDetails, an abstract class that an interceptor implements."""
 
     method: str
     timeout: float | None

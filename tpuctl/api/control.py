@@ -57,7 +57,7 @@ class ControlApi:
         self._send("DELETE", "/faults", None)
 
     def status(self) -> Mapping[str, Any]:
-        """Counts of what there is."""
+        """The counts of what the simulated cloud holds."""
         return self._send("GET", "/status", None)
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -25,13 +25,13 @@ class Tokens:
     """
 
     def __init__(self, credentials: Any, hint: str) -> None:
-        """`hint` is the way out when no token can be had."""
+        """`hint` is the command to run when no token can be had."""
         self._credentials = credentials
         self._hint = hint
         self._renewing = threading.Lock()
 
     def apply(self, headers: MutableMapping[str, str], timeout_s: float | None = None) -> None:
-        """Add `authorization`, and whose quota counts.
+        """Add the header `authorization`, and the one of the project whose quota counts.
 
         Raises CredentialsError when the source is refused, TransientError when it cannot be asked.
         """
@@ -87,7 +87,7 @@ def tokens(context: Context) -> Tokens | None:
 
 
 def first_line(error: Exception) -> str:
-    """What google.auth says, which is at times the first of several arguments."""
+    """The first line of an error of google.auth; its text may be the first of several."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     text = str(error.args[0]) if error.args else str(error)
@@ -104,7 +104,7 @@ def _persistent_session() -> Any:
 
 
 def _request(session: Any, timeout_s: float) -> Any:
-    """How google.auth asks for tokens; it waits for two minutes unless told."""
+    """What google.auth sends requests for tokens with; its own default is to wait two minutes."""
     from google.auth.transport.requests import Request
 
     request = Request(session)

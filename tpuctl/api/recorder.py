@@ -1,4 +1,4 @@
-"""tpuctl's own calls, over gRPC and over REST, onto a cassette."""
+"""Records the calls that tpuctl makes, over gRPC and over REST, on a cassette."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Recorder(_Interceptor):
         self._now = now
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Let the call pass, and note how it ended."""
+        """Make the call, and add it with its answer or its refusal to the cassette."""
         called_s = self._now()
         call = continuation(details, request)
         outcome = _outcome(call)
@@ -50,7 +50,7 @@ class RecordedRest(RestApi):
     now: Callable[[], float]
 
     def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Reply:
-        """As without a recording."""
+        """Call `path` as RestApi does, and add the call with its answer to the cassette."""
         called_s = self.now()
         reply = RestApi.request(self, method, path, document)
         entry = {"request": document, "status": reply.status, "response": reply.document}

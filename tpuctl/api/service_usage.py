@@ -24,7 +24,7 @@ _END = re.compile(r"perprojectper(zone|region)fortpuapi$")
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimit:
-    """One limit: of each zone or of each region, `default` where nothing else is said."""
+    """One limit for each zone or each region; `default` holds where no value is given for it."""
 
     quota: str
     """Such as `tpuv5slitepod`: letters and digits alone, without the tier."""

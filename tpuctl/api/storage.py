@@ -1,4 +1,4 @@
-"""The way to Cloud Storage: endpoint and credentials come from the context alone."""
+"""Sessions for Cloud Storage; endpoint and credentials come from the context alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to read a bucket from another region: dated list prices, or none where unknown."""
+"""The dated list prices of reading a bucket from another region; none where unknown."""
 
 import json
 from collections.abc import Sequence

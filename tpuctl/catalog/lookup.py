@@ -1,4 +1,4 @@
-"""The questions people ask the catalog."""
+"""Looks up types, zones, runtime versions and prices in the catalog."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def accelerator_type(name: str) -> AcceleratorType:
 def accelerator_types(
     *, generation: str | None = None, zone: str | None = None
 ) -> tuple[AcceleratorType, ...]:
-    """What the API can create, or all of one generation; narrowed to a zone when given."""
+    """The types that the API can create, or all of one generation; of one zone when given."""
     if zone is not None and zone not in zones():
         raise UnknownError("zone", zone, nearest(zone, zones()))
     wanted = _creatable() if generation is None else (load.generation(generation),)
@@ -55,7 +55,7 @@ def zones() -> tuple[str, ...]:
 
 
 def zones_of(type_name: str) -> tuple[str, ...]:
-    """Where the API offers a type; nowhere, if it does not create it. No promise of capacity."""
+    """The zones where the API offers a type, which promises no capacity; none if it does not."""
     kind = accelerator_type(type_name)
     generation = load.generation(kind.generation)
     return generation.zones_for(kind) if generation.api_creatable else ()

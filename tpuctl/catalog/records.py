@@ -1,4 +1,4 @@
-"""What the catalog is made of; None stands for a figure that is not public."""
+"""The records of the catalog; None stands for a figure that is not public."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class AcceleratorType:
 
     @property
     def size(self) -> str:
-        """single-worker or multi-worker: some zones and prices hold for one of them only."""
+        """`single-worker` or `multi-worker`: some zones and prices hold for one of them only."""
         return "single-worker" if self.workers == 1 else "multi-worker"
 
 

@@ -1,4 +1,4 @@
-"""What the file of a generation must hold; a mistake in it is named with file and key."""
+"""Checks the file of a generation; a mistake in it is named with file and key."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Memory to be put as one object, its checksums taken while it is written."""
+"""Memory that is written as one object; its checksums are taken meanwhile."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Buffers:
 
     @property
     def value(self) -> int:
-        """The CRC-32C of all."""
+        """The CRC-32C of all bytes."""
         last = self.size_bytes % self._block_bytes or self._block_bytes
         values = self.block_values
         sizes = [self._block_bytes] * (len(values) - 1) + [last]
@@ -65,11 +65,11 @@ class Buffers:
 
     @property
     def crc32c(self) -> str:
-        """The same as Cloud Storage spells it."""
+        """The CRC-32C of all bytes as Cloud Storage spells it."""
         return encode_crc32c(self.value)
 
     def _pieces(self) -> Iterator[tuple[memoryview, bool]]:
-        """Pieces that lie in one block each, and whether the block ends with it."""
+        """The pieces, each within one block, and whether it is the last one of its block."""
         left, in_block = self.size_bytes, self._block_bytes
         for view in self._views:
             start = 0
@@ -84,7 +84,7 @@ class Buffers:
 
 
 def _as_array(piece: memoryview) -> Any:
-    """What google_crc32c takes without a copy: it accepts no memoryview."""
+    """The bytes as an array, which google_crc32c reads without a copy; it accepts no memoryview."""
     import numpy as np  # whoever has buffers of this size has imported it
 
     return np.frombuffer(piece, np.uint8)

@@ -198,7 +198,7 @@ def _translate_errors(key: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _report_damage(key: str) -> Iterator[None]:
-    """What the disk cannot read any more is damage of that object."""
+    """Raise IntegrityError for an object that the disk cannot read any more."""
     with _translate_errors(key):
         try:
             yield

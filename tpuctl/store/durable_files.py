@@ -38,7 +38,7 @@ class StoreLock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Generations]:
-        """Hold it; wait for whoever does, and raise LockedError when that one stands still."""
+        """Hold the lock; wait for its holder, and raise LockedError when that one stands still."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -83,7 +83,7 @@ class Generations:
     """Gives out generations: the time in nanoseconds, forced up when the clock does not move."""
 
     def __init__(self, descriptor: int) -> None:
-        """Of a lock file that is held."""
+        """Count in a lock file that is held."""
         self._descriptor = descriptor
 
     def next(self) -> int:
@@ -102,7 +102,7 @@ class TemporaryFiles:
         self._directory = directory
 
     def create(self) -> TemporaryFile:
-        """A new one; with the store's lock held, for nobody may sweep it before it is locked."""
+        """Make one while the store's lock is held, so that nobody removes it unlocked."""
         self._directory.mkdir(exist_ok=True)
         self._sweep()
         path = self._directory / uuid.uuid4().hex
@@ -127,7 +127,7 @@ class TemporaryFile:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[TemporaryFile]:
-        """Itself, to be written; unless it became something, it is removed after."""
+        """Yield the file to write; unless it became an object, it is removed afterwards."""
         try:
             yield self
         finally:
@@ -135,7 +135,7 @@ class TemporaryFile:
             self._path.unlink(missing_ok=True)
 
     def write(self, data: Source) -> tuple[int, str]:
-        """Write all of a source, while its checksum is taken; its size and the checksum."""
+        """Write all of a source; returns its size in bytes and its checksum."""
         if isinstance(data, Buffers):
             write_uncached(self._descriptor, data.blocks())
             return data.size_bytes, data.crc32c
@@ -170,7 +170,7 @@ class ChecksumFiles:
         self._directory = directory
 
     def write(self, key: str, generation: int, value: str) -> None:
-        """Remember; written before the object is, so a crash leaves one that fits nothing."""
+        """Keep a checksum; called before its object is written: a crash leaves it unused."""
         self._directory.mkdir(exist_ok=True)
         self._path(key).write_text(f"{generation} {value}", "ascii")
 
@@ -199,14 +199,14 @@ def checksum(file: BinaryIO) -> str:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write where the file stands, to the last byte."""
+    """Write all bytes at the file's position."""
     view = memoryview(data)
     while view.nbytes:
         view = view[os.write(descriptor, view) :]
 
 
 def read_at(descriptor: int, start: int, buffer: memoryview) -> int:
-    """Fill a buffer from a place in a file; how many bytes there were."""
+    """Fill a buffer from a position in a file; returns how many bytes there were."""
     filled = 0
     while filled < buffer.nbytes:
         count = os.preadv(descriptor, [buffer[filled:]], start + filled)

@@ -1,4 +1,4 @@
-"""Much memory to a file past the page cache, where the system can.
+"""Writes much memory to a file past the page cache, where the system can.
 
 The page cache costs several times the processor time (a page to find, fill, track and write back
 for every 4 KiB), which a program that trains meanwhile would miss, and what that program reads
@@ -50,7 +50,7 @@ def _write(descriptor: int, data: memoryview) -> None:
 
 
 def _set_direct(descriptor: int, flag: int) -> bool:
-    """Whether it was otherwise; a file system that knows no direct writes says EINVAL."""
+    """Set or clear O_DIRECT; returns whether that changed it. Some file systems refuse it."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     wanted = flags & ~_DIRECT | flag
     try:

@@ -1,4 +1,4 @@
-"""How a worker is reached: its own address, directly or through whatever is in between."""
+"""TCP connections to workers by their addresses, directly or through a SOCKS5 proxy."""
 
 import asyncio
 import ipaddress
@@ -27,7 +27,7 @@ _REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class Dialer:
-    """A kind, and for those that go through a host: which, and as whom."""
+    """How workers are reached: the kind, and the host, port and user of a proxy or jump host."""
 
     kind: str
     host: str = ""
@@ -36,7 +36,7 @@ class Dialer:
 
 
 def parse_dialer(text: str) -> Dialer:
-    """What a context's `dialer` says; raises UsageError."""
+    """The dialer that the text of a context names; raises UsageError."""
     if text in (DIRECT, INTERNAL, IAP):
         return Dialer(text)
     try:
@@ -51,7 +51,7 @@ def parse_dialer(text: str) -> Dialer:
 
 
 def parse_address_dialer(text: str) -> Dialer:
-    """The same, where there is nobody to share a way with; raises UsageError."""
+    """The dialer that a text names, if it needs neither jump host nor IAP; raises UsageError."""
     found = parse_dialer(text)
     if found.kind in (JUMP, IAP):
         raise UsageError(
@@ -61,7 +61,7 @@ def parse_address_dialer(text: str) -> Dialer:
 
 
 def _is_bare(found: SplitResult, kind: str) -> bool:
-    """No path and no password; a user for a jump host alone."""
+    """Whether a URL has no path and no password, and a user only for a jump host."""
     rest = found.path.rstrip("/") or found.query or found.fragment or found.password
     return not rest and (kind == JUMP or found.username is None)
 
@@ -81,7 +81,7 @@ async def dial(dialer: Dialer, worker: Worker, port: int = SSH_PORT) -> socket.s
 
 
 def unreachable_error(worker: Worker, place: str, error: Exception) -> TransientError:
-    """A worker that cannot be reached, and why."""
+    """The error for a worker that cannot be reached at `place`."""
     reason = str(error) or f"no answer within {CONNECT_S:.0f} s"
     return TransientError(f"worker {worker.worker_id}: cannot reach {place}: {reason}")
 
@@ -100,7 +100,7 @@ async def _connect(host: str, port: int) -> socket.socket:
 
 
 async def _through_socks5(host: str, port: int, target: str, target_port: int) -> socket.socket:
-    """RFC 1928, without authentication, CONNECT to an IPv4 address."""
+    """Connect to an IPv4 address through a SOCKS5 proxy without authentication (RFC 1928)."""
     connection = await _connect(host, port)
     loop = asyncio.get_running_loop()
     try:

@@ -1,4 +1,4 @@
-"""What a host shows that is not taken for who it should be."""
+"""Remembers the host key that a host shows when it is not a known one."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import asyncssh
 
 
 class HostKeyRecorder(asyncssh.SSHClient):
-    """Trusts no key beyond the known ones, and remembers the one that was shown."""
+    """An SSH client that refuses unknown host keys; `shown` is the last that it refused."""
 
     shown = ""
     """The public key, without a comment; '' as long as none was refused."""
 
     def validate_host_public_key(self, *shown: Any) -> bool:
-        """Host, address, port and key: nobody knows that key."""
+        """Remember the key in OpenSSH's form, and refuse it."""
         self.shown = " ".join(shown[-1].export_public_key().decode().split()[:2])
         return False

@@ -35,7 +35,7 @@ GRANT_HINT = "ask for roles/iap.tunnelResourceAccessor"
 
 
 class IapRelay:
-    """The way to a node's workers through the relay."""
+    """The route to a node's workers through the relay."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class IapRelay:
         headers: Callable[[], Mapping[str, str]],
         relay: str = RELAY,
     ) -> None:
-        """`headers` gives those that carry a fresh token."""
+        """`headers` returns request headers with a fresh token."""
         self._node = node
         self._known = known
         self._project = project
@@ -74,7 +74,7 @@ class IapRelay:
         return socket_of(tunnel)
 
     async def close(self) -> None:
-        """Every tunnel ends with its own connection."""
+        """Do nothing: every tunnel ends with its own connection."""
 
     def _url(self, instance: str, port: int) -> str:
         query = {
@@ -108,7 +108,7 @@ def google_relay(
 
 
 class RelayClosedError(OSError):
-    """The relay ended the connection, with a code of its own."""
+    """The relay ended the connection and said why by a code of its own."""
 
 
 class _Tunnel:
@@ -129,7 +129,7 @@ class _Tunnel:
             raise OSError("the relay does not speak its protocol")
 
     async def receive(self) -> bytes:
-        """What came; nothing at the end. Raises OSError."""
+        """The next bytes; b"" at the end. Raises OSError."""
         while True:
             tag, payload = await self._frame()
             if tag is None:
@@ -139,13 +139,13 @@ class _Tunnel:
                 return payload
 
     async def send(self, data: bytes) -> None:
-        """Send it on; raises OSError."""
+        """Send bytes; raises OSError."""
         for start in range(0, len(data), FRAME_BYTES):
             part = data[start : start + FRAME_BYTES]
             await self._send(struct.pack("!HI", DATA, len(part)) + part)
 
     async def close(self) -> None:
-        """Give it back."""
+        """Close the WebSocket and its session."""
         await self._session.close()
 
     async def _frame(self) -> tuple[int | None, bytes]:

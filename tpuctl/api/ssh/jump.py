@@ -1,4 +1,4 @@
-"""Through a jump host: one SSH connection to it, with the user's own keys, for all workers."""
+"""Connections to workers through one SSH connection to a jump host, with the user's own keys."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ class JumpHost:
         return socket_of(_Channel(*stream))
 
     async def close(self) -> None:
-        """Leave the jump host."""
+        """Close the connection to the jump host, and all channels with it."""
         if self._connection:
             self._connection.abort()
 
@@ -85,14 +85,14 @@ class _Channel:
         self._writer = writer
 
     async def receive(self) -> bytes:
-        """What came; nothing at the end. Raises OSError."""
+        """The next bytes; b"" at the end. Raises OSError."""
         try:
             return bytes(await self._reader.read(CHUNK_BYTES))
         except asyncssh.Error as error:
             raise ConnectionResetError(str(error)) from error
 
     async def send(self, data: bytes) -> None:
-        """Send it on; raises OSError."""
+        """Send bytes; raises OSError."""
         try:
             self._writer.write(data)
             await self._writer.drain()
@@ -100,5 +100,5 @@ class _Channel:
             raise ConnectionResetError(str(error)) from error
 
     async def close(self) -> None:
-        """Give it back."""
+        """Close the channel."""
         self._writer.close()

@@ -11,7 +11,7 @@ USER = "tpuctl"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who tpuctl is on a worker, and how it gets there."""
+    """The user name and key that tpuctl logs in with, and the dialer that reaches workers."""
 
     user: str
     key_path: Path
@@ -22,12 +22,12 @@ class Access:
 
     @property
     def known_hosts(self) -> Path:
-        """Where the host keys of nodes are kept."""
+        """The directory of the nodes' host keys."""
         return self.key_path.parent / "known_hosts"
 
     @property
     def known_jump_hosts(self) -> Path:
-        """The host keys of jump hosts, which the user puts there."""
+        """The file of the jump hosts' host keys, which the user writes."""
         return self.key_path.parent / "known_jump_hosts"
 
     @property
@@ -45,7 +45,7 @@ def load_access(home: Path, dialer: str, context: Context | None = None) -> Acce
 
 
 def _make(private: Path, public: Path) -> None:
-    """Make the pair, the private half first and once, whoever else does the same just now."""
+    """Make the key pair, its private half first; of several processes that do so, one wins."""
     import asyncssh
 
     new = asyncssh.generate_private_key("ssh-ed25519", comment=USER)

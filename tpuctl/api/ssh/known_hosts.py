@@ -1,4 +1,4 @@
-"""Whom tpuctl takes for a worker: host keys from guest attributes, kept for each node.
+"""The host keys of workers: learned from guest attributes, then kept for each node.
 
 One file per node id under TPUCTL_HOME/ssh/known_hosts, in OpenSSH's form. Never those of ~/.ssh.
 """
@@ -56,7 +56,7 @@ def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, WorkerIden
 
 
 def pinned_identities(directory: Path, node: Node) -> dict[int, WorkerIdentity]:
-    """What is kept of that very node; a node made anew is another one, whatever its name."""
+    """The identities kept for a node; a node made anew under the same name has none."""
     path = _path(directory, node)
     if not path.is_file():
         return {}
@@ -71,7 +71,7 @@ def pinned_identities(directory: Path, node: Node) -> dict[int, WorkerIdentity]:
 
 
 def host_key(found: Mapping[int, WorkerIdentity], worker: Worker) -> str:
-    """The key a worker has to show; raises RefusedError where there is none."""
+    """The host key that a worker has to show; raises RefusedError when it is not known."""
     identity = found.get(worker.worker_id)
     if identity is None:
         raise RefusedError(
@@ -84,7 +84,7 @@ def host_key(found: Mapping[int, WorkerIdentity], worker: Worker) -> str:
 def changed_key_error(
     directory: Path, node: Node, worker: Worker, known: str, shown: str
 ) -> RefusedError:
-    """The refusal of a worker that shows another key than before."""
+    """The error for a worker that shows another host key than the one kept for it."""
     path = _path(directory, node)
     return RefusedError(
         f"worker {worker.worker_id} shows another host key "
@@ -94,7 +94,7 @@ def changed_key_error(
 
 
 def fingerprint(key: str) -> str:
-    """`SHA256:...` as OpenSSH shows it."""
+    """The fingerprint of a public key as OpenSSH shows it: `SHA256:...`."""
     try:
         blob = base64.b64decode(key.split()[1], validate=True)
     except (IndexError, binascii.Error):

@@ -1,4 +1,4 @@
-"""Logging in to a worker by SSH: its own address, its own key, and ours."""
+"""Logs in to a worker by SSH, which shows its host key and takes our key."""
 
 import asyncio
 import socket
@@ -36,7 +36,7 @@ Dial = Callable[[Worker], Awaitable[socket.socket]]
 
 
 class NotAdmittedError(TransientError):
-    """The worker does not take our key, or not yet."""
+    """The worker does not accept our key; a new key takes up to half a minute to arrive."""
 
 
 class UnknownHostKeyError(RefusedError):

@@ -1,4 +1,4 @@
-"""OS Login: our key in the caller's own profile, and the user name that comes with it.
+"""OS Login: puts our key into the caller's profile, which has a user name of its own.
 
 The node's metadata `enable-oslogin` says so; its `ssh-keys` count for nothing then. The project's
 metadata is not read. https://cloud.google.com/compute/docs/oslogin/rest/v1/users/importSshPublicKey
@@ -26,12 +26,12 @@ _FORBIDDEN = (401, 403)
 
 
 def is_on(metadata: Mapping[str, str]) -> bool:
-    """Whether a node with that metadata lets in by OS Login."""
+    """Whether a node with that metadata decides by OS Login who may log in."""
     return metadata.get(ENABLE, "").strip().upper() in ("TRUE", "Y", "YES", "1")
 
 
 def with_os_login(access: Access) -> Access:
-    """Us under our OS Login name, once its profile has our key.
+    """The access with the user name of OS Login, after our key was put into its profile.
 
     Raises PreconditionError, PermissionDeniedError, TransientError.
     """
@@ -53,7 +53,7 @@ def with_os_login(access: Access) -> Access:
 
 
 def import_key(api: Any, email: str, public_key: str, project: str) -> str:
-    """The user name of that account's profile, which has the key from now on."""
+    """Put the key into an account's profile; returns the user name of that profile."""
     path = f"/v1/users/{quote(email, safe='@')}:importSshPublicKey?projectId={quote(project)}"
     reply = _send_request(lambda: api.request("POST", path, {"key": public_key}))
     accounts = reply.document.get("loginProfile", {}).get("posixAccounts", [])

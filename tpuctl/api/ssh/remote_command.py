@@ -38,12 +38,12 @@ def command_and_watcher(argv: Sequence[str]) -> tuple[str, str]:
 
 
 def _line_of(argv: Sequence[str]) -> str:
-    """The line that argv is to a shell, which any SSH server takes: it is UTF-8."""
+    """argv as one line for a POSIX shell, in UTF-8, which every SSH server accepts."""
     return " ".join(map(_quoted, argv))
 
 
 def _quoted(word: str) -> str:
-    """A word; bytes of our own command line that are not UTF-8 are printed over there."""
+    """One quoted word; bytes that are not UTF-8 become a printf that writes them."""
     try:
         word.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The way that a dialer means, to the workers of one node."""
+"""The route to the workers of a node that a dialer names."""
 
 import socket
 from collections.abc import Mapping
@@ -13,33 +13,33 @@ from tpuctl.models.node import Node, Worker
 
 
 class Route(Protocol):
-    """Connections to workers, and what they share."""
+    """Makes connections to workers, which may share a jump host or a relay."""
 
     async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
         """A connection to a port of a worker; raises TransientError, RefusedError, UsageError."""
         ...
 
     async def close(self) -> None:
-        """End what is shared; connections may end with it."""
+        """Close what is shared; connections may end with it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AddressRoute:
-    """Each connection stands alone."""
+    """Makes connections that share nothing."""
 
     dialer: Dialer
 
     async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
-        """As the dialer says."""
+        """A connection to a port of a worker; raises TransientError."""
         return await dialers.dial(self.dialer, worker, port)
 
     async def close(self) -> None:
-        """Nothing is shared."""
+        """Do nothing: nothing is shared."""
 
 
 def route_to(access: Access, node: Node, known: Mapping[int, WorkerIdentity]) -> Route:
-    """The way to a node's workers; raises UsageError."""
+    """The route to a node's workers, whose identities are `known`; raises UsageError."""
     dialer = dialers.parse_dialer(access.dialer)
     if dialer.kind == dialers.JUMP:
         from tpuctl.api.ssh.jump import JumpHost

@@ -1,4 +1,4 @@
-"""A stream that is no socket, as a socket."""
+"""Gives a stream of bytes that is not a socket the form of a socket."""
 
 import asyncio
 import contextlib
@@ -10,18 +10,18 @@ CHUNK_BYTES = 16 * 1024
 
 
 class ByteStream(Protocol):
-    """Bytes both ways."""
+    """A stream of bytes in both directions."""
 
     async def receive(self) -> bytes:
-        """What came; nothing at the end. Raises OSError."""
+        """The next bytes; b"" at the end. Raises OSError."""
         ...
 
     async def send(self, data: bytes) -> None:
-        """Send it on; raises OSError."""
+        """Send bytes; raises OSError."""
         ...
 
     async def close(self) -> None:
-        """Give it back."""
+        """Close the stream."""
         ...
 
 

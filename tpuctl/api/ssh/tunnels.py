@@ -47,12 +47,12 @@ class TunnelStream:
             raise ConnectionError(str(error)) from error
 
     def write_eof(self) -> None:
-        """There is no more to send."""
+        """Tell the other end that no more bytes come."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
 
     def close(self) -> None:
-        """The end."""
+        """Close the connection to the port."""
         self._writer.close()
 
 
@@ -64,7 +64,7 @@ class WorkerTunnels:
 
     @property
     def worker_id(self) -> int:
-        """Whose ports."""
+        """The number of the worker whose ports these are."""
         return self._shell.worker_id
 
     async def dial(self, port: int) -> TunnelStream:
@@ -93,7 +93,7 @@ class WorkerTunnels:
 async def open_tunnels(
     api: TpuApi, node: Node, worker: Worker, access: Access
 ) -> AsyncIterator[WorkerTunnels]:
-    """Log in to a worker. Raises TransientError, RefusedError."""
+    """Log in to a worker and yield the way to its ports; raises TransientError, RefusedError."""
     from tpuctl.api.ssh.worker_connections import WorkerConnections
 
     async with (

@@ -90,7 +90,7 @@ class Shell:
         err: Callable[[bytes], None],
         timeout_s: float | None = None,
     ) -> int:
-        """Run argv and pass on what it prints; it ends when we do. Its exit status.
+        """Run argv, which ends when we do, and pass on what it prints; returns its exit status.
 
         Raises TransientError when the worker is lost, TimeoutError when argv takes too long.
         """
@@ -107,7 +107,7 @@ class Shell:
         out: Callable[[bytes], None],
         err: Callable[[bytes], None],
     ) -> int:
-        """Run argv, which reads what `stdin` yields, and pass on what it prints; its exit status.
+        """Run argv with the input that `stdin` yields, pass on its output; returns its exit status.
 
         It must end by itself when its standard input does: that is how it learns of our end.
         """
@@ -128,7 +128,7 @@ class Shell:
         terminal: Terminal | None = None,
         argv: Sequence[str] = (),
     ) -> int:
-        """A login shell, or argv, joined to our streams; it ends when we do. Its exit status."""
+        """Run a login shell, or argv, on our streams until either ends; returns its exit status."""
         size = (terminal.columns, terminal.rows) if terminal else None
         line, beside = command_and_watcher(argv or LOGIN_SHELL)
         async with lost_is_transient(self.worker_id), self._keeping(beside):
@@ -144,7 +144,7 @@ class Shell:
 
     @contextlib.asynccontextmanager
     async def _keeping(self, line: str) -> AsyncIterator[None]:
-        """Let what watches over another command hear of us meanwhile."""
+        """Send heartbeats to the process that watches over another command, in the meantime."""
         keeper = await self.connection.create_process(line, encoding=None)
         here = asyncio.create_task(_send_heartbeats(keeper))
         try:
@@ -155,13 +155,13 @@ class Shell:
             keeper.close()
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the attached command that its terminal has another size now."""
+        """Tell the attached command the new size of its terminal."""
         if self._attached:
             self._attached.change_terminal_size(columns, rows)
 
 
 class lost_is_transient:
-    """A connection that breaks under a command is a lost worker."""
+    """Raise TransientError for a connection that breaks."""
 
     def __init__(self, worker_id: int, *, has_output: bool = True) -> None:
         """`has_output`: what comes is written to our own output meanwhile."""
@@ -184,7 +184,7 @@ class lost_is_transient:
 
 
 def reason(error: BaseException) -> str:
-    """Why a connection broke, in our words."""
+    """Why a connection broke, in words that name no library."""
     text = str(error) or "no answer"
     return _REASONS.get(text, text)
 
@@ -196,7 +196,7 @@ async def _relay_output(
     *,
     beside: asyncio.Task[None],
 ) -> int:
-    """Pass on what a process prints, to its end; its exit status. Never waits for a silent peer."""
+    """Pass on what a process prints until it ends; returns its exit status."""
     try:
         await asyncio.gather(_pump(process.stdout, out), _pump(process.stderr, err))
         return _status(await process.wait())
@@ -220,7 +220,7 @@ async def _send_heartbeats(process: asyncssh.SSHClientProcess[bytes]) -> None:
 async def _send_stdin(
     stdin: AsyncIterator[bytes], process: asyncssh.SSHClientProcess[bytes]
 ) -> None:
-    """Whoever ends before it has read everything says why by its exit status."""
+    """Send input to a process; that it ends before it has read all is no error."""
     try:
         async for block in stdin:
             process.stdin.write(block)

@@ -46,7 +46,7 @@ def listed_nodes(messages: Any) -> Iterator[ListedNode]:
 
 
 def node(message: Any) -> Node:
-    """A Node message."""
+    """The node that a Node message describes."""
     zone, name = zone_and_id(message.name)
     return Node(
         name=name,
@@ -77,7 +77,7 @@ def node(message: Any) -> Node:
 
 
 def queued_resource(message: Any) -> QueuedResource:
-    """A QueuedResource message."""
+    """The request that a QueuedResource message describes."""
     zone, name = zone_and_id(message.name)
     specs = message.tpu.node_spec
     first = specs[0].node if specs else None
@@ -103,14 +103,14 @@ def queued_resource(message: Any) -> QueuedResource:
 
 
 def operation(message: Any) -> Operation:
-    """A google.longrunning.Operation."""
+    """The operation that a google.longrunning.Operation describes."""
     failed = message.WhichOneof("result") == "error"
     error = Status(message.error.code, message.error.message) if failed else None
     return Operation(message.name, message.done, error)
 
 
 def guest_attributes(message: Any) -> list[Mapping[str, str]]:
-    """`namespace/key` to value, worker by worker."""
+    """The guest attributes of each worker, in order: `namespace/key` to value."""
     return [
         {f"{item.namespace}/{item.key}": item.value for item in attributes.query_value.items}
         for attributes in message.guest_attributes

@@ -1,4 +1,4 @@
-"""What is asked of the API, as the fields of one version's messages."""
+"""Specifications as the fields of one version's messages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What an answer of the API means and what to do next: one table, read from the top.
+"""Explains refusals of the API by one table, read from the top: the cause and what to do next.
 
 The texts are those seen in the field; Google promises none of them, so ErrorInfo's reason is
 looked at first, then the text but for the names in it, and what no row knows keeps the meaning of
@@ -277,7 +277,7 @@ def first_sentence(message: str) -> str:
 
 
 def _without_names(message: str, about: CallSubject) -> str:
-    """What people call their things explains nothing: a node may be called `stockout`."""
+    """The text without the names of resources: a node may be called `stockout`."""
     bare = _OWN_NAME.sub(r"\1", message)
     return re.sub(rf"(['\"]){re.escape(about.name)}\1", "''", bare) if about.name else bare
 

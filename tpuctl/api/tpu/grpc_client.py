@@ -51,7 +51,7 @@ class GrpcClient:
         rows: Callable[[Any], Iterable[Item]],
         version: Version = V2,
     ) -> tuple[list[Item], list[str]]:
-        """What every page of a list holds, and the zones that could not be asked."""
+        """The rows of all pages of a list, and the zones that could not be asked."""
         items: list[Item] = []
         unreachable: list[str] = []
         token = ""
@@ -65,7 +65,7 @@ class GrpcClient:
                 return items, list(dict.fromkeys(unreachable))  # every page may name them
 
     def send(self, path: str, request: Any, reply: Any, routing: Routing) -> Any:
-        """One call with the deadline and the retries of its method."""
+        """Send one call with the deadline and the retries of its method; returns the reply."""
         send = self.channel.unary_unary(
             f"/{path}",
             request_serializer=lambda message: message.SerializeToString(),

@@ -23,7 +23,7 @@ NEXT_VERB: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CallSubject:
-    """What was asked, as far as an explanation needs it."""
+    """The subject of a call: what an explanation of its refusal has to name."""
 
     subject: str
     """How a message begins: `create node 'n1'`."""
@@ -51,7 +51,7 @@ class CallSubject:
 
 
 def other_zones_hint(about: CallSubject) -> str | None:
-    """The other zones that have the type, and waiting in line."""
+    """A hint at the other zones that have the type, and at queued resources."""
     if not about.accelerator_type:
         return about.hint
     try:
@@ -69,7 +69,7 @@ def other_zones_hint(about: CallSubject) -> str | None:
 
 
 def grant_command(about: CallSubject, role: str) -> str:
-    """The command that gives a role, for somebody who may."""
+    """The gcloud command by which an owner of the project grants a role."""
     return (
         f"an owner runs: gcloud projects add-iam-policy-binding {about.project or 'PROJECT'} "
         f"--member=user:YOU@EXAMPLE.COM --role={role}"
@@ -77,25 +77,25 @@ def grant_command(about: CallSubject, role: str) -> str:
 
 
 def permission_hint(about: CallSubject, message: str) -> str:
-    """Looking needs roles/tpu.viewer, everything else roles/tpu.admin."""
+    """A hint at the role to grant: roles/tpu.viewer to read, roles/tpu.admin to change."""
     looks = re.search(r"tpu\.\w+\.(get|list)\b", message) or about.subject.startswith("list ")
     return grant_command(about, "roles/tpu.viewer" if looks else "roles/tpu.admin")
 
 
 def reservations_hint(about: CallSubject) -> str:
-    """What lists those of the zone."""
+    """The gcloud command that lists the reservations of the zone."""
     return f"run: gcloud alpha compute tpus reservations list{about.in_zone}{about.of_project}"
 
 
 def nearest_zones_hint(zone: str) -> str:
-    """The zones that may have been meant."""
+    """A hint at the zones whose names are spelled alike."""
     near = catalog.nearest(zone, catalog.zones())
     question = f"did you mean {' or '.join(near)}? " if near else ""
     return f"{question}run: tpuctl catalog zones"
 
 
 def state_hint(about: CallSubject, state: str) -> str:
-    """What ends a state that refuses a change."""
+    """The command that ends the state in which a node or a request refuses a change."""
     verb = NEXT_VERB[about.noun].get(state, "wait")
     command = f"run: tpuctl {about.noun} {verb} {about.name}{about.in_zone}"
     if about.noun == QR and state == "PROVISIONING":

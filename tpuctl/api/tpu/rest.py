@@ -9,7 +9,7 @@ from tpuctl.network_policy import REST_TIMEOUT_S
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: a status of HTTP and a JSON document, `{}` where there was none."""
+    """An answer: its HTTP status and its JSON document, `{}` when it has none."""
 
     status: int
     document: Mapping[str, Any]
@@ -37,5 +37,5 @@ class RestApi:
             return Reply(reply.status_code, {})
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self.session.close()

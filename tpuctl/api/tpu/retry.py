@@ -44,7 +44,7 @@ POLICIES = {
 
 
 def policy(method: str, request: object) -> CallPolicy:
-    """Of a call by its message: what says its `request_id` is done once, however often it comes."""
+    """The policy of a call; one with a `request_id` is done once, however often it is sent."""
     return TPU_REPEATABLE_CHANGE if getattr(request, "request_id", "") else POLICIES[method]
 
 

@@ -1,4 +1,4 @@
-"""The errors of gRPC and of HTTP become tpuctl's; what they mean is in api/explain.py."""
+"""Turns errors of gRPC and of HTTP into tpuctl's; what they mean is in explain.py."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 
 class HttpError(RpcError):
-    """An HTTP reply that is an error, with the face of a gRPC one: one retry, one translation."""
+    """An HTTP reply that is an error, in the form of a gRPC error: retried and translated alike."""
 
     def __init__(self, code: StatusCode, status: Status) -> None:
         super().__init__(status.message)
@@ -33,11 +33,11 @@ class HttpError(RpcError):
         self.status = status
 
     def code(self) -> StatusCode:
-        """As gRPC has it."""
+        """The status code, as of a grpc.RpcError."""
         return self._code
 
     def details(self) -> str:
-        """What the service said."""
+        """The message of the service, as of a grpc.RpcError."""
         return self.status.message
 
 

@@ -51,7 +51,7 @@ class TpuApi:
             )
 
     def read_nodes(self, zone: str = ALL_ZONES) -> tuple[list[Node], list[str]]:
-        """The same with everything that is known of each node; most lists need less."""
+        """The nodes of a zone, or of all, with all fields; and the zones that did not answer."""
         with translate_errors(self._about("list nodes", NODE, zone=zone)):
             return self._grpc_client.pages(
                 "ListNodes", self._parent(zone), lambda page: map(decode.node, page.nodes)
@@ -194,7 +194,7 @@ class TpuApi:
             return self._grpc_client.change("ResetQueuedResource", {"name": path}, {"name": path})
 
     def get_operation(self, name: str) -> Operation:
-        """Where a long-running operation stands."""
+        """The present state of a long-running operation."""
         request = operations_pb2.GetOperationRequest(name=name)
         with translate_errors("operation"):
             reply = self._grpc_client.send(
@@ -218,11 +218,11 @@ class TpuApi:
         return sorted(location.location_id for location in reply.locations)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connections."""
         self.channel.close()
 
     def about_creation(self, noun: str, name: str, node: NodeSpec) -> CallSubject:
-        """What a refusal of that creation is about, whenever it comes."""
+        """What a refusal of that creation names, at once or later from its operation."""
         words = {NODE: "node", QR: "queued resource"}
         return CallSubject(
             f"create {words[noun]} {name!r}",

@@ -1,7 +1,7 @@
-"""What no message class has a field for, as JSON over HTTP: flex-start, a node's reservation.
+"""Calls with fields that no message class has, as JSON: flex-start, a node's reservation.
 
 The same retries and the same errors as over gRPC: a refusal is an `HttpError`, which looks like one
-of gRPC's to `api/retry.py` and `api/errors.py`.
+of gRPC's to `retry.py` and `rpc_errors.py`.
 """
 
 import time
@@ -76,7 +76,7 @@ class TpuRest:
         return _operation(self._call(policy, "POST", path, body))
 
     def get_queued_resource(self, name: str) -> QueuedResource:
-        """One request, by its full name."""
+        """The queued resource of that full name, its provisioning and run duration included."""
         document = self._call(TPU_READ, "GET", f"/{V2ALPHA1.name}/{name}")
         message = V2ALPHA1.reply_class("QueuedResource")()
         json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)

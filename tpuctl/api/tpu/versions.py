@@ -25,7 +25,7 @@ class Version:
 
     @property
     def service(self) -> str:
-        """As gRPC calls it."""
+        """The full name of the service in gRPC."""
         return f"google.cloud.tpu.{self.name}.Tpu"
 
     def reply_class(self, name: str) -> Any:
@@ -58,7 +58,7 @@ NODE_ONLY_REST: Mapping[str, Callable[[NodeSpec], bool]] = {
 
 
 def version_for(node: NodeSpec) -> Version:
-    """The version that can say what is asked."""
+    """The version whose messages have a field for everything in the specification."""
     return V2ALPHA1 if any(says(node) for says in ONLY_V2ALPHA1.values()) else V2
 
 

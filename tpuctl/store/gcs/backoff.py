@@ -1,4 +1,4 @@
-"""What is sent again, when, and for how long: transient answers to requests that may be repeated.
+"""Sends requests that may be repeated again while they fail for a moment, with growing pauses.
 
 A request may be repeated when it names a generation or changes nothing. Repeated are lost
 connections, 408, 429 and 5xx; never 400, 401, 403, 404, 412 and 501.
@@ -61,7 +61,7 @@ class Backoff:
         self.note_progress()
 
     def note_progress(self) -> None:
-        """Something arrived: patience begins anew."""
+        """Begin the deadline and the pauses anew, because bytes arrived."""
         self._numbers = itertools.count()
         self._deadline_s = self._now() + self._policy.deadline_s
 
@@ -93,14 +93,14 @@ def _is_of_token_service(error: BaseException) -> bool:
 
 
 def _is_of_certificate(error: BaseException | None) -> bool:
-    """Whether it began with a certificate, which will be no better a moment later."""
+    """Whether the error was caused by a certificate, which is no better a moment later."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def _asked_pause_s(error: Exception) -> float:
-    """What a Retry-After header asks for, in seconds or as a date; 0 without one."""
+    """The seconds that a Retry-After header asks for, as a number or a date; else 0."""
     response = getattr(error, "response", None)
     text = getattr(response, "headers", {}).get("Retry-After", "")
     if text.isdecimal():

@@ -118,7 +118,7 @@ def _session_of(client: Any) -> StorageSession:
 
 
 def _new_client() -> Any:
-    """Client() by its own rules, with connections for many requests at once."""
+    """A Client that finds its own credentials, with connections for many requests at once."""
     from google.cloud import storage
     from requests.adapters import HTTPAdapter
 

@@ -66,7 +66,7 @@ class BulkBucket:
     """The objects of one bucket. Raises the errors of tpuctl.errors and no others."""
 
     def __init__(self, name: str, session: StorageSession) -> None:
-        """Nothing is sent yet."""
+        """Name the bucket and the session; nothing is sent yet."""
         self.name, self.url = name, f"gs://{name}"
         self._session = session
         bucket = f"/storage/v1/b/{quote(name, safe='')}"
@@ -109,7 +109,7 @@ class BulkBucket:
         self, key: str, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int,
         crc32c: int, *, generation: int,
     ) -> ObjectInfo:  # fmt: skip
-        """The same as `upload`; returns all that is known of the object then."""
+        """Write an object as `upload` does; returns its description."""
         described = _described(key, crc32c)
         body = Multipart(json.dumps(described).encode(), pieces, size_bytes)
         path = self._upload_path("multipart", generation)
@@ -213,7 +213,7 @@ class BulkBucket:
         return True
 
     def facts(self) -> BucketFacts:
-        """What Google says of the bucket; PermissionDeniedError for who may only use objects."""
+        """The settings of the bucket; PermissionDeniedError for who may only use objects."""
         with translate_errors(self.url):
             return bucket_facts(self._ask("GET", self._about, STORAGE_METADATA).json())
 

@@ -1,4 +1,4 @@
-"""What is known of an object and of a bucket, lean enough for a hundred thousand."""
+"""Descriptions of objects and buckets, small enough for a hundred thousand of them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class ObjectInfo(NamedTuple):
 
     @property
     def updated_s(self) -> float:
-        """Seconds since 1970."""
+        """When it was written, in seconds since 1970."""
         # Python 3.10 does not know the Z.
         return datetime.fromisoformat(self.updated.replace("Z", "+00:00")).timestamp()
 
     @property
     def checksum(self) -> str | None:
-        """The CRC32C as Cloud Storage spells it."""
+        """The CRC-32C in base64, as Cloud Storage spells it."""
         return None if self.crc32c is None else encode_crc32c(self.crc32c)
 
 
 @dataclass(frozen=True)
 class BucketFacts:
-    """What decides how objects are sent, and what it costs."""
+    """The settings of a bucket that decide how objects are sent and what that costs."""
 
     location: str
     storage_class: str
@@ -49,7 +49,7 @@ class BucketFacts:
 
 
 def object_info_of(item: dict[str, Any]) -> ObjectInfo:
-    """An object's JSON."""
+    """The description of an object from its JSON."""
     return ObjectInfo(
         item["name"],
         int(item["size"]),
@@ -60,7 +60,7 @@ def object_info_of(item: dict[str, Any]) -> ObjectInfo:
 
 
 def bucket_facts(found: dict[str, Any]) -> BucketFacts:
-    """A bucket's JSON."""
+    """The settings of a bucket from its JSON."""
     is_kept = (
         found.get("retentionPolicy")
         or found.get("defaultEventBasedHold")

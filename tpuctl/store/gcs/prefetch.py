@@ -1,4 +1,4 @@
-"""What is going to be read soon, made meanwhile in a thread of its own."""
+"""Iterates in a thread of its own, some items ahead of the reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Prefetch(Generic[T]):
     """
 
     def __init__(self, source: Iterable[T]) -> None:
-        """Start to read the source."""
+        """Start the thread that reads the source."""
         self._ready: Queue[tuple[T] | Exception | None] = Queue(_MAX_READY)
         self._dropped = threading.Event()
         thread = threading.Thread(

@@ -15,7 +15,7 @@ _JOINED_BYTES = 128 * 1024
 
 
 def content_type(key: str) -> str:
-    """The media type of a key by its ending; the same on every machine: no table of its own."""
+    """The media type of a key by its ending; Python's own table, so the same on every machine."""
     kind, encoding = _types().guess_type("/" + key.rpartition("/")[2])  # no URL
     return "application/octet-stream" if kind is None or encoding is not None else kind
 
