@@ -84,7 +84,7 @@ def recording_proxy(upstream: str, tape: Cassette, now: Callable[[], float]) -> 
 
 
 def _wait(child: subprocess.Popen[bytes]) -> int:
-    """Ctrl-C reaches the child by itself, SIGTERM does not; what it then says is what counts."""
+    """Wait for the child's exit code; SIGTERM is passed on, Ctrl-C reaches the child anyway."""
     while True:
         try:
             return child.wait()
@@ -94,7 +94,7 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
 
 
 class _Server(ThreadingHTTPServer):
-    """Knows where requests go and what they are written to."""
+    """The proxy's server, with the upstream URL and the file that calls are written to."""
 
     daemon_threads = True
 
@@ -106,13 +106,13 @@ class _Server(ThreadingHTTPServer):
 
 
 class _ProxyHandler(BaseHTTPRequestHandler):
-    """Hands one request on, and notes it."""
+    """Sends one request on, and records the call."""
 
     protocol_version = "HTTP/1.1"
     server: _Server
 
     def do_GET(self) -> None:
-        """Every method alike."""
+        """Handle a request; every method is handled alike."""
         called_s = self.server.now()
         length = self.headers.get("Content-Length", "0")
         if self._is_foreign() or not length.isdecimal() or int(length) > MOST_BYTES:
@@ -135,7 +135,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
     do_POST = do_PATCH = do_DELETE = do_PUT = do_GET
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Print nothing: the command's own output is all that is shown."""
 
     def _is_foreign(self) -> bool:
         """A web page cannot forge Host, nor hide Origin; a body in chunks cannot be measured."""

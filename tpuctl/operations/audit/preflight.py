@@ -32,7 +32,7 @@ class PreflightCheck:
 
     @property
     def is_explained(self) -> bool:
-        """The error knows its own way out better: a bad key file, no network, a lacking role."""
+        """Whether the error's own hint is better than `fix`: a bad key file, no network, a role."""
         if isinstance(self.error, CredentialsError | TransientError):
             return True
         is_worded = self.name != BUCKET and self.error is not None and self.error.hint is not None
@@ -53,7 +53,7 @@ def require_valid(context: Context) -> None:
 
 
 def run_checks(context: Context) -> Iterator[PreflightCheck]:
-    """Every check in order; a check that needs a failed one before it is not made."""
+    """Make the checks in order and yield each; a check that needs a failed one is left out."""
     from tpuctl.api.connect import tpu_api
 
     region = context.zone.rpartition("-")[0]

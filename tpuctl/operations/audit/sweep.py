@@ -67,7 +67,7 @@ class Holding:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """What its nodes cost now; None where no price is known."""
+        """USD per hour of its nodes now; None where no price is known."""
         prices = [
             cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
             for node in self.nodes
@@ -85,13 +85,13 @@ class Holding:
 
     @property
     def node_ids(self) -> frozenset[int]:
-        """What other nodes of the same names do not share."""
+        """The ids of its nodes, which later nodes of the same names do not share."""
         return frozenset(node.node_id for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedHolding:
-    """A holding, whose it is, and why that is said."""
+    """A holding, whose it is, and the reason."""
 
     holding: Holding
     verdict: Ownership
@@ -101,7 +101,7 @@ class ClassifiedHolding:
 
 @dataclass(frozen=True, slots=True)
 class JobRecords:
-    """What the bucket says of the jobs that matter here."""
+    """The records of the jobs that matter for a sweep, and what could not be read."""
 
     records: Mapping[str, JobRecord] = field(default_factory=dict)
     troubles: Mapping[str, str] = field(default_factory=dict)
@@ -147,7 +147,7 @@ def sweep_scope(
 
 
 def list_holdings(api: TpuApi, zone: str) -> tuple[list[Holding], list[str]]:
-    """Everything in a zone, or in all of them (`-`), and the zones that could not be asked."""
+    """All holdings of a zone, or of all zones (`-`), and the zones that did not answer."""
     nodes, missed = api.read_nodes(zone)
     requests, missed_too = api.list_queued_resources(zone)
     known = {(each.zone, each.name) for each in requests}
@@ -215,7 +215,7 @@ def read_job_records(store: Callable[[], Store], job_ids: Iterable[str]) -> JobR
 
 
 def classify(holding: Holding, books: JobRecords, asker: SweepScope) -> ClassifiedHolding:
-    """Whose it is."""
+    """Decide whose a holding is, from the records of the jobs."""
     job_id = holding.job_id
     if user := books.job_using(holding):
         return ClassifiedHolding(
@@ -235,7 +235,7 @@ def classify(holding: Holding, books: JobRecords, asker: SweepScope) -> Classifi
 
 
 def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[ClassifiedHolding]:
-    """What the records say should be in zones that did not answer."""
+    """Holdings that should exist by the records, in zones that did not answer."""
     away = frozenset(zones)
     for job in books.records.values():
         kind = Provisioning.SPOT if job.spec.resources.use_spot else Provisioning.ON_DEMAND
@@ -254,7 +254,7 @@ def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[Classif
 def survey_project(
     api: TpuApi, store: Callable[[], Store], asker: SweepScope, zone: str
 ) -> tuple[list[ClassifiedHolding], list[str], JobRecords]:
-    """Everything there is, judged: orphans first; the zones that did not answer; the books."""
+    """All holdings classified, orphans first; the zones that did not answer; the job records."""
     holdings, missed = list_holdings(api, zone)
     books = read_job_records(store, {each.job_id for each in holdings if each.job_id})
     found = [
@@ -275,7 +275,7 @@ def survey_project(
 
 
 def _of_job(holding: Holding, job: JobRecord, asker: SweepScope) -> ClassifiedHolding:
-    """What carries the id of a job whose record was read."""
+    """Classify a holding that carries the id of a job whose record was read."""
     if holding.state in LEAVING_STATES:
         return ClassifiedHolding(holding, Ownership.LEAVING, "it is being deleted", job.owner)
     unwanted = holding.name in job.unwanted
@@ -297,6 +297,6 @@ def _keys(store: Store) -> list[str]:
 
 
 def _used_by(job: JobRecord) -> set[str | None]:
-    """Names of what an unfinished job runs on, or will as soon as somebody looks after it."""
+    """The names of nodes and requests that an unfinished job uses or is about to use."""
     attempt = job.attempt
     return {job.node, *((*attempt.nodes, attempt.queued_resource) if attempt else ())}

@@ -65,7 +65,7 @@ def delete_orphan(
 
 
 def reread_holding(api: TpuApi, holding: Holding) -> Holding | None:
-    """The same thing as it is now; None when it is gone."""
+    """The holding as the API reports it now; None when it is gone."""
     try:
         if holding.noun == NODE:
             return node_holding(api.get_node(holding.zone, holding.name))
@@ -77,7 +77,7 @@ def reread_holding(api: TpuApi, holding: Holding) -> Holding | None:
 
 
 def change_text(before: Holding, now: Holding) -> str | None:
-    """Why it is not the thing that was looked at; a node that went meanwhile changes nothing."""
+    """Why a holding is not the one seen before; None if it is, even with fewer nodes."""
     if now.job_id != before.job_id:
         return f"its label {LABEL} is another one"
     if now.created_s != before.created_s:

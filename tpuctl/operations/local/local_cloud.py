@@ -42,7 +42,7 @@ PROGRAM = (sys.executable, "-m", "localsim")
 
 @dataclass(frozen=True, slots=True)
 class SimulatorOptions:
-    """How a simulator is started; fixed while it runs."""
+    """The options of a simulator, which are fixed while it runs."""
 
     scenario: Path | str | None = None
     """The path of a file, or the name of one that the simulator brings along."""
@@ -58,7 +58,7 @@ class SimulatorOptions:
     """Whether each worker's SSH answers on a loopback address as well."""
 
     def arguments(self) -> list[str]:
-        """As `python -m localsim serve` takes them."""
+        """The options as `python -m localsim serve` takes them."""
         return [
             *(["--scenario", str(self.scenario)] if self.scenario else []),
             *(["--port", str(self.port)] if self.port else []),
@@ -71,7 +71,7 @@ class SimulatorOptions:
 
 
 def scenario(text: str) -> str:
-    """A file's absolute path, or a ready scenario's name. Raises UsageError."""
+    """The absolute path of a scenario file, or a ready scenario's name. Raises UsageError."""
     path = Path(text)
     if path.is_file():
         return str(path.absolute())
@@ -83,7 +83,7 @@ def scenario(text: str) -> str:
 
 
 def state_directory(home: Path, name: str) -> Path:
-    """Where the simulator of that name keeps everything."""
+    """The directory in which the simulator of that name keeps everything."""
     if not name or not name.replace("-", "").replace("_", "").isalnum() or name.startswith("-"):
         raise UsageError(f"{name!r} cannot name a local cloud", hint="use letters, digits, - and _")
     return home / "local" / name
@@ -113,7 +113,7 @@ def endpoint_line(home: Path, name: str) -> Mapping[str, Any] | None:
 
 
 def up(home: Path, name: str, options: SimulatorOptions) -> Mapping[str, Any]:
-    """Start the simulator, or find it running; its endpoint line.
+    """Start the simulator unless it runs; returns its endpoint line.
 
     Raises ConflictError when it runs with other options, LocalIOError and others when it cannot.
     """
@@ -165,7 +165,7 @@ def control_api(line: Mapping[str, Any]) -> ControlApi:
 
 
 def client_environment(line: Mapping[str, Any]) -> dict[str, str]:
-    """What points other programs at the simulator."""
+    """The environment variables that point other programs at the simulator."""
     return {
         "STORAGE_EMULATOR_HOST": line["storage"],
         # TensorStore's; without a token it looks for credentials of the machine.
@@ -245,7 +245,7 @@ def remove(home: Path, name: str) -> None:
 
 
 def _make_deletable(path: Path) -> None:
-    """Programs on workers may have taken away the right to look into directories."""
+    """Make all directories writable: programs on workers may have changed their modes."""
     for parent, names, _ in os.walk(path):
         for each in names:
             if not Path(parent, each).is_symlink():
@@ -340,5 +340,5 @@ def _polls(limit_s: float, sleep: Callable[[float], None]) -> Iterator[None]:
 
 
 def provided_features(config: Config, context: Context) -> frozenset[str]:
-    """What a job file may require of this context."""
+    """The features of this context that a job file may require."""
     return frozenset() if context.name in config.contexts else PROVIDES

@@ -26,7 +26,7 @@ _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def shell_environment(line: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
-    """What programs find in there: the cloud's endpoints; no proxy of the machine is in reach."""
+    """The environment in the cloud's network: its endpoints, without the machine's proxies."""
     kept = {key: value for key, value in environ.items() if key.lower() not in _PROXIES}
     return {**kept, **local_cloud.client_environment(line), "TPUCTL_CONTEXT": line["name"]}
 
@@ -55,7 +55,7 @@ def enter_network(line: Mapping[str, Any]) -> None:
 
 
 def require_outside(home: Path, refusal: str = "no local cloud can be started") -> None:
-    """Raise PreconditionError in the network of a cloud: one that is started there stays there."""
+    """Raise PreconditionError in the network of a cloud, which a new cloud could not leave."""
     for names in (home / "local").glob("*/vpc/hosts"):
         if names.samefile(HOSTS):
             raise PreconditionError(
@@ -64,7 +64,7 @@ def require_outside(home: Path, refusal: str = "no local cloud can be started") 
 
 
 def exec_program(path: str, argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Turn this process into the program; raises LocalIOError."""
+    """Replace this process by the program; raises LocalIOError."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -83,7 +83,7 @@ def _namespaces(state_dir: Path) -> tuple[int, int]:
 
 
 def _start_ticks(process: str) -> str:
-    """When it was started, in ticks since the machine was."""
+    """The start time of a process, in clock ticks since boot (proc(5), field 22)."""
     stat = Path("/proc", process, "stat").read_text("utf-8", "replace")
     return stat.rpartition(")")[2].split()[19]
 
@@ -110,7 +110,7 @@ def _enter(users: int, network: int, *, hosts: Path) -> None:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    """A system call of the C library; raises OSError."""
+    """Call a function of the C library; raises OSError."""
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
     if name == "mount":
         function.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]

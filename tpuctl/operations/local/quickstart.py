@@ -32,7 +32,7 @@ Command = Callable[[Sequence[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class QuickstartPlan:
-    """What is going to happen, all of it drawn from the seed."""
+    """What the quickstart is going to do; the seed decides all of it."""
 
     template: Path
     spec: JobSpec
@@ -43,14 +43,14 @@ class QuickstartPlan:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Worker 0 has done a step."""
+    """Worker 0 has done a training step."""
 
     step: int
 
 
 @dataclass(slots=True)
 class QuickstartState:
-    """What has happened so far."""
+    """What the quickstart has done so far."""
 
     began_s: float
     slice_ready_s: float = 0.0
@@ -60,7 +60,7 @@ class QuickstartState:
 
 @dataclass(frozen=True, slots=True)
 class QuickstartSummary:
-    """How it ended; the keys of the JSON object are these names."""
+    """The figures of a finished quickstart; the field names are the keys of its JSON."""
 
     accuracy: float
     steps: int
@@ -101,7 +101,7 @@ def draw_plan(template: Path, spec: JobSpec, seed: int) -> QuickstartPlan:
 def prepare(
     run: Command, planned: QuickstartPlan, context: Context, story: QuickstartState
 ) -> None:
-    """A slice through a queued resource, and the data in the bucket."""
+    """Create a slice through a queued resource, and push the data to the bucket."""
     run(["qr", "create", SLICE, "-t", str(planned.spec.resources.accelerators), "--spot"])
     run(["qr", "wait", SLICE])
     story.slice_ready_s = time.time()
@@ -129,7 +129,7 @@ async def train(
 def predict(
     run: Command, planned: QuickstartPlan, outside: Backends, story: QuickstartState
 ) -> Mapping[str, Any]:
-    """Classify the held-back digits with the last checkpoint; what the program found."""
+    """Classify the held-back digits with the last checkpoint; returns the program's figures."""
     run(["checkpoint", "list", str(planned.spec.checkpoints and planned.spec.checkpoints.dir)])
     run(["run", str(planned.template / "predict.yaml")])
     newest = client.list_jobs(outside.store)[0]
@@ -150,7 +150,7 @@ def tear_down(run: Command, outside: Backends, story: QuickstartState) -> None:
 def summary(
     story: QuickstartState, found: Mapping[str, Any], planned: QuickstartPlan, zone: str
 ) -> QuickstartSummary:
-    """The figures of the whole story."""
+    """The figures of all steps together."""
     training = story.jobs[0]
     usd, price_date = _cost(story, zone)
     return QuickstartSummary(
@@ -168,7 +168,7 @@ def summary(
 
 
 def _lost_steps(attempts: Sequence[Attempt]) -> Iterator[int]:
-    """Steps that were done and had to be done again."""
+    """For each restart, the number of steps that had to be repeated."""
     for before, after in zip(attempts, attempts[1:], strict=False):
         yield max(0, before.last_step - after.resume_step)
 
@@ -189,7 +189,7 @@ def _cost(story: QuickstartState, zone: str) -> tuple[float, str]:
 
 
 def _step(item: object) -> int | None:
-    """The step that worker 0 has just logged."""
+    """The step that worker 0 has just logged; None for any other line."""
     if not isinstance(item, LogLine) or item.worker_id or not item.text.startswith("step="):
         return None
     return int(item.text.split()[0].removeprefix("step="))

@@ -11,7 +11,7 @@ NO_LIST_PRICE = frozenset({Provisioning.RESERVED, Provisioning.BEST_EFFORT, Prov
 
 @cache
 def hourly_price(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price | None:
-    """The public price of a slice, or None where none is known."""
+    """The public list price of a slice, or None where none is known."""
     if provisioning in NO_LIST_PRICE:
         return None
     try:
@@ -21,11 +21,11 @@ def hourly_price(accelerator_type: str, zone: str, provisioning: str) -> catalog
 
 
 def usd_per_hour(accelerator_type: str, zone: str, provisioning: str) -> float | None:
-    """Dollars an hour for a slice, or None where no public price is known."""
+    """USD per hour for a slice, or None where no public price is known."""
     price = hourly_price(accelerator_type, zone, provisioning)
     return price.usd_per_hour if price else None
 
 
 def usd(price: catalog.Price | None, ready_s: float) -> float | None:
-    """Dollars for a slice that was READY for so many seconds; only READY is billed."""
+    """USD for a slice that was READY for so many seconds; only READY is billed."""
     return None if price is None else price.usd_per_hour * ready_s / SECONDS_AN_HOUR

@@ -20,7 +20,7 @@ Slice = TypeVar("Slice", Node, ListedNode, QueuedResource)
 
 
 def with_flex_start(api: TpuApi, found: Sequence[Slice]) -> list[Slice]:
-    """The same, flex-start where it is that, and UNKNOWN where that cannot be found out."""
+    """The same items with flex-start as provisioning where it is, and UNKNOWN where unclear."""
     unsure = [each for each in found if _may_be_flex_start(each)]
     if not unsure:
         return list(found)

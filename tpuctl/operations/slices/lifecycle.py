@@ -35,7 +35,7 @@ SETTLED_STATES = frozenset({NodeState.READY, NodeState.STOPPED}) | LOST_STATES
 
 @dataclass(frozen=True, slots=True)
 class NodeDeletion:
-    """What a deletion takes with it: the node, the queued resource that owns it, its others."""
+    """What a deletion removes: the node, the queued resource that owns it, its other nodes."""
 
     node: Node
     request: str | None
@@ -46,7 +46,7 @@ class NodeDeletion:
 def find(
     api: TpuApi, zone: str, name: str, *, read: Callable[[str, str], Node] | None = None
 ) -> Node:
-    """The node of that name; NotFoundError says where it is when it is in another zone."""
+    """The node of that name. Raises NotFoundError, which names the zone if it is in another."""
     try:
         return (read or api.get_node)(zone, name)
     except NotFoundError:
@@ -61,7 +61,7 @@ def find(
 
 
 def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutcome]:
-    """How the startup script stands on each worker; none where nobody can tell."""
+    """The state of each worker's startup script; empty unless the node is READY and reports it."""
     if node.state != NodeState.READY or not startup_script.is_wrapped(node.metadata):
         return []
     path = f"{startup_script.NAMESPACE}/"
@@ -75,7 +75,7 @@ def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutco
 def create(
     api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str
 ) -> Callable[[Patience], Node]:
-    """Ask for a node that lets our key in; what is returned waits until it is READY."""
+    """Request a node that lets our key in; returns what waits until the node is READY."""
     metadata = with_key(dict(spec.metadata), access)
     wanted = QuotaDemand(spec.accelerator_type, spec.zone, spec.provisioning)
     with name_holders(api, wanted):
@@ -90,14 +90,14 @@ def create(
 
 
 def start(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
-    """Ask for a stopped node to start."""
+    """Request the start of a stopped node; returns what waits for it."""
     operation = api.start_node(zone, name)
     about = CallSubject(f"start node {name!r}", NODE, name, zone)
     return lambda patience: _wait_for_node(api, operation, patience, about)
 
 
 def stop(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
-    """Ask for a node to stop; its disk stays, and it is no longer billed."""
+    """Request a stop, which keeps the disk and ends billing; returns what waits for it."""
     operation = api.stop_node(zone, name)
     about = CallSubject(f"stop node {name!r}", NODE, name, zone)
     return lambda patience: _wait_for_node(api, operation, patience, about)
@@ -106,7 +106,7 @@ def stop(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
 def update(
     api: TpuApi, zone: str, name: str, changes: Mapping[str, Any], patience: Patience
 ) -> Node:
-    """Replace whole fields of a READY node."""
+    """Replace whole fields of a READY node, and wait; raises UsageError without changes."""
     if not changes:
         raise UsageError("nothing to update", hint="give --description, --labels or --metadata")
     operation = api.update_node(zone, name, changes)
@@ -115,13 +115,13 @@ def update(
 
 
 def merge_maps(old: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """A whole map with some keys changed; an empty value removes its key."""
+    """A copy of a map with some keys changed; an empty value removes its key."""
     together = {**old, **changes}
     return {key: value for key, value in together.items() if value or key not in changes}
 
 
 def plan_deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> NodeDeletion:
-    """What deleting that node means."""
+    """Find out what the deletion of a node removes with it."""
     node = find(api, zone, name)
     if node_only or not node.queued_resource:
         return NodeDeletion(node, None)
@@ -130,7 +130,7 @@ def plan_deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> Node
 
 
 def delete(api: TpuApi, planned: NodeDeletion) -> Callable[[Patience], None]:
-    """Ask for the deletion; what is returned waits until it is done."""
+    """Request the deletion; returns what waits until it is done."""
     zone, name = planned.node.zone, planned.node.name
     if planned.request:
         operation = api.delete_queued_resource(zone, planned.request, force=True)
@@ -142,7 +142,7 @@ def delete(api: TpuApi, planned: NodeDeletion) -> Callable[[Patience], None]:
 
 
 def until_ready(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[Node]:
-    """The node at every change of state until it is READY; raises when it never will be."""
+    """Yield the node at every change of state until it is READY; raises if it cannot become so."""
     for node in wait.node_states(
         api, zone, name, patience, until=lambda node: node.state in SETTLED_STATES
     ):
@@ -170,7 +170,7 @@ def require_ready(node: Node) -> Node:
 
 
 def admit_key(api: TpuApi, node: Node, access: Access, patience: Patience) -> None:
-    """Let our key in, where the node was made by somebody else."""
+    """Add our key to a node that was created elsewhere, and wait for the change."""
     metadata = with_key(dict(node.metadata), access)
     if metadata is not None:
         operation = api.update_node(node.zone, node.name, {"metadata": metadata})

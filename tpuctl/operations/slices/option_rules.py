@@ -48,10 +48,10 @@ def check_options(given: frozenset[str]) -> None:
 
 
 def provisioning(given: frozenset[str]) -> Provisioning:
-    """How capacity is to be obtained."""
+    """The provisioning model that the given options ask for."""
     return next((TIERS[name] for name in TIERS if name in given), Provisioning.ON_DEMAND)
 
 
 def option_name(name: str) -> str:
-    """`node_count` as it is typed."""
+    """The option for a field name: `--node-count` for `node_count`."""
     return f"--{name.replace('_', '-')}"

@@ -44,7 +44,7 @@ def other_zones(request: QueuedResource) -> str | None:
 
 
 def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
-    """The request of that name; NotFoundError says where it is when it is in another zone."""
+    """The request of that name. Raises NotFoundError, which names the zone if it is in another."""
     try:
         return api.describe_queued_resource(zone, name)
     except NotFoundError:
@@ -63,7 +63,7 @@ def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
 def create(
     api: TpuApi, spec: QueuedResourceSpec, access: Access, *, request_id: str
 ) -> Callable[[Patience], QueuedResource]:
-    """File the request; what is returned waits until it is accepted, long before it is ACTIVE."""
+    """File a request; returns what waits until it is accepted, long before it is ACTIVE."""
     node = spec.node
     metadata = with_key(dict(node.metadata), access)
     if metadata is not None:
@@ -83,7 +83,7 @@ def create(
 
 
 def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedResource]:
-    """Ask for its nodes to be made anew; what is returned waits until that has begun."""
+    """Request new nodes for a suspended request; returns what waits until that has begun."""
     zone, name = request.zone, request.name
     operation = api.reset_queued_resource(zone, name)
     about = CallSubject(f"reset queued resource {name!r}", QR, name, zone)
@@ -99,7 +99,7 @@ def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedRe
 def until_active(
     api: TpuApi, request: QueuedResource, patience: Patience
 ) -> Iterator[QueuedResource]:
-    """The request at every change of state until it is ACTIVE; raises when it never will be."""
+    """Yield the request at every change of state until it is ACTIVE; raises if it cannot be."""
     zone, settled = request.zone, ENDED_STATES | {QueuedResourceState.ACTIVE}
     wanted = QuotaDemand(request.accelerator_type, zone, request.provisioning)
     for each in wait.request_states(
@@ -111,7 +111,7 @@ def until_active(
 
 
 def require_deletable(request: QueuedResource, *, force: bool) -> None:
-    """An ACTIVE request takes its node with it; raises PreconditionError without `force`."""
+    """Raises PreconditionError for an ACTIVE request without `force`: its nodes go with it."""
     if request.state in NEEDS_FORCE and not force:
         nodes = "its node" if request.node_count == 1 else f"its {request.node_count} nodes"
         raise PreconditionError(
@@ -121,7 +121,7 @@ def require_deletable(request: QueuedResource, *, force: bool) -> None:
 
 
 def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
-    """Ask for the deletion of it and its nodes; what is returned waits until it is done."""
+    """Request the deletion of it and its nodes; returns what waits until it is done."""
     operation = api.delete_queued_resource(request.zone, request.name, force=True)
     about = CallSubject(f"delete queued resource {request.name!r}", QR, request.name, request.zone)
     return lambda patience: wait.wait_for_operation(api, operation, patience, about=about)

@@ -24,14 +24,14 @@ _LIMIT = re.compile(r"[Ll]imit:? (\d+)")
 
 
 def quota_text(accelerator_type: str, slices: int) -> str | None:
-    """What so many slices take of a quota, `16 chips`; None where nobody knows."""
+    """The quota that so many slices use, as `16 chips`; None for an unknown type."""
     taken = slices * quota_amount(accelerator_type)
     return f"{taken} {unit_of(accelerator_type)}" if taken else None
 
 
 @contextmanager
 def name_holders(api: TpuApi, wanted: QuotaDemand) -> Iterator[None]:
-    """Complete a refusal for want of quota: limit, usage, who holds it, what to delete."""
+    """Add limit, usage, holders and what to delete to an error about quota."""
     try:
         yield
     except QuotaError as error:
@@ -45,7 +45,7 @@ def name_holders(api: TpuApi, wanted: QuotaDemand) -> Iterator[None]:
 
 
 def quota_holders(api: TpuApi, wanted: QuotaDemand, *, location: str) -> list[QuotaHolder]:
-    """Everything in the zone or region that draws on the same quota, the dead first."""
+    """All holders of the same quota in the zone or region, the dead ones first."""
     nodes, _ = api.list_nodes()
     requests, _ = api.list_queued_resources()
     return counting.holders(nodes, requests, wanted, location=location)

@@ -11,7 +11,7 @@ MOST_RUN_S = 7 * 86400.0
 
 
 def check_request(spec: QueuedResourceSpec, now_s: float) -> QueuedResourceSpec:
-    """The request itself when it makes sense; raises UsageError."""
+    """The request itself if it is valid; raises UsageError."""
     if spec.node_count is not None:
         _check_multislice(spec, spec.node_count)
     if spec.max_run_duration_s is not None and not 0 < spec.max_run_duration_s <= MOST_RUN_S:

@@ -25,7 +25,7 @@ def node_spec(
     topology: str | None = None,
     script: str | None = None,
 ) -> NodeSpec:
-    """A draft of a slice, checked and completed; raises UsageError.
+    """A checked and completed slice from options; raises UsageError.
 
     Its accelerator type may be "" where `generation` and `topology` name it, its runtime version ""
     for that of the type. `script` is the text of a startup script, which goes into the metadata.
@@ -48,7 +48,7 @@ def node_spec(
 
 
 def check_name(name: str) -> None:
-    """The API's rule for names that also become host names; raises UsageError."""
+    """Check a name that also becomes a host name, by the API's rule; raises UsageError."""
     if not NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be a name",
@@ -57,7 +57,7 @@ def check_name(name: str) -> None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """The API's rule for labels; raises UsageError."""
+    """Check labels by the API's rule; raises UsageError."""
     for key, value in labels.items():
         if not LABEL_KEY.fullmatch(key) or not LABEL_VALUE.fullmatch(value):
             raise UsageError(
@@ -67,7 +67,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
 
 
 def data_disk(said: Mapping[str, str]) -> DataDisk:
-    """`source=DISK,mode=MODE` as gcloud writes it; raises UsageError."""
+    """A data disk from gcloud's `source=DISK,mode=MODE`; raises UsageError."""
     unknown_keys = sorted(said.keys() - {"source", "mode"})
     mode = said.get("mode", "read-write")
     if unknown_keys or "source" not in said or mode not in DISK_MODES:
@@ -81,7 +81,7 @@ def data_disk(said: Mapping[str, str]) -> DataDisk:
 
 
 def unknown_name_error(error: catalog.UnknownError) -> UsageError:
-    """An unknown name of the catalog, with the nearest known ones."""
+    """The UsageError for a name that the catalog lacks, with the nearest known ones."""
     noun = {"zone": "zones", "runtime version": "runtimes"}.get(error.kind, "types")
     near = f"did you mean {' or '.join(error.nearest)}? " if error.nearest else ""
     return UsageError(

@@ -9,7 +9,7 @@ from tpuctl.operations.slices import cost
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Hours of one slice each, dollars where a price is known, and the date of the price list."""
+    """Slice hours, USD where a price is known, and the date of the price list."""
 
     slice_hours: float
     usd: float | None
@@ -17,7 +17,7 @@ class Spending:
 
 
 def spending_of(record: JobRecord, now_s: float) -> Spending:
-    """What all attempts of a job have used by now; attempts on one slice share its time."""
+    """What all attempts of a job have used by `now_s`; attempts on one slice share its time."""
     shared: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in record.attempts:
         shared.setdefault((attempt.zone, attempt.node), []).append(attempt)
@@ -34,12 +34,12 @@ def spending_of(record: JobRecord, now_s: float) -> Spending:
 
 
 def provisioning(record: JobRecord) -> Provisioning:
-    """How the job's slices are paid for."""
+    """The provisioning model of the job's slices."""
     return Provisioning.SPOT if record.spec.resources.use_spot else Provisioning.ON_DEMAND
 
 
 def usd_per_hour(record: JobRecord) -> float | None:
-    """What the job's slices cost in an hour while they are READY, in the zone of the newest."""
+    """USD per hour of the job's slices while READY, in the zone of the newest."""
     attempt = record.attempt
     slices = attempt.slices if attempt else record.spec.resources.num_slices
     one = cost.usd_per_hour(record.accelerator_type, record.zone, provisioning(record))
@@ -47,7 +47,7 @@ def usd_per_hour(record: JobRecord) -> float | None:
 
 
 def has_slice(record: JobRecord) -> bool:
-    """Its newest attempt has slices that are READY, as far as is known, and paid for."""
+    """Whether the newest attempt has READY slices, which are paid for."""
     attempt = record.attempt
     if attempt is None or attempt.ready_s is None or attempt.deleted_s is not None:
         return False
@@ -55,7 +55,7 @@ def has_slice(record: JobRecord) -> bool:
 
 
 def _ready_s(record: JobRecord, attempts: list[Attempt], now_s: float) -> float:
-    """For how long one slice was READY for the job."""
+    """The seconds for which one slice was READY for the job."""
     began = [each.ready_s for each in attempts if each.ready_s is not None]
     return max(0.0, _end_s(record, attempts[-1], now_s) - min(began)) if began else 0.0
 

@@ -31,7 +31,7 @@ _CUT_OFF = " \n\v\f\t\r"
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutcome:
-    """How the script of one worker stands."""
+    """The state of the startup script of one worker."""
 
     worker_id: int
     state: str
@@ -42,7 +42,7 @@ class ScriptOutcome:
 
 
 def wrap_script(script: str) -> str:
-    """The wrapper with the script in it, which runs unchanged. Raises UsageError."""
+    """A script that runs `script` unchanged and reports how it ended. Raises UsageError."""
     if len(script.encode()) > MOST_BYTES:
         raise UsageError(
             f"the startup script has {len(script.encode())} bytes",
@@ -64,12 +64,12 @@ def wrap_script(script: str) -> str:
 
 
 def is_wrapped(metadata: Mapping[str, str]) -> bool:
-    """Whether a node's script tells how it ended."""
+    """Whether a node's script is wrapped and so reports how it ended."""
     return _MARK in metadata.get(KEY, "")
 
 
 def script_outcomes(workers: Sequence[Mapping[str, str]]) -> list[ScriptOutcome]:
-    """How the script stands on every worker, from what each has told."""
+    """The state of the script on every worker, from the workers' reports."""
     return [_outcome(worker_id, told) for worker_id, told in enumerate(workers)]
 
 

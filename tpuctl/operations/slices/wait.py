@@ -47,7 +47,7 @@ class Patience:
     monotonic: Callable[[], float] = time.monotonic
 
     def polls(self, subject: Callable[[], str]) -> Iterator[None]:
-        """Come back ever more slowly; raises DeadlineError when the limit is reached."""
+        """Yield at growing intervals; raises DeadlineError at the time limit."""
         started, pause_s = self.monotonic(), FIRST_POLL_S
         while True:
             yield
@@ -73,7 +73,7 @@ def wait_for_operation(
 def node_states(
     api: TpuApi, zone: str, name: str, patience: Patience, *, until: Callable[[Node], bool]
 ) -> Iterator[Node]:
-    """The node at every change of state, last when `until` holds."""
+    """Yield the node at every change of state, last when `until` holds."""
     return _states(lambda: api.get_node(zone, name), until, patience, f"node {name!r}")
 
 
@@ -85,7 +85,7 @@ def request_states(
     *,
     until: Callable[[QueuedResource], bool],
 ) -> Iterator[QueuedResource]:
-    """The queued resource at every change of state, last when `until` holds."""
+    """Yield the queued resource at every change of state, last when `until` holds."""
     return _states(
         lambda: api.get_queued_resource(zone, name), until, patience, f"queued resource {name!r}"
     )
