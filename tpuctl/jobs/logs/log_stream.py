@@ -178,7 +178,7 @@ class AttemptFollower:
             except TpuctlError:
                 return  # gone, or not to be asked now: the bucket has what was saved
         for member in self.members:
-            number = member.place.worker_id
+            number = member.slot.worker_id
             if number not in self.links and self.wanted.has((self.attempt.number, number)):
                 self.links[number] = link = self._link(member)
                 self.tasks.append(links.start_keeping(link))
@@ -192,11 +192,11 @@ class AttemptFollower:
         return list(gangs.members(self.backends, nodes)) if is_ready else []
 
     def _link(self, member: GangMember) -> WorkerConnection:
-        source = (self.attempt.number, member.place.worker_id)
+        source = (self.attempt.number, member.slot.worker_id)
         log = self.logs.setdefault(source, LineAssembler(*source))
         link = WorkerConnection(
             run=RunRef(self.job_id, self.attempt.number),
-            report=links.initial_report(member.place.worker_id),
+            report=links.initial_report(member.slot.worker_id),
             dial=member.dial,
             monotonic=self.clocks.monotonic,
             sleep=self.clocks.sleep,

@@ -213,9 +213,9 @@ class JobController:
             await self.pending_calls.answer(f"add key to {node.name}", add_key)
         pace = GangTiming(self.clocks.monotonic, self.clocks.sleep, self.alarm.set)
         config = switch.switch_config(self.backends, self.record, attempt)
-        given = StartInputs(self.record_writer.lease.fence, self._secrets(), config)
+        inputs = StartInputs(self.record_writer.lease.fence, self._secrets(), config)
         self.gang = gangs.connect_gang(
-            self.backends, self.record, attempt, found.nodes, pace, given
+            self.backends, self.record, attempt, found.nodes, pace, inputs
         )
 
     def _secrets(self) -> Mapping[str, str] | None:

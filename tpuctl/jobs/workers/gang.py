@@ -25,7 +25,7 @@ PARALLEL_SAVES = 16
 class GangMember:
     """A worker by its number in the gang, and how it is reached."""
 
-    place: WorkerSlot
+    slot: WorkerSlot
     dial: Callable[[], Awaitable[WorkerShell]]
 
 
@@ -108,11 +108,12 @@ def connect_gang(
     attempt: Attempt,
     nodes: Sequence[Node],
     pace: GangTiming,
-    given: StartInputs,
+    inputs: StartInputs,
 ) -> Gang:
     """A link to every worker of every slice; an attempt that prepares may be begun."""
     found = [
-        _link(backends, record, attempt, member, pace, given) for member in members(backends, nodes)
+        _link(backends, record, attempt, member, pace, inputs)
+        for member in members(backends, nodes)
     ]
     tasks = [links.start_keeping(link) for link in found]
     return Gang(attempt.number, record.job_id, found, tasks)
@@ -124,25 +125,25 @@ def _link(
     attempt: Attempt,
     member: GangMember,
     pace: GangTiming,
-    given: StartInputs,
+    inputs: StartInputs,
 ) -> WorkerConnection:
     may_begin = attempt.started_s is None and attempt.stopping_s is None
-    may_begin = may_begin and given.secrets is not None
+    may_begin = may_begin and inputs.secrets is not None
     installed = installing.install_input(
         record,
         attempt,
-        member.place,
-        given,
+        member.slot,
+        inputs,
         endpoint=backends.storage_endpoint,
         bucket=backends.bucket,
     )
     return WorkerConnection(
         run=RunRef(record.job_id, attempt.number),
-        report=links.initial_report(member.place.worker_id),
+        report=links.initial_report(member.slot.worker_id),
         dial=member.dial,
         monotonic=pace.monotonic,
         sleep=pace.sleep,
         changed=pace.wake,
         installation=installed if may_begin else None,
-        hidden=tuple((given.secrets or {}).values()),
+        hidden=tuple((inputs.secrets or {}).values()),
     )

@@ -87,49 +87,49 @@ def install_argv() -> list[str]:
 def install_input(
     record: JobRecord,
     attempt: Attempt,
-    place: WorkerSlot,
-    given: StartInputs,
+    slot: WorkerSlot,
+    inputs: StartInputs,
     *,
     endpoint: str,
     bucket: str,
 ) -> bytes:
     """What `install_argv` reads on standard input: nothing of it shows in a process list."""
-    switch = given.switch if place.index == 0 else None
+    switch = inputs.switch if slot.index == 0 else None
     config = {
         "protocol": protocol.VERSION,
         "job": record.job_id,
         "attempt": attempt.number,
-        "fence": given.fence,
-        "worker_id": place.worker_id,
+        "fence": inputs.fence,
+        "worker_id": slot.worker_id,
         "endpoint": endpoint,
         "bucket": bucket,
-        **_objects(record.job_id, attempt.number, place.worker_id),
+        **_objects(record.job_id, attempt.number, slot.worker_id),
         "workdir": records.workdir_key(record.job_id) if record.workdir_sha256 else None,
         "workdir_sha256": record.workdir_sha256,
         "mounts": [{"path": path, "url": url} for path, url in record.spec.file_mounts.items()],
         "secrets": worker_references(record.spec.secrets),
         "setup": record.spec.setup,
         "run": record.spec.run,
-        "env": program_environment(record, attempt, place, bucket),
+        "env": program_environment(record, attempt, slot, bucket),
         "library": library.ARCHIVE_NAME,
         "switch": switch,
     }
     return json.dumps(
         {
             "directory": protocol.run_directory(record.job_id, attempt.number),
-            "fence": given.fence,
+            "fence": inputs.fence,
             "files": {
                 **ship.job_files(with_switch=switch is not None),
                 "config.json": json.dumps(config),
             },
             "archives": agent_archives(),
-            "secrets": dict(given.secrets or {}),
+            "secrets": dict(inputs.secrets or {}),
         }
     ).encode()
 
 
 def program_environment(
-    record: JobRecord, attempt: Attempt, place: WorkerSlot, bucket: str
+    record: JobRecord, attempt: Attempt, slot: WorkerSlot, bucket: str
 ) -> dict[str, str]:
     """The variables that the program gets besides the worker's own."""
     spec = record.spec
@@ -139,9 +139,9 @@ def program_environment(
         "TPUCTL_JOB": record.job_id,
         "TPUCTL_ATTEMPT": str(attempt.number),
         "TPUCTL_FENCE": str(checkpoint_fence(record, attempt)),
-        "TPUCTL_WORKER_ID": str(place.worker_id),
+        "TPUCTL_WORKER_ID": str(slot.worker_id),
         "TPUCTL_WORKER_COUNT": str(attempt.worker_count),
-        "TPUCTL_SLICE_ID": str(place.slice_id),
+        "TPUCTL_SLICE_ID": str(slot.slice_id),
         "TPUCTL_SLICE_COUNT": str(attempt.slices),
         "TPUCTL_BUCKET": bucket,
         "TPUCTL_NOTICE_S": str(NOTICE_S),

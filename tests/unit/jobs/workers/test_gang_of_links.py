@@ -37,7 +37,7 @@ def dial(outside) -> None:
     async def all_of_them():
         members = list(gangs.members(outside, [node("a"), node("b")]))
         await asyncio.gather(*(each.dial() for each in members))
-        return [each.place for each in members]
+        return [each.slot for each in members]
 
     return asyncio.run(all_of_them())
 
@@ -56,9 +56,9 @@ def test_worker_ids_count_on_over_the_slices():
     ]  # fmt: skip
 
 
-def installed(place: WorkerSlot, **given) -> tuple[dict, dict]:
+def installed(slot: WorkerSlot, **given) -> tuple[dict, dict]:
     sent = installing.install_input(
-        JOB, ATTEMPT, place, StartInputs(fence=7, **given), endpoint="http://s", bucket="b"
+        JOB, ATTEMPT, slot, StartInputs(fence=7, **given), endpoint="http://s", bucket="b"
     )
     document = json.loads(sent)
     return document, json.loads(document["files"]["config.json"])
@@ -86,7 +86,7 @@ def test_values_of_secrets_are_in_no_file():
 
 def test_the_switch_is_for_the_first_worker_of_a_slice():
     switch = {"url": "http://t"}
-    for place, expected in ((WorkerSlot(2, 1, 0), switch), (WorkerSlot(3, 1, 1), None)):
-        document, config = installed(place, switch=switch)
+    for slot, expected in ((WorkerSlot(2, 1, 0), switch), (WorkerSlot(3, 1, 1), None)):
+        document, config = installed(slot, switch=switch)
         assert config["switch"] == expected
         assert ("switch.py" in document["files"]) == (expected is not None)
