@@ -47,13 +47,13 @@ MANUAL_START_S = 1_800_000_000.0
 class Components:
     """The parts of a simulated cloud."""
 
-    world: Orchestrator
+    orchestrator: Orchestrator
     objects: ObjectStore
     slices: Slices
     project: ProjectContext
     ports: Mapping[str, int]
     hosts: IsolationChoice
-    doors: LoopbackSshServers | None
+    loopback_ssh: LoopbackSshServers | None
     worker_tokens: WorkerTokens
     tls_services: "TlsServices | None"
     offline: bool
@@ -82,40 +82,40 @@ def build_components(
     )
     wanted = ports.port_names(tls=settings.tls)
     chosen = ports.choose_ports(settings.port, state.remembered_ports(), wanted)
-    branch = _open_tls_services(settings, state, chosen, clock) if settings.tls else None
+    tls_services = _open_tls_services(settings, state, chosen, clock) if settings.tls else None
     cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
     objects = ObjectStore(state.path / "storage", clock, earlier=connection)
     objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
     environment = _environment(hosts, chosen)
     tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=_named_accounts())
-    doors = _loopback_doors(state) if settings.loopback_doors else None
+    loopback_ssh = _loopback_doors(state) if settings.loopback_doors else None
     slices = Slices(
         state.path,
         isolation=hosts.isolation,
-        open_ssh=open_ssh_server if doors is None else _also_on_loopback(doors),
+        open_ssh=open_ssh_server if loopback_ssh is None else _also_on_loopback(loopback_ssh),
         open_metadata=open_metadata,
         open_chips=ChipLockServers(CHIP_FILES[hosts.isolation.mode]).open,
         context=WorkerContext(
             now=clock.now,
-            tell=lambda *news: world.tell(*news),
-            lost=lambda *worker: world.lose(*worker),
+            tell=lambda *news: orchestrator.tell(*news),
+            lost=lambda *worker: orchestrator.lose(*worker),
             extra_environment=lambda: environment,
             access_token=tokens.issue_token,
         ),
     )
     metadata = ProjectMetadata(connection)
-    world = Orchestrator(cloud, slices, clock, project_metadata=metadata.items)
+    orchestrator = Orchestrator(cloud, slices, clock, project_metadata=metadata.items)
     secrets = SecretStore(connection)
     return Components(
-        world=world,
+        orchestrator=orchestrator,
         objects=objects,
         slices=slices,
-        project=ProjectContext(PROJECT, PROJECT_NUMBER, metadata, secrets, world, clock.now),
+        project=ProjectContext(PROJECT, PROJECT_NUMBER, metadata, secrets, orchestrator, clock.now),
         ports=chosen,
         hosts=hosts,
-        doors=doors,
+        loopback_ssh=loopback_ssh,
         worker_tokens=tokens,
-        tls_services=branch,
+        tls_services=tls_services,
         offline=settings.offline,
     )
 
@@ -142,15 +142,15 @@ def _loopback_doors(state: StateDirectory) -> LoopbackSshServers:
         raise ServeError(f"--loopback-doors: {error.strerror or error}", 60) from error
 
 
-def _also_on_loopback(doors: LoopbackSshServers) -> OpenSshEndpoint:
+def _also_on_loopback(loopback_ssh: LoopbackSshServers) -> OpenSshEndpoint:
     async def opening(worker: Worker, listening: socket.socket) -> SshServer:
-        door = await open_ssh_server(worker, listening)
+        server = await open_ssh_server(worker, listening)
         try:
-            await doors.open(worker, door)
+            await loopback_ssh.open(worker, server)
         except BaseException:
-            await door.close()
+            await server.close()
             raise
-        return door
+        return server
 
     return opening
 

@@ -48,21 +48,23 @@ PACKAGE_PROXY_URL = f"http://{API_ADDRESS}:{proxy.PORT}"
 
 async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitStack) -> None:
     """Open every port, and bring up the workers that should be up."""
-    world, chosen, branch = parts.world, parts.ports, parts.tls_services
-    await parts.slices.sweep(world.cloud.slices_to_keep())
-    await service_ports.serve_grpc(tpu_grpc.handlers(world), chosen["tpu_grpc"], stack)
-    if branch is not None:
+    orchestrator, chosen, tls_services = parts.orchestrator, parts.ports, parts.tls_services
+    await parts.slices.sweep(orchestrator.cloud.slices_to_keep())
+    await service_ports.serve_grpc(tpu_grpc.handlers(orchestrator), chosen["tpu_grpc"], stack)
+    if tls_services is not None:
         await service_ports.serve_grpc(
-            tpu_grpc.handlers(world),
+            tpu_grpc.handlers(orchestrator),
             chosen["google_tpu"],
             stack,
-            certificate=branch.certificate,
-            interceptors=branch.interceptors(_callers(parts)),
+            certificate=tls_services.certificate,
+            interceptors=tls_services.interceptors(_callers(parts)),
         )
     for name, app in _applications(parts, state).items():
         inside = await _open_vpc_sockets(parts, name, stack)
-        doors = _service_ports(name, chosen, branch)
-        await service_ports.serve_http(app, stack, *doors, inside=inside, unpacks=name != "storage")
+        outside = _service_ports(name, chosen, tls_services)
+        await service_ports.serve_http(
+            app, stack, *outside, inside=inside, unpacks=name != "storage"
+        )
     vpc = chosen["vpc"]
     socks = await service_ports.open_or_refuse(serve_socks(parts.slices, port=vpc), vpc)
     stack.push_async_callback(socks.close)
@@ -71,23 +73,23 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     await _open_relays(parts, stack)
     await _open_package_proxy(parts, stack)
     state.write("ports.json", {**state.remembered_ports(), **chosen})
-    await world.reboot()
+    await orchestrator.reboot()
 
 
 def _applications(parts: Components, state: StateDirectory) -> dict[str, Any]:
     """The HTTP applications, by the name of their port."""
-    world, branch = parts.world, parts.tls_services
+    orchestrator, tls_services = parts.orchestrator, parts.tls_services
     guards = _guards(parts.ports, LOOPBACK, "localhost", API_ADDRESS)
     callers = _callers(parts)
     granted: Callable[[str], Any] = oauth2.refuse_assertion
-    if branch is not None:
-        granted = branch.tokens.granted
-    faults = FaultSource(world.cloud.storage_faults, world.clock.pause)
+    if tls_services is not None:
+        granted = tls_services.tokens.granted
+    faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, LOOPBACK, "localhost")
     storage_guards = (*guards, storage_authorization(callers))
     authorize = other_api_authorization(callers)
     return {
-        "tpu_rest": rest.application(world, (*guards, rest_authorization(callers))),
+        "tpu_rest": rest.application(orchestrator, (*guards, rest_authorization(callers))),
         "storage": storage.application(parts.objects, storage_guards, faults),
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
         "control": control.application(build_controls(parts), state.token(), own),
@@ -106,13 +108,13 @@ def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:
 
 
 def _service_ports(
-    name: str, chosen: Mapping[str, int], branch: "TlsServices | None"
+    name: str, chosen: Mapping[str, int], tls_services: "TlsServices | None"
 ) -> "list[tuple[int, ssl.SSLContext | None]]":
     """The port of a service, and its TLS port where there is one."""
-    doors: list[tuple[int, ssl.SSLContext | None]] = [(chosen[name], None)]
-    if branch is not None and name in service_ports.TLS_TWINS:
-        doors.append((chosen[service_ports.TLS_TWINS[name]], branch.tls))
-    return doors
+    outside: list[tuple[int, ssl.SSLContext | None]] = [(chosen[name], None)]
+    if tls_services is not None and name in service_ports.TLS_TWINS:
+        outside.append((chosen[service_ports.TLS_TWINS[name]], tls_services.tls))
+    return outside
 
 
 async def _open_vpc_sockets(
@@ -153,36 +155,39 @@ async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:
 
 def build_controls(parts: Components) -> ControlActions:
     """What the control port can do to these parts."""
-    world, objects = parts.world, parts.objects
+    orchestrator, objects = parts.orchestrator, parts.objects
 
     async def preempt(node: str, zone: str, notice_s: float | None) -> None:
         name = f"projects/{PROJECT}/locations/{zone}/nodes/{node}"
-        await world.run(lambda cloud: cloud.preempt(name, notice_s))
-        await world.settle()
+        await orchestrator.run(lambda cloud: cloud.preempt(name, notice_s))
+        await orchestrator.settle()
 
     async def advance(seconds: float) -> float:
-        world.clock.advance(seconds)
-        await world.settle()
-        return world.clock.now()
+        orchestrator.clock.advance(seconds)
+        await orchestrator.settle()
+        return orchestrator.clock.now()
 
     async def reset() -> None:
-        await world.reset()
+        await orchestrator.reset()
         parts.project.metadata.clear()
         parts.project.secrets.clear()
         objects.clear()
         objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
 
     def status() -> dict[str, Any]:
-        counts = {**world.cloud.counts(), "objects": objects.count()}
-        return {**counts, "unreadable": [asdict(record) for record in world.cloud.unreadable]}
+        counts = {**orchestrator.cloud.counts(), "objects": objects.count()}
+        return {
+            **counts,
+            "unreadable": [asdict(record) for record in orchestrator.cloud.unreadable],
+        }
 
     return ControlActions(
         preempt,
         advance,
-        world.clock.now,
+        orchestrator.clock.now,
         reset,
         status,
-        world.run,
-        world.require_possible,
-        world.settle,
+        orchestrator.run,
+        orchestrator.require_possible,
+        orchestrator.settle,
     )

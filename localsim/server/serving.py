@@ -92,17 +92,17 @@ async def _start(
     )
     stack.push_async_callback(chosen.isolation.close)
     parts = build_components(settings, rules, state, connection, chosen)
-    if parts.doors is not None:
-        stack.callback(parts.doors.close)
+    if parts.loopback_ssh is not None:
+        stack.callback(parts.loopback_ssh.close)
     stack.callback(parts.objects.close)
     stack.push_async_callback(parts.slices.close)
     await listeners.open_ports(parts, state, stack)
-    living = asyncio.create_task(parts.world.live())
+    living = asyncio.create_task(parts.orchestrator.live())
     failing = asyncio.create_task(_fail_with(chosen.isolation))
     for life in (living, failing):
         stack.callback(life.cancel)
     line = _line(settings, state, parts)
-    for record in parts.world.cloud.unreadable:
+    for record in parts.orchestrator.cloud.unreadable:
         sys.stderr.write(f"warning: {describe_unreadable(record)}\n")
     stack.callback(state.endpoints.unlink, missing_ok=True)
     state.write("serving.json", {"arguments": settings.arguments()})
@@ -135,8 +135,8 @@ def _line(settings: Settings, state: StateDirectory, parts: Components) -> dict[
     line = endpoints.endpoints_document({**identity, **workers}, state, parts.ports)
     if parts.tls_services is not None:
         line["google"] = parts.tls_services.endpoints(parts.ports)
-    if parts.world.cloud.unreadable:
-        line["unreadable"] = [asdict(record) for record in parts.world.cloud.unreadable]
+    if parts.orchestrator.cloud.unreadable:
+        line["unreadable"] = [asdict(record) for record in parts.orchestrator.cloud.unreadable]
     return line
 
 

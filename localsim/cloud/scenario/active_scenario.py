@@ -101,14 +101,14 @@ class ActiveScenario:
     def count_call(self, method: str) -> FaultEffect | None:
         """Count a call of the method and return the effect of its faults. Only within a change."""
         verdict, standing = None, []
-        for each in self.standing:
-            fault = each.fault
+        for active in self.standing:
+            fault = active.fault
             if isinstance(fault, MethodFault) and fault.method in (method, ANY):
-                strikes = fault.strikes(each.calls)
-                each = replace(each, calls=each.calls + 1, met=each.met + strikes)  # noqa: PLW2901
+                strikes = fault.strikes(active.calls)
+                active = replace(active, calls=active.calls + 1, met=active.met + strikes)  # noqa: PLW2901
                 if strikes:
                     verdict = verdict + fault.verdict if verdict else fault.verdict
-            standing.append(each)
+            standing.append(active)
         self._put(replace(self._now, standing=tuple(standing)))
         return verdict
 

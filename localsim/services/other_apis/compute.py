@@ -40,7 +40,7 @@ def _set_metadata(call: ApiCall) -> dict[str, Any]:
     except StaleFingerprintError:
         sentence = "Supplied fingerprint does not match current metadata fingerprint."
         raise HttpRefusal(412, "conditionNotMet", sentence) from None
-    call.project.world.project_changed()
+    call.project.cloud_port.project_changed()
     return operation
 
 

@@ -24,7 +24,7 @@ class ProjectContext:
     number: int
     metadata: ProjectMetadata
     secrets: SecretStore
-    world: CloudPort
+    cloud_port: CloudPort
     now: Callable[[], float]
     """Simulated seconds since the epoch."""
 

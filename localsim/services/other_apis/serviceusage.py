@@ -66,7 +66,7 @@ def _operation(call: ApiCall) -> dict[str, Any]:
 async def _quotas(call: ApiCall) -> dict[str, Any]:
     if _known([call.names["service"]]) != [TPU]:
         return {}
-    found = await call.project.world.run(lambda cloud: cloud.quotas())
+    found = await call.project.cloud_port.run(lambda cloud: cloud.quotas())
     metrics: dict[str, list[Any]] = {}
     for one in found:
         if one.quota_id.endswith(TPU_QUOTA_SUFFIX):
@@ -106,13 +106,13 @@ def _bucket(row: Any) -> dict[str, Any]:
 
 async def _closed(call: ApiCall) -> frozenset[str]:
     """The services that are not enabled."""
-    setting = await call.project.world.run(lambda cloud: cloud.scenario.tpu_api)
+    setting = await call.project.cloud_port.run(lambda cloud: cloud.scenario.tpu_api)
     return frozenset() if setting == "enabled" else frozenset({TPU})
 
 
 async def _open(call: ApiCall, names: Sequence[str]) -> None:
     if TPU in names:
-        await call.project.world.run(lambda cloud: cloud.enable_api())
+        await call.project.cloud_port.run(lambda cloud: cloud.enable_api())
 
 
 def _service(call: ApiCall, name: str, closed: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -45,13 +45,13 @@ class RestRoute:
     method: Method
 
 
-def application(world: CloudPort, middlewares: Sequence[Any] = ()) -> web.Application:
+def application(cloud_port: CloudPort, middlewares: Sequence[Any] = ()) -> web.Application:
     """The REST API under `/v2/` and `/v2alpha1/`, and its discovery document."""
     served = routes()
 
     async def answer(http: web.Request) -> web.StreamResponse:
         try:
-            return await _called(world, served, http)
+            return await _called(cloud_port, served, http)
         except ConnectionDroppedError:
             return _dropped(http)
         except ConnectionError:  # the client has gone, nobody reads this
@@ -88,7 +88,9 @@ def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestR
     raise CloudError(Code.NOT_FOUND, f"No method answers {verb} {path}")
 
 
-async def _called(world: CloudPort, served: Iterable[RestRoute], http: web.Request) -> web.Response:
+async def _called(
+    cloud_port: CloudPort, served: Iterable[RestRoute], http: web.Request
+) -> web.Response:
     path = http.raw_path.partition("?")[0]
     form = reply_format(http.query)
     if (http.method, path) == ("GET", discovery.PATH):
@@ -108,7 +110,7 @@ async def _called(world: CloudPort, served: Iterable[RestRoute], http: web.Reque
             (route.body, parse_json(body)),
         )
 
-    reply = route.method.response.FromString(await answer_call(world, route.method, request))
+    reply = route.method.response.FromString(await answer_call(cloud_port, route.method, request))
     return message_reply(reply, form, mask, REST_MESSAGES[route.method.version].pool)
 
 

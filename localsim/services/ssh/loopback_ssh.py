@@ -34,15 +34,15 @@ class LoopbackSshServers:
         self.config = directory / CONFIG
         self._claim = _listen(_CLAIM)
         self._served: dict[str, tuple[Worker, SshServer]] = {}
-        """By loopback address; doors that have closed are forgotten at the next boot."""
+        """By loopback address; servers that have closed are forgotten at the next boot."""
         self._write()
 
-    async def open(self, worker: Worker, door: SshServer) -> None:
+    async def open(self, worker: Worker, server: SshServer) -> None:
         """Serve a worker on loopback as well; raises OSError with the reason."""
         address = loopback_address(worker.addresses[0])
-        await door.listen(_listen(address))
+        await server.listen(_listen(address))
         still = {key: each for key, each in self._served.items() if not each[1].is_closed}
-        self._served = {**still, address: (worker, door)}
+        self._served = {**still, address: (worker, server)}
         self._write()
 
     def close(self) -> None:

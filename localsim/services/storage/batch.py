@@ -32,7 +32,7 @@ PATH = "/batch/storage/v1"
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (?:https?://[^/ ]+)?(/[^ ]*)(?: HTTP/1\.[01])?")
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _OF_MEDIA = re.compile(r"/(?:resumable/)?(?:upload|download|batch)/")
-_Door = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ async def answer_batch(_service: StorageService, call: StorageCall) -> web.Strea
     """Answer the calls in their order; raises StorageError when they cannot be told apart."""
     boundary = boundary_of(call.request.headers.get("Content-Type", ""))
     parts = list(parse_parts(await _body(call), boundary))
-    door = _door(call.request)
+    handler = _single_handler(call.request)
     answers = []
     for part in parts:
-        answers.append(_written(part, await _answer(call.request, part, door)))
+        answers.append(_written(part, await _answer(call.request, part, handler)))
         await asyncio.sleep(0)  # a reader never waits: a hundred would keep everybody else waiting
     mark = f"batch_{secrets.token_urlsafe(24)}"
     lines = [f"--{mark}\r\n".encode() + answer for answer in answers]
@@ -116,18 +116,18 @@ async def _body(call: StorageCall) -> bytes:
     return bytes(gathered)
 
 
-def _door(request: web.Request) -> _Door:
+def _single_handler(request: web.Request) -> _Handler:
     """The middleware that a single request passes."""
-    door: _Door = request.match_info.handler
+    handler: _Handler = request.match_info.handler
     for middleware in reversed(request.app.middlewares):
-        door = partial(middleware, handler=door)
-    return door
+        handler = partial(middleware, handler=handler)
+    return handler
 
 
-async def _answer(outer: web.Request, part: BatchPart, door: _Door) -> web.Response:
+async def _answer(outer: web.Request, part: BatchPart, handler: _Handler) -> web.Response:
     if _is_of_media(part.path):
         return error_response(not_implemented("Sending or receiving media in a batch"))
-    response = await door(_request(outer, part))
+    response = await handler(_request(outer, part))
     if isinstance(response, web.Response):
         return response
     raise ConnectionResetError("the reply of a part has been sent")

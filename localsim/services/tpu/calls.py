@@ -55,12 +55,12 @@ class ConnectionDroppedError(Exception):
     """A fault drops the client's connection without an answer."""
 
 
-async def answer_call(world: CloudPort, method: Method, request: Callable[[], Any]) -> bytes:
+async def answer_call(cloud_port: CloudPort, method: Method, request: Callable[[], Any]) -> bytes:
     """The encoded response; `request` reads the message, after the faults have had their turn.
 
     Raises CloudError, ConnectionDroppedError, and whatever is a fault of localsim's own.
     """
-    verdict = await world.meet_fault(method.name)
+    verdict = await cloud_port.meet_fault(method.name)
     if verdict is not None and verdict.reset:
         raise ConnectionDroppedError
     if verdict is not None and verdict.code is not None:
@@ -71,7 +71,7 @@ async def answer_call(world: CloudPort, method: Method, request: Callable[[], An
         cloud.require_enabled()
         return method.run(cloud, message)
 
-    return await world.run(answer)
+    return await cloud_port.run(answer)
 
 
 def _text(code: Code, method: Method) -> str:

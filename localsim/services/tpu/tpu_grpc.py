@@ -27,18 +27,18 @@ Behaviour = Callable[[bytes, Any], Awaitable[bytes]]
 _GenericHandler: Any = grpc.GenericRpcHandler
 
 
-def handlers(world: CloudPort) -> tuple[Any, ...]:
+def handlers(cloud_port: CloudPort) -> tuple[Any, ...]:
     """The handlers for a grpc.aio server's `add_generic_rpc_handlers`."""
-    return (TpuHandler(world, all_methods()),)
+    return (TpuHandler(cloud_port, all_methods()),)
 
 
 class TpuHandler(_GenericHandler):
     """Handles every call of every service; unknown methods are UNIMPLEMENTED."""
 
-    def __init__(self, world: CloudPort, methods: Iterable[Method]) -> None:
+    def __init__(self, cloud_port: CloudPort, methods: Iterable[Method]) -> None:
         """Serve the methods of a table."""
         self._handlers = {
-            method.full_name: grpc.unary_unary_rpc_method_handler(_calling(world, method))
+            method.full_name: grpc.unary_unary_rpc_method_handler(_calling(cloud_port, method))
             for method in methods
         }
 
@@ -52,10 +52,10 @@ class TpuHandler(_GenericHandler):
         return found or _refusing(unimplemented(f"Method {called.rpartition('/')[2]}"))
 
 
-def _calling(world: CloudPort, method: Method) -> Behaviour:
+def _calling(cloud_port: CloudPort, method: Method) -> Behaviour:
     async def call(body: bytes, context: Any) -> bytes:
         try:
-            return await answer_call(world, method, lambda: _parsed(method, body))
+            return await answer_call(cloud_port, method, lambda: _parsed(method, body))
         except ConnectionDroppedError:
             # One call cannot close a connection that others share; this is what a client of gRPC
             # is told when its connection is closed.

@@ -30,7 +30,7 @@ from tpuctl.catalog import accelerator_type
 
 METRICS_PORT = 8431
 ADDRESS_VARIABLE = "LOCALSIM_CHIPS"
-"""The variable by which programs find the door."""
+"""The variable by which programs find the server."""
 
 
 class ChipLockServers:

@@ -99,13 +99,13 @@ class CallFaults:
         for each, latency in self._of(StorageLatency):
             if each.strike():
                 await self._stall(latency.time_s)
-        for each in self._armed:
-            if isinstance(each.effect, ConnectionReset) and each.strike():
+        for armed in self._armed:
+            if isinstance(armed.effect, ConnectionReset) and armed.strike():
                 raise self._reset()
-            if isinstance(each.effect, StorageRefusal) and each.strike():
-                raise InjectedError(each.effect.status, each.effect.retry_after_s)
-            if isinstance(each.effect, DiskFull) and self._only_writes and each.strike():
-                await self._happen(each.effect)
+            if isinstance(armed.effect, StorageRefusal) and armed.strike():
+                raise InjectedError(armed.effect.status, armed.effect.retry_after_s)
+            if isinstance(armed.effect, DiskFull) and self._only_writes and armed.strike():
+                await self._happen(armed.effect)
 
     async def received(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         """The bytes of an upload; raises StorageError or ConnectionError as the faults ask."""
@@ -141,9 +141,9 @@ class CallFaults:
         """The reply, or a part of it and then the end of the connection: ConnectionError."""
         if not isinstance(response, web.Response) or not isinstance(response.body, bytes):
             return response  # an object, which has been sent
-        for each in self._armed:
-            reply_bytes = self._let_through(each, response)
-            if reply_bytes is not None and each.strike():
+        for armed in self._armed:
+            reply_bytes = self._let_through(armed, response)
+            if reply_bytes is not None and armed.strike():
                 raise await self._broken(response, reply_bytes)
         return response
 
@@ -184,10 +184,10 @@ class CallFaults:
 
     async def _pass(self, waiting: list[ArmedStorageFault], position: int) -> None:
         """Apply the faults that wait for a position in the body, each once."""
-        for each in [each for each in waiting if _position(each) <= position]:
-            waiting.remove(each)
-            if each.strike():
-                await self._happen(each.effect)
+        for armed in [armed for armed in waiting if _position(armed) <= position]:
+            waiting.remove(armed)
+            if armed.strike():
+                await self._happen(armed.effect)
 
     async def _happen(self, effect: object) -> None:
         match effect:

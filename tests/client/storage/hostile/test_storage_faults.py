@@ -176,7 +176,7 @@ def test_time_passes_by_the_clock(faulty, fault, at_least_s):
     before_s = clock_s(faulty)
     assert read(faulty) == DATA
     assert clock_s(faulty) - before_s >= at_least_s
-    assert faulty.control.faults() == [{"fault": fault, "met": 1}]
+    assert faulty.control.faults() == [{"fault": fault, "kind": "storage", "met": 1}]
 
 
 def test_the_owner_can_ask_for_patience(faulty):
