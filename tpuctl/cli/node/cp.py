@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from tpuctl.operations.remote.fanout import WorkerReach
 
 COLUMNS: dict[str, Any] = {
-    "worker": lambda one: one.worker_id,
-    "state": lambda one: one.state,
-    "files_copied": lambda one: one.objects_copied,
-    "bytes_copied": lambda one: one.bytes_copied,
-    "files_failed": lambda one: len(one.failures),
+    "worker": lambda delivery: delivery.worker_id,
+    "state": lambda delivery: delivery.state,
+    "files_copied": lambda delivery: delivery.objects_copied,
+    "bytes_copied": lambda delivery: delivery.bytes_copied,
+    "files_failed": lambda delivery: len(delivery.failures),
 }
-DOCUMENT = {**COLUMNS, "error": lambda one: one.error}
+DOCUMENT = {**COLUMNS, "error": lambda delivery: delivery.error}
 """Beside a table the warnings say why."""
 RERUN_HINT = f"run the same command again; or {CHECK_WORKERS_HINT}"
 FIX_CAUSE_HINT = "put right what is said here, then run the same command again"
@@ -103,32 +103,32 @@ def _conclude(runtime: Runtime, reach: "WorkerReach", done: Sequence["Delivery"]
 def _warn(runtime: Runtime, failed: Sequence["Delivery"]) -> None:
     """Every cause once, with the workers that it is the cause on."""
     workers: dict[str, list[int]] = {}
-    for outcome in failed:
-        for text in _causes(outcome):
-            workers.setdefault(text, []).append(outcome.worker_id)
+    for delivery in failed:
+        for text in _causes(delivery):
+            workers.setdefault(text, []).append(delivery.worker_id)
     for text, numbers in workers.items():
         who = "worker" if len(numbers) == 1 else "workers"
         runtime.output.warn(f"{who} {format_ranges(numbers)}: {text}")
 
 
-def _causes(outcome: "Delivery") -> Iterator[str]:
-    if not outcome.failures:
-        yield str(outcome.error)
-    for one in outcome.failures[:NAMED_AT_MOST]:
-        yield f"{printable(one.path)}: not copied: {one.why}"
-    more = len(outcome.failures) - NAMED_AT_MOST
+def _causes(delivery: "Delivery") -> Iterator[str]:
+    if not delivery.failures:
+        yield str(delivery.error)
+    for failure in delivery.failures[:NAMED_AT_MOST]:
+        yield f"{printable(failure.path)}: not copied: {failure.why}"
+    more = len(delivery.failures) - NAMED_AT_MOST
     if more > 0:
         yield f"and {more} more were not copied"
 
 
-def _failure(outcome: "Delivery", name: str) -> TpuctlError:
+def _failure(delivery: "Delivery", name: str) -> TpuctlError:
     """The error of the only worker of a node of that name."""
-    text = f"worker {outcome.worker_id}: {outcome.error}"
-    if not outcome.failures:
+    text = f"worker {delivery.worker_id}: {delivery.error}"
+    if not delivery.failures:
         return TransientError(text, hint=RERUN_HINT.format(name))
-    if outcome.objects_copied:
-        count = len(outcome.failures)
-        text = f"{count} of {count + outcome.objects_copied} files failed"
+    if delivery.objects_copied:
+        count = len(delivery.failures)
+        text = f"{count} of {count + delivery.objects_copied} files failed"
         return PartialFailureError(text, hint=FIX_CAUSE_HINT)
-    kind, hint = _KINDS.get(outcome.failures[0].errno, _REFUSED)
+    kind, hint = _KINDS.get(delivery.failures[0].errno, _REFUSED)
     return kind(text, hint=hint)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tpuctl.errors import UsageError
+from tpuctl.models.transfer import CopyOptions, TransferScope
 from tpuctl.operations.stage.plan.endpoints import (
     PULLS,
     PUSHES,
@@ -12,6 +13,7 @@ from tpuctl.operations.stage.plan.endpoints import (
     DiskEndpoint,
     StreamEndpoint,
     WorkerEndpoint,
+    check_options,
     check_pull,
     check_push,
     parse,
@@ -71,3 +73,25 @@ def test_the_wrong_verb_names_the_right_one():
     with pytest.raises(UsageError) as caught:
         check_push(EXAMPLES[1], EXAMPLES[0])
     assert caught.value.hint == "run: tpuctl data pull"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "refused"),
+    [
+        ("-", "gs://b/x", CopyOptions(TransferScope(), dry_run=True), "--dry-run"),
+        ("-", "worker:n1:x", CopyOptions(TransferScope(), is_sharded=True), "--shard"),
+        ("gs://b/x", "-", CopyOptions(TransferScope(include=("*",))), "--include"),
+        ("worker:n1/0:x", "-", CopyOptions(TransferScope(exclude=("*",))), "--exclude"),
+        ("worker:n1:x", "here", CopyOptions(TransferScope(delete=True)), "--delete"),
+        ("here", "worker:n1:x", CopyOptions(TransferScope(delete=True)), "--delete"),
+        ("here", "gs://b/x", CopyOptions(TransferScope(), is_sharded=True), "--shard"),
+        ("here", "worker:n1:x", CopyOptions(TransferScope(), is_sharded=True), None),
+        ("here", "gs://b/x", CopyOptions(TransferScope(delete=True), dry_run=True), None),
+    ],
+)
+def test_an_option_that_says_nothing_about_a_copy_is_refused(source, target, options, refused):
+    if refused is None:
+        check_options(parse(source), parse(target), options)
+        return
+    with pytest.raises(UsageError, match=f"^{refused} has no meaning here"):
+        check_options(parse(source), parse(target), options)
