@@ -5,9 +5,10 @@ The kernel gives all of it to an ordinary user: no root, no container runtime, n
 
 import asyncio
 import contextlib
+import os
 import socket
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +17,6 @@ from localsim.workers import chips
 from localsim.workers.disk import disk_limit, root_plan
 from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import launcher_record, vpc
-from localsim.workers.isolation.hosts_file import HostsFile
 from localsim.workers.isolation.namespace_host import HostNetwork, NamespaceHost, connect_socket
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.isolation.vpc import Channel
@@ -27,6 +27,43 @@ GUEST = "/opt/localsim/python"
 LIBTPU = "/lib/libtpu.so"
 SHARED_FILES = {"python": Path(guest.__path__[0])}
 """What is put on every worker, below /opt/localsim."""
+_METADATA = ("169.254.169.254", "metadata.google.internal metadata")
+
+
+class HostsFile:
+    """The /etc/hosts of all workers; rewritten in place, as they have this file mounted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.addresses: dict[str, str] = {}
+        """Host name -> address, of every worker."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._write()
+
+    def add(self, names: Mapping[str, str]) -> None:
+        """Add addresses by host name, the canonical name of an address first; raises OSError."""
+        self.addresses.update(names)
+        self._write()
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove host names; raises OSError."""
+        for name in names:
+            self.addresses.pop(name, None)
+        self._write()
+
+    def _write(self) -> None:
+        names_of: dict[str, list[str]] = {}
+        for name, address in self.addresses.items():
+            names_of.setdefault(address, []).append(name)
+        rows = [("127.0.0.1", "localhost"), _METADATA]
+        rows += [(address, " ".join(names)) for address, names in names_of.items()]
+        content = "".join(f"{address}\t{names}\n" for address, names in rows).encode()
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, content, 0)
+            os.truncate(descriptor, len(content))
+        finally:
+            os.close(descriptor)
 
 
 class NamespaceIsolation:
