@@ -1,4 +1,4 @@
-"""Why nothing is measured, and the exit codes of tpuctl for that."""
+"""The error of a benchmark that cannot run, with an exit code of tpuctl."""
 
 USAGE = 2
 PRECONDITION = 12
@@ -6,7 +6,7 @@ TRANSIENT = 40
 
 
 class BenchError(RuntimeError):
-    """One line for the person, and one of the exit codes."""
+    """A benchmark cannot run: one line for the person, and the exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)

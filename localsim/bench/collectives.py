@@ -1,4 +1,4 @@
-"""What the chips of a slice say to each other: every operation, from small arrays to large ones.
+"""Times every collective of a slice, from small arrays to large ones.
 
 All workers run this side by side, and agree by a sum on how often they call.
 """
@@ -29,7 +29,7 @@ _ELEMENT_BYTES = 4
 def collective_rows(
     mesh: Mesh, limit_s: float, sizes_bytes: Sequence[int] = SIZES_BYTES
 ) -> Iterator[ResultRow]:
-    """A row for every operation and size, until about so many seconds are over."""
+    """Yield a row for every operation and size in bytes, for about `limit_s` seconds."""
     spent_s = 0.0
     for operation in OPERATIONS:
         for size_bytes in (divisible_size(size, mesh.chip_count) for size in sizes_bytes):
@@ -46,7 +46,7 @@ def collective_rows(
 
 
 def divisible_size(size_bytes: int, chips: int) -> int:
-    """The next size of which every chip can have a part, and give a part of that to every chip."""
+    """Return the next size in bytes that `chips` squared float32 parts divide."""
     least_bytes = _ELEMENT_BYTES * chips**2
     return -(-size_bytes // least_bytes) * least_bytes
 

@@ -1,4 +1,4 @@
-"""Whether this machine has room for the workers of a slice."""
+"""Checks that this machine has room for the workers of a slice."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 def check_machine(
     kind: AcceleratorType, largest_bytes: int, *, processors: int, available_bytes: int
 ) -> None:
-    """Raises BenchError for a slice of too many workers, or of too much memory."""
+    """Raise BenchError for a slice of too many workers or too much memory for this machine."""
     most = WORKERS_PER_PROCESSOR * processors
     if kind.workers > most:
         raise BenchError(
@@ -38,7 +38,7 @@ def check_machine(
 
 
 def available_bytes(meminfo: Path = _MEMINFO, limit: Path = _LIMIT) -> int:
-    """Memory that programs could still take; where nothing tells, more than anything takes.
+    """Return the bytes that programs could still take; 2**62 where nothing says it.
 
     A container has no more than its control group may, whatever the machine has.
     """

@@ -32,7 +32,7 @@ DTYPES: Mapping[str, str] = {"bf16": "bf16", "int8": "int8", "e4m3": "fp8"}
 def matmul_rows(
     generation: str, is_over: Callable[[], bool], shapes: Sequence[Shape] = SHAPES
 ) -> Iterator[ResultRow]:
-    """A row for every shape and dtype, until time is over."""
+    """Yield a row for every shape (m, k, n) and dtype, until `is_over()`."""
     for shape in shapes:
         for dtype in DTYPES:
             if is_over():
@@ -41,7 +41,7 @@ def matmul_rows(
 
 
 def matmul_row(generation: str, dtype: str, shape: Shape) -> ResultRow:
-    """One product, the rounding of its operands and the counters included."""
+    """Time one product of (m, k, n), with the rounding of its operands and the counters."""
     m, k, n = shape
     chip = Chip(generation)
     left, right = _operand(dtype, (m, k)), _operand(dtype, (k, n))

@@ -1,4 +1,4 @@
-"""A row of the result: what this machine took beside what the chip would have taken."""
+"""A row of the result: the time of this machine beside the modelled one of the chip."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ ResultRow = Mapping[str, Any]
 def comparison_row(
     measured_s: float, modelled: model.Estimate, work: float, unit: str
 ) -> ResultRow:
-    """Both times, and the rate of the same work in both: `unit` a second, ops or bytes."""
+    """Return both times in seconds, and `work` a second of each; `unit` is ops or bytes."""
     return {
         "host_measured_s": measured_s,
         f"host_measured_{unit}_per_s": work / measured_s,

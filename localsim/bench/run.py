@@ -1,4 +1,4 @@
-"""The whole measurement, as JSON objects that are said when they are known.
+"""The whole measurement, as JSON objects that come when they are known.
 
 The first says what is measured, and how many rows there are to be; then come the rows, each with
 its `kind`. When time is over the rest is left out.
@@ -20,7 +20,7 @@ _LEAST_S = 1e-3
 
 
 def bench(accelerator_type: str, limit_s: float) -> Generator[dict[str, Any], None, None]:
-    """Measure products on one chip of the type, and what its chips say to each other.
+    """Measure products on one chip of the type and collectives of its slice, for `limit_s`.
 
     Raises BenchError where the type is unknown or too large for this machine, and for a backend
     that cannot be.

@@ -23,7 +23,7 @@ _OF_WORKERS = ("TPU_", "TPUCTL_", "MEGASCALE_", "LOCALSIM_CHIPS", "GCE_METADATA_
 
 
 def worker_output(kind: AcceleratorType, limit_s: float) -> Iterator[str]:
-    """What worker 0 says as it comes; all processes end with this. Raises BenchError."""
+    """Yield the lines that worker 0 prints; all workers end with it. Raises BenchError."""
     environment = _environment(kind)
     with ExitStack() as ending:
         said = ending.enter_context(tempfile.TemporaryFile("w+"))

@@ -13,7 +13,7 @@ MEETING_S = 30.0
 
 
 def main() -> str | None:
-    """Worker 0 says what was measured, a JSON object a line; the error, if there is one."""
+    """Measure; worker 0 prints a JSON object a line. Returns the error, None without one."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     try:
         with Mesh.connect(meeting_s=MEETING_S) as mesh:

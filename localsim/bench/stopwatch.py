@@ -11,7 +11,7 @@ MOST_CALLS = 50
 
 
 def median_s(call: Callable[[], object], clock: Clock = time.perf_counter) -> float:
-    """The median over as many calls as ENOUGH_S has room for; one before them warms up."""
+    """Return the median seconds of as many calls as ENOUGH_S has room for, after one more."""
     elapsed_s(call, clock)
     times_s = [elapsed_s(call, clock)]
     times_s += [elapsed_s(call, clock) for _ in range(more_calls(times_s[0]))]
@@ -19,12 +19,12 @@ def median_s(call: Callable[[], object], clock: Clock = time.perf_counter) -> fl
 
 
 def more_calls(first_s: float) -> int:
-    """How many calls follow one that took so long; an even number, so that the median was timed."""
+    """Return how many calls follow a first one: an even number, so that the median was timed."""
     return 2 * int(min(MOST_CALLS, ENOUGH_S / max(first_s, 1e-9)) / 2)
 
 
 def elapsed_s(call: Callable[[], object], clock: Clock = time.perf_counter) -> float:
-    """Seconds of one call."""
+    """Return the seconds of one call."""
     began_s = clock()
     call()
     return clock() - began_s

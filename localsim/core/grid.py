@@ -44,7 +44,7 @@ class Grid:
     def __init__(
         self, accelerator_type: str, chips: Sequence[Chip], team: Team, sizes: Mapping[str, int]
     ) -> None:
-        """Mesh.grid makes it."""
+        """Made by Mesh.grid; raises ValueError when the sizes do not multiply to the chips."""
         chip_count = len(chips) * team.exchange.worker_count
         self._words = " ".join(f"{axis}={size}" for axis, size in sizes.items())
         if math.prod(sizes.values()) != chip_count or min(sizes.values(), default=1) < 1:
@@ -59,26 +59,26 @@ class Grid:
             stride *= size
 
     def size(self, axis: str) -> int:
-        """How many chips a group along an axis has."""
+        """Return how many chips a group along an axis has."""
         return self._line(axis).size
 
     def index(self, own_chip: int, axis: str) -> int:
-        """The place along an axis of chip number `own_chip` of this worker."""
+        """Return the place along an axis of chip number `own_chip` of this worker."""
         return self._line(axis).place(self._team.chips[own_chip])
 
     def all_reduce(self, by_chip: Sequence[Any], axis: str) -> list[Any]:
-        """The sum over each group, for each of its chips."""
+        """Return for each own chip the sum over its group along the axis, of the arrays' shape."""
         given, line = self._begin("all_reduce", by_chip, axis)
         return self._add("all_reduce", reductions.all_reduce, given, line)
 
     def reduce_scatter(self, by_chip: Sequence[Any], axis: str, dim: int = 0) -> list[Any]:
-        """The sum over each group, split along `dim`: a part for each of its chips, by place."""
+        """Return for each own chip its part, by place, of the group's sum split along `dim`."""
         given, line = self._begin("reduce_scatter", by_chip, axis, dim=dim)
         given.check_dim(dim, parts=line.size)
         return self._add("reduce_scatter", reductions.reduce_scatter, given, line, dim)
 
     def all_gather(self, by_chip: Sequence[Any], axis: str, dim: int = 0) -> list[Any]:
-        """The arrays of each group, joined along `dim` by place, for each of its chips."""
+        """Return for each own chip the arrays of its group joined along `dim` by place."""
         given, line = self._begin("all_gather", by_chip, axis, dim=dim)
         given.check_dim(dim)
         got = deliveries.all_gather(self._team, line, given.arrays)
@@ -90,7 +90,7 @@ class Grid:
     def all_to_all(
         self, by_chip: Sequence[Any], axis: str, split: int = 0, concat: int = 0
     ) -> list[Any]:
-        """Arrays are split along `split`, part i goes to place i; what comes is joined by place."""
+        """Send part i along `split` to place i; join what comes along `concat` by place."""
         given, line = self._begin("all_to_all", by_chip, axis, split=split, concat=concat)
         given.check_dim(split, parts=line.size)
         given.check_dim(concat)
@@ -100,7 +100,7 @@ class Grid:
         return given.back({chip: join_parts(each, concat) for chip, each in got.items()})
 
     def permute(self, by_chip: Sequence[Any], axis: str, shift: int = 1) -> list[Any]:
-        """What the chip `shift` places before gives, around the end of the axis."""
+        """Return what the chip `shift` places before gives, around the end of the axis."""
         given, line = self._begin("permute", by_chip, axis, shift=shift)
         got = deliveries.permute(self._team, line, given.arrays, shift)
         self._charge("permute", given, line, hops=min(shift % line.size, -shift % line.size))

@@ -16,7 +16,7 @@ _LARGEST_BYTES = 32 << 20
 
 
 def keep_freed_memory() -> None:
-    """Of this process; of no effect where the C library is another."""
+    """Set it for this process; without effect where the C library has no mallopt(3)."""
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
         tune(_MMAP_THRESHOLD, _LARGEST_BYTES)

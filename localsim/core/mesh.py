@@ -34,7 +34,7 @@ from tpuctl import catalog
 __all__ = ["Mesh", "MeshError"]
 
 MEETING_S = 9.0
-"""So long the others may take to come."""
+"""How long `connect` waits for the other workers."""
 _ALL = "chips"
 _LAST_PORT = 65535
 
@@ -78,35 +78,35 @@ class Mesh:
         return mesh
 
     def grid(self, **sizes: int) -> Grid:
-        """Named axes over all chips, the last varies fastest; raises ValueError."""
+        """Return named axes over all chips, the last varies fastest; raises ValueError."""
         return Grid(self.accelerator_type, self.chips, self._team, sizes)
 
     def coordinates(self, chip: int) -> tuple[int, int, int]:
-        """Where chip number `chip` of the slice is on the torus: x, y, z."""
+        """Return x, y and z on the torus of chip number `chip` of the slice."""
         return torus.coordinates(self.accelerator_type, chip)
 
     def all_reduce(self, by_chip: Sequence[Any]) -> list[Any]:
-        """The sum over all chips, as Grid.all_reduce."""
+        """Return the sum over all chips, as Grid.all_reduce."""
         return self._all.all_reduce(by_chip, _ALL)
 
     def reduce_scatter(self, by_chip: Sequence[Any], dim: int = 0) -> list[Any]:
-        """The sum over all chips, a part for each, as Grid.reduce_scatter."""
+        """Return for each own chip its part of the sum, as Grid.reduce_scatter."""
         return self._all.reduce_scatter(by_chip, _ALL, dim)
 
     def all_gather(self, by_chip: Sequence[Any], dim: int = 0) -> list[Any]:
-        """The arrays of all chips, joined, as Grid.all_gather."""
+        """Return the arrays of all chips joined, as Grid.all_gather."""
         return self._all.all_gather(by_chip, _ALL, dim)
 
     def all_to_all(self, by_chip: Sequence[Any], split: int = 0, concat: int = 0) -> list[Any]:
-        """A part from every chip for every chip, as Grid.all_to_all."""
+        """Give every chip a part from every chip, as Grid.all_to_all."""
         return self._all.all_to_all(by_chip, _ALL, split, concat)
 
     def permute(self, by_chip: Sequence[Any], shift: int = 1) -> list[Any]:
-        """What the chip `shift` places before gives, as Grid.permute."""
+        """Return what the chip `shift` places before gives, as Grid.permute."""
         return self._all.permute(by_chip, _ALL, shift)
 
     def close(self, reason: str = "its program has ended") -> None:
-        """End the connections; the others are told why."""
+        """Close the connections, and send the others the reason."""
         atexit.unregister(self.close)
         self._exchange.close(reason)
 

@@ -1,4 +1,4 @@
-"""What the simulated chips do, for those who look at a worker while a program runs."""
+"""Reports what a program's simulated chips do, for libtpu's metrics."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from localsim.guest.localsim_chips import holding
 
 
 class Activity:
-    """Of the chips of one program since the last look; modelled, as all their figures are.
+    """Use of the chips of one program since the last call; modelled, as all their figures are.
 
     Memory is the most that was held or needed at once. A chip is busy while its matrix units are:
     their share of the time that the operations would have cost the chip.
@@ -19,7 +19,7 @@ class Activity:
         self._seen = Counters()
 
     def __call__(self) -> holding.Usage:
-        """What has been done since the last call."""
+        """Return peak bytes of each chip and the busy share (0 to 1) since the last call."""
         now = sum((chip.counters for chip in self.chips), Counters())
         done, self._seen = now - self._seen, now
         busy = min(1.0, done.mxu_busy_s / done.modelled_s) if done.modelled_s > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Who multiplies: numpy's BLAS, or XLA through JAX on a processor with instructions for matrices.
+"""Chooses who multiplies: numpy's BLAS, or XLA where the processor multiplies matrices.
 
 The choice depends on the machine and on the shape alone, never on a measurement: the workers of a
 slice choose alike, and so does the same program tomorrow. LOCALSIM_MATMUL forces one.
@@ -26,19 +26,19 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @cache
 def backend_name() -> str:
-    """Of the backend of large products in this process, numpy or jax; it is not imported yet."""
+    """Return the backend of large products in this process, numpy or jax, not yet imported."""
     return choose_backend(os.environ, has_jax=find_spec("jax") is not None, cpu_flags=cpu_flags())
 
 
 def backend_of(left: tuple[int, ...], right: tuple[int, ...]) -> str:
-    """Of the backend of a product of these shapes; JAX multiplies no batches."""
+    """Return the backend of a product of these shapes; JAX multiplies no batches."""
     if len(left) == len(right) == 2 and left[0] * left[1] * right[1] >= LEAST_PRODUCTS:
         return backend_name()
     return "numpy"
 
 
 def choose_backend(environ: Mapping[str, str], *, has_jax: bool, cpu_flags: frozenset[str]) -> str:
-    """numpy or jax; raises ValueError when the variable asks for what cannot be."""
+    """Return numpy or jax; raises ValueError when LOCALSIM_MATMUL asks for what cannot be."""
     forced = environ.get(VARIABLE, "")
     if forced not in ("", "numpy", "jax"):
         raise ValueError(f"{VARIABLE} is {forced!r}: numpy or jax")
@@ -50,7 +50,7 @@ def choose_backend(environ: Mapping[str, str], *, has_jax: bool, cpu_flags: froz
 
 @cache
 def cpu_flags() -> frozenset[str]:
-    """What the processor can do, in Linux's words; empty where it does not tell."""
+    """Return the flags of /proc/cpuinfo; empty without that file."""
     try:
         lines = _CPUINFO.read_text("ascii", "replace").splitlines()
     except OSError:

@@ -33,17 +33,17 @@ class Buffer:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of the array."""
+        """The shape of the array."""
         return self.values.shape
 
     @property
     def memory(self) -> Memory:
-        """Where it is."""
+        """The memory that holds it."""
         return self._allocation.memory
 
     @property
     def size_bytes(self) -> int:
-        """What it takes of that memory."""
+        """The bytes it takes of that memory, tiles filled up."""
         return self._allocation.size_bytes
 
     @property
@@ -76,14 +76,14 @@ class Buffer:
 
 
 def hold_values(values: NDArray[Any], dtype: str, memory: Memory) -> Buffer:
-    """A Buffer of the values, which stay as they are; raises MemoryFullError, ValueError."""
+    """Return a Buffer of a copy of the values; raises MemoryFullError, ValueError."""
     held = format_of(dtype).take(values)
     own = held.copy("K") if held is values else held
     return Buffer(own, dtype, _allocate(own.shape, dtype, memory))
 
 
 def copy_buffer(buffer: Buffer, memory: Memory) -> Buffer:
-    """The same values in another memory; raises MemoryFullError."""
+    """Return a Buffer of the same values in another memory; raises MemoryFullError."""
     return Buffer(buffer.values, buffer.dtype, _allocate(buffer.shape, buffer.dtype, memory))
 
 
@@ -92,7 +92,7 @@ def _allocate(shape: tuple[int, ...], dtype: str, memory: Memory) -> Allocation:
 
 
 def allocated_bytes(shape: tuple[int, ...], dtype: str, memory: Memory) -> int:
-    """What an array takes of a memory: packed without gaps in HBM, whole tiles in VMEM."""
+    """Return the bytes an array takes: packed without gaps in HBM, whole tiles in VMEM."""
     element_bytes = format_of(dtype).element_bytes
     if memory.is_tiled:
         return _tiled_bytes(shape, element_bytes)

@@ -31,7 +31,7 @@ class Chip:
     """
 
     def __init__(self, generation: str) -> None:
-        """Switched on: nothing held, its counters at nothing. Raises catalog.UnknownError."""
+        """An idle chip with empty memories and counters; raises catalog.UnknownError."""
         chip = catalog.generation(generation).chip
         hbm_bytes = chip.hbm_usable_bytes or chip.hbm_bytes
         vmem_bytes = chip.vmem_bytes_per_tensorcore * chip.tensorcores
@@ -48,7 +48,7 @@ class Chip:
         return buffers.hold_values(np.asarray(values), dtype, there)
 
     def dma(self, buffer: Buffer, memory: str) -> Buffer:
-        """The same values in the other memory, "hbm" or "vmem"."""
+        """Copy a Buffer to the other memory, "hbm" or "vmem"; raises ValueError if it is there."""
         there = self._memory(memory)
         if there is self._own(operands.require_buffer(buffer)).memory:
             raise ValueError(f"{buffer!r} is there already")
@@ -57,7 +57,7 @@ class Chip:
         return moved
 
     def matmul(self, left: Array, right: Array, *, dtype: str = "bf16") -> NDArray[Any]:
-        """[..., m, k] x [..., k, n], batches broadcast, in float32; of int8 in int32.
+        """Multiply [..., m, k] x [..., k, n], batches broadcast, to float32; int8 to int32.
 
         `dtype` says what ndarrays are to the matrix unit: bf16 (they are rounded), int8, or codes
         of e4m3 or e5m2. A Buffer is what it holds. Raises ValueError for what does not go together,
@@ -102,7 +102,7 @@ class Chip:
         return held
 
     def reduce(self, kind: str, array: Array, axis: int | Sequence[int] | None = None) -> F32:
-        """The "sum", "max" or "mean" along axes (all of them), in float32."""
+        """Return the "sum", "max" or "mean" along axes (None: all), in float32."""
         given = operands.vector_operand(self._own(array))
         self._make_room([given], (), "f32")
         result = vpu.reduce(kind, given.values, axis)

@@ -8,7 +8,7 @@ from localsim.core.numbers.formats import format_of
 from tpuctl.perfmodel import chip as model
 
 _KNOWN = 4096
-"""So many are remembered; a program has few shapes, and uses them in every step."""
+"""How many costs are cached; a program has few shapes, and uses them in every step."""
 
 
 @lru_cache(_KNOWN)
@@ -37,7 +37,7 @@ def matmul_cost(
 def elementwise_cost(
     generation: str, read_bytes: int, written_bytes: int, operations: int
 ) -> Counters:
-    """One pass of the vector unit; bytes are those that cross HBM."""
+    """Return the cost of one pass of the vector unit; bytes are those that cross HBM."""
     estimate = model.elementwise(generation, read_bytes, written_bytes, operations)
     cost = Counters(hbm_bytes=read_bytes + written_bytes, modelled_s=estimate.value_s)
     return with_energy(generation, cost)
@@ -45,14 +45,14 @@ def elementwise_cost(
 
 @lru_cache(_KNOWN)
 def dma_cost(generation: str, size_bytes: int) -> Counters:
-    """From HBM to VMEM, or back."""
+    """Return the cost of a copy from HBM to VMEM, or back."""
     estimate = model.dma(generation, size_bytes)
     cost = Counters(hbm_bytes=size_bytes, modelled_s=estimate.value_s)
     return with_energy(generation, cost)
 
 
 def with_energy(generation: str, cost: Counters, dtype: str = "bf16") -> Counters:
-    """The same and its energy: of products of operands that hold `dtype`, of bytes and of time."""
+    """Add the energy in joules: of products of `dtype` operands, of bytes and of time."""
     estimate = model.energy(
         generation,
         macs=cost.flops // 2,

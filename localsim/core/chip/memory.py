@@ -37,7 +37,7 @@ class Memory:
         return Allocation(self, size_bytes)
 
     def make_room(self, size_bytes: int, what: object) -> None:
-        """See that so much fits beside what is held, for one operation; raises MemoryFullError."""
+        """Check that so many bytes fit beside what is held; raises MemoryFullError."""
         with self._lock:
             needed_bytes = self.used_bytes + size_bytes
             if needed_bytes > self.capacity_bytes:
@@ -48,12 +48,12 @@ class Memory:
             self.peak_bytes = max(self.peak_bytes, needed_bytes)
 
     def free(self, size_bytes: int) -> None:
-        """Hold so much less."""
+        """Hold so many bytes less."""
         with self._lock:
             self.used_bytes -= size_bytes
 
     def take_peak_bytes(self) -> int:
-        """The most that was held or needed at once since this was asked last."""
+        """Return the most bytes held or needed at once since the last call."""
         with self._lock:
             taken, self.peak_bytes = self.peak_bytes, self.used_bytes
             return taken

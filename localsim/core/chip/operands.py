@@ -29,7 +29,7 @@ class Operand(NamedTuple):
 
 
 def matmul_operand(array: Array, dtype: str) -> Operand:
-    """A Buffer as it is; an ndarray as `dtype`, in HBM for this alone.
+    """Return a Buffer as it is, an ndarray as `dtype`, in HBM for this operation alone.
 
     Raises TypeError for what is neither, ValueError for an unknown dtype.
     """
@@ -45,7 +45,7 @@ def matmul_operand(array: Array, dtype: str) -> Operand:
 
 
 def vector_operand(array: Array) -> Operand:
-    """Numbers: those that a Buffer holds, or an ndarray, in HBM for this alone."""
+    """Return the numbers of a Buffer or ndarray, in HBM for this operation alone."""
     numbers = np.asarray(array)
     if isinstance(array, Buffer):
         return Operand(numbers, array.dtype, array.hbm_bytes, 0)
@@ -54,14 +54,14 @@ def vector_operand(array: Array) -> Operand:
 
 
 def require_buffer(held: Buffer) -> Buffer:
-    """The same; raises TypeError for what no chip holds."""
+    """Return the Buffer; raises TypeError for anything else."""
     if not isinstance(held, Buffer):
         raise TypeError(f"a Buffer is expected (of Chip.put), not {type(held).__name__}")
     return held
 
 
 def packed_bytes(array: Array) -> int:
-    """What an array's elements are on a chip, without what fills up tiles."""
+    """Return the bytes of an array's elements on a chip, tiles not filled up."""
     if isinstance(array, Buffer):
         return array.packed_bytes
     return array.size * min(array.itemsize, _WORD_BYTES)
@@ -71,7 +71,7 @@ def packed_bytes(array: Array) -> int:
 def product_shape(
     left: tuple[int, ...], right: tuple[int, ...]
 ) -> tuple[tuple[int, int, int, int], tuple[int, ...]]:
-    """(batch, m, k, n) and the shape of the result; raises ValueError."""
+    """Return (batch, m, k, n) and the shape of the product; raises ValueError."""
     if min(len(left), len(right)) < 2 or left[-1] != right[-2]:
         raise ValueError(f"shapes do not multiply (mismatch): {left} x {right}")
     outer = np.broadcast_shapes(left[:-2], right[:-2])

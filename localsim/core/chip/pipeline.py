@@ -20,7 +20,7 @@ _RESULT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class TileWork:
-    """What one tile asks of the units, in seconds; nothing is stored before a block is complete."""
+    """Seconds that one tile takes of each unit; a block is stored when it is complete."""
 
     product: Counters
     loaded_bytes: int
@@ -34,7 +34,7 @@ class TileWork:
 def tile_work(
     generation: str, sides: tuple[int, int, int], formats: tuple[str, str], *, is_last: bool
 ) -> TileWork:
-    """Of [m, k] x [k, n] from operands in these formats."""
+    """Return the work of one tile [m, k] x [k, n] of operands in these formats."""
     m, k, n = sides
     left, right = (format_of(each).element_bytes for each in formats)
     loaded_bytes = m * k * left + k * n * right
@@ -50,7 +50,7 @@ def tile_work(
 
 
 def kernel_cost(generation: str, tiles: Sequence[TileWork], dtype: str) -> Counters:
-    """Of one kernel that goes through these tiles of operands that hold `dtype`."""
+    """Return the cost of one kernel over these tiles of operands that hold `dtype`."""
     if not tiles:
         return Counters()
     launch_s = model.elementwise(generation, 0, 0).value_s
@@ -64,7 +64,7 @@ def kernel_cost(generation: str, tiles: Sequence[TileWork], dtype: str) -> Count
 
 
 def simulate_kernel(generation: str, tiles: Sequence[TileWork]) -> ScalarUnit:
-    """The scalar unit at the end of a kernel without its launch; at least one tile."""
+    """Run a kernel of at least one tile; return its scalar unit, launch not included."""
     scalar = ScalarUnit(generation)
     product_s = added_s = stored_s = 0.0
     arrived_s = scalar.issue("dma", tiles[0].load_s)

@@ -16,14 +16,14 @@ class ScalarUnit:
     """
 
     def __init__(self, generation: str) -> None:
-        """At the beginning of a kernel, all units idle. Raises catalog.UnknownError."""
+        """The beginning of a kernel, all units idle; raises catalog.UnknownError."""
         self.now_s = 0.0
         self.busy_s = dict.fromkeys(UNITS, 0.0)
         self._free_s = dict.fromkeys(UNITS, 0.0)
         self._cycle_s = 1 / (catalog.generation(generation).chip.clock_hz or _CLOCK_HZ)
 
     def issue(self, unit: str, duration_s: float) -> float:
-        """Give a unit work, behind what it has; when that will be done, to be waited for."""
+        """Queue work on a unit; return when it will be done, in seconds since the beginning."""
         self.now_s += self._cycle_s
         self._free_s[unit] = max(self._free_s[unit], self.now_s) + duration_s
         self.busy_s[unit] += duration_s
@@ -34,6 +34,6 @@ class ScalarUnit:
         self.now_s = max(self.now_s, done_s)
 
     def finish(self) -> float:
-        """Wait for all units; how long the kernel took."""
+        """Wait for all units; return the seconds that the kernel took."""
         self.wait(max(self._free_s.values()))
         return self.now_s

@@ -25,13 +25,13 @@ class Tile(NamedTuple):
 
     @property
     def sides(self) -> Sides:
-        """What it multiplies."""
+        """The tile's m, k and n."""
         m, k, n = (side.stop - side.start for side in (self.rows, self.depth, self.columns))
         return m, k, n
 
 
 def matmul(chip: Chip, left: Buffer, right: Buffer, side: Sides) -> NDArray[Any]:
-    """[m, k] x [k, n] of Buffers in HBM by tiles of `side`; float32, or int32 of int8.
+    """Multiply Buffers [m, k] x [k, n] in HBM by tiles of `side` to float32 (int8: int32).
 
     The products of a block are added in the order of their depth. Raises TypeError, ValueError, and
     MemoryFullError where the tiles are too large for VMEM.
@@ -58,7 +58,7 @@ def matmul(chip: Chip, left: Buffer, right: Buffer, side: Sides) -> NDArray[Any]
 
 
 def tiles(shape: Sides, side: Sides) -> Iterator[Tile]:
-    """Block after block, along the depth of each; a tile at an edge is what is left."""
+    """Yield the tiles block by block, along the depth of each; those at edges are smaller."""
     m, k, n = (list(_cut(*each)) for each in zip(shape, side, strict=True))
     for rows in m:
         for columns in n:

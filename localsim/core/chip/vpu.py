@@ -15,7 +15,7 @@ _KEPT = "?bBhHiIlLqQf"
 
 
 def elementwise(function: Callable[..., NDArray[Any]], *arrays: NDArray[Any]) -> NDArray[Any]:
-    """What a function of arrays gives, in none of their memory; all floats are float32."""
+    """Return a function of arrays in memory of its own; all floats are float32."""
     # Overflow and 0/0 become infinities and NaNs without a word, as on the chip.
     with np.errstate(all="ignore"):
         given = [_narrowed(each) for each in arrays]
