@@ -58,7 +58,7 @@ class UnknownStateError(Exception):
 
 
 class ReadRefusedError(UnknownStateError):
-    """It may not be read by the service account of this worker."""
+    """The service account of this worker may not read it."""
 
 
 # ---------------------------------------------------------------------------- what is known
@@ -67,7 +67,7 @@ class ReadRefusedError(UnknownStateError):
 def request(
     method: str, base: str, path: str, headers: Mapping[str, str], timeout_s: float = HTTP_TIMEOUT_S
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and body of one request; OSError whatever goes wrong."""
+    """Send one request; return status, headers and body. Raises OSError for any failure."""
     address = urlsplit(base)
     secure = address.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -83,7 +83,7 @@ def request(
 
 
 def metadata(path: str) -> str | None:
-    """A value of the metadata server, or None."""
+    """Return a value of the metadata server, None without one."""
     host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
     flavor = {"Metadata-Flavor": "Google"}
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -94,7 +94,7 @@ def metadata(path: str) -> str | None:
 
 
 def authorization() -> dict[str, str]:
-    """The header with the token of the worker's service account; empty when it has none."""
+    """Return the header with the worker's access token; empty when it has none."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         grant = json.loads(metadata("instance/service-accounts/default/token") or "")
         return {"Authorization": f"Bearer {grant['access_token']}"}
@@ -111,7 +111,7 @@ class ObjectReader:
         self.path = f"/storage/v1/b/{quote(config['bucket'], safe='')}/o/"
 
     def get(self, key: str) -> Found:
-        """Generation and content of a JSON object, or (None, {}) for none; raises Unknown."""
+        """Generation and content of a JSON object, or (None, {}) for none; UnknownStateError."""
         why = ""
         for left in reversed(range(TRIES)):
             try:
@@ -132,7 +132,7 @@ class ObjectReader:
 
 
 def parse_object(key: str, generation: str | None, body: bytes) -> Found:
-    """An object's generation and content; raises Unknown."""
+    """Return an object's generation and content; raises UnknownStateError."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -145,7 +145,7 @@ def parse_object(key: str, generation: str | None, body: bytes) -> Found:
 def read_signs(
     bucket: ObjectReader, config: Mapping[str, Any]
 ) -> tuple[list[str | None], dict[str, Any]]:
-    """The signs of life, which never come back once they changed, and the job's record."""
+    """Return the signs of life, which never come back once changed, and the job's record."""
     lease_generation, lease = bucket.get(config["lease"])
     if lease_generation is not None:
         require_known("lease", lease, config)
@@ -159,7 +159,7 @@ def read_signs(
 
 
 def require_known(name: str, document: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raises UnknownStateError for another schema's document: its keys may mean something else."""
+    """Raise UnknownStateError for another schema's document: its keys may differ in meaning."""
     if document.get("schema") != config["schemas"][name]:
         raise UnknownStateError(f"the {name} was written by another version of tpuctl")
 
@@ -174,7 +174,7 @@ def stage_of(record: Mapping[str, Any]) -> list[Any]:
 
 
 def is_dead(run: Path) -> bool:
-    """The agent of that run is gone, with its program, and cannot tell any more that it failed.
+    """Whether the agent of that run is gone with its program, so that nobody reports a failure.
 
     False where one of them lives, where it ended well, and where that cannot be known.
     """
@@ -190,7 +190,7 @@ def is_dead(run: Path) -> bool:
 
 
 def processes() -> Iterator[tuple[int, str, str]]:
-    """Number, beginning in ticks and group of every process; OSError where nobody tells."""
+    """Yield pid, start in ticks and group of every process; raises OSError without /proc."""
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with contextlib.suppress(OSError, IndexError):  # it has just ended
@@ -200,7 +200,7 @@ def processes() -> Iterator[tuple[int, str, str]]:
 
 
 def runs(config: Mapping[str, Any], attempt: int) -> list[Path]:
-    """The directories of an attempt's run on this worker, in whatever home they may be."""
+    """Return the directories of an attempt's run on this worker, in any home."""
     homes = [Path.home(), *(Path("/home").glob("*") if os.geteuid() == 0 else ())]
     found = [home / ".tpuctl" / "jobs" / f"{config['run']}{attempt}" for home in homes]
     return [each for each in found if each.is_dir()]
@@ -262,7 +262,7 @@ def deletion_reason(
 
 
 def success_reason(record: Mapping[str, Any], finals: Sequence[Mapping[str, Any]]) -> str | None:
-    """How the job is known to have succeeded."""
+    """Return how the job is known to have succeeded, None when it is not."""
     if record["state"] == "SUCCEEDED":
         return "the job has SUCCEEDED"
     return "every worker ended well" if finals and all(map(is_success, finals)) else None
@@ -295,7 +295,7 @@ def deadline_reason(
 
 
 def tries_of(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The attempts that count: since somebody asked to try again, if somebody did."""
+    """Return the attempts that count: those since the last `job retry`."""
     tries: Sequence[Mapping[str, Any]] = record["attempts"][record["retried_after"] :]
     return tries
 
@@ -319,7 +319,7 @@ def budget_reason(
 
 
 def is_success(final: Mapping[str, Any]) -> bool:
-    """The program ended by itself with status 0: one that was told to end has saved at most."""
+    """Whether the program ended by itself with status 0, and was not told to end."""
     return (
         final.get("phase") == "ended"
         and final.get("stage") == "run"
@@ -391,7 +391,7 @@ def prove_reading(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check(path: Path, now_s: float) -> int:
-    """Look once, and delete when that is due; DONE when nothing is left to be done."""
+    """Check once, and delete when that is due; return DONE when no further check is needed."""
     config, before = json.loads(path.read_text()), load(path)
     if before["done"]:
         return DONE
@@ -411,7 +411,7 @@ def check(path: Path, now_s: float) -> int:
 
 
 def check_state(config: Mapping[str, Any], state: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The state after this check, and what to say of it; raises Unknown."""
+    """Return the state after this check and a line for the log; raises UnknownStateError."""
     bucket = ObjectReader(config)
     signs, record = read_signs(bucket, config)
     state = update_state(state, signs, stage_here(config, record))
@@ -438,7 +438,7 @@ def check_state(config: Mapping[str, Any], state: dict[str, Any]) -> tuple[dict[
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The state of the last check; damaged or strange, the patience begins anew."""
+    """Read the state of the last check; a new one when it is damaged, so waiting begins anew."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         state = json.loads((path.parent / "switch.state").read_text())
         if state.keys() == NEW_STATE.keys():
@@ -448,7 +448,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def save(path: Path, state: Mapping[str, Any]) -> None:
-    """In place, and always as long: a disk that jobs have filled up takes it all the same."""
+    """Write the state in place with constant length, which a full disk takes too."""
     data = json.dumps(state).ljust(STATE_BYTES).encode()
     with contextlib.suppress(OSError):
         flags = os.O_WRONLY | os.O_CREAT
@@ -457,7 +457,7 @@ def save(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def append_log(path: Path, line: str) -> None:
-    """A line of the log, which is begun anew when it is long."""
+    """Append a line to the log, which begins anew at LOG_BYTES."""
     log = path.parent / "switch.log"
     with contextlib.suppress(OSError):
         if log.exists() and log.stat().st_size > LOG_BYTES:
@@ -470,7 +470,7 @@ def append_log(path: Path, line: str) -> None:
 
 
 def watch(path: Path) -> int:
-    """Become a shell that sleeps, about a megabyte; one is enough for a slice."""
+    """Become a shell that checks and sleeps, of about a megabyte; one runs for a slice."""
     config = json.loads(path.read_text())
     lock = Path(tempfile.gettempdir(), f"tpuctl-switch-{config['queued_resource']}.lock")
     try:
@@ -518,7 +518,7 @@ def arm(path: Path) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do what the verb says."""
+    """Run the verb, argv[0], on the configuration at argv[1]; return the exit code."""
     verb, path = argv[0], Path(argv[1]).absolute()
     verbs = {
         "boot": lambda: watch_at_boot(path),

@@ -1,4 +1,4 @@
-"""Who holds the chips of this worker, and how they are freed: `node free`.
+"""Lists who holds the chips of this worker, and frees them: `node free`.
 
 Held are the chips by whoever has one of their device files open, or libtpu's lock file. Shipped as
 `python3 -X utf8 -c SOURCE ORDERS`; answers with one JSON line. Where the files of other users'
@@ -35,14 +35,14 @@ KILL_S = 5.0
 
 
 def lock_files() -> list[str]:
-    """Where libtpu's lock may be: /tmp, or wherever this account keeps temporary files."""
+    """Return libtpu's lock files that exist: in /tmp, and in TMPDIR."""
     places = dict.fromkeys(["/tmp", os.environ.get("TMPDIR", "/tmp")])
     paths = [os.path.join(place, LOCK_FILE) for place in places]
     return [path for path in paths if os.path.lexists(path)]
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
-    """What makes a file that file: of a device its number, which a container shares.
+    """Return what identifies a file, None without it: of a device its number, else its inode.
 
     A name alone proves nothing: a process in a container has files of its own by the same names.
     """
@@ -54,14 +54,14 @@ def file_identity(path: str) -> tuple[int, int] | None:
 
 
 def chip_files() -> dict[tuple[int, int], str]:
-    """The device files of the chips, and libtpu's locks, by what they are."""
+    """Return the paths of the chips' device files and libtpu's locks by file_identity."""
     devices = [path for pattern in DEVICES for path in glob.glob(pattern)]
     found = {file_identity(path): path for path in devices + lock_files()}
     return {key: path for key, path in found.items() if key is not None}
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a running process began, in the kernel's ticks."""
+    """Return when a process began, in ticks since boot; None when it has ended."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -70,7 +70,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def chip_files_of(pid: int, files: dict[tuple[int, int], str]) -> list[str]:
-    """The files of the chips that a process has open. Raises PermissionError."""
+    """Return the paths of chip files that a process has open; raises PermissionError."""
     found = set()
     try:
         descriptors = os.listdir(f"/proc/{pid}/fd")
@@ -86,7 +86,7 @@ def chip_files_of(pid: int, files: dict[tuple[int, int], str]) -> list[str]:
 
 
 def holders() -> tuple[list[dict[str, Any]], bool]:
-    """Every process that holds the chips, and whether some could not be looked into."""
+    """Return every process that holds chips, and whether some could not be inspected."""
     files = chip_files()
     found, is_blind = [], not os.path.isdir("/proc/self/fd")
     names = [] if is_blind else os.listdir("/proc")
@@ -105,7 +105,7 @@ def holders() -> tuple[list[dict[str, Any]], bool]:
 
 
 def describe_process(pid: int, began: int) -> dict[str, Any]:
-    """Whose process it is, what it runs and since when, and for which job of tpuctl."""
+    """Return user, command, job of tpuctl and start (since_s, of the epoch) of a process."""
     user, command, job = "", "", ""
     with contextlib.suppress(OSError):
         user = name_of(os.stat(f"/proc/{pid}").st_uid)
@@ -118,18 +118,18 @@ def describe_process(pid: int, began: int) -> dict[str, Any]:
 
 
 def read(path: str) -> str:
-    """The text of a file of /proc."""
+    """Return the text of a file of /proc; raises OSError."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
 
 
 def boot_s() -> float:
-    """When this system started, in seconds of the epoch."""
+    """Return when this system started, in seconds of the epoch."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def name_of(uid: int) -> str:
-    """The name of a user, or the number of one without."""
+    """Return the name of a user, or the number of one without a name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -137,7 +137,7 @@ def name_of(uid: int) -> str:
 
 
 def is_locked(path: str) -> bool:
-    """Whether some process holds a lock on the file, or keeps us from finding out."""
+    """Whether a process holds a lock on the file, or it cannot be opened to find out."""
     try:
         with open(path, "r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,7 +151,7 @@ def is_locked(path: str) -> bool:
 
 
 def holder_report() -> dict[str, Any]:
-    """Who holds the chips; `unseen`: somebody does whom this account may not see."""
+    """Return the holders and lock files; `unseen` ones are held by hidden processes."""
     found, is_blind = holders()
     locks = lock_files()
     held = {path for each in found for path in each["holds"]}
@@ -171,7 +171,7 @@ def needs_more(found: dict[str, Any]) -> bool:
 
 
 def rerun_as_root() -> None:
-    """Run this again as root, where sudo asks no questions; else come back."""
+    """Run this program again as root if sudo asks for no password; else return."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         asked = subprocess.run(["sudo", "-n", "true"], capture_output=True, timeout=10, check=False)
         if asked.returncode == 0:
@@ -201,7 +201,7 @@ def free(wanted: list[list[int]], grace_s: float) -> dict[str, Any]:
 
 
 def wait_for_exit(alive: list[tuple[int, int]], patience_s: float) -> list[tuple[int, int]]:
-    """Those that are still there when the patience is over."""
+    """Return the (pid, start) that still run after `patience_s` seconds."""
     deadline = time.monotonic() + patience_s
     while alive and time.monotonic() < deadline:
         alive = [(pid, began) for pid, began in alive if start_ticks(pid) == began]
@@ -210,7 +210,7 @@ def wait_for_exit(alive: list[tuple[int, int]], patience_s: float) -> list[tuple
 
 
 def remove_locks(gone: dict[int, list[int]]) -> dict[str, Any]:
-    """Remove lock files that nobody holds; what is left.
+    """Remove lock files that nobody holds; return a report of what is left.
 
     What a process held that has just ended is let go of when the last of its threads is gone.
     """
@@ -228,7 +228,7 @@ def remove_locks(gone: dict[int, list[int]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Look, or free what the orders, the last argument, name."""
+    """Print a report as one JSON line; with {"free": ...} as argument, free the chips first."""
     orders = json.loads(sys.argv[1])
     found = holder_report()
     if needs_more(found):
