@@ -4,7 +4,7 @@
 
 import assert from 'node:assert';
 import {randomBytes} from 'node:crypto';
-import {mkdtempSync, readFileSync, writeFileSync} from 'node:fs';
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -14,6 +14,7 @@ const [apiEndpoint] = process.argv.slice(2);
 const storage = new Storage({apiEndpoint, projectId: 'p'});
 const bucket = storage.bucket('node-box');
 const scratch = mkdtempSync(join(tmpdir(), 'node-storage-'));
+process.on('exit', () => rmSync(scratch, {recursive: true, force: true}));
 const awkward = ['a b/ü.txt', 'a b/#1?.txt', 'a b/100%2B+.txt'];
 
 async function code(promise) {
