@@ -47,7 +47,16 @@ class Cloud:
 def serve(home: Path, *options: str) -> Iterator[Cloud]:
     """Run a simulator as the context `local` of that home, and end it."""
     directory = home / "local" / "local"
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(directory), *options]
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "localsim",
+        "serve",
+        "--state-dir",
+        str(directory),
+        *options,
+    ]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         line = json.loads(process.stdout.readline())
         try:

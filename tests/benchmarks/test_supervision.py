@@ -40,7 +40,7 @@ def home(tmp_path):
 
 @pytest.fixture
 def supervisor(home):
-    argv = [sys.executable, "-m", "tpuctl", "supervisor", "run", "--stay"]
+    argv = [sys.executable, "-P", "-m", "tpuctl", "supervisor", "run", "--stay"]
     environ = {**os.environ, "TPUCTL_HOME": str(home)}
     with subprocess.Popen(argv, env=environ, stderr=subprocess.DEVNULL) as process:
         while supervisor_lock.holder_pid(home, "local") != process.pid:

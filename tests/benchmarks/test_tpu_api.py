@@ -38,7 +38,7 @@ def localsim(state_dir, scenario):
     """A server process: itself and the address of its gRPC port."""
     path = state_dir.with_suffix(".yaml")
     path.write_text(scenario)
-    argv = ["-m", "localsim", "serve", "--state-dir", str(state_dir), "--scenario", str(path)]
+    argv = ["-P", "-m", "localsim", "serve", "--state-dir", str(state_dir), "--scenario", str(path)]
     with running(argv) as (process, line):
         yield process, json.loads(line)["tpu_grpc"]
 

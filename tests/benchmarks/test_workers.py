@@ -105,7 +105,7 @@ def cloud(home, workers):
     state_dir = home / "local" / "local"
     argv = ["serve", "--state-dir", str(state_dir), "--isolation", "namespace", "--offline"]
     with subprocess.Popen(
-        [sys.executable, "-m", "localsim", *argv, "--scenario", str(scenario)],
+        [sys.executable, "-P", "-m", "localsim", *argv, "--scenario", str(scenario)],
         stdout=subprocess.PIPE,
         text=True,
     ) as process:

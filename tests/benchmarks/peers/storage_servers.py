@@ -33,7 +33,15 @@ def localsim(directory, *options):
     directory.mkdir()
     scenario = directory / "scenario.yaml"
     scenario.write_text(NO_WORKERS)
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(directory / "state")]
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "localsim",
+        "serve",
+        "--state-dir",
+        str(directory / "state"),
+    ]
     with running([*argv, "--scenario", str(scenario), *options]) as (process, line):
         yield process, json.loads(line)
 

@@ -20,7 +20,7 @@ NODE = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite
 
 
 def command(state_dir, *options):
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(state_dir)]
+    argv = [sys.executable, "-P", "-m", "localsim", "serve", "--state-dir", str(state_dir)]
     return [*argv, "--isolation", "process", *options]
 
 
@@ -183,7 +183,7 @@ def refusal(monkeypatch, capsys):
     """Exit code and reason of a server, in this process, that says in one line why it is none."""
 
     def refusal(state_dir, *options):
-        monkeypatch.setattr(sys, "argv", command(state_dir, *options)[2:])
+        monkeypatch.setattr(sys, "argv", command(state_dir, *options)[3:])
         code = main()
         out, err = capsys.readouterr()
         assert (out, err[:7], err.count("\n")) == ("", "error: ", 1)

@@ -26,7 +26,7 @@ def address(tmp_path):
     scenario.write_text(SCENARIO)
     argv = ["--state-dir", str(tmp_path / "state"), "--scenario", str(scenario)]
     with subprocess.Popen(
-        [sys.executable, "-m", "localsim", "serve", *argv], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-m", "localsim", "serve", *argv], stdout=subprocess.PIPE, text=True
     ) as process:
         yield json.loads(process.stdout.readline())["tpu_grpc"]
         process.send_signal(signal.SIGTERM)

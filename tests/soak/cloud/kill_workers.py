@@ -102,7 +102,15 @@ def start(home: Path) -> "subprocess.Popen[str]":
     argv = ["serve", "--state-dir", str(home / "state"), "--isolation", "namespace", "--offline"]
     with (home / "stderr").open("ab") as errors:
         return subprocess.Popen(
-            [sys.executable, "-m", "localsim", *argv, "--scenario", str(home / "prompt.yaml")],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "localsim",
+                *argv,
+                "--scenario",
+                str(home / "prompt.yaml"),
+            ],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -62,7 +62,7 @@ class Server:
         """Start it, until its ports are open."""
         argv = ["serve", "--state-dir", str(self.directory), "--scenario", str(self.scenario)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "localsim", *argv, "--time-scale", "10"],
+            [sys.executable, "-P", "-m", "localsim", *argv, "--time-scale", "10"],
             stdout=subprocess.PIPE,
             text=True,
         )

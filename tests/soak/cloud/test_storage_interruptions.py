@@ -186,7 +186,7 @@ def test_a_download_of_googles_client_that_is_interrupted(bench, tmp_path, timeo
 def killed(bench, *argv):
     """Run a command as a process until the fault has stopped it, and kill it there."""
     environment = {**os.environ, "TPUCTL_HOME": str(bench.home)}
-    command = [sys.executable, "-m", "tpuctl", "data", *argv]
+    command = [sys.executable, "-P", "-m", "tpuctl", "data", *argv]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:

@@ -46,7 +46,7 @@ class Server:
     def start(self):
         argv = ["serve", "--state-dir", str(self.directory)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "localsim", *argv], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-P", "-m", "localsim", *argv], stdout=subprocess.PIPE, text=True
         )
 
     def is_up(self):

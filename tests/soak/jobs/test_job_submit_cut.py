@@ -45,7 +45,7 @@ class Place:
 
     def submit(self, cut, *, late, kill):
         """The exit status of a submission that is cut at its cut-th request."""
-        argv = [sys.executable, "-m", "tpuctl", "-c", "cut", "job", "submit", str(self.file)]
+        argv = [sys.executable, "-P", "-m", "tpuctl", "-c", "cut", "job", "submit", str(self.file)]
         environ = {**os.environ, "TPUCTL_HOME": str(self.home)}
         # With the seat taken the submission is all that is asked for: no supervisor is started.
         with supervisor_lock.hold(self.home, "cut"):

@@ -52,7 +52,7 @@ def main(scratch: str, page: str = "docs/storage-clients.md") -> int:
     root.mkdir(parents=True, exist_ok=True)
     state = root / "state"
     shutil.rmtree(state, ignore_errors=True)
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(state)]
+    argv = [sys.executable, "-P", "-m", "localsim", "serve", "--state-dir", str(state)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as simulator:
         try:
             storage = json.loads(simulator.stdout.readline())["storage"]

@@ -98,7 +98,7 @@ def test_bytes_of_one_worker_arrive_as_they_are(cloud, node):
     argv = ["node", "exec", node, "--", "python3", "-c", script]
     environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
     done = subprocess.run(
-        [sys.executable, "-m", "tpuctl", *argv], capture_output=True, env=environ, timeout=30
+        [sys.executable, "-P", "-m", "tpuctl", *argv], capture_output=True, env=environ, timeout=30
     )
     assert done.returncode == 0
     assert done.stdout == bytes(range(256)) * 4096
@@ -117,7 +117,7 @@ def test_proxies_of_the_environment_are_not_asked(cloud, node):
     environ = {**os.environ, **dead, "TPUCTL_HOME": str(cloud.home)}
     for argv, expected in ((["node", "list", "-o", "name"], "n1\n"), (["data", "list"], "")):
         done = subprocess.run(
-            [sys.executable, "-m", "tpuctl", *argv],
+            [sys.executable, "-P", "-m", "tpuctl", *argv],
             capture_output=True,
             text=True,
             env=environ,

@@ -30,7 +30,7 @@ SUMMARY_KEYS = {
 def tpuctl(home: Path, *argv: str, **extra: str) -> subprocess.Popen:
     environ = {**os.environ, "TPUCTL_HOME": str(home), **extra}
     return subprocess.Popen(
-        [sys.executable, "-m", "tpuctl", *argv],
+        [sys.executable, "-P", "-m", "tpuctl", *argv],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -213,7 +213,7 @@ def test_a_supervisor_of_a_silent_service_ends_when_told(tmp_path, silence, numb
     )
     config.save(tmp_path, Config("silent", {"silent": context}))
     environ = {**os.environ, "TPUCTL_HOME": str(tmp_path)}
-    argv = [sys.executable, "-m", "tpuctl", "supervisor", "run"]
+    argv = [sys.executable, "-P", "-m", "tpuctl", "supervisor", "run"]
     with subprocess.Popen(argv, env=environ, stderr=subprocess.PIPE, text=True) as supervising:
         connection, _ = silence.accept()
         told_s = time.monotonic()

@@ -46,7 +46,7 @@ def test_openssh_finds_every_worker_by_the_node_s_own_addresses(loopback_cloud: 
 
 
 def test_a_second_simulator_is_refused_with_the_reason(loopback_cloud: Cloud, tmp_path):
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(tmp_path / "other")]
+    argv = [sys.executable, "-P", "-m", "localsim", "serve", "--state-dir", str(tmp_path / "other")]
     refused = subprocess.run(
         [*argv, "--isolation", "process", "--loopback-doors"], capture_output=True, text=True
     )

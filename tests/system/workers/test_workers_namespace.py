@@ -269,7 +269,16 @@ def test_a_worker_that_fails_by_itself_is_news(tmp_path):
 
 
 def test_the_simulator_ends_when_its_vpc_was_killed(tmp_path):
-    serve = ("-m", "localsim", "serve", "--isolation", "namespace", "--state-dir", str(tmp_path))
+    serve = (
+        "-P",
+        "-m",
+        "localsim",
+        "serve",
+        "--isolation",
+        "namespace",
+        "--state-dir",
+        str(tmp_path),
+    )
     argv = [sys.executable, *serve]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(argv, **pipes) as simulator:

@@ -37,7 +37,7 @@ SCENARIOS = ("plenty", "stockout", "spot-storm")
 ISOLATIONS = ("namespace", "process")
 PROVIDES = frozenset({"localsim"})
 """What a job file may require that only a simulated slice has."""
-PROGRAM = (sys.executable, "-m", "localsim")
+PROGRAM = (sys.executable, "-P", "-m", "localsim")
 
 
 @dataclass(frozen=True, slots=True)

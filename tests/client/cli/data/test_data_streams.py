@@ -48,7 +48,7 @@ def test_bytes_pass_through_two_pipes_unchanged(cloud, tmp_path):
     body = bytes(range(256)) * 1000
 
     def tpuctl(*argv, stdin=b""):
-        argv = [sys.executable, "-m", "tpuctl", "data", *argv]
+        argv = [sys.executable, "-P", "-m", "tpuctl", "data", *argv]
         return subprocess.run(argv, input=stdin, capture_output=True, env=environ, timeout=60)
 
     pushed = tpuctl("push", "-", f"{BUCKET}/bytes", stdin=body)

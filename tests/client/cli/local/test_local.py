@@ -148,7 +148,7 @@ def test_a_home_that_cannot_be_written_is_one_line(at_home, tmp_path):
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path):
     (tmp_path / "precious").write_text("x")
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", str(tmp_path)]
+    argv = [sys.executable, "-P", "-m", "localsim", "serve", "--state-dir", str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 80
     assert done.stderr == f"error: {tmp_path} holds something else; choose another directory\n"
@@ -157,7 +157,7 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path):
 
 def test_a_second_server_on_one_directory_is_refused(offline):
     line = json.loads(offline("local", "up").out)
-    argv = [sys.executable, "-m", "localsim", "serve", "--state-dir", line["state_dir"]]
+    argv = [sys.executable, "-P", "-m", "localsim", "serve", "--state-dir", line["state_dir"]]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 61
     assert f"is served by process {line['pid']} already" in done.stderr

@@ -32,7 +32,7 @@ def record(tmp_path, tpuctl):
 
 def check(path):
     return subprocess.run(
-        [sys.executable, "-m", "localsim", "check", str(path)],
+        [sys.executable, "-P", "-m", "localsim", "check", str(path)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -40,7 +40,7 @@ def check(path):
 
 
 def test_what_tpuctl_asks_is_recorded_and_localsim_answers_the_same(record, tmp_path):
-    result, (header, call) = record(sys.executable, "-m", "tpuctl", "node", "list")
+    result, (header, call) = record(sys.executable, "-P", "-m", "tpuctl", "node", "list")
     assert result.code == 0
     assert "1 call recorded" in result.err
     assert header["cassette"] == 1
@@ -51,7 +51,9 @@ def test_what_tpuctl_asks_is_recorded_and_localsim_answers_the_same(record, tmp_
 
 
 def test_the_exit_code_is_the_commands(record):
-    result, (_, call, *_) = record(sys.executable, "-m", "tpuctl", "node", "describe", "nobody")
+    result, (_, call, *_) = record(
+        sys.executable, "-P", "-m", "tpuctl", "node", "describe", "nobody"
+    )
     assert result.code == 10
     assert call["error"]["code"] == 5
 
@@ -67,7 +69,7 @@ FLEX_START = "qr create q1 -t v5litepod-16 --flex-start --max-run-duration 1h"
 
 
 def test_what_tpuctl_asks_over_rest_is_recorded_and_localsim_answers_the_same(record, tmp_path):
-    result, (_, *calls) = record(sys.executable, "-m", "tpuctl", *FLEX_START.split())
+    result, (_, *calls) = record(sys.executable, "-P", "-m", "tpuctl", *FLEX_START.split())
     assert result.code == 0
     (created,) = (call for call in calls if call["call"].startswith("rest POST "))
     assert "/queuedResources?queuedResourceId=q1&requestId=" in created["call"]
@@ -81,7 +83,7 @@ def test_what_tpuctl_asks_over_rest_is_recorded_and_localsim_answers_the_same(re
 
 
 def test_a_difference_is_one_line_and_exit_code_1(record, tmp_path):
-    _, (header, call) = record(sys.executable, "-m", "tpuctl", "node", "list")
+    _, (header, call) = record(sys.executable, "-P", "-m", "tpuctl", "node", "list")
     call["response"] = {"unreachable": ["projects/recorded-project/locations/us-west4-a"]}
     path = tmp_path / "doctored.jsonl"
     path.write_text(f"{json.dumps(header)}\n{json.dumps(call)}\n")
@@ -115,7 +117,7 @@ def test_a_program_that_is_not_there(tmp_path, tpuctl):
 
 
 def test_sigterm_ends_the_command_too(cloud, tmp_path):
-    argv = [sys.executable, "-m", "tpuctl", "record", "--to", str(tmp_path / "c.jsonl"), "--"]
+    argv = [sys.executable, "-P", "-m", "tpuctl", "record", "--to", str(tmp_path / "c.jsonl"), "--"]
     waiting = "import time; print('started', flush=True); time.sleep(600)"
     environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
     with subprocess.Popen(

@@ -264,7 +264,7 @@ def test_a_copy_to_this_machine_that_is_interrupted_leaves_nothing_here(slice4, 
 
 def copying(tpuctl, *argv):
     return subprocess.Popen(
-        [sys.executable, "-m", "tpuctl", "node", "cp", *argv, "--worker", "0"],
+        [sys.executable, "-P", "-m", "tpuctl", "node", "cp", *argv, "--worker", "0"],
         env={**os.environ, "TPUCTL_HOME": str(tpuctl.home)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

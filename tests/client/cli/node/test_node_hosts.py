@@ -78,7 +78,7 @@ def test_a_worker_that_does_not_answer_is_named_and_why(hosts, trouble):
 def test_the_holder_of_the_chips_is_found_and_ended(hosts):
     argv = ["node", "exec", "n1", "--worker", "3", "--", "python3", "-c", HOLD, "train"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tpuctl", *argv],
+        [sys.executable, "-P", "-m", "tpuctl", *argv],
         env={**os.environ, "TPUCTL_HOME": str(hosts.home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -72,7 +72,7 @@ def test_a_worker_ends_with_whoever_started_it():
 
 
 def test_when_nobody_reads_any_more_it_ends_without_a_word():
-    argv = [sys.executable, "-m", "localsim", "bench", "--accelerator-type", "v5litepod-1"]
+    argv = [sys.executable, "-P", "-m", "localsim", "bench", "--accelerator-type", "v5litepod-1"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as measuring:
         assert json.loads(measuring.stdout.readline())["kind"] == "about"
         measuring.stdout.close()
