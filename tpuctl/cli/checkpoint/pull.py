@@ -56,7 +56,7 @@ def pull(
         wanted = operation.plan_step_pull(
             chosen, Path(target).expanduser(), bulk, runtime.checksums
         )
-        warn_of_egress_charge(runtime, bulk, bucket, wanted.plan.size_bytes)
+        warn_of_egress_charge(runtime, bucket, wanted.plan.size_bytes)
         runtime.on_interrupt.append("what was received stays; run the same command again to go on")
         errors = _show_fetch(runtime, wanted, operation.fetch(wanted, bulk))
         operation.refuse_missing(wanted, errors, runtime.output.warn)

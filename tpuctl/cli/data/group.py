@@ -83,7 +83,7 @@ def push(
     bucket, prefix = split_url(target)
     bulk = runtime.bulk(bucket)
     plan = plan_push(source, bulk, prefix, runtime.checksums, scope)
-    warn_of_egress_charge(runtime, bulk, bucket, plan.size_bytes)
+    warn_of_egress_charge(runtime, bucket, plan.size_bytes)
     plan_runner.carry_out_plan(
         runtime, plan, PlanOptions(dry_run, yes, max_delete), SENT,
         copy=lambda: send(plan, bulk),
@@ -121,7 +121,7 @@ def pull(
     bucket, prefix = split_url(source)
     bulk = runtime.bulk(bucket)
     plan = plan_pull(bulk, prefix, target, runtime.checksums, scope)
-    warn_of_egress_charge(runtime, bulk, bucket, plan.size_bytes)
+    warn_of_egress_charge(runtime, bucket, plan.size_bytes)
     plan_runner.carry_out_plan(
         runtime, plan, PlanOptions(dry_run, yes, max_delete), RECEIVED,
         copy=lambda: fetch(plan, bulk),

@@ -11,8 +11,6 @@ from tpuctl.cli.shell.runtime import Runtime
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tpuctl.store.gcs.bulk import BulkBucket
-
 _LINE_EVERY_S = 5.0
 
 
@@ -147,12 +145,10 @@ def _above_the_bar(runtime: Runtime, console: "Console") -> Iterator[None]:
         output.err = err
 
 
-def warn_of_egress_charge(
-    runtime: Runtime, bulk: "BulkBucket", bucket: str, size_bytes: int, *, zone: str | None = None
-) -> None:
-    """Say what workers of a zone (the context's) pay for reading so many bytes of a bucket."""
+def warn_of_egress_charge(runtime: Runtime, bucket: str, size_bytes: int) -> None:
+    """Say what workers of the context's zone pay for reading so many bytes of a bucket."""
     from tpuctl.operations.stage.plan.egress_price import egress_charge
 
-    found = egress_charge(bulk, bucket, zone or runtime.context.zone)
-    if found is not None:
-        runtime.output.warn(found.warning(size_bytes))
+    charge = egress_charge(runtime.bulk(bucket), bucket, runtime.context.zone)
+    if charge is not None:
+        runtime.output.warn(charge.warning(size_bytes))
