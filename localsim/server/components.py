@@ -84,7 +84,7 @@ def build_components(
     chosen = ports.choose_ports(settings.port, state.remembered_ports(), wanted)
     tls_services = _open_tls_services(settings, state, chosen, clock) if settings.tls else None
     cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
-    objects = ObjectStore(state.path / "storage", clock, earlier=connection)
+    objects = ObjectStore(state.path / "storage", clock)
     objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
     environment = _environment(hosts, chosen)
     tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=_named_accounts())

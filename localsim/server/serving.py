@@ -160,7 +160,7 @@ def check_state_present(state: StateDirectory, connection: sqlite3.Connection) -
     """Raise StateDirectoryError where state was served before and its file is empty now."""
     tables = connection.execute("SELECT 1 FROM sqlite_master").fetchall()
     state.require_present("state.sqlite", is_empty=not tables)
-    lacks_objects = has_no_objects(state.path / "storage", connection)
+    lacks_objects = has_no_objects(state.path / "storage")
     state.require_present("storage/objects.sqlite", is_empty=lacks_objects)
 
 

@@ -7,7 +7,6 @@ disk. A change made alone blocks as well; several share a transaction by `databa
 """
 
 import dataclasses
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from localsim.clock import Clock
 from localsim.cloud.objects.buckets.bucket_store import Buckets
 from localsim.cloud.objects.files.body_directory import BodyDirectory
 from localsim.cloud.objects.files.incoming_body import ObjectBody
-from localsim.cloud.objects.files.migration import holds_objects
 from localsim.cloud.objects.files.object_database import ObjectDatabase
 from localsim.cloud.objects.listing import Listing, ListQuery, list_page
 from localsim.cloud.objects.multipart_uploads import MultipartUploads
@@ -53,26 +51,23 @@ _OPENING_TRIES = 5
 _DATABASE = "objects.sqlite"
 
 
-def has_no_objects(directory: Path, earlier: sqlite3.Connection) -> bool:
-    """Whether neither the directory nor `earlier` holds a store."""
+def has_no_objects(directory: Path) -> bool:
+    """Whether the directory holds no store."""
     path = directory / _DATABASE
-    return not holds_objects(earlier) and not (path.exists() and path.stat().st_size)
+    return not (path.exists() and path.stat().st_size)
 
 
 class ObjectStore:
     """The objects of a simulated cloud, kept in a directory."""
 
-    def __init__(
-        self, directory: Path, clock: Clock, *, earlier: sqlite3.Connection | None = None
-    ) -> None:
+    def __init__(self, directory: Path, clock: Clock) -> None:
         """Open the store and sweep what a killed predecessor had not acknowledged.
 
-        `earlier` is a database that may still hold the rows of an older localsim: they are taken
-        over. Raises NewerSchemaError, sqlite3.Error or OSError.
+        Raises NewerSchemaError, sqlite3.Error or OSError.
         """
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
-        self.database = ObjectDatabase(directory / _DATABASE, earlier)
+        self.database = ObjectDatabase(directory / _DATABASE)
         self.bodies = BodyDirectory(directory, self.database)
         self.rows = ObjectRows(self.database, self.bodies, clock)
         self.parts = MultipartUploads(self.database, self.bodies, clock, self.place)

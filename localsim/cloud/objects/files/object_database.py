@@ -14,7 +14,6 @@ from pathlib import Path
 
 from localsim.cloud.db.database import connect
 from localsim.cloud.objects.files.durable_files import disk_errors, synchronize
-from localsim.cloud.objects.files.migration import copy_rows, drop_rows
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.tables import SCHEMA, SCHEMA_VERSION
 
@@ -25,11 +24,8 @@ PAGE_BYTES = 16384
 class ObjectDatabase:
     """The rows of buckets, objects and uploads, and the files that change with them."""
 
-    def __init__(self, path: Path, earlier: sqlite3.Connection | None = None) -> None:
-        """Open or create the file, and take the rows over that `earlier` has.
-
-        Raises NewerSchemaError, sqlite3.Error or OSError.
-        """
+    def __init__(self, path: Path) -> None:
+        """Open or create the file; raises NewerSchemaError, sqlite3.Error or OSError."""
         path.touch(mode=0o600)
         self._writer = connect(path, SCHEMA_VERSION, page_bytes=PAGE_BYTES, check_same_thread=False)
         self._reader = connect(path, SCHEMA_VERSION, page_bytes=PAGE_BYTES)
@@ -43,12 +39,7 @@ class ObjectDatabase:
         with self.change():
             for statement in SCHEMA:
                 self._writer.execute(statement)
-            (version,) = self._writer.execute("PRAGMA user_version").fetchone()
-            if earlier is not None and version == 0:
-                copy_rows(earlier, self._writer)
             self._writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        if earlier is not None:
-            drop_rows(earlier)
 
     @property
     def connection(self) -> sqlite3.Connection:
