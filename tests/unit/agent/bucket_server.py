@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -43,6 +44,11 @@ class BucketServer(ThreadingHTTPServer):
     @preempted.setter
     def preempted(self, value: bool) -> None:
         self.announce("instance/preempted", "TRUE" if value else "FALSE")
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that are gone before their answer: tests kill them."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     def announce(self, path: str, value: str) -> None:
         """Change what the metadata server says, and wake those who wait for it."""

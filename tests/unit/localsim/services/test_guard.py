@@ -36,7 +36,7 @@ def status_and_runs(head: str) -> tuple[int, int]:
     try:
         return asyncio.run(exchange())
     finally:
-        gc.collect()  # what was left open is this test's fault, not a later one's
+        gc.collect(1)  # what was left open is this test's fault, not a later one's
 
 
 async def answer(address: tuple[str, int], request: str) -> bytes:
