@@ -42,9 +42,9 @@ def pytest_configure() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Four at a time, as they wait for processes; what measures or is named runs alone."""
+    """Three at a time, as they wait for processes; what measures or is named runs alone."""
     is_on_demand = re.search(r"(?<!not )\b(benchmark|soak)\b", config.option.markexpr)
-    return 0 if is_on_demand or config.option.file_or_dir else 4
+    return 0 if is_on_demand or config.option.file_or_dir else 3
 
 
 HERE = Path(__file__).parent

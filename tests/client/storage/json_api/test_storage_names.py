@@ -62,11 +62,12 @@ def test_no_name_is_a_path(shut, verb, template):
     around = set(shut.directory.parent.iterdir())
     for name in [*map(spelled, TRAVERSALS), *INVALID]:
         path = template.replace("{}", name)
-        reply = shut.raw(
+        # Refused before all of it is read: a reset may overtake the reply.
+        reply = shut.raw_until_broken(
             f"{verb} {path} HTTP/1.1\r\nHost: localhost:{shut.port}\r\nConnection: close\r\n"
             "Content-Length: 2\r\n\r\n{}".encode()
         )
-        assert status(reply) < 500 or status(reply) == 501, (path[:80], reply[:300])
+        assert not reply or status(reply) < 500 or status(reply) == 501, (path[:80], reply[:300])
     if template.startswith(("/{}", "/storage/v1/b/{}")):
         for name in TRAVERSALS:
             assert shut.request(verb, template.replace("{}", spelled(name))).status >= 400

@@ -43,8 +43,7 @@ def test_this_process_is_in_the_table():
 
 def test_a_process_is_known_by_the_marker_it_inherited():
     env = {MARKER: "0123456789abcdef-2", "OTHER": f"{MARKER}=x"}
-    argv = ["/bin/sh", "-c", "echo $$; exec sleep 1000"]
-    with child(argv, env=env) as process:
+    with child(["/bin/sh", "-c", "echo $$; kill -STOP $$"], env=env) as process:
         assert row_of(process).worker == "0123456789abcdef-2"
 
 
