@@ -1,10 +1,16 @@
 """Free TCP ports of this machine, for programs that will open them later."""
 
 import contextlib
+import errno
+import random
 import socket
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 HOST = "127.0.0.1"
+PORTS = (20_000, 32_768)
+"""Below the ports that Linux and macOS give to outgoing connections: one of those may take a port
+between its choice and the moment when a program of the worker opens it."""
+MAX_TRIES = 1000
 
 
 def listen(port: int = 0) -> socket.socket:
@@ -12,15 +18,24 @@ def listen(port: int = 0) -> socket.socket:
     return socket.create_server((HOST, port))
 
 
-def choose_ports(count: int, taken: Collection[int]) -> tuple[int, ...]:
-    """Return `count` distinct ports that nobody listens on and that are not in `taken`."""
+def choose_ports(
+    count: int, taken: Collection[int], pick: Callable[[int, int], int] = random.randrange
+) -> tuple[int, ...]:
+    """Return `count` distinct ports that nobody listens on and that are not in `taken`.
+
+    `pick(start, stop)` returns a candidate. Raises OSError when hardly any port is free.
+    """
     chosen: list[int] = []
     with contextlib.ExitStack() as held:  # held until the last is found, so none comes twice
-        while len(chosen) < count:
-            port = held.enter_context(listen()).getsockname()[1]
-            if port not in taken:
-                chosen.append(port)
-    return tuple(chosen)
+        for _ in range(MAX_TRIES):
+            if len(chosen) == count:
+                return tuple(chosen)
+            port = pick(*PORTS)
+            with contextlib.suppress(OSError):
+                if port not in taken:
+                    held.enter_context(listen(port))
+                    chosen.append(port)
+    raise OSError(errno.EADDRINUSE, f"no {count} free ports from {PORTS[0]} to {PORTS[1]}")
 
 
 def are_free(ports: Iterable[int]) -> bool:
