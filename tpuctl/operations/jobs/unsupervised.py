@@ -1,7 +1,8 @@
 """Jobs that no supervisor looks after: which, whose, and the command that changes it.
 
 Most commands only read a small file of this machine. The bucket is asked when the file names open
-jobs, no supervisor runs here, and the last answer is older than a minute.
+jobs, no supervisor runs here, and the last answer is older than a minute. Every command comes
+through here, so that what only an answer needs is imported with it.
 """
 
 import threading
@@ -9,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tpuctl.errors import TpuctlError
-from tpuctl.jobs import client
 from tpuctl.jobs.leases import heartbeat, lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.local.open_jobs import OpenJobs
-from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs.events import JobRuntime, OtherOwnerUnsupervised, Unsupervised
 from tpuctl.store import Store
@@ -26,6 +25,8 @@ CACHE_VALID_S = 60.0
 
 def supervisor_command(owners: Iterable[str]) -> str:
     """The command that looks after the jobs of these owners."""
+    from tpuctl.jobs.submit.job_submission import default_owner
+
     wanted = set(owners)
     accept = "" if wanted <= {default_owner()} else f" --accept {','.join(sorted(wanted))}"
     return f"tpuctl supervisor run{accept}"
@@ -33,6 +34,8 @@ def supervisor_command(owners: Iterable[str]) -> str:
 
 def unsupervised_jobs(runtime: JobRuntime, jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """Those of the jobs that are not settled and have no supervisor, by id."""
+    from tpuctl.jobs import client
+
     unsettled = [job for job in jobs if not job.is_settled]
     if not unsettled:
         return []
@@ -73,6 +76,9 @@ def check_other_owners(
     runtime: JobRuntime, jobs: Sequence[JobRecord]
 ) -> Iterator[OtherOwnerUnsupervised]:
     """Yield each unsettled job of somebody else that no supervisor looks after."""
+    from tpuctl.jobs import client
+    from tpuctl.jobs.submit.job_submission import default_owner
+
     home, context = runtime.home, runtime.context.name
     for job in jobs:
         if job.owner == default_owner() or job.is_settled:
