@@ -26,12 +26,14 @@ def warn_of_unsupervised_jobs(runtime: Runtime) -> None:
 
 
 def _warn(runtime: Runtime, context: str) -> None:
-    from tpuctl.operations.jobs import unsupervised
+    from tpuctl.operations.jobs.known_jobs import known_open_jobs
 
     runtime.supervisor_warned = True
-    known = unsupervised.known_open_jobs(runtime.home, context, runtime.now, runtime.store)
+    known = known_open_jobs(runtime.home, context, runtime.now, runtime.store)
     if known.silent:
-        command = unsupervised.supervisor_command(known.owners)
+        from tpuctl.operations.jobs.unsupervised import supervisor_command
+
+        command = supervisor_command(known.owners)
         runtime.output.warn(f"no supervisor looks after {_job_names(known.silent)}; run: {command}")
 
 

@@ -1,32 +1,20 @@
-"""Jobs that no supervisor looks after: which, whose, and the command that changes it.
+"""Jobs that no supervisor looks after: which, whose, and the command that changes it."""
 
-Most commands only read a small file of this machine. The bucket is asked when the file names open
-jobs, no supervisor runs here, and the last answer is older than a minute. Every command comes
-through here, so that what only an answer needs is imported with it.
-"""
-
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 
 from tpuctl.errors import TpuctlError
+from tpuctl.jobs import client
 from tpuctl.jobs.leases import heartbeat, lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.local.open_jobs import OpenJobs
+from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs.events import JobRuntime, OtherOwnerUnsupervised, Unsupervised
-from tpuctl.store import Store
-
-QUERY_TIMEOUT_S = 2.0
-"""A bucket that takes longer is not waited for."""
-CACHE_VALID_S = 60.0
 
 
 def supervisor_command(owners: Iterable[str]) -> str:
     """The command that looks after the jobs of these owners."""
-    from tpuctl.jobs.submit.job_submission import default_owner
-
     wanted = set(owners)
     accept = "" if wanted <= {default_owner()} else f" --accept {','.join(sorted(wanted))}"
     return f"tpuctl supervisor run{accept}"
@@ -34,8 +22,6 @@ def supervisor_command(owners: Iterable[str]) -> str:
 
 def unsupervised_jobs(runtime: JobRuntime, jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """Those of the jobs that are not settled and have no supervisor, by id."""
-    from tpuctl.jobs import client
-
     unsettled = [job for job in jobs if not job.is_settled]
     if not unsettled:
         return []
@@ -76,9 +62,6 @@ def check_other_owners(
     runtime: JobRuntime, jobs: Sequence[JobRecord]
 ) -> Iterator[OtherOwnerUnsupervised]:
     """Yield each unsettled job of somebody else that no supervisor looks after."""
-    from tpuctl.jobs import client
-    from tpuctl.jobs.submit.job_submission import default_owner
-
     home, context = runtime.home, runtime.context.name
     for job in jobs:
         if job.owner == default_owner() or job.is_settled:
@@ -99,46 +82,3 @@ def skipped_owners(runtime: JobRuntime, accepts: Sequence[str]) -> list[str]:
     except TpuctlError:
         return []
     return sorted({held.owner for held in alone if not scope.has(held)})
-
-
-def known_open_jobs(
-    home: Path, context: str, now: Callable[[], float], open_store: Callable[[], Store]
-) -> OpenJobs:
-    """The open jobs of a context, with those that have no supervisor; waits 2 s at most."""
-    known = open_jobs.load(home, context)
-    if not known.jobs or supervisor_lock.is_locked(home, context):
-        return OpenJobs()
-    if 0 <= now() - known.looked_s < CACHE_VALID_S:
-        return known
-    return _query_in_time(home, context, now, open_store) or known
-
-
-def _query_in_time(
-    home: Path, context: str, now: Callable[[], float], open_store: Callable[[], Store]
-) -> OpenJobs | None:
-    """What the bucket answers in time, which is kept; None when it does not."""
-    answers: list[OpenJobs] = []
-
-    def ask() -> None:
-        try:
-            answers.append(_query_bucket(home, context, now, open_store()))
-        except (TpuctlError, OSError, RuntimeError, ValueError):
-            return  # the command itself has met the same trouble, or will
-
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(QUERY_TIMEOUT_S)
-    return answers[0] if answers else None
-
-
-def _query_bucket(home: Path, context: str, now: Callable[[], float], store: Store) -> OpenJobs:
-    leases = lease.list_leases(store, {})
-    silent = heartbeat.unheld_leases(store, leases, supervisor_lock.host_id(home, context))
-    answer = OpenJobs(
-        jobs=tuple(sorted(held.job_id for held in leases)),
-        silent=tuple(sorted(held.job_id for held in silent)),
-        owners=tuple(sorted({held.owner for held in silent})),
-        looked_s=now(),
-    )
-    open_jobs.replace_all(home, context, answer)
-    return answer
