@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tpuctl.checkpoint.format import layout
@@ -119,11 +119,14 @@ class History:
         return next((each for each in self.steps if each.step == step), None)
 
 
-def read_history(store: Store, records: RecordCache | None = None) -> History:
+def read_history(
+    store: Store, records: RecordCache | None = None, origins: Mapping[int, Origin] | None = None
+) -> History:
     """List the directory and read the small records that `records` does not have.
 
-    Without `records` the COMMITs are whole, else they have the leaves that it keeps. Raises
-    PreconditionError when a record is of another schema.
+    Without `records` the COMMITs are whole, else they have the leaves that it keeps. `origins` are
+    those that the caller knows, by the fence of the run: its own, whose ROLLBACK may be damaged.
+    Raises PreconditionError when a record is of another schema.
     """
     records = records or RecordCache(has_leaves=True)
     entries = tuple(store.list())
@@ -137,7 +140,7 @@ def read_history(store: Store, records: RecordCache | None = None) -> History:
             by_step[name.step].append(entry)
     _read_ahead(store, records, [entry for entry, name in named if name.kind == layout.COMMIT])
     steps = [_step(store, records, step, tuple(by_step[step])) for step in sorted(by_step)]
-    line = _lineage(store, records, named, steps)
+    line = _lineage(store, records, named, steps, origins or {})
     # A COMMIT counts too, announced or not: steps of lower fences would be born rolled back.
     committed = [step.commit.fence for step in steps if step.commit is not None]
     announced = [name.fence for _, name in named if name.kind in _RUNS]
@@ -227,15 +230,19 @@ def _defect(step: CheckpointStep, commit: Commit) -> str | None:
 
 
 def _lineage(
-    store: Store, records: RecordCache, named: Sequence[NamedEntry], steps: Sequence[CheckpointStep]
+    store: Store,
+    records: RecordCache,
+    named: Sequence[NamedEntry],
+    steps: Sequence[CheckpointStep],
+    origins: Mapping[int, Origin],
 ) -> Lineage:
     rollbacks = {name.fence: entry for entry, name in named if name.kind == layout.ROLLBACK}
     # Each COMMIT repeats what ROLLBACK says: those are read, and that may be damaged or gone.
-    repeated = {
+    repeated: dict[int, Origin | None] = {
         commit.fence: origin_of(commit.fence, commit.origin, commit.origin_fence)
         for commit in (step.commit for step in steps)
         if commit is not None
-    }
+    } | dict(origins)
 
     def origin(fence: int) -> Origin | None:
         if fence in repeated or fence not in rollbacks:

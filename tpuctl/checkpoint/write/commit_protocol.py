@@ -144,7 +144,8 @@ def _not_committed_error(step: int, timeout_s: float) -> DeadlineError:
 
 def _put_commit(run: WorkerRun, record: Commit, records: RecordCache) -> bool:
     """Write COMMIT over what may be replaced; False when it is to be looked at again."""
-    history = read_history(run.store, records)
+    origin = Origin(record.origin, record.origin_fence)
+    history = read_history(run.store, records, {run.fence: origin})
     check_fence(history, run.fence)
     if _is_ours(history, record):
         return True

@@ -275,3 +275,16 @@ def test_a_save_of_a_superseded_run_commits_nothing(bucket):
         "COMPLETE",
         "PARTIAL",
     ]
+
+
+def test_a_run_whose_rollback_is_damaged_still_knows_which_steps_it_left(bucket):
+    with alone(bucket) as first:
+        first.save(10, tree(1))
+        first.save(20, tree(2))
+    with alone(bucket, fence=2) as second:
+        second.restore(10)
+        bucket.rot(layout.rollback_key(2), b"{}")
+        second.save(20, tree(3))
+    restored = restore_newest(MemoryStore(bucket), None, None)
+    assert restored.step == 20
+    assert same(restored.tree, tree(3))
