@@ -6,7 +6,9 @@ from collections.abc import Callable
 import pytest
 from client.storage.storage_fixtures import running
 
+from tpuctl.network_policy import TransferPolicy
 from tpuctl.store import open_store
+from tpuctl.store.gcs import bulk
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +40,10 @@ def store(request, tmp_path, new_bucket):
     name, client = new_bucket()
     prefix = "/runs/a/" if request.param == "prefix" else ""
     return open_store(f"gs://{name}{prefix}", client=client)
+
+
+@pytest.fixture
+def short_patience(monkeypatch):
+    """A deadline that a test can wait for, where nothing succeeds before it."""
+    for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
+        monkeypatch.setattr(bulk, name, TransferPolicy(silence_s=5.0, deadline_s=0.3))

@@ -14,7 +14,6 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.network_policy import TransferPolicy
 from tpuctl.store.gcs import bulk
 from tpuctl.store.gcs.json_api import StorageSession
 
@@ -40,10 +39,8 @@ def lossy():
 
 
 @pytest.fixture
-def box(served, new_bucket, lossy, monkeypatch):
-    """A new bucket, its deadlines short."""
-    for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
-        monkeypatch.setattr(bulk, name, TransferPolicy(silence_s=5.0, deadline_s=0.6))
+def box(served, new_bucket, lossy):
+    """A new bucket, and a client whose answers `lossy` can lose."""
     name, client = new_bucket()
     session = requests.Session()
     session.mount("http://", lossy)
@@ -218,6 +215,7 @@ def test_a_list_that_goes_back_is_not_believed(box, monkeypatch):
         list(box.list())
 
 
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize(
     ("status", "kind", "attempts"),
     [(403, PermissionDeniedError, 1), (412, PreconditionError, 1), (503, TransientError, 2)],

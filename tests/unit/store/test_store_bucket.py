@@ -18,9 +18,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.network_policy import TransferPolicy
 from tpuctl.store import Buffers, open_store
-from tpuctl.store.gcs import bulk
 
 pytest_plugins = ("unit.store.served_bucket",)
 
@@ -61,13 +59,6 @@ def is_write(request):
     return request.method == "POST" and "/upload/" in request.url
 
 
-@pytest.fixture(autouse=True)
-def short_patience(monkeypatch):
-    """Deadlines a test can wait for."""
-    for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
-        monkeypatch.setattr(bulk, name, TransferPolicy(silence_s=5.0, deadline_s=0.6))
-
-
 def test_a_write_whose_reply_was_lost_is_known_to_have_succeeded(wired):
     def lose_the_first_write(count, request, response):
         if is_write(request) and not lost:
@@ -82,6 +73,7 @@ def test_a_write_whose_reply_was_lost_is_known_to_have_succeeded(wired):
     assert store.head("a") == entry
 
 
+@pytest.mark.usefixtures("short_patience")
 def test_somebody_elses_object_is_not_taken_for_the_own_one(wired, served):
     def somebody_is_faster(count, request, response):
         if is_write(request):
@@ -140,6 +132,7 @@ def test_a_buffer_is_filled_on_after_the_connection_was_cut(wired):
     assert asked == ["bytes=1-8", "bytes=5-8"]
 
 
+@pytest.mark.usefixtures("short_patience")
 def test_when_not_even_the_read_back_answers_the_outcome_is_unknown(wired):
     def dead(count, request, response):
         raise requests.ConnectionError("reset by peer")
@@ -226,6 +219,7 @@ def answering():
         thread.join()
 
 
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize(
     ("status", "error"),
     [(401, CredentialsError), (403, PermissionDeniedError), (404, NotFoundError)]
@@ -237,6 +231,7 @@ def test_googles_errors_become_ours(answering, status, error):
         store.delete("a", generation=1) if status != 404 else store.get_range("a")
 
 
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize(
     ("status", "error"),
     [(401, CredentialsError), (403, PermissionDeniedError), (412, PreconditionError)]
@@ -247,6 +242,7 @@ def test_they_do_so_of_memory_that_is_put(answering, status, error):
         answering(status).put_if_absent("a", Buffers([memoryview(b"1")], 1))
 
 
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize(
     ("status", "error"),
     [(403, PermissionDeniedError), (404, NotFoundError), (416, IntegrityError)]
