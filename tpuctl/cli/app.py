@@ -4,7 +4,6 @@ import errno
 import signal
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from typer.core import TyperGroup
 from typer.exceptions import Abort, Exit, TyperException
 
 from tpuctl import __version__
-from tpuctl.cli.shell.options import shared_options
+from tpuctl.cli.shell.options import load_command, shared_options
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
 
@@ -22,24 +21,30 @@ TERMINATED = 143
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 COMMANDS = {
-    "node": ("node.group", "Create, use and delete nodes (TPU slices)."),
-    "queued-resource": ("queued_resource", "Request slices that wait for capacity (alias: qr)."),
-    "job": ("job.group", "Run programs on every worker of a slice, and bring them back."),
-    "data": ("data.group", "Copy data to and from Cloud Storage and workers."),
+    "node": ("node.group:app", "Create, use and delete nodes (TPU slices)."),
+    "queued-resource": (
+        "queued_resource:app",
+        "Request slices that wait for capacity (alias: qr).",
+    ),
+    "job": ("job.group:app", "Run programs on every worker of a slice, and bring them back."),
+    "data": ("data.group:app", "Copy data to and from Cloud Storage and workers."),
     "checkpoint": (
-        "checkpoint.group",
+        "checkpoint.group:app",
         "List, verify, copy and prune checkpoints, tpuctl's and others'.",
     ),
-    "catalog": ("catalog", "Accelerator types, zones, runtime versions and prices."),
-    "context": ("context", "Projects, zones and credentials to work with."),
-    "local": ("local.group", "The cloud in a box: rehearse everything offline."),
-    "supervisor": ("supervisor", "Look after the jobs of a context."),
-    "run": ("job.submit", "Submit a job, follow it, tear its slice down."),
-    "top": ("job.top", "Watch the workers of running jobs."),
-    "sweep": ("sweep", "Find what ended jobs left behind, and what it costs."),
-    "history": ("history", "Who ran what here, and how it ended."),
-    "record": ("record", "Run a command and write its Cloud TPU API traffic to a file."),
-    "quickstart": ("local.quickstart", "See the whole story happen on this machine."),
+    "catalog": ("catalog:app", "Accelerator types, zones, runtime versions and prices."),
+    "context": ("context:app", "Projects, zones and credentials to work with."),
+    "local": ("local.group:app", "The cloud in a box: rehearse everything offline."),
+    "supervisor": ("supervisor:app", "Look after the jobs of a context."),
+    "run": ("job.submit:run", "Submit a job, follow it, tear its slice down."),
+    "top": ("job.top:top", "Watch the workers of running jobs."),
+    "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
+    "history": ("history:history", "Who ran what here, and how it ended."),
+    "record": ("record:record", "Run a command and write its Cloud TPU API traffic to a file."),
+    "quickstart": (
+        "local.quickstart:run_quickstart",
+        "See the whole story happen on this machine.",
+    ),
 }
 ALIASES = {"qr": "queued-resource"}
 GCLOUD_OPTION_HINTS = {
@@ -82,10 +87,8 @@ class LazyGroup(TyperGroup):
         if args:
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
         if args and args[0] in COMMANDS:
-            module = import_module(f"tpuctl.cli.{COMMANDS[args[0]][0]}")
-            command = typer.main.get_command(module.app)
-            command.name = args[0]
-            self.commands[args[0]] = command
+            place, _ = COMMANDS[args[0]]
+            self.commands[args[0]] = load_command(args[0], place)
         return super().resolve_command(ctx, args)
 
 

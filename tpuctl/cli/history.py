@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.shell.detail_view import fitting_columns
-from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.output import Columns, Moment, Usd, age
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import JobRecord
@@ -15,14 +14,11 @@ from tpuctl.operations.slices import spending
 if TYPE_CHECKING:
     from tpuctl.operations.slices.spending import Spending
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-
 LIMIT = 50
 COMMAND_CHARS = 40
 WIDE_ONLY = ("tries", "hours", "command")
 
 
-@app.command("history", cls=Verb)
 def history(
     ctx: typer.Context,
     owner: Annotated[

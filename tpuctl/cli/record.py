@@ -5,14 +5,10 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.audit import api_recording
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
-
-@app.command("record", cls=Verb)
 def record(
     ctx: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run.")],

@@ -9,7 +9,6 @@ import typer
 
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.detail_view import fitting_columns
-from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.output import Columns, Moment, Usd
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
@@ -18,8 +17,6 @@ from tpuctl.errors import PartialFailureError, TpuctlError
 if TYPE_CHECKING:
     from tpuctl.operations.audit.sweep import ClassifiedHolding, SweepScope
     from tpuctl.operations.audit.sweep_fix import SweepResult
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 COLUMNS: Mapping[str, Callable[["ClassifiedHolding"], Any]] = {
     "name": lambda found: found.holding.name,
@@ -66,7 +63,6 @@ class SweepReport:
         return {verdict: Usd(usd) for verdict, usd in sums.items()}
 
 
-@app.command("sweep", cls=Verb)
 def sweep(
     ctx: typer.Context,
     fix: Annotated[

@@ -1,14 +1,13 @@
 """The pages of docs/cli, made from help: `PYTHONPATH=tests python -m unit.docs.cli_pages`."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from tpuctl.cli.app import COMMANDS
-from tpuctl.cli.shell.options import TABLE
+from tpuctl.cli.shell.options import TABLE, load_command
 
 PAGES = Path(__file__).parents[3] / "docs" / "cli"
 SHARED = {option for _, declarations, _ in TABLE for option in declarations}
@@ -30,13 +29,16 @@ def pages() -> dict[str, str]:
 
 def page(name: str) -> str:
     """One command and its verbs, in the words of their help."""
-    command = typer.main.get_command(import_module(f"tpuctl.cli.{COMMANDS[name][0]}").app)
+    command = load_command(name, COMMANDS[name][0])
     parts = [f"# tpuctl {name}", COMMANDS[name][1]]
     verbs = getattr(command, "commands", None)
     if verbs is None:
         return "\n\n".join([*parts, *described(f"tpuctl {name}", command)]) + "\n"
-    for verb, inner in verbs.items():
-        parts += [f"## {verb}", *described(f"tpuctl {name} {verb}", inner)]
+    for verb in verbs:
+        parts += [
+            f"## {verb}",
+            *described(f"tpuctl {name} {verb}", command.get_command(None, verb)),
+        ]
     return "\n\n".join(parts) + "\n"
 
 

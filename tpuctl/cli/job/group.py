@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.job import bundle, log, submit
 from tpuctl.cli.job.details import job_document, show_jobs
 from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell import slice_options as slices
@@ -17,7 +16,7 @@ from tpuctl.operations.jobs.queries import ENDED_SHOWN
 
 app = Noun("Run programs on every worker of a slice, and bring them back.")
 
-app.verb("submit")(submit.submit)
+app.verb_in("submit", "job.submit:submit")
 
 
 @app.verb("list")
@@ -66,8 +65,8 @@ def describe(ctx: typer.Context, name: JobName) -> None:
     job_notices.show(runtime, unsupervised.check_supervised(runtime, [details.job]))
 
 
-app.verb("logs")(log.logs)
-app.verb("bundle")(bundle.bundle)
+app.verb_in("logs", "job.log:logs")
+app.verb_in("bundle", "job.bundle:bundle")
 
 
 @app.verb("wait")
@@ -92,6 +91,7 @@ def cancel(
     ],
 ) -> None:
     """End jobs: their programs get SIGTERM, their own slices are torn down."""
+    from tpuctl.cli.job import submit
     from tpuctl.operations.jobs import change, unsupervised
 
     runtime = ctx.ensure_object(Runtime)
@@ -106,6 +106,7 @@ def cancel(
 @app.verb("retry")
 def retry(ctx: typer.Context, name: JobName) -> None:
     """Let a job that failed or was cancelled begin anew, and see that a supervisor runs."""
+    from tpuctl.cli.job import submit
     from tpuctl.operations.jobs import change, unsupervised
 
     runtime = ctx.ensure_object(Runtime)

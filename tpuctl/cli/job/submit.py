@@ -9,7 +9,6 @@ import typer
 
 from tpuctl.cli.job.details import show_jobs
 from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell.options import Verb
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import run_until_signal
 from tpuctl.errors import UsageError
@@ -22,8 +21,6 @@ Include = Annotated[
     list[str] | None,
     typer.Option(metavar="GLOB", help="Send these files of the workdir, ignored or with a key."),
 ]
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 
 def submit(
@@ -56,7 +53,6 @@ def submit(
         show_jobs(runtime.output, [replace(job, why=STARTING_TEXT)])
 
 
-@app.command("run", cls=Verb)
 def run(ctx: typer.Context, file: File, include: Include = None) -> None:
     """Submit a job and follow it to its end; its slice is torn down unless the file says else."""
     runtime = ctx.ensure_object(Runtime)

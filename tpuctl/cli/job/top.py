@@ -6,11 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
-from tpuctl.cli.shell.options import Format, Verb
+from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.jobs.top import WorkerBoard, WorkerRow, worker_board
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 REFRESH_S = 0.5
 MIB = 1024 * 1024
@@ -32,7 +30,6 @@ COLUMNS = {
 }
 
 
-@app.command("top", cls=Verb)
 def top(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Only this job.")] = None,

@@ -11,7 +11,7 @@ from typing import Annotated, TextIO
 import typer
 
 from tpuctl.cli.job.log_output import line_printer
-from tpuctl.cli.shell.options import Format, Shared, Verb
+from tpuctl.cli.shell.options import Format, Shared
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
@@ -25,12 +25,9 @@ from tpuctl.operations.local.quickstart import (
     QuickstartSummary,
 )
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-
 LOG_EVERY_STEPS = 50
 
 
-@app.command("quickstart", cls=Verb)
 def run_quickstart(
     ctx: typer.Context,
     seed: Annotated[int, typer.Option(metavar="N", help="Decides when the slice is taken.")] = 0,

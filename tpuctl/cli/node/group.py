@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.node import cp, exec, forward, free, ssh, workers
 from tpuctl.cli.node.details import COLUMNS, NodeDetails, print_node, usd_per_hour
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import Noun
@@ -168,9 +167,9 @@ def _start_or_stop(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_w
     runtime.output.items([node], COLUMNS)
 
 
-app.verb("ssh")(ssh.ssh)
-app.verb("exec")(exec.execute)
-app.verb("cp")(cp.copy)
-app.verb("forward")(forward.forward)
-app.verb("workers")(workers.workers)
-app.verb("free")(free.free)
+app.verb_in("ssh", "node.ssh:ssh")
+app.verb_in("exec", "node.exec:execute")
+app.verb_in("cp", "node.cp:copy")
+app.verb_in("forward", "node.forward:forward")
+app.verb_in("workers", "node.workers:workers")
+app.verb_in("free", "node.free:free")

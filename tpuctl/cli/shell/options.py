@@ -3,10 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+Command = TyperCommand | TyperGroup
+Handler = Callable[..., None]
 
 
 class Format(StrEnum):
@@ -86,23 +91,50 @@ class Verb(TyperCommand):
         super().__init__(*args, params=[*(params or []), *shared_options()], **extra)
 
 
-class Noun(typer.Typer):
-    """A group of verbs; every one of them takes the shared options."""
+class Noun(TyperGroup):
+    """A group of verbs, each of which is made, or even imported, only when somebody asks for it."""
 
     def __init__(self, help: str) -> None:
-        super().__init__(
-            help=help,
-            no_args_is_help=True,
-            rich_markup_mode=None,
-            pretty_exceptions_enable=False,
-            add_completion=False,
-        )
-        self.callback()(_noun)  # without it a noun of one verb would become that verb
+        super().__init__(help=help, no_args_is_help=True, rich_markup_mode=None)
+        self._makers: dict[str, Callable[[], Command]] = {}
 
-    def verb(self, name: str, kind: type[Verb] = Verb) -> Callable[[Callable[..., None]], Any]:
-        """Register a verb."""
-        return self.command(name, cls=kind)
+    def verb(self, name: str, kind: type[Verb] = Verb) -> Callable[[Handler], Handler]:
+        """Register a function as a verb."""
+
+        def register(function: Handler) -> Handler:
+            self._add(name, partial(command_of, name, function, kind))
+            return function
+
+        return register
+
+    def verb_in(self, name: str, place: str) -> None:
+        """Register the verb at a place such as `node.cp:copy` within `tpuctl.cli`."""
+        self._add(name, partial(load_command, name, place))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb of that name, made at the first call."""
+        make = self._makers.pop(cmd_name, None)
+        if make is not None:
+            self.commands[cmd_name] = make()
+        return super().get_command(ctx, cmd_name)
+
+    def _add(self, name: str, make: Callable[[], Command]) -> None:
+        self.commands[name] = TyperCommand(name=name)  # lists of names make nothing
+        self._makers[name] = make
 
 
-def _noun() -> None:
-    return None
+def command_of(name: str, function: Handler, kind: type[Verb] = Verb) -> Command:
+    """The command that Typer makes of a function and its annotations."""
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    app.command(name, cls=kind)(function)
+    return cast(TyperCommand, typer.main.get_command(app))
+
+
+def load_command(name: str, place: str) -> Command:
+    """The function or noun at a place such as `node.cp:copy` within `tpuctl.cli`, as a command."""
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(f"tpuctl.cli.{module}"), attribute)
+    if not isinstance(found, Noun):
+        return command_of(name, found)
+    found.name = name
+    return found
