@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tpuctl.api.tpu.explain import first_sentence
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
 from tpuctl.network_policy import REST_TIMEOUT_S
 
@@ -80,6 +79,8 @@ class ControlApi:
         finally:
             connection.close()
         if reply.status != 200:
+            from tpuctl.api.tpu.explain import first_sentence
+
             kind = BY_STATUS.get(reply.status, TransientError)
             raise kind(first_sentence(str(document.get("error", reply.reason))))
         found: Mapping[str, Any] = document

@@ -26,7 +26,6 @@ from tpuctl.errors import (
     UsageError,
     class_by_exit_code,
 )
-from tpuctl.jobs.local import open_jobs, supervisor_lock
 
 MARKER = "localsim.json"
 START_S = 30.0
@@ -212,6 +211,8 @@ def stop(home: Path, name: str, *, delete_state: bool) -> bool:
 
     Raises DeadlineError, and LockedError or RefusedError when the state cannot be deleted.
     """
+    from tpuctl.jobs.local import supervisor_lock
+
     if supervisor_lock.log_path(home, name).exists():
         supervisor_lock.stop_supervisor(home, name)
     ended = down(home, name)
@@ -223,6 +224,8 @@ def stop(home: Path, name: str, *, delete_state: bool) -> bool:
 
 def reset(home: Path, name: str, control: ControlApi) -> None:
     """Delete every node, request, job and object of a running local cloud."""
+    from tpuctl.jobs.local import open_jobs
+
     control.reset()
     open_jobs.remove_file(home, name)
 
