@@ -23,7 +23,6 @@ from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.worker_tokens import WorkerTokens
 from localsim.services.other_apis.other_api_calls import ProjectContext
 from localsim.services.ssh.loopback_ssh import LoopbackSshServers
-from localsim.services.ssh.ssh_server import SshServer, open_ssh_server
 from localsim.services.worker.chip_lock_server import ChipLockServers
 from localsim.services.worker.metadata_server import open_metadata
 from localsim.state_directory import StateDirectory
@@ -34,6 +33,7 @@ from localsim.workers.worker import Worker, WorkerContext
 
 if TYPE_CHECKING:
     from localsim.server.tls_services import TlsServices
+    from localsim.services.ssh.ssh_server import SshServer
 
 PROJECT = "local-project"
 PROJECT_NUMBER = 424242424242
@@ -92,7 +92,7 @@ def build_components(
     slices = Slices(
         state.path,
         isolation=hosts.isolation,
-        open_ssh=open_ssh_server if loopback_ssh is None else _also_on_loopback(loopback_ssh),
+        open_ssh=_open_ssh if loopback_ssh is None else _also_on_loopback(loopback_ssh),
         open_metadata=open_metadata,
         open_chips=ChipLockServers(CHIP_FILES[hosts.isolation.mode]).open,
         context=WorkerContext(
@@ -142,9 +142,16 @@ def _loopback_doors(state: StateDirectory) -> LoopbackSshServers:
         raise ServeError(f"--loopback-doors: {error.strerror or error}", 60) from error
 
 
+async def _open_ssh(worker: Worker, listening: socket.socket) -> "SshServer":
+    # The library of SSH takes a quarter of a simulator's start, and many never have a worker.
+    from localsim.services.ssh.ssh_server import open_ssh_server
+
+    return await open_ssh_server(worker, listening)
+
+
 def _also_on_loopback(loopback_ssh: LoopbackSshServers) -> OpenSshEndpoint:
-    async def opening(worker: Worker, listening: socket.socket) -> SshServer:
-        server = await open_ssh_server(worker, listening)
+    async def opening(worker: Worker, listening: socket.socket) -> "SshServer":
+        server = await _open_ssh(worker, listening)
         try:
             await loopback_ssh.open(worker, server)
         except BaseException:

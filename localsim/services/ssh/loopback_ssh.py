@@ -9,9 +9,12 @@ import errno
 import os
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from localsim.services.ssh.ssh_server import SshServer
 from localsim.workers.worker import Worker
+
+if TYPE_CHECKING:
+    from localsim.services.ssh.ssh_server import SshServer
 
 PORT = 2222
 CONFIG = "ssh_config"
@@ -37,7 +40,7 @@ class LoopbackSshServers:
         """By loopback address; servers that have closed are forgotten at the next boot."""
         self._write()
 
-    async def open(self, worker: Worker, server: SshServer) -> None:
+    async def open(self, worker: Worker, server: "SshServer") -> None:
         """Serve a worker on loopback as well; raises OSError with the reason."""
         address = loopback_address(worker.addresses[0])
         await server.listen(_listen(address))

@@ -18,8 +18,10 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import asyncssh
+if TYPE_CHECKING:
+    from asyncssh import SSHKey
 
 SCHEMA = 1
 _GONE = ".gone"
@@ -83,16 +85,20 @@ class WorkerDisk:
         """
         return _used_bytes(self.system, self.upper)
 
-    def host_key(self) -> asyncssh.SSHKey:
+    def host_key(self) -> "SSHKey":
         """The SSH host key, the same for as long as the disk exists."""
-        return asyncssh.read_private_key(self.directory / "host_key")
+        from asyncssh import read_private_key
+
+        return read_private_key(self.directory / "host_key")
 
     def format(self, hostname: str) -> None:
         """Lay out a new disk."""
+        from asyncssh import generate_private_key
+
         for directory in (self.home, self.temporary, self.processes):
             directory.mkdir(mode=0o700, parents=True)
         (self.home / ".bashrc").write_text(f"PS1='$LOGNAME@{hostname}:\\w\\$ '\n")
-        key = asyncssh.generate_private_key("ssh-ed25519", comment=hostname)
+        key = generate_private_key("ssh-ed25519", comment=hostname)
         _write_durably(self.directory / "host_key", key.export_private_key())
 
 
