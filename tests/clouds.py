@@ -11,10 +11,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tpuctl.api.control import ControlApi
 from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.local import local_cloud
+
+MATRIX = pytest.mark.matrix
+ISOLATIONS = ("namespace", pytest.param("process", marks=MATRIX))
+"""Each way of keeping workers apart: the default one, and the one for other machines."""
+STORE_KINDS = ("bucket", pytest.param("directory", marks=MATRIX))
+"""Each kind of store that checkpoints lie in."""
+
+
+def isolation_of(request: pytest.FixtureRequest) -> str:
+    """The isolation of a fixture whose `params` are ISOLATIONS; skips where there is none."""
+    if request.param == "namespace":
+        request.getfixturevalue("namespaces")
+    return str(request.param)
 
 
 def grpc_roots() -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from clouds import Cloud, Runner, serve
+from clouds import ISOLATIONS, Cloud, Runner, isolation_of, serve
 from hypothesis import settings
 
 from tpuctl.jobs.local import open_jobs, supervisor_lock
@@ -194,12 +194,10 @@ def namespaces(tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.skip(f"no namespaces here: {error}")
 
 
-@pytest.fixture(params=["process", "namespace"])
+@pytest.fixture(params=ISOLATIONS)
 def isolation(request: pytest.FixtureRequest) -> str:
     """Each way of keeping workers apart, where the kernel allows it."""
-    if request.param == "namespace":
-        request.getfixturevalue("namespaces")
-    return str(request.param)
+    return isolation_of(request)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import asyncssh
 import pytest
+from clouds import ISOLATIONS, isolation_of
 
 from client.workers.worker_fixtures import (
     NAME,
@@ -25,11 +26,9 @@ BROKEN = "10.128.0.4"
 HANGS, KILLED, CUT_OFF = HostFault(hangs=True), HostFault(killed=True), HostFault(cut_off=True)
 
 
-@pytest.fixture(params=["process", "namespace"])
+@pytest.fixture(params=ISOLATIONS)
 def mode(request):
-    if request.param == "namespace":
-        request.getfixturevalue("namespaces")
-    return request.param
+    return isolation_of(request)
 
 
 def suffering(affliction: HostFault):

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 
 import pytest
+from clouds import STORE_KINDS
 
 from soak.checkpoints.checkpoint_gangs import is_right, nursery, place
 from soak.checkpoints.checkpoint_program import tree
@@ -32,7 +33,7 @@ def busy_births(tmp_path_factory):
         yield found
 
 
-@pytest.fixture(scope="module", params=["directory", "bucket"])
+@pytest.fixture(scope="module", params=STORE_KINDS)
 def busy_place(request, tmp_path_factory):
     with place(request.param, tmp_path_factory.mktemp("busy")) as found:
         yield found

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
+from clouds import STORE_KINDS
 
 from soak.checkpoints.checkpoint_gangs import nursery, place
 from soak.checkpoints.checkpoint_judge import go_on, look
@@ -78,7 +79,7 @@ def births(tmp_path_factory):
         yield found
 
 
-@pytest.fixture(scope="module", params=["directory", "bucket"])
+@pytest.fixture(scope="module", params=STORE_KINDS)
 def mortal_place(request, tmp_path_factory):
     with place(request.param, tmp_path_factory.mktemp("mortal")) as found:
         yield found

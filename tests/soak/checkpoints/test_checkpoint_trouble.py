@@ -128,7 +128,7 @@ def missing_worker(place_, missing, timeout_s):
     return str(raised.value), took_s
 
 
-@pytest.fixture(scope="module", params=["directory", "bucket"])
+@pytest.fixture(scope="module", params=clouds.STORE_KINDS)
 def troubled_place(request, tmp_path_factory):
     with place(request.param, tmp_path_factory.mktemp("troubled")) as found:
         yield found

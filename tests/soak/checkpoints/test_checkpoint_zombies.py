@@ -13,6 +13,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
+from clouds import STORE_KINDS
 
 from soak.checkpoints.checkpoint_gangs import is_right, nursery, place
 from tpuctl.checkpoint import list_steps
@@ -29,7 +30,7 @@ def stalled_births(tmp_path_factory):
         yield found
 
 
-@pytest.fixture(scope="module", params=["directory", "bucket"])
+@pytest.fixture(scope="module", params=STORE_KINDS)
 def haunted_place(request, tmp_path_factory):
     with place(request.param, tmp_path_factory.mktemp("haunted")) as found:
         yield found

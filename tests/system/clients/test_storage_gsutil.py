@@ -5,11 +5,15 @@ from urllib.parse import urlsplit
 
 import pytest
 from client.storage.clients.storage_programs import AWKWARD, Done, contents, run, tree
+from clouds import MATRIX
 
 pytest_plugins = ("client.google.google_server",)
 
 GSUTIL = shutil.which("gsutil")
-pytestmark = pytest.mark.skipif(GSUTIL is None, reason="gsutil is not installed")
+pytestmark = [
+    MATRIX,
+    pytest.mark.skipif(GSUTIL is None, reason="gsutil is not installed"),
+]
 
 
 @pytest.fixture(scope="module")

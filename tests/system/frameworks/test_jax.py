@@ -8,6 +8,7 @@ import json
 import sys
 
 import pytest
+from clouds import ISOLATIONS, isolation_of
 
 from system.frameworks.jax_slices import CHIPS, PROGRAMS, Lab, has_openssh, open_lab, reports
 
@@ -16,12 +17,11 @@ pytestmark = pytest.mark.skipif(not has_openssh(), reason="OpenSSH's client is n
 REPORT = PROGRAMS / "report.py"
 
 
-@pytest.fixture(scope="module", params=["process", "namespace"])
+@pytest.fixture(scope="module", params=ISOLATIONS)
 def jax_lab(request, tmp_path_factory):
     """A simulator in each mode, where the kernel allows it."""
-    if request.param == "namespace":
-        request.getfixturevalue("namespaces")
-    yield from open_lab(tmp_path_factory.mktemp(request.param), request.param)
+    mode = isolation_of(request)
+    yield from open_lab(tmp_path_factory.mktemp(mode), mode)
 
 
 def check(found: list[dict], processes: int, *, first: int = 0) -> None:

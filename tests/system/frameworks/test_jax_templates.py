@@ -1,6 +1,7 @@
 """The templates in JAX as jobs, with few and small steps: they learn, save and go on."""
 
 import pytest
+from clouds import MATRIX
 
 from system.frameworks.jax_slices import ZONE, open_lab
 from system.frameworks.template_jobs import end, job, last, run, steps, submit, told
@@ -64,6 +65,7 @@ def test_digits_learns_to_read_and_goes_on_after_its_slice_on_a_smaller_one(
     assert float(longer[1]["loss"]) < 0.5
 
 
+@MATRIX
 def test_digits_that_is_preempted_in_the_middle_of_a_save_ends_with_the_same_bits(
     processes, learned, tmp_path
 ):
@@ -72,6 +74,7 @@ def test_digits_that_is_preempted_in_the_middle_of_a_save_ends_with_the_same_bit
     assert bits(processes, "taken", 90) == bits(processes, "learned", 90)
 
 
+@MATRIX
 def test_jax_workers_that_are_given_notice_save_together(processes, learned, tmp_path):
     endless = {**SMALL_DIGITS, "STEPS": "1000000", "SAVE_EVERY": "1000000"}
     home, tpuctl = processes.cloud.home, processes.tpuctl

@@ -3,6 +3,7 @@
 import importlib.util
 
 import pytest
+from clouds import ISOLATIONS, isolation_of
 
 from system.frameworks.jax_slices import open_lab
 from system.frameworks.template_jobs import job, last, run, steps
@@ -21,13 +22,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=["process", "namespace"])
+@pytest.fixture(scope="module", params=ISOLATIONS)
 def lab(request, tmp_path_factory):
     """Two workers in each mode, and the digits in their bucket."""
-    if request.param == "namespace":
-        request.getfixturevalue("namespaces")
-    home = tmp_path_factory.mktemp(request.param)
-    for opened in open_lab(home, request.param):
+    mode = isolation_of(request)
+    home = tmp_path_factory.mktemp(mode)
+    for opened in open_lab(home, mode):
         data = templates.template_folder("digits") / "data" / "digits.csv.gz"
         assert opened.tpuctl("data", "push", str(data), "gs://local-bucket/data/").code == 0
         opened.node("two", 2)

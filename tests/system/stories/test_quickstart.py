@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from clouds import MATRIX
 
 from tpuctl.operations.local import local_cloud
 
@@ -146,11 +147,13 @@ def kept(tmp_path_factory):
     return home, out, story
 
 
+@MATRIX
 def test_kill_9_of_the_simulator_in_the_middle_loses_nothing(kept):
     _, out, _ = kept
     assert json.loads(out)["accuracy"] >= 0.95
 
 
+@MATRIX
 def test_keep_leaves_it_running_and_says_how_to_end_it(kept):
     home, _, story = kept
     end = "tpuctl local down --name quickstart --delete-state"

@@ -12,7 +12,8 @@ from tpuctl import checkpoint
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.operations.local import local_cloud, templates
 
-STEPS, SAVE_EVERY, WORKERS, BATCH = 80, 20, 4, 256
+STEPS, SAVE_EVERY, BATCH = 80, 20, 256
+WORKERS, ACCELERATOR_TYPE, ZONE = 2, "v4-16", "us-central2-b"
 JOB_KEYS = [
     "id",
     "state",
@@ -66,6 +67,7 @@ def shortened(directory, name, **envs) -> str:
     job["name"] = name
     job["envs"] |= {"STEPS": str(STEPS), "SAVE_EVERY": str(SAVE_EVERY), "BATCH": str(BATCH), **envs}
     job["checkpoints"]["dir"] = f"gs://$BUCKET/runs/{name}"
+    job["resources"] |= {"accelerators": ACCELERATOR_TYPE, "zones": [ZONE]}
     path.write_text(yaml.safe_dump(job))
     return str(path)
 
@@ -75,7 +77,7 @@ def test_a_run_that_is_preempted_in_the_middle_of_a_save_ends_with_the_same_bits
 ):
     job = submit(lab, job_file("preempted"))
     first_saves = SAVE_EVERY, 2 * SAVE_EVERY
-    take_in_a_save(lab, job, checkpoints(lab.home, "preempted"), first_saves)
+    take_in_a_save(lab, job, checkpoints(lab.home, "preempted"), first_saves, "--zone", ZONE)
     assert lab("job", "wait", job).code == 0
 
     found = attempts(lab, job)
@@ -100,7 +102,7 @@ def test_a_run_that_is_preempted_in_the_middle_of_a_save_ends_with_the_same_bits
 def test_workers_that_are_given_notice_save_together_and_lose_no_step(lab, job_file, uninterrupted):
     job = submit(lab, job_file("noticed", SAVE_EVERY=str(10 * STEPS)))
     until_logged(lab.home, job, f"step={SAVE_EVERY} ")
-    assert lab("local", "preempt", f"{job}-a1", "--notice", "30s").code == 0
+    assert lab("local", "preempt", f"{job}-a1", "--notice", "30s", "--zone", ZONE).code == 0
     assert lab("job", "wait", job).code == 0
 
     first, second = attempts(lab, job)
@@ -123,13 +125,14 @@ def test_kill_9_of_one_worker_s_process_fails_the_attempt_and_is_recovered(
     until_logged(lab.home, job, f"step={2 * SAVE_EVERY} ")
     kill = 'kill -9 "$(python3 -c "import json,glob; print(json.load(open(glob.glob('
     kill += "'.tpuctl/jobs/*/status.json')[0]))['pid'])\")\""
-    assert lab("node", "exec", f"{job}-a1", "--worker", "2", "--", "sh", "-c", kill).code == 0
+    on_one = ("--worker", "1", "--zone", ZONE)
+    assert lab("node", "exec", f"{job}-a1", *on_one, "--", "sh", "-c", kill).code == 0
     assert lab("job", "wait", job).code == 0
 
     first, second = attempts(lab, job)
     assert (first["outcome"], first["reason"]) == (
         "failed",
-        "worker 2: the program was killed by signal 9",
+        "worker 1: the program was killed by signal 9",
     )
     assert (first["node"], second["outcome"]) == (second["node"], "succeeded")
     assert second["resume_step"] >= SAVE_EVERY
@@ -209,7 +212,7 @@ def assert_same_bits(found, expected) -> None:
 def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
     path = tmp_path / "job.yaml"
     path.write_text(
-        "name: endless\nresources: {accelerators: v5litepod-16}\n"
+        f"name: endless\nresources: {{accelerators: {ACCELERATOR_TYPE}, zones: [{ZONE}]}}\n"
         "run: echo step=7 loss=1 examples_per_s=5 mxu_busy=0.25; exec sleep 600\n"
     )
     job = submit(lab, str(path))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from client.workers.worker_fixtures import ONE, SPEC, run, vpc
+from clouds import ISOLATIONS, isolation_of
 
 # Prints its process id once it holds the chips, or why it does not; ends with its input.
 HOLDER = """
@@ -29,11 +30,9 @@ DEVICES = (
 )
 
 
-@pytest.fixture(params=["process", "namespace"])
+@pytest.fixture(params=ISOLATIONS)
 def either_mode(request):
-    if request.param == "namespace":
-        request.getfixturevalue("namespaces")
-    return request.param
+    return isolation_of(request)
 
 
 def python(program, **variables):

@@ -83,7 +83,8 @@ def test_down_keeps_the_state_and_delete_state_does_not(offline):
 
 
 def test_reset_empties_it(offline):
-    offline("node", "create", "n1", "-t", "v5litepod-4")
+    made = offline("node", "create", "n1", "-t", "v5litepod-4")
+    assert made.code == 0, made.err
     assert offline("local", "reset").code == 80
     open_jobs.add_jobs(offline.home, "local", "digits-1")
     assert offline("local", "reset", "--yes").code == 0

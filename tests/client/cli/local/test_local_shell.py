@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clouds import Cloud, serve
+from clouds import ISOLATIONS, Cloud, isolation_of, serve
 
 WHAT_IS_THERE = """
 import json, os, pathlib, signal, urllib.request
@@ -44,14 +44,13 @@ class Shell:
         )
 
 
-@pytest.fixture(scope="module", params=["namespace", "process"])
+@pytest.fixture(scope="module", params=ISOLATIONS)
 def shell(request, tmp_path_factory) -> Iterator[Shell]:
     """A cloud of each kind."""
-    if request.param == "namespace":
-        request.getfixturevalue("namespaces")
-    home = tmp_path_factory.mktemp(request.param)
-    with contextmanager(serve)(home, "--isolation", request.param, "--offline") as cloud:
-        yield Shell(cloud, request.param)
+    mode = isolation_of(request)
+    home = tmp_path_factory.mktemp(mode)
+    with contextmanager(serve)(home, "--isolation", mode, "--offline") as cloud:
+        yield Shell(cloud, mode)
 
 
 def test_a_command_is_the_same_user_among_the_workers(shell):

@@ -9,6 +9,7 @@ import sys
 import urllib.request
 
 import pytest
+from clouds import ISOLATIONS, isolation_of
 
 from client.cli.requests.own_slice import own_slice
 
@@ -27,12 +28,10 @@ server.serve_forever()
 """
 
 
-@pytest.fixture(scope="module", params=["process", "namespace"])
+@pytest.fixture(scope="module", params=ISOLATIONS)
 def workers4(request, tmp_path_factory):
     """`tpuctl` with one slice of four workers, in both ways of keeping them apart."""
-    if request.param == "namespace":
-        request.getfixturevalue("namespaces")
-    yield from own_slice(tmp_path_factory.mktemp("home"), request.param)
+    yield from own_slice(tmp_path_factory.mktemp("home"), isolation_of(request))
 
 
 @pytest.fixture
