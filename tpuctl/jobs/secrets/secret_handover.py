@@ -114,8 +114,11 @@ def _bind_socket(path: Path) -> socket.socket:
 
 @contextmanager
 def _short_path(directory: Path) -> Iterator[Path]:
-    """Another name of a directory: an address of a socket has at most 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="tpuctl-") as made:
+    """Another name of a directory: an address of a socket has at most 107 bytes.
+
+    It lies in /tmp, not in TMPDIR, which may be as long as the directory.
+    """
+    with tempfile.TemporaryDirectory(prefix="tpuctl-", dir="/tmp") as made:
         link = Path(made, "s")
         link.symlink_to(directory.absolute(), target_is_directory=True)
         yield link

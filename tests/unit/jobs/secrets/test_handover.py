@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import stat
+import tempfile
 
 import pytest
 
@@ -36,8 +37,10 @@ def test_what_is_given_is_taken_and_lies_nowhere(tmp_path):
     assert list(tmp_path.rglob("*")) == [path.parent]
 
 
-def test_a_path_may_be_longer_than_an_address(tmp_path):
+def test_paths_may_be_longer_than_an_address(tmp_path, monkeypatch):
     home = tmp_path / ("long" * 40)
+    home.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(home))
     vault = SecretCache("here", {})
     handed(home, vault, context="context" * 5)
     assert vault.received == {"digits-1": {"A": "v"}}
