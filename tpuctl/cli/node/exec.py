@@ -1,6 +1,5 @@
 """`tpuctl node exec`: one command on many workers, always attached."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +49,7 @@ def execute(
     _require_one([group, bool(output_directory), is_document], "--group, --output-directory and -o")
     node = accessible_node(runtime, name)
     chosen = _select_workers(runtime, node, worker, only_failed=only_failed)
+    reach = fanout.WorkerReach(runtime.tpu, runtime.access, node, chosen)
     if is_document:
         sink: commands.CommandOutput = MemorySink()
     elif output_directory:
@@ -59,7 +59,7 @@ def execute(
     else:
         sink = LabelledSink(runtime.out, runtime.err, is_labelled=len(chosen) > 1)
     try:
-        done = asyncio.run(commands.execute(runtime.tpu, runtime.access, node, chosen, task, sink))
+        done = commands.execute(reach, task, sink)
     finally:
         sink.close()
     commands.save_failed(runtime.home, runtime.context.name, node, done)

@@ -48,9 +48,10 @@ def forward(
     node = accessible_node(runtime, name)
     fanout.select_workers(node, worker)
     again = f"tpuctl node forward {name} --worker {worker}"
-    with ways.Listeners(wanted, again) as listeners:
+    with ways.listen(wanted, again) as listeners:
         connect = access.tunnel_opener(runtime.tpu, runtime.access, node, int(worker))
-        asyncio.run(ways.forward(listeners, connect, ForwardReporter(runtime, listeners.ports)))
+        reporter = ForwardReporter(runtime, [port for port, _ in listeners])
+        asyncio.run(ways.forward(listeners, connect, reporter))
 
 
 class ForwardReporter:

@@ -6,9 +6,10 @@ import typer
 
 from tpuctl.cli.node.details import symptom_document
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import DialerOption, accessible_node
+from tpuctl.cli.shell.worker_access import DialerOption, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 
 if TYPE_CHECKING:
     from tpuctl.operations.workers.reachability import WorkerStatus
@@ -40,12 +41,13 @@ def workers(
 
     runtime = ctx.ensure_object(Runtime)
     runtime.dialer = dialer
-    zone = runtime.context.zone
-    node = accessible_node(runtime, name) if check else lifecycle.find(runtime.tpu, zone, name)
-    found = (
-        reachability.try_logins(runtime.tpu, node, node.workers, runtime.access) if check else None
-    )
-    seen = reachability.describe_workers(runtime.tpu, node, found)
+    answers = None
+    if check:
+        reach = reach_workers(runtime, WorkerEndpoint(name, ALL, ""))
+        node, answers = reach.node, reachability.try_logins(reach)
+    else:
+        node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    seen = reachability.describe_workers(runtime.tpu, node, answers)
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
     runtime.output.items(seen, columns, title=f"workers of {name}")
     if node.health not in ("", "HEALTHY") and not runtime.output.is_document:

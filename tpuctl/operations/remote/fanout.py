@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tpuctl.api.ssh.keys import Access
 from tpuctl.errors import RefusedError, TransientError, UsageError
@@ -54,69 +54,57 @@ def worker_ids(workers: str) -> list[int]:
 
 
 def run_on_reach(
-    reach: WorkerReach, work: Callable[[Any], Awaitable[CommandResult]]
+    reach: WorkerReach, work: Callable[[Shell], Awaitable[CommandResult]]
 ) -> list[CommandResult]:
-    """Do the work on every worker of a reach. Raises RefusedError."""
-    return asyncio.run(run_on_workers(reach.api, reach.node, reach.workers, reach.access, work))
+    """Do the work on AT_ONCE workers of a reach at a time; a lost worker is a result, not an error.
 
-
-def deliver_on_reach(
-    reach: WorkerReach, work: Callable[[Any], Awaitable[Delivery]]
-) -> list[Delivery]:
-    """Copy to or from every worker of a reach; one that fails stops no other."""
-    found: dict[int, Delivery] = {}
-
-    async def deliver(shell: Shell) -> CommandResult:
-        found[shell.worker_id] = await work(shell)
-        return CommandResult(shell.worker_id, 0)
-
-    for result in run_on_reach(reach, deliver):
-        if result.lost:
-            found[result.worker_id] = Delivery(
-                result.worker_id, state=DeliveryState.LOST, error=result.lost_because
-            )
-    return [found[worker.worker_id] for worker in reach.workers]
-
-
-async def run_on_workers(
-    api: TpuApi,
-    node: Node,
-    workers: Sequence[Worker],
-    access: Access,
-    work: Callable[[Shell], Awaitable[CommandResult]],
-) -> list[CommandResult]:
-    """Do `run_on_each` for AT_ONCE workers at a time. Raises RefusedError for a wrong host key."""
+    Raises RefusedError for a worker that shows a wrong host key.
+    """
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def bounded(shell: Shell) -> CommandResult:
         async with gate:
             return await work(shell)
 
-    done = await run_on_each(api, node, workers, access, bounded)
-    for each in done:
-        if each.refusal:
-            raise each.refusal
-    return done
+    results = asyncio.run(run_on_each(reach, bounded))
+    for result in results:
+        if result.refusal:
+            raise result.refusal
+    return results
+
+
+def deliver_on_reach(
+    reach: WorkerReach, work: Callable[[Shell], Awaitable[Delivery]]
+) -> list[Delivery]:
+    """Copy to or from every worker of a reach; one that fails stops no other."""
+    deliveries: dict[int, Delivery] = {}
+
+    async def deliver(shell: Shell) -> CommandResult:
+        deliveries[shell.worker_id] = await work(shell)
+        return CommandResult(shell.worker_id, 0)
+
+    for result in run_on_reach(reach, deliver):
+        if result.lost:
+            deliveries[result.worker_id] = Delivery(
+                result.worker_id, state=DeliveryState.LOST, error=result.lost_because
+            )
+    return [deliveries[worker.worker_id] for worker in reach.workers]
 
 
 async def run_on_each(
-    api: TpuApi,
-    node: Node,
-    workers: Sequence[Worker],
-    access: Access,
-    work: Callable[[Shell], Awaitable[CommandResult]],
+    reach: WorkerReach, work: Callable[[Shell], Awaitable[CommandResult]]
 ) -> list[CommandResult]:
-    """Do the work on all workers together; a lost worker is a result, not an error."""
+    """Do the work on all workers of a reach together; a lost worker is a result, not an error."""
     from tpuctl.api.ssh.worker_connections import (
         WorkerConnections,  # ssh takes a tenth of a second to load
     )
 
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(connections: WorkerConnections, worker: Worker) -> CommandResult:
+    async def run_on_worker(connections: WorkerConnections, worker: Worker) -> CommandResult:
         try:
             async with gate:
-                shell = await connections.open(node, worker)
+                shell = await connections.open(reach.node, worker)
             async with shell:
                 return await work(shell)
         except TransientError as error:
@@ -124,9 +112,10 @@ async def run_on_each(
         except RefusedError as error:
             return CommandResult(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
 
-    async with WorkerConnections(api, access) as connections:
-        await connections.identify(node)
-        return list(await asyncio.gather(*(one(connections, worker) for worker in workers)))
+    async with WorkerConnections(reach.api, reach.access) as connections:
+        await connections.identify(reach.node)
+        running = (run_on_worker(connections, worker) for worker in reach.workers)
+        return list(await asyncio.gather(*running))
 
 
 def _range(part: str, whole: str) -> range:

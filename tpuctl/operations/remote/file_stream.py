@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.agent.copy import packing, unpacking
 from tpuctl.errors import LocalIOError, TransientError
 from tpuctl.models.delivery import Delivery, DeliveryFailure, DeliveryState, Meter
-from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell
+from tpuctl.operations.remote.shipping import JsonLineReader
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
 
 KEEPALIVE_S = 5.0
 STALL_S = 90.0
@@ -22,7 +25,7 @@ STALL_S = 90.0
 
 
 async def send_entries(
-    shell: ShippingShell,
+    shell: Shell,
     argv: list[str],
     entries: Sequence[packing.PackEntry],
     meter: Meter,
@@ -54,7 +57,7 @@ async def send_entries(
 
 
 async def receive_files(
-    shell: ShippingShell,
+    shell: Shell,
     argv: list[str],
     unpacker: unpacking.Unpacker,
     events: ReceiverEvents,

@@ -1,12 +1,16 @@
 """A program and its orders, shipped to a worker, and what it says."""
 
+from __future__ import annotations
+
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.errors import TransientError
-from tpuctl.models.operation import CommandResult
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
 
 INSTALL = """\
 umask 077 && mkdir -p "$HOME/.tpuctl/data" && cat >"$HOME/$1.new" && mv "$HOME/$1.new" "$HOME/$1"
@@ -14,35 +18,7 @@ umask 077 && mkdir -p "$HOME/.tpuctl/data" && cat >"$HOME/$1.new" && mv "$HOME/$
 INSTALL_S = 300.0
 
 
-class ShippingShell(Protocol):
-    """The part of a connection to a worker that is used here."""
-
-    @property
-    def worker_id(self) -> int:
-        """The ID of the worker."""
-
-    async def run(
-        self, argv: list[str], *, stdin: bytes = b"", timeout_s: float | None = None
-    ) -> CommandResult:
-        """Run argv to its end, or for `timeout_s` seconds."""
-
-    async def execute(
-        self, argv: list[str], *, out: Callable[[bytes], None], err: Callable[[bytes], None]
-    ) -> int:
-        """Run argv while this client lives; returns the exit status."""
-
-    async def converse(
-        self,
-        argv: list[str],
-        *,
-        stdin: AsyncIterator[bytes],
-        out: Callable[[bytes], None],
-        err: Callable[[bytes], None],
-    ) -> int:
-        """Run argv with what `stdin` yields as its input; returns the exit status."""
-
-
-async def ship_archive(shell: ShippingShell, packed: bytes) -> list[str]:
+async def ship_archive(shell: Shell, packed: bytes) -> list[str]:
     """Put an archive on a worker; returns the command that runs and removes it.
 
     Raises TransientError.

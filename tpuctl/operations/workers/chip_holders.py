@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.agent import ship
 from tpuctl.models.operation import CommandResult
 from tpuctl.operations.remote.fanout import WorkerReach, run_on_reach
-from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell
+from tpuctl.operations.remote.shipping import JsonLineReader
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
 
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL, as a preempted program would not be given either."""
@@ -106,7 +109,7 @@ def _ask_workers(reach: WorkerReach, orders: Mapping[int, Any]) -> dict[int, Map
     argv = ship.command(ship.HOLDERS)
     answers: dict[int, Mapping[str, Any]] = {}
 
-    async def work(shell: ShippingShell) -> CommandResult:
+    async def work(shell: Shell) -> CommandResult:
         heard: list[Mapping[str, Any]] = []
         lines = JsonLineReader(heard.append)
         one = [*argv, json.dumps(orders.get(shell.worker_id, {}))]

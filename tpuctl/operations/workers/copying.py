@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.agent import ship
 from tpuctl.agent.copy import packing
@@ -16,8 +16,10 @@ from tpuctl.errors import LocalIOError, NotFoundError, UsageError
 from tpuctl.models.delivery import Delivery, Meter
 from tpuctl.operations.remote import file_stream
 from tpuctl.operations.remote.fanout import WorkerReach, deliver_on_reach
-from tpuctl.operations.remote.shipping import ShippingShell
 from tpuctl.operations.workers.cp_arguments import CopyArguments
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
 
 _PATTERN = ("*", "?", "[")
 
@@ -81,7 +83,7 @@ def _push(
     meter.expect(files * len(reach.workers), size_bytes * len(reach.workers))
     argv = [*ship.command(ship.RECEIVER), json.dumps(target.orders())]
 
-    async def send(shell: ShippingShell) -> Delivery:
+    async def send(shell: Shell) -> Delivery:
         return await file_stream.send_entries(shell, argv, entries, meter)
 
     return deliver_on_reach(reach, send)
@@ -95,7 +97,7 @@ def _pull(reach: WorkerReach, copy: NodeCopy, meter: Meter, *, is_one: bool) -> 
     asked = [] if "" in names else names
     here = Path(copy.arguments.target).absolute()
 
-    async def receive(shell: ShippingShell) -> Delivery:
+    async def receive(shell: Shell) -> Delivery:
         if is_one:
             target = CopyTarget(str(here), into=target_of(copy.arguments).into)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,14 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from tpuctl.config import write_private
 from tpuctl.errors import DamagedStateError, PreconditionError
-from tpuctl.models.node import Node, Worker
+from tpuctl.models.node import Node
 from tpuctl.models.operation import CommandResult
-from tpuctl.operations.remote import fanout
+from tpuctl.operations.remote.fanout import WorkerReach, run_on_each
 
 if TYPE_CHECKING:
-    from tpuctl.api.ssh.keys import Access
     from tpuctl.api.ssh.worker_shell import Shell
-    from tpuctl.api.tpu.tpu import TpuApi
 
 TIMED_OUT = 124
 """The exit status of a command that was ended after its time, as timeout(1) has it."""
@@ -49,14 +48,7 @@ class ExecTask:
     timeout_s: float | None = None
 
 
-async def execute(
-    api: TpuApi,
-    access: Access,
-    node: Node,
-    workers: Sequence[Worker],
-    task: ExecTask,
-    output: CommandOutput,
-) -> list[CommandResult]:
+def execute(reach: WorkerReach, task: ExecTask, output: CommandOutput) -> list[CommandResult]:
     """Run a command on workers together; a lost worker is a result, not an error."""
 
     async def work(shell: Shell) -> CommandResult:
@@ -69,7 +61,7 @@ async def execute(
             status, lost = TIMED_OUT, f"worker {number}: no end within {task.timeout}"
         return CommandResult(number, status, *output.ended(number), lost=lost)
 
-    return await fanout.run_on_each(api, node, workers, access, work)
+    return asyncio.run(run_on_each(reach, work))
 
 
 def save_failed(home: Path, context: str, node: Node, done: Sequence[CommandResult]) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tpuctl.errors import LocalIOError, PreconditionError, TransientError, UsageError
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.tunnels import TunnelStream, WorkerTunnels
 
 ADDRESS = "127.0.0.1"
 CHUNK_BYTES = 64 * 1024
@@ -31,32 +34,6 @@ class PortForward:
     local_address: str = ADDRESS
 
 
-class PortStream(Protocol):
-    """A stream to a port of a worker; its methods raise OSError when it breaks."""
-
-    async def read(self) -> bytes:
-        """Return the next bytes; none at the end."""
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes."""
-
-    def write_eof(self) -> None:
-        """Tell the worker's end that there is no more to send."""
-
-    def close(self) -> None:
-        """Close the stream."""
-
-
-class PortLink(Protocol):
-    """A connection to a worker through which its ports are reached."""
-
-    async def dial(self, port: int) -> PortStream:
-        """Connect to a port of the worker. Raises PreconditionError, TransientError."""
-
-    async def broken(self) -> None:
-        """Wait until the connection breaks."""
-
-
 class ForwardObserver(Protocol):
     """Is told what happens while ports are forwarded."""
 
@@ -73,17 +50,19 @@ class ForwardObserver(Protocol):
         """A port of the worker refused a connection."""
 
 
-Connect = Callable[[], AbstractAsyncContextManager[PortLink]]
+Listener = tuple[PortForward, socket.socket]
+Connect: TypeAlias = "Callable[[], AbstractAsyncContextManager[WorkerTunnels]]"
+"""Opens a connection to the worker through which its ports are reached."""
 
 
 def parse_ports(worker_id: int, specs: Sequence[str]) -> list[PortForward]:
     """Parse arguments of the form `[LOCAL:]REMOTE`. Raises UsageError."""
-    found = [_parse_port(worker_id, spec) for spec in specs]
-    chosen = [one.local_port for one in found if one.local_port]
+    ports = [_parse_port(worker_id, spec) for spec in specs]
+    chosen = [port.local_port for port in ports if port.local_port]
     twice = next((port for port in chosen if chosen.count(port) > 1), None)
     if twice:
         raise UsageError(f"port {twice} of this machine is named twice")
-    return found
+    return ports
 
 
 def _parse_port(worker_id: int, spec: str) -> PortForward:
@@ -101,80 +80,70 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 6
 
 
-class Listeners:
-    """The open ports of this machine; a context manager."""
+@contextmanager
+def listen(wanted: Sequence[PortForward], again: str) -> Iterator[list[Listener]]:
+    """Open the local ports of `wanted` for the block; each comes back with its real number.
 
-    def __init__(self, wanted: Sequence[PortForward], again: str) -> None:
-        """Open the ports. `again`: the command to repeat with another port. Raises LocalIOError."""
-        self.ports: list[PortForward] = []
-        self.sockets: list[socket.socket] = []
-        with ExitStack() as undo:
-            for one in wanted:
-                listening = undo.enter_context(_listen(one, again))
-                self.sockets.append(listening)
-                port = listening.getsockname()[1]
-                self.ports.append(replace(one, local_port=port))
-            undo.pop_all()
-
-    def __enter__(self) -> Listeners:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for each in self.sockets:
-            each.close()
+    `again` is the command to repeat with another port. Raises LocalIOError.
+    """
+    with ExitStack() as opened:
+        listeners = []
+        for port in wanted:
+            listening = opened.enter_context(_listen(port, again))
+            chosen = replace(port, local_port=listening.getsockname()[1])
+            listeners.append((chosen, listening))
+        yield listeners
 
 
-def _listen(one: PortForward, again: str) -> socket.socket:
+def _listen(port: PortForward, again: str) -> socket.socket:
     try:
-        return socket.create_server((ADDRESS, one.local_port))
+        return socket.create_server((ADDRESS, port.local_port))
     except OSError as error:
         why = os.strerror(error.errno or 0).lower()
         raise LocalIOError(
-            f"cannot listen on {ADDRESS}:{one.local_port}: {why}",
-            hint=f"let a free one be chosen: {again} 0:{one.remote_port}",
+            f"cannot listen on {ADDRESS}:{port.local_port}: {why}",
+            hint=f"let a free one be chosen: {again} 0:{port.remote_port}",
         ) from error
 
 
-async def forward(listeners: Listeners, connect: Connect, told: ForwardObserver) -> None:
+async def forward(
+    listeners: Sequence[Listener], connect: Connect, observer: ForwardObserver
+) -> None:
     """Forward until cancelled, also when the connection breaks and comes back.
 
     Raises TransientError when the worker cannot be reached at first; what else `connect` raises,
     such as PreemptedError, at any time.
     """
-    forwarding = PortForwarder(told)
-    async with forwarding.serving(listeners):
-        await forwarding.keep(connect)
+    forwarder = PortForwarder(observer)
+    servers: list[asyncio.Server] = []
+    try:
+        for port, listening in listeners:
+            taker = forwarder.taker(port)
+            servers.append(await asyncio.start_server(taker, sock=listening))
+        await forwarder.keep_link(connect)
+    finally:
+        for server in servers:
+            server.close()
+        await forwarder.close()
 
 
 class PortForwarder:
     """Holds the current link to a worker, and carries the connections that go over it."""
 
-    def __init__(self, told: ForwardObserver) -> None:
-        self._told = told
-        self._link: asyncio.Future[PortLink] = asyncio.get_running_loop().create_future()
+    def __init__(self, observer: ForwardObserver) -> None:
+        self._observer = observer
+        self._link: asyncio.Future[WorkerTunnels] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._servers: list[asyncio.Server] = []
         self._refusals: dict[int, str] = {}
 
-    @asynccontextmanager
-    async def serving(self, listeners: Listeners) -> AsyncIterator[None]:
-        """Accept connections to the local ports in the meantime."""
-        try:
-            for one, listening in zip(listeners.ports, listeners.sockets, strict=True):
-                server = await asyncio.start_server(self._taker(one), sock=listening)
-                self._servers.append(server)
-            yield
-        finally:
-            await self._close()
-
-    async def keep(self, connect: Connect) -> None:
+    async def keep_link(self, connect: Connect) -> None:
         """Keep a link to the worker, and make a new one whenever it breaks."""
         pause_s, was_ready = FIRST_PAUSE_S, False
         while True:
             try:
                 async with connect() as link:
                     self._link.set_result(link)
-                    (self._told.back if was_ready else self._told.ready)()
+                    (self._observer.back if was_ready else self._observer.ready)()
                     pause_s, was_ready = FIRST_PAUSE_S, True
                     await link.broken()
                 why = "the connection broke"
@@ -184,31 +153,32 @@ class PortForwarder:
                 why = str(error)
             if self._link.done():
                 self._link = asyncio.get_running_loop().create_future()
-                self._told.lost(why)
+                self._observer.lost(why)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    async def _close(self) -> None:
-        for server in self._servers:
-            server.close()
+    async def close(self) -> None:
+        """Cancel the connections that are being carried, and wait for their end."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _taker(self, one: PortForward) -> Callable[..., None]:
+    def taker(self, port: PortForward) -> Callable[..., None]:
+        """Return a callback for asyncio.start_server that carries connections to a port."""
+
         def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.create_task(self._carry(one, reader, writer))
+            task = asyncio.create_task(self._carry(port, reader, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
         return take
 
     async def _carry(
-        self, one: PortForward, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, port: PortForward, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Carry one connection in both directions until it ends."""
         try:
-            stream = await self._dialed(one.remote_port)
+            stream = await self._dial(port.remote_port)
             if stream is None:
                 return
             try:
@@ -220,30 +190,30 @@ class PortForwarder:
         finally:
             writer.close()
 
-    async def _dialed(self, port: int) -> PortStream | None:
-        """A connection on the worker; None when there is none, which is told once in a row."""
+    async def _dial(self, port: int) -> TunnelStream | None:
+        """Connect to a port of the worker; None when that fails. A refusal is reported once."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 link = await asyncio.shield(self._link)
             stream = await link.dial(port)
         except (TimeoutError, TransientError):
-            return None  # that it is lost was told already
+            return None  # the observer knows already that the link is lost
         except PreconditionError as error:
             if self._refusals.get(port) != str(error):
                 self._refusals[port] = str(error)
-                self._told.refused(str(error))
+                self._observer.refused(str(error))
             return None
         self._refusals.pop(port, None)
         return stream
 
 
-async def _upward(reader: asyncio.StreamReader, stream: PortStream) -> None:
+async def _upward(reader: asyncio.StreamReader, stream: TunnelStream) -> None:
     while data := await reader.read(CHUNK_BYTES):
         await stream.write(data)
     stream.write_eof()
 
 
-async def _downward(stream: PortStream, writer: asyncio.StreamWriter) -> None:
+async def _downward(stream: TunnelStream, writer: asyncio.StreamWriter) -> None:
     while data := await stream.read():
         writer.write(data)
         await writer.drain()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuctl.api.ssh.keys import Access
-from tpuctl.errors import RefusedError, TpuctlError, TransientError
+from tpuctl.errors import TpuctlError
 from tpuctl.models.node import Node, Symptom, Worker
-from tpuctl.models.operation import without_worker_name
-from tpuctl.operations.remote.fanout import AT_ONCE
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote.fanout import WorkerReach, run_on_each
 
 if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
     from tpuctl.api.tpu.tpu import TpuApi
 
 LOGIN_TIMEOUT_S = 10.0
@@ -61,31 +61,17 @@ def hostnames(api: TpuApi, node: Node) -> dict[int, str]:
     }
 
 
-def try_logins(
-    api: TpuApi, node: Node, workers: Sequence[Worker], access: Access
-) -> dict[int, str]:
-    """Log in to each worker and run nothing; `yes`, or why that failed."""
-    return asyncio.run(_try_logins(api, node, workers, access))
+def try_logins(reach: WorkerReach) -> dict[int, str]:
+    """Log in to each worker and run nothing; `yes`, or why that failed, by the worker's ID."""
+
+    async def log_in(shell: Shell) -> CommandResult:
+        return await shell.run(["true"], timeout_s=LOGIN_TIMEOUT_S)
+
+    results = asyncio.run(run_on_each(reach, log_in))
+    return {result.worker_id: _login_text(result) for result in results}
 
 
-async def _try_logins(
-    api: TpuApi, node: Node, workers: Sequence[Worker], access: Access
-) -> dict[int, str]:
-    from tpuctl.api.ssh.worker_connections import (
-        WorkerConnections,  # ssh takes a tenth of a second to load
-    )
-
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def ask(worker: Worker) -> str:
-        try:
-            async with gate, await connections.open(node, worker) as shell:
-                done = await shell.run(["true"], timeout_s=LOGIN_TIMEOUT_S)
-        except (TransientError, RefusedError) as error:
-            return without_worker_name(worker.worker_id, str(error))
-        return YES if done.exit_status == 0 else f"exit status {done.exit_status} of true"
-
-    async with WorkerConnections(api, access) as connections:
-        await connections.identify(node)
-        found = await asyncio.gather(*map(ask, workers))
-    return {worker.worker_id: answer for worker, answer in zip(workers, found, strict=True)}
+def _login_text(result: CommandResult) -> str:
+    if result.lost is not None:
+        return result.lost_because
+    return YES if result.exit_status == 0 else f"exit status {result.exit_status} of true"

@@ -6,9 +6,10 @@ import pytest
 
 from tpuctl.api.ssh import worker_connections
 from tpuctl.models.operation import CommandResult
-from tpuctl.operations.remote.fanout import AT_ONCE, run_on_each, run_on_workers
+from tpuctl.operations.remote.fanout import AT_ONCE, WorkerReach, run_on_each, run_on_reach
 
 WORKERS = range(AT_ONCE + 6)
+REACH = WorkerReach(None, None, None, WORKERS)
 
 
 class Open:
@@ -46,7 +47,7 @@ def test_a_command_that_waits_for_all_workers_runs_on_all(open_doors):
             return CommandResult(shell.worker_id, 0)
 
         async with asyncio.timeout(20):
-            return await run_on_each(None, None, WORKERS, None, meet)
+            return await run_on_each(REACH, meet)
 
     assert [one.worker_id for one in asyncio.run(run())] == list(WORKERS)
 
@@ -62,5 +63,5 @@ def test_so_many_copies_go_on_at_a_time(open_doors):
         return CommandResult(shell.worker_id, 0)
 
     most = []
-    asyncio.run(run_on_workers(None, None, WORKERS, None, copy))
+    run_on_reach(REACH, copy)
     assert max(most) == AT_ONCE

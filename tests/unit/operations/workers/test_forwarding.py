@@ -11,7 +11,7 @@ from tpuctl.api.ssh.tunnels import WorkerTunnels
 from tpuctl.api.ssh.worker_shell import Shell
 from tpuctl.errors import LocalIOError, PreemptedError, TransientError, UsageError
 from tpuctl.operations.workers import forwarding
-from tpuctl.operations.workers.forwarding import Listeners, PortForward, forward, parse_ports
+from tpuctl.operations.workers.forwarding import PortForward, forward, listen, parse_ports
 
 KEY = asyncssh.generate_private_key("ssh-ed25519")
 
@@ -85,8 +85,8 @@ async def world():
     found.acceptor = await asyncssh.listen(
         "127.0.0.1", 0, server_factory=lambda: Door(found), server_host_keys=[KEY]
     )
-    with Listeners([PortForward(0, 0, found.remote), PortForward(0, 0, 1)], "again") as listeners:
-        found.port, found.closed_port = (one.local_port for one in listeners.ports)
+    with listen([PortForward(0, 0, found.remote), PortForward(0, 0, 1)], "again") as listeners:
+        found.port, found.closed_port = (port.local_port for port, _ in listeners)
         found.task = asyncio.create_task(forward(listeners, found.connect, found))
         try:
             yield found
@@ -184,7 +184,7 @@ def test_what_cannot_be_reached_at_first_is_an_error():
     async def main():
         found = World()
         found.down = TransientError("no route")
-        with Listeners([PortForward(0, 0, 1)], "again") as ports, pytest.raises(TransientError):
+        with listen([PortForward(0, 0, 1)], "again") as ports, pytest.raises(TransientError):
             await forward(ports, found.connect, found)
 
     asyncio.run(main())
@@ -194,8 +194,11 @@ def test_a_port_in_use_is_refused_and_the_others_are_let_go():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         wanted = [PortForward(0, 0, 8888), PortForward(0, port, 8888)]
-        with pytest.raises(LocalIOError) as refusal:
-            Listeners(wanted, "tpuctl node forward n1")
+        with (
+            pytest.raises(LocalIOError) as refusal,
+            listen(wanted, "tpuctl node forward n1"),
+        ):
+            pass
     assert str(refusal.value) == f"cannot listen on 127.0.0.1:{port}: address already in use"
     assert refusal.value.hint.endswith("tpuctl node forward n1 0:8888")
 

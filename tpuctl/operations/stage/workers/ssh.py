@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.agent import ship
 from tpuctl.agent.copy import packing
@@ -18,7 +18,10 @@ from tpuctl.models.delivery import Delivery, Meter
 from tpuctl.models.operation import CommandResult
 from tpuctl.operations.remote import file_stream
 from tpuctl.operations.remote.fanout import WorkerReach, deliver_on_reach, run_on_reach
-from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell, ship_archive
+from tpuctl.operations.remote.shipping import JsonLineReader, ship_archive
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def send_files(
     rows = [(one.path, one.size_bytes, one.sha256, one.mode) for one in files]
     orders = ship.archive({"verb": "receive", **_receiver_orders(root), "files": rows})
 
-    async def send(shell: ShippingShell) -> Delivery:
+    async def send(shell: Shell) -> Delivery:
         argv = await ship_archive(shell, orders)
         return await file_stream.send_entries(shell, argv, files, meter, is_resumed=True)
 
@@ -69,7 +72,7 @@ def fetch_files(
 ) -> list[Delivery]:
     """Fetch what is not here yet; a worker that fails stops no other. Raises LocalIOError."""
 
-    async def receive(shell: ShippingShell) -> Delivery:
+    async def receive(shell: Shell) -> Delivery:
         pull = pulls[shell.worker_id]
         names = list(pull.files)
         rows = [(name, one.size_bytes, one.checksum, one.mode) for name, one in pull.files.items()]
@@ -102,7 +105,7 @@ def read_file(
                 _write(write, payload)
                 digest.update(payload)
 
-    async def read(shell: ShippingShell) -> CommandResult:
+    async def read(shell: Shell) -> CommandResult:
         lines = JsonLineReader(lambda _event: None)
         argv = await _ship_sender(shell, root, [_sent("-", remote, 0)])
         status = await shell.execute(argv, out=take, err=lines.err)
@@ -124,7 +127,7 @@ def _write(write: Callable[[bytes], object], data: bytes) -> None:
 
 
 async def _ship_sender(
-    shell: ShippingShell, root: str, files: Sequence[tuple[str, Mapping[str, Any]]]
+    shell: Shell, root: str, files: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> list[str]:
     return await ship_archive(shell, ship.archive({"verb": "send", "root": root, "files": files}))
 
@@ -152,7 +155,7 @@ def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[R
     found: dict[int, list[RemoteFile]] = {}
     orders = ship.archive({"verb": "list", "root": root, "checksum": checksum})
 
-    async def work(shell: ShippingShell) -> CommandResult:
+    async def work(shell: Shell) -> CommandResult:
         files: list[RemoteFile] = []
         events: list[Mapping[str, Any]] = []
 

@@ -14,11 +14,12 @@ from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.models.delivery import Delivery, DeliveryFailure, DeliveryState, Meter
 from tpuctl.models.node import Worker
 from tpuctl.operations.remote.fanout import WorkerReach, deliver_on_reach
-from tpuctl.operations.remote.shipping import JsonLineReader, ShippingShell, ship_archive
+from tpuctl.operations.remote.shipping import JsonLineReader, ship_archive
 from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
 from tpuctl.store.crc32c_base64 import encode_crc32c
 
 if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
@@ -104,7 +105,7 @@ def fetch_archive(endpoint: str, bucket: str, root: str, objects: Sequence[Place
 def deliver(reach: WorkerReach, orders: Callable[[Worker], bytes], meter: Meter) -> list[Delivery]:
     """Run an archive on every worker, and meter what it fetches; one that fails stops no other."""
 
-    async def fetch(shell: ShippingShell) -> Delivery:
+    async def fetch(shell: Shell) -> Delivery:
         worker = next(one for one in reach.workers if one.worker_id == shell.worker_id)
         heard = FetcherEvents(meter)
         lines = JsonLineReader(heard.take)
