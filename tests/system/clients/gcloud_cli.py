@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 from client.tpu.tpu_service import Service
 
 GCLOUD = shutil.which("gcloud")
+SERVER = Path(__file__).with_name("gcloud_server.py")
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,12 @@ class Done:
 
     @property
     def json(self) -> Any:
+        return json.loads(self.ok())
+
+    def ok(self) -> str:
+        """What it printed, after it has succeeded."""
         assert self.code == 0, f"{self.argv}: {self.err}"
-        return json.loads(self.out)
+        return self.out
 
     def refused(self, *words: str) -> None:
         """It failed, saying these words."""
@@ -33,11 +41,49 @@ class Done:
         assert [word for word in words if word not in self.err] == [], self.err
 
 
+@dataclass(frozen=True)
+class Program:
+    """`program("storage", "ls")`: gcloud itself, which loads its modules once for all commands."""
+
+    address: tuple[str, int]
+
+    def __call__(self, *argv: str, **properties: str) -> Done:
+        request = {"argv": argv, "environment": properties}
+        with socket.create_connection(self.address, timeout=60) as connection:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            with connection.makefile() as reply:
+                return Done(argv, **json.loads(reply.read()))
+
+
+@contextmanager
+def gcloud_program(home: Path, **environment: str) -> Iterator[Program]:
+    """gcloud with this home and nothing of this machine's environment but PATH."""
+    environment |= {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "CLOUDSDK_CONFIG": str(home / "gcloud"),
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "1",
+        "CLOUDSDK_PYTHON_ARGS": str(SERVER),
+    }
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        subprocess.Popen(
+            [GCLOUD, str(listener.fileno())], env=environment, pass_fds=[listener.fileno()]
+        ) as process,
+    ):
+        try:
+            yield Program(listener.getsockname())
+        finally:
+            process.terminate()
+
+
 @dataclass
 class Gcloud:
     """`gcloud("tpu-vm", "list")` and `gcloud.alpha(…)`; every answer is JSON."""
 
-    home: Path
+    program: Program
     service: Service
     asked: set[str] = field(default_factory=set)
     """The first two and three words of what was asked, behind the track."""
@@ -49,28 +95,20 @@ class Gcloud:
         return self._run(("alpha",), argv)
 
     def _run(self, track: tuple[str, ...], argv: tuple[str, ...]) -> Done:
-        done = subprocess.run(
-            [GCLOUD, *track, "compute", "tpus", *argv, "--format=json"],
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-        )
         self.asked |= {" ".join((*track, *argv[:words])) for words in (2, 3)}
-        return Done(argv, done.returncode, done.stdout, done.stderr)
+        return self.program(*track, "compute", "tpus", *argv, "--format=json")
 
-    def _environment(self) -> dict[str, str]:
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "CLOUDSDK_CONFIG": str(self.home / "gcloud"),
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://127.0.0.1:{self.service.rest_port}/",
-            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-            "CLOUDSDK_CORE_PROJECT": "demo",
-            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-            "CLOUDSDK_COMPUTE_ZONE": "us-west4-a",
-        }
+
+@contextmanager
+def gcloud_of(service: Service, home: Path) -> Iterator[Gcloud]:
+    """gcloud in the project and the zone of a service."""
+    with gcloud_program(
+        home,
+        CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU=f"http://127.0.0.1:{service.rest_port}/",
+        CLOUDSDK_CORE_PROJECT="demo",
+        CLOUDSDK_COMPUTE_ZONE="us-west4-a",
+    ) as program:
+        yield Gcloud(program, service)
 
 
 _BOTH = {

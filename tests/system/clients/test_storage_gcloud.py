@@ -1,34 +1,27 @@
-"""`gcloud storage`, unmodified, against the service. A call of it costs a second: few calls."""
+"""`gcloud storage`, unmodified, against the service."""
 
 import gzip
 import json
-import shutil
 
 import pytest
-from client.storage.clients.storage_programs import AWKWARD, Done, contents, run, tree
+from client.storage.clients.storage_programs import AWKWARD, contents, tree
+
+from system.clients.gcloud_cli import GCLOUD, gcloud_program
 
 pytest_plugins = ("client.storage.clients.storage_programs",)
 
-GCLOUD = shutil.which("gcloud")
 pytestmark = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
 
 
-@pytest.fixture
-def gcloud(shared_storage, tmp_path):
-    environment = {
-        "HOME": str(tmp_path),
-        "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{shared_storage.url}/storage/v1/",
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-        "CLOUDSDK_CORE_PROJECT": "p",
-        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-        "CLOUDSDK_STORAGE_PARALLEL_COMPOSITE_UPLOAD_ENABLED": "False",
-    }
-
-    def call(*argv: str, **properties: str) -> Done:
-        return run([GCLOUD, "storage", *argv], environment | properties)
-
-    return call
+@pytest.fixture(scope="module")
+def gcloud(shared_storage, tmp_path_factory):
+    with gcloud_program(
+        tmp_path_factory.mktemp("home"),
+        CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE=f"{shared_storage.url}/storage/v1/",
+        CLOUDSDK_CORE_PROJECT="p",
+        CLOUDSDK_STORAGE_PARALLEL_COMPOSITE_UPLOAD_ENABLED="False",
+    ) as program:
+        yield lambda *argv, **properties: program("storage", *argv, **properties)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Google's own command line against the REST view: the referee.
 
-A call of gcloud costs a second: the stories are independent of one another and are told several
-at a time; each test waits for one. Those of the alpha track are the same on another wire.
+A call of gcloud often waits for an operation: the stories are independent of one another and are
+told several at a time; each test waits for one. Those of the alpha track are the same on another
+wire.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from clouds import MATRIX
 
 from localsim.clock import Clock
 from localsim.cloud.scenario.scenario import Scenario
-from system.clients.gcloud_cli import GCLOUD, VERBS, Gcloud
+from system.clients.gcloud_cli import GCLOUD, VERBS, Gcloud, gcloud_of
 from system.clients.gcloud_stories import STORIES
 
 pytestmark = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
@@ -38,9 +39,9 @@ def told(request, tmp_path_factory) -> Iterator[Told]:
     scenario = Scenario.from_mapping(PROMPT)
     with (
         serving(home / "state.sqlite", clock=Clock(), scenario=scenario) as service,
+        gcloud_of(service, home) as gcloud,
         ThreadPoolExecutor(AT_A_TIME) as pool,
     ):
-        gcloud = Gcloud(home, service)
         stories: dict[str, Future[None]] = {
             name: pool.submit(STORIES[name], gcloud) for name in STORIES if name in asked
         }
