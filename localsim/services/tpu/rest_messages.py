@@ -80,7 +80,7 @@ def _messages(version: str) -> Messages:
     for needed in (*original.dependencies, empty_pb2.DESCRIPTOR, struct_pb2.DESCRIPTOR):
         _add(needed, pool, added)
     pool.Add(file)
-    return Messages(version, pool)
+    return Messages(original.package, pool)
 
 
 def _add(file: FileDescriptor, pool: DescriptorPool, added: set[str]) -> None:

@@ -1,31 +1,34 @@
-"""The method table of the emulated services with their message classes, for both wires."""
+"""Every method of Cloud TPU and of the services mixed into it, one row each, for both wires."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
+from google.protobuf import descriptor_pool
 from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.cloud import Cloud
+from localsim.cloud.db.collection import Page
 from localsim.cloud.model.operations import Operation
-from localsim.services.tpu.proto_messages import GRPC_MESSAGES
+from localsim.services.tpu import tpu_views
+from localsim.services.tpu.proto_messages import GRPC_MESSAGES, Messages
 from localsim.services.tpu.rest_messages import REST_MESSAGES
-from localsim.services.tpu.tpu_rows import (
-    Answer,
-    MethodRow,
-    location_rows,
-    method_rows,
-    operation_rows,
-)
+from localsim.services.tpu.tpu_requests import node_changes, node_spec, queued_resource_spec
 from localsim.services.tpu.tpu_views import TpuViews
 
-OPERATIONS = "google.longrunning.Operations"
 LOCATIONS = "google.cloud.location.Locations"
+ZONE = "projects/*/locations/*"
+_NODES, _NODE = f"{{parent={ZONE}}}/nodes", f"{{name={ZONE}/nodes/*}}"
+_REQUESTS = f"{{parent={ZONE}}}/queuedResources"
+_REQUEST = f"{{name={ZONE}/queuedResources/*}}"
+_TYPES, _TYPE = f"{{parent={ZONE}}}/acceleratorTypes", f"{{name={ZONE}/acceleratorTypes/*}}"
+_VERSIONS, _VERSION = f"{{parent={ZONE}}}/runtimeVersions", f"{{name={ZONE}/runtimeVersions/*}}"
+_OPERATION = f"{{name={ZONE}/operations/*}}"
 
-_SHARED = {"Operation": operations_pb2.Operation, "Empty": Empty}
+ShowOperation = Callable[[Operation], Any]
+"""An operation as a message of some version of the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,10 @@ class Method:
     """Of the API; the mixed-in services have it over REST only, there from the path."""
     request: Any
     response: Any
-    answer: Answer
+    answer: Callable[[Cloud, Any], Any]
+    """From the request message to the response message, or to its encoded form."""
     http: str
+    """Its binding over REST, `VERB path [body field]`."""
 
     @property
     def full_name(self) -> str:
@@ -63,14 +68,11 @@ def all_methods() -> tuple[Method, ...]:
     """
     views = {version: TpuViews(messages) for version, messages in GRPC_MESSAGES.items()}
 
-    def shown(operation: Operation) -> Any:
+    def show(operation: Operation) -> Any:
         return views[operation.api_version].operation(operation)
 
-    return (
-        *(method for each in views.values() for method in _tpu_methods(each)),
-        *_mixed_in("", OPERATIONS, operations_pb2, operation_rows(shown)),
-        *_mixed_in("", LOCATIONS, locations_pb2, location_rows()),
-    )
+    own = (method for version in views.values() for method in _tpu_methods(version))
+    return (*own, *_mixed_in("", show))
 
 
 @cache
@@ -80,31 +82,183 @@ def rest_methods(version: str) -> tuple[Method, ...]:
     Operations are shown in the version's messages.
     """
     views = TpuViews(REST_MESSAGES[version])
-    return (
-        *_tpu_methods(views),
-        *_mixed_in(version, OPERATIONS, operations_pb2, operation_rows(views.operation)),
-        *_mixed_in(version, LOCATIONS, locations_pb2, location_rows()),
-    )
+    return (*_tpu_methods(views), *_mixed_in(version, views.operation))
 
 
 def _tpu_methods(views: TpuViews) -> Iterator[Method]:
     messages = views.messages
-    for name, http, response, answer in method_rows(views):
-        yield Method(
-            service=f"{messages.package}.Tpu",
-            name=name,
-            version=messages.version,
-            request=messages[f"{name}Request"],
-            response=_SHARED.get(response) or messages[response],
-            answer=answer,
-            http=http,
-        )
+    rows = {**_TPU, **_ALPHA} if messages.version == "v2alpha1" else _TPU
+    return _methods(f"{messages.package}.Tpu", messages.version, messages, rows, views)
 
 
-def _mixed_in(
-    version: str, service: str, types: Any, found: Sequence[MethodRow]
+def _mixed_in(version: str, show: ShowOperation) -> Iterator[Method]:
+    pool = descriptor_pool.Default()
+    for service, rows in _MIXED_IN.items():
+        messages = Messages(service.rpartition(".")[0], pool)
+        yield from _methods(service, version, messages, rows, show)
+
+
+def _methods(
+    service: str, version: str, messages: Messages, rows: Mapping[str, tuple[str, Any]], show: Any
 ) -> Iterator[Method]:
-    for name, http, response, answer in found:
-        request = getattr(types, f"{name}Request")
-        reply = _SHARED.get(response) or getattr(types, response)
-        yield Method(service, name, version, request, reply, answer, http)
+    """The methods of a table, whose answers are given `show` for making messages."""
+    for name, (http, answer) in rows.items():
+        request, response = messages[f"{name}Request"], _response(name, messages)
+        yield Method(service, name, version, request, response, partial(answer, show), http)
+
+
+def _response(name: str, messages: Messages) -> Any:
+    """The class of a method's response: its own, that of the resource it gets, or an operation."""
+    found = messages.get(f"{name}Response") or messages.get(name.removeprefix("Get"))
+    return found or (Empty if name in _ANSWER_EMPTY else operations_pb2.Operation)
+
+
+def _page(listing: Callable[..., Page[Any]], parent: str, request: Any, *more: str) -> Page[Any]:
+    return listing(parent, request.page_size, request.page_token, *more)
+
+
+def _request_id(request: Any) -> str:
+    """The request id of a node method; only v2alpha1 has it."""
+    return getattr(request, "request_id", "")
+
+
+def _empty(act: Callable[[str], None], name: str) -> Empty:
+    act(name)
+    return Empty()
+
+
+_TPU: Mapping[str, tuple[str, Callable[[TpuViews, Cloud, Any], Any]]] = {
+    "ListNodes": (f"GET {_NODES}", lambda v, c, r: v.nodes(_page(c.list_nodes, r.parent, r))),
+    "GetNode": (f"GET {_NODE}", lambda v, c, r: v.encoded_node(c.get_node(r.name))),
+    "CreateNode": (
+        f"POST {_NODES} node",
+        lambda v, c, r: v.operation(
+            c.create_node(r.parent, r.node_id, node_spec(r.node), _request_id(r))
+        ),
+    ),
+    "DeleteNode": (
+        f"DELETE {_NODE}",
+        lambda v, c, r: v.operation(c.delete_node(r.name, _request_id(r))),
+    ),
+    "UpdateNode": (
+        f"PATCH {_NODE.replace('name=', 'node.name=')} node",
+        lambda v, c, r: v.operation(
+            c.update_node(r.node.name, node_changes(r.node, r.update_mask))
+        ),
+    ),
+    "StopNode": (f"POST {_NODE}:stop *", lambda v, c, r: v.operation(c.stop_node(r.name))),
+    "StartNode": (f"POST {_NODE}:start *", lambda v, c, r: v.operation(c.start_node(r.name))),
+    "GetGuestAttributes": (
+        f"POST {_NODE}:getGuestAttributes *",
+        lambda v, c, r: v.guest_attributes(
+            r.query_path, c.guest_attributes(r.name, r.query_path, tuple(r.worker_ids))
+        ),
+    ),
+    "GenerateServiceIdentity": (
+        f"POST {{parent={ZONE}}}:generateServiceIdentity *",
+        lambda v, c, r: v.service_identity(c.generate_service_identity(r.parent)),
+    ),
+    "ListQueuedResources": (
+        f"GET {_REQUESTS}",
+        lambda v, c, r: v.queued_resources(_page(c.list_queued_resources, r.parent, r)),
+    ),
+    "GetQueuedResource": (
+        f"GET {_REQUEST}",
+        lambda v, c, r: v.queued_resource(c.get_queued_resource(r.name)),
+    ),
+    "CreateQueuedResource": (
+        f"POST {_REQUESTS} queued_resource",
+        lambda v, c, r: v.operation(
+            c.create_queued_resource(
+                r.parent,
+                r.queued_resource_id,
+                queued_resource_spec(r.queued_resource),
+                r.request_id,
+            )
+        ),
+    ),
+    "DeleteQueuedResource": (
+        f"DELETE {_REQUEST}",
+        lambda v, c, r: v.operation(c.delete_queued_resource(r.name, r.request_id, force=r.force)),
+    ),
+    "ResetQueuedResource": (
+        f"POST {_REQUEST}:reset *",
+        lambda v, c, r: v.operation(c.reset_queued_resource(r.name)),
+    ),
+    "ListAcceleratorTypes": (
+        f"GET {_TYPES}",
+        lambda v, c, r: v.accelerator_types(
+            _page(c.list_accelerator_types, r.parent, r, r.filter, r.order_by)
+        ),
+    ),
+    "GetAcceleratorType": (
+        f"GET {_TYPE}",
+        lambda v, c, r: v.accelerator_type(c.get_accelerator_type(r.name)),
+    ),
+    "ListRuntimeVersions": (
+        f"GET {_VERSIONS}",
+        lambda v, c, r: v.runtime_versions(
+            _page(c.list_runtime_versions, r.parent, r, r.filter, r.order_by)
+        ),
+    ),
+    "GetRuntimeVersion": (
+        f"GET {_VERSION}",
+        lambda v, c, r: v.runtime_version(c.get_runtime_version(r.name)),
+    ),
+}
+"""The methods that both versions have."""
+
+_ALPHA: Mapping[str, tuple[str, Callable[[TpuViews, Cloud, Any], Any]]] = {
+    "PerformMaintenance": (
+        f"POST {_NODE}:performMaintenance *",
+        lambda v, c, r: v.operation(c.perform_maintenance(r.name)),
+    ),
+    "PerformMaintenanceQueuedResource": (
+        f"POST {_REQUEST}:performMaintenanceQueuedResource *",
+        lambda v, c, r: v.operation(
+            c.perform_maintenance_queued_resource(r.name, tuple(r.node_names))
+        ),
+    ),
+    "SimulateMaintenanceEvent": (
+        f"POST {_NODE}:simulateMaintenanceEvent *",
+        lambda v, c, r: v.operation(c.simulate_maintenance_event(r.name, tuple(r.worker_ids))),
+    ),
+    "ListReservations": (
+        f"GET {{parent={ZONE}}}/reservations",
+        lambda v, c, r: v.reservations(_page(c.list_reservations, r.parent, r)),
+    ),
+}
+
+_MIXED_IN: Mapping[str, Mapping[str, tuple[str, Callable[[ShowOperation, Cloud, Any], Any]]]] = {
+    "google.longrunning.Operations": {
+        "ListOperations": (
+            f"GET {{name={ZONE}}}/operations",
+            lambda show, c, r: tpu_views.operations(
+                _page(c.list_operations, r.name, r, r.filter), show
+            ),
+        ),
+        "GetOperation": (
+            f"GET {_OPERATION}",
+            lambda show, c, r: show(c.get_operation(r.name)),
+        ),
+        "DeleteOperation": (
+            f"DELETE {_OPERATION}",
+            lambda _, c, r: _empty(c.delete_operation, r.name),
+        ),
+        "CancelOperation": (
+            f"POST {_OPERATION}:cancel *",
+            lambda _, c, r: _empty(c.cancel_operation, r.name),
+        ),
+    },
+    LOCATIONS: {
+        "ListLocations": (
+            "GET {name=projects/*}/locations",
+            lambda _, c, r: tpu_views.locations(_page(c.list_locations, r.name, r, r.filter)),
+        ),
+        "GetLocation": (
+            f"GET {{name={ZONE}}}",
+            lambda _, c, r: tpu_views.location(c.get_location(r.name)),
+        ),
+    },
+}
+_ANSWER_EMPTY = ("DeleteOperation", "CancelOperation")

@@ -1,6 +1,7 @@
 """Messages of any API version, decoded into the simulated cloud's own types."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from google.protobuf import json_format
@@ -24,7 +25,7 @@ from localsim.cloud.model.queued_resources import (
     Tier,
 )
 from localsim.cloud.nodes import node_update
-from localsim.services.tpu.tpu_fields import NANOS
+from localsim.services.tpu.proto_messages import NANOS
 
 _NODE_REST_ONLY = (
     "boot_disk_config.disk_size_gb",
@@ -108,12 +109,12 @@ def _queueing(message: Any) -> QueueingPolicy | None:
     if form == "valid_interval":
         start_s = _optional_s(asked, "start_time")
         return QueueingPolicy(form, after_s=start_s, until_s=_optional_s(asked, "end_time"))
+    seconds = _seconds(asked)
     if form.endswith("_duration"):
-        return QueueingPolicy(form, duration_s=_seconds(asked))
-    moment_s = _seconds(asked)
+        return QueueingPolicy(form, duration_s=seconds)
     if form == "valid_after_time":
-        return QueueingPolicy(form, after_s=moment_s)
-    return QueueingPolicy(form, until_s=moment_s)
+        return QueueingPolicy(form, after_s=seconds)
+    return QueueingPolicy(form, until_s=seconds)
 
 
 def _accelerator_config(message: Any) -> AcceleratorConfig | None:
@@ -135,13 +136,7 @@ def _scheduling(message: Any) -> Scheduling:
 
 
 def _network(message: Any) -> Network:
-    return Network(
-        network=message.network,
-        subnetwork=message.subnetwork,
-        enable_external_ips=message.enable_external_ips,
-        can_ip_forward=message.can_ip_forward,
-        queue_count=message.queue_count,
-    )
+    return Network(**{field.name: getattr(message, field.name) for field in fields(Network)})
 
 
 def _service_account(message: Any) -> ServiceAccount | None:
@@ -152,11 +147,7 @@ def _service_account(message: Any) -> ServiceAccount | None:
 
 def _data_disks(message: Any) -> tuple[DataDisk, ...]:
     return tuple(
-        DataDisk(
-            source=disk.source_disk,
-            mode=_enum_name(disk, "mode"),
-            worker_ids=tuple(getattr(disk, "worker_ids", ())),
-        )
+        DataDisk(disk.source_disk, _enum_name(disk, "mode"), tuple(getattr(disk, "worker_ids", ())))
         for disk in message.data_disks
     )
 
@@ -169,13 +160,12 @@ def _boot_disk(message: Any) -> BootDisk | None:
 
 
 def _rest_only(message: Any, paths: tuple[str, ...]) -> Mapping[str, Any]:
-    fields = message.DESCRIPTOR.fields_by_name
-    if paths[-1].partition(".")[0] not in fields:  # a message of gRPC
+    if paths[-1].partition(".")[0] not in message.DESCRIPTOR.fields_by_name:  # of gRPC
         return {}
     kept = type(message)()
     FieldMask(paths=paths).MergeMessage(message, kept)
-    found: Mapping[str, Any] = json_format.MessageToDict(kept)
-    return found
+    document: Mapping[str, Any] = json_format.MessageToDict(kept)
+    return document
 
 
 def _optional_name(message: Any, field: str) -> str:

@@ -15,12 +15,9 @@ from localsim.cloud.model.offerings import Location, OfferedType, OfferedVersion
 from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import QueuedResource
 from localsim.cloud.supply.reservations import Reservation
-from localsim.services.tpu.proto_messages import Messages, build_message
+from localsim.services.tpu.proto_messages import Given, Messages, build_message, fields_of
 from localsim.services.tpu.tpu_fields import (
-    config_fields,
-    failure_fields,
     node_fields,
-    operation_fields,
     queued_resource_fields,
     reservation_fields,
 )
@@ -75,12 +72,10 @@ class TpuViews:
     def operation(self, operation: Operation) -> Any:
         """A google.longrunning.Operation, with metadata and result of this version."""
         message = operations_pb2.Operation(name=operation.name, done=operation.is_done)
-        told = {**operation_fields(operation), "api_version": self.messages.version}
-        message.metadata.Pack(self._message("OperationMetadata", told))
+        metadata = {**fields_of(operation), "api_version": self.messages.version}
+        message.metadata.Pack(self._message("OperationMetadata", metadata))
         if operation.failure is not None:
-            message.error.CopyFrom(
-                build_message(type(message.error), failure_fields(operation.failure))
-            )
+            message.error.CopyFrom(build_message(type(message.error), operation.failure))
         elif operation.node is not None:
             message.response.Pack(self.node(operation.node))
         elif operation.queued_resource is not None:
@@ -91,11 +86,7 @@ class TpuViews:
 
     def accelerator_type(self, offered: OfferedType) -> Any:
         """An AcceleratorType."""
-        fields = {
-            "name": offered.name,
-            "type_": offered.type,
-            "accelerator_configs": [config_fields(offered.config)],
-        }
+        fields = {**fields_of(offered), "accelerator_configs": [offered.config]}
         return self._message("AcceleratorType", fields)
 
     def accelerator_types(self, page: Page[OfferedType]) -> Any:
@@ -105,7 +96,7 @@ class TpuViews:
 
     def runtime_version(self, offered: OfferedVersion) -> Any:
         """A RuntimeVersion."""
-        return self._message("RuntimeVersion", {"name": offered.name, "version": offered.version})
+        return self._message("RuntimeVersion", offered)
 
     def runtime_versions(self, page: Page[OfferedVersion]) -> Any:
         """A ListRuntimeVersionsResponse."""
@@ -114,13 +105,9 @@ class TpuViews:
 
     def reservations(self, page: Page[Reservation]) -> Any:
         """A ListReservationsResponse; it has no `unreachable`."""
-        return self._message(
-            "ListReservationsResponse",
-            {
-                "reservations": [reservation_fields(each) for each in page.items],
-                "next_page_token": page.next_token,
-            },
-        )
+        reservations = map(reservation_fields, page.items)
+        fields = {"reservations": reservations, "next_page_token": page.next_token}
+        return self._message("ListReservationsResponse", fields)
 
     def service_identity(self, email: str) -> Any:
         """A GenerateServiceIdentityResponse."""
@@ -131,10 +118,7 @@ class TpuViews:
     ) -> Any:
         """A GetGuestAttributesResponse, one answer per worker."""
         answers = [
-            {
-                "query_path": query_path,
-                "query_value": {"items": [_guest_attribute(each) for each in attributes]},
-            }
+            {"query_path": query_path, "query_value": {"items": attributes}}
             for attributes in workers
         ]
         return self._message("GetGuestAttributesResponse", {"guest_attributes": answers})
@@ -162,8 +146,8 @@ class TpuViews:
         kind = self.messages[f"{method}Response"]
         return kind(next_page_token=page.next_token, unreachable=page.unreachable, **items)
 
-    def _message(self, name: str, fields: Mapping[str, Any]) -> Any:
-        return build_message(self.messages[name], fields)
+    def _message(self, name: str, given: Given) -> Any:
+        return build_message(self.messages[name], given)
 
 
 def operations(page: Page[Any], shown: Any) -> Any:
@@ -173,9 +157,9 @@ def operations(page: Page[Any], shown: Any) -> Any:
     )
 
 
-def location(found: Location) -> Any:
+def location(zone: Location) -> Any:
     """A google.cloud.location.Location."""
-    return locations_pb2.Location(name=found.name, location_id=found.zone)
+    return locations_pb2.Location(name=zone.name, location_id=zone.zone)
 
 
 def locations(page: Page[Location]) -> Any:
@@ -189,7 +173,3 @@ def _with_rest_only(message: Any, rest_only: Mapping[str, Any]) -> Any:
     if rest_only:
         json_format.ParseDict(dict(rest_only), message, ignore_unknown_fields=True)
     return message
-
-
-def _guest_attribute(attribute: GuestAttributesEntry) -> Mapping[str, str]:
-    return {"namespace": attribute.namespace, "key": attribute.key, "value": attribute.value}
