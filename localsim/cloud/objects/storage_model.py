@@ -15,13 +15,27 @@ _SEVEN_BITS = 127
 
 
 class StorageError(Exception):
-    """A refusal of Cloud Storage: HTTP status, reason and message."""
+    """A refusal of Cloud Storage: HTTP status, reason and message.
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    `details` are for the XML API, which shows the message there where it has none. `headers` are
+    those of the reply beside the ones that every refusal has.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
+        self.details = details or message
+        self.headers = headers or {}
 
 
 def invalid(message: str) -> StorageError:

@@ -1,7 +1,8 @@
 """The permissions that Cloud Storage asks for, and its refusal of a caller who lacks them.
 
-By method: cloud.google.com/storage/docs/access-control/iam-json. That an upload over an existing
-object also asks for storage.objects.delete is left out: who may create here may delete.
+By method: cloud.google.com/storage/docs/access-control, pages iam-json and iam-xml. That an upload
+over an existing object also asks for storage.objects.delete is left out: who may create here may
+delete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.services.net.wire_errors import HTTP_STATUS
 from localsim.services.storage.batch import PATH as BATCH
-from localsim.services.storage.routes import find_route
+from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.xml import dispatch as storage_xml
+from localsim.services.storage.xml.dispatch import XmlRoute
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
@@ -32,6 +34,8 @@ _ASKED: Mapping[str, Sequence[str]] = {
     "storage.objects.copy": ("storage.objects.get", "storage.objects.create"),
     "storage.objects.rewrite": ("storage.objects.get", "storage.objects.create"),
     "storage.objects.move": ("storage.objects.move", "storage.objects.create"),
+    "storage.multipartUploads.put": ("storage.multipartUploads.create",),
+    "storage.multipartUploads.complete": ("storage.multipartUploads.create",),
 }
 """The methods that do not simply ask for the permission of their own name."""
 
@@ -47,14 +51,13 @@ def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
     None are needed for a request that is no method of the API, which is refused elsewhere.
     """
     path, _, query = raw_path.partition("?")
+    route: StorageRoute | XmlRoute | None
     if storage_xml.is_xml_path(path):
-        xml = storage_xml.find_xml_route(verb, path, dict(parse_qsl(query, keep_blank_values=True)))
-        return () if xml is None else (xml.permission,)
-    found = find_route(verb, path)
-    if found is None:
-        return ()
-    name = found[0].name
-    return _ASKED.get(name, (name,))
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        route = storage_xml.find_xml_route(verb, path, parameters)
+    else:
+        route, _ = find_route(verb, path) or (None, {})
+    return () if route is None else _ASKED.get(route.name, (route.name,))
 
 
 def permission_denied(email: str, permission: str) -> CloudError:

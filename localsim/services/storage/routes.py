@@ -12,35 +12,10 @@ from aiohttp import web
 from localsim.cloud.objects.storage_model import not_implemented
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import answer_batch
-from localsim.services.storage.methods.bucket_methods import (
-    delete_bucket,
-    get_bucket,
-    get_iam_policy,
-    get_storage_layout,
-    insert_bucket,
-    list_buckets,
-    list_managed_folders,
-    lock_retention_policy,
-    patch_bucket,
-    set_iam_policy,
-    test_iam_permissions,
-    update_bucket,
-)
-from localsim.services.storage.methods.copy_methods import (
-    compose_object,
-    copy_object,
-    move_object,
-    rewrite_object,
-)
+from localsim.services.storage.methods import bucket_methods as buckets
+from localsim.services.storage.methods import copy_methods as copies
+from localsim.services.storage.methods import object_methods as objects
 from localsim.services.storage.methods.downloads import download_object
-from localsim.services.storage.methods.object_methods import (
-    delete_object,
-    get_object,
-    insert_object,
-    list_objects,
-    patch_object,
-    update_object,
-)
 from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
 from localsim.services.storage.service import Handler, StorageService
 from localsim.services.storage.wire.json_requests import StorageCall
@@ -57,25 +32,19 @@ class StorageRoute:
     pattern: re.Pattern[str]
     handler: Handler
 
-    def match(self, raw_path: str) -> Mapping[str, str] | None:
-        """The still percent-encoded names in a path, or None for another method's path."""
-        found = self.pattern.fullmatch(raw_path)
-        return None if found is None else found.groupdict()
 
+def _route(name: str, http: str, handler: Handler | None = None) -> StorageRoute:
+    """A route; `{bucket}` in the path stands for one path segment, which may be empty.
 
-def make_route(name: str, method: str, template: str, handler: Handler) -> StorageRoute:
-    """A route; `{bucket}` in the template stands for one path segment, which may be empty."""
-    pattern = _NAME_IN_TEMPLATE.sub(r"(?P<\1>[^/]*)", template)
-    return StorageRoute(name, method, re.compile(pattern), handler)
-
-
-def make_unsupported_route(name: str, method: str, template: str) -> StorageRoute:
-    """A route for a method that only Google has: it answers 501."""
+    Without a handler it is a method that only Google has: it answers 501.
+    """
 
     async def refuse(_service: StorageService, _call: StorageCall) -> web.StreamResponse:
         raise not_implemented(name)
 
-    return make_route(name, method, template, refuse)
+    method, template = http.split(" ")
+    pattern = _NAME_IN_TEMPLATE.sub(r"(?P<\1>[^/]*)", template)
+    return StorageRoute(name, method, re.compile(pattern), handler or refuse)
 
 
 _BUCKETS = "/storage/v1/b"
@@ -101,62 +70,58 @@ _ABSENT_RESOURCES = {
 """Resources of which there is no method here."""
 
 ROUTES = (
-    make_route("storage.buckets.list", "GET", _BUCKETS, list_buckets),
-    make_route("storage.buckets.insert", "POST", _BUCKETS, insert_bucket),
-    make_route("storage.buckets.get", "GET", _BUCKET, get_bucket),
-    make_route("storage.buckets.patch", "PATCH", _BUCKET, patch_bucket),
-    make_route("storage.buckets.update", "PUT", _BUCKET, update_bucket),
-    make_route("storage.buckets.delete", "DELETE", _BUCKET, delete_bucket),
-    make_route("storage.buckets.getIamPolicy", "GET", f"{_BUCKET}/iam", get_iam_policy),
-    make_route("storage.buckets.setIamPolicy", "PUT", f"{_BUCKET}/iam", set_iam_policy),
-    make_route(
+    _route("storage.buckets.list", f"GET {_BUCKETS}", buckets.list_buckets),
+    _route("storage.buckets.insert", f"POST {_BUCKETS}", buckets.insert_bucket),
+    _route("storage.buckets.get", f"GET {_BUCKET}", buckets.get_bucket),
+    _route("storage.buckets.patch", f"PATCH {_BUCKET}", buckets.patch_bucket),
+    _route("storage.buckets.update", f"PUT {_BUCKET}", buckets.update_bucket),
+    _route("storage.buckets.delete", f"DELETE {_BUCKET}", buckets.delete_bucket),
+    _route("storage.buckets.getIamPolicy", f"GET {_BUCKET}/iam", buckets.get_iam_policy),
+    _route("storage.buckets.setIamPolicy", f"PUT {_BUCKET}/iam", buckets.set_iam_policy),
+    _route(
         "storage.buckets.testIamPermissions",
-        "GET",
-        f"{_BUCKET}/iam/testPermissions",
-        test_iam_permissions,
+        f"GET {_BUCKET}/iam/testPermissions",
+        buckets.test_iam_permissions,
     ),
-    make_route(
+    _route(
         "storage.buckets.lockRetentionPolicy",
-        "POST",
-        f"{_BUCKET}/lockRetentionPolicy",
-        lock_retention_policy,
+        f"POST {_BUCKET}/lockRetentionPolicy",
+        buckets.lock_retention_policy,
     ),
-    make_route(
-        "storage.buckets.getStorageLayout", "GET", f"{_BUCKET}/storageLayout", get_storage_layout
+    _route(
+        "storage.buckets.getStorageLayout",
+        f"GET {_BUCKET}/storageLayout",
+        buckets.get_storage_layout,
     ),
-    make_route(
-        "storage.managedFolders.list", "GET", f"{_BUCKET}/managedFolders", list_managed_folders
+    _route(
+        "storage.managedFolders.list", f"GET {_BUCKET}/managedFolders", buckets.list_managed_folders
     ),
-    make_route("storage.objects.list", "GET", _OBJECTS, list_objects),
-    make_route("storage.objects.get", "GET", _OBJECT, get_object),
-    make_route("storage.objects.get", "GET", f"/download{_OBJECT}", download_object),
-    make_route("storage.objects.patch", "PATCH", _OBJECT, patch_object),
-    make_route("storage.objects.update", "PUT", _OBJECT, update_object),
-    make_route("storage.objects.delete", "DELETE", _OBJECT, delete_object),
-    make_route("storage.objects.insert", "POST", _UPLOADS, insert_object),
-    make_route("storage.objects.insert", "PUT", _UPLOADS, continue_resumable),
-    make_route("storage.objects.insert", "DELETE", _UPLOADS, cancel_resumable),
-    make_route("storage.objects.compose", "POST", f"{_OBJECT}/compose", compose_object),
-    make_route("storage.objects.copy", "POST", f"{_OBJECT}/copyTo/{_TARGET}", copy_object),
-    make_route("storage.objects.rewrite", "POST", f"{_OBJECT}/rewriteTo/{_TARGET}", rewrite_object),
-    make_route("storage.objects.move", "POST", f"{_OBJECT}/moveTo/o/{{to_object}}", move_object),
-    make_route("storage.batch", "POST", BATCH, answer_batch),
-    make_unsupported_route("storage.buckets.restore", "POST", f"{_BUCKET}/restore"),
-    make_unsupported_route("storage.buckets.relocate", "POST", f"{_BUCKET}/relocate"),
-    make_unsupported_route("storage.objects.restore", "POST", f"{_OBJECT}/restore"),
-    make_unsupported_route("storage.objects.bulkRestore", "POST", f"{_OBJECTS}/bulkRestore"),
-    make_unsupported_route("storage.objects.watchAll", "POST", f"{_OBJECTS}/watch"),
-    make_unsupported_route("storage.objects.getIamPolicy", "GET", f"{_OBJECT}/iam"),
-    make_unsupported_route("storage.objects.setIamPolicy", "PUT", f"{_OBJECT}/iam"),
-    make_unsupported_route(
-        "storage.objects.testIamPermissions", "GET", f"{_OBJECT}/iam/testPermissions"
-    ),
-    make_unsupported_route("storage.channels.stop", "POST", "/storage/v1/channels/stop"),
-    make_unsupported_route(
-        "storage.projects.serviceAccount.get", "GET", f"{_PROJECT}/serviceAccount"
-    ),
+    _route("storage.objects.list", f"GET {_OBJECTS}", objects.list_objects),
+    _route("storage.objects.get", f"GET {_OBJECT}", objects.get_object),
+    _route("storage.objects.get", f"GET /download{_OBJECT}", download_object),
+    _route("storage.objects.patch", f"PATCH {_OBJECT}", objects.patch_object),
+    _route("storage.objects.update", f"PUT {_OBJECT}", objects.update_object),
+    _route("storage.objects.delete", f"DELETE {_OBJECT}", objects.delete_object),
+    _route("storage.objects.insert", f"POST {_UPLOADS}", objects.insert_object),
+    _route("storage.objects.insert", f"PUT {_UPLOADS}", continue_resumable),
+    _route("storage.objects.insert", f"DELETE {_UPLOADS}", cancel_resumable),
+    _route("storage.objects.compose", f"POST {_OBJECT}/compose", copies.compose_object),
+    _route("storage.objects.copy", f"POST {_OBJECT}/copyTo/{_TARGET}", copies.copy_object),
+    _route("storage.objects.rewrite", f"POST {_OBJECT}/rewriteTo/{_TARGET}", copies.rewrite_object),
+    _route("storage.objects.move", f"POST {_OBJECT}/moveTo/o/{{to_object}}", copies.move_object),
+    _route("storage.batch", f"POST {BATCH}", answer_batch),
+    _route("storage.buckets.restore", f"POST {_BUCKET}/restore"),
+    _route("storage.buckets.relocate", f"POST {_BUCKET}/relocate"),
+    _route("storage.objects.restore", f"POST {_OBJECT}/restore"),
+    _route("storage.objects.bulkRestore", f"POST {_OBJECTS}/bulkRestore"),
+    _route("storage.objects.watchAll", f"POST {_OBJECTS}/watch"),
+    _route("storage.objects.getIamPolicy", f"GET {_OBJECT}/iam"),
+    _route("storage.objects.setIamPolicy", f"PUT {_OBJECT}/iam"),
+    _route("storage.objects.testIamPermissions", f"GET {_OBJECT}/iam/testPermissions"),
+    _route("storage.channels.stop", "POST /storage/v1/channels/stop"),
+    _route("storage.projects.serviceAccount.get", f"GET {_PROJECT}/serviceAccount"),
     *(
-        make_unsupported_route(name, verb, f"{path}{_ANYTHING_BELOW}")
+        _route(name, f"{verb} {path}{_ANYTHING_BELOW}")
         for verb in ("GET", "POST", "PUT", "PATCH", "DELETE")
         for name, path in _ABSENT_RESOURCES.items()
     ),
@@ -168,9 +133,12 @@ for _row in ROUTES:
 
 
 def find_route(verb: str, raw_path: str) -> tuple[StorageRoute, Mapping[str, str]] | None:
-    """The method that a request calls, and the names in its path; a HEAD is a GET without body."""
+    """The method that a request calls, and the still percent-encoded names in its path.
+
+    A HEAD is a GET without body.
+    """
     for row in _BY_VERB.get("GET" if verb == "HEAD" else verb, ()):
-        names = row.match(raw_path)
-        if names is not None:
-            return row, names
+        match = row.pattern.fullmatch(raw_path)
+        if match is not None:
+            return row, match.groupdict()
     return None

@@ -7,17 +7,21 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from aiohttp import web
 
+from localsim.cloud.objects.buckets.bucket_store import Buckets
 from localsim.cloud.objects.open_object import OpenObject
 from localsim.cloud.objects.storage_model import StorageError, StoredObject
 from localsim.cloud.objects.store import ObjectKey, ObjectStore
 from localsim.group_commit import GroupCommit
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.request_faults import FaultSource
+
+Arguments = ParamSpec("Arguments")
+Changed = TypeVar("Changed")
 
 
 class UploadLocks:
@@ -118,6 +122,20 @@ class StorageService:
     turns: UploadLocks
     faults: FaultSource = field(default_factory=FaultSource)
     md5s: Md5Cache = field(default_factory=Md5Cache)
+
+    @property
+    def buckets(self) -> Buckets:
+        """The buckets of the store."""
+        return self.objects.buckets
+
+    async def commit(
+        self,
+        change: Callable[Arguments, Changed],
+        *given: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Changed:
+        """Call a function that changes the store; return its result once that is on disk."""
+        return await self.commits.run(lambda: change(*given, **named))
 
 
 Handler = Callable[[StorageService, StorageCall], Awaitable[web.StreamResponse]]

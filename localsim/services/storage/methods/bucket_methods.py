@@ -35,22 +35,20 @@ async def insert_bucket(service: StorageService, call: StorageCall) -> web.Strea
     if not isinstance(name, str):
         raise missing_parameter("name")
     project = required_parameter(call.query, "project")
-    bucket = await service.commits.run(
-        lambda: service.objects.buckets.create(project, name, resource)
-    )
+    bucket = await service.commit(service.buckets.create, project, name, resource)
     return _bucket_reply(call, bucket)
 
 
 async def get_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Describe a bucket."""
-    bucket = service.objects.buckets.get(call.bucket, call.preconditions, reading=True)
+    bucket = service.buckets.get(call.bucket, call.preconditions, reading=True)
     return _bucket_reply(call, bucket)
 
 
 async def list_buckets(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """One page of a project's buckets."""
     limit = page_limit(call.query)
-    buckets = service.objects.buckets.list(
+    buckets = service.buckets.list(
         required_parameter(call.query, "project"),
         prefix=call.query.get("prefix", ""),
         start=page_start(call.query)[0],
@@ -66,37 +64,29 @@ async def list_buckets(service: StorageService, call: StorageCall) -> web.Stream
 
 async def delete_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Delete an empty bucket."""
-    await service.commits.run(
-        lambda: service.objects.buckets.delete(call.bucket, call.preconditions)
-    )
+    await service.commit(service.buckets.delete, call.bucket, call.preconditions)
     return web.Response(status=204)
 
 
 async def patch_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some of a bucket's fields."""
     change = await read_json_body(call.request)
-    bucket = await service.commits.run(
-        lambda: service.objects.buckets.patch(call.bucket, change, call.preconditions)
-    )
+    bucket = await service.commit(service.buckets.patch, call.bucket, change, call.preconditions)
     return _bucket_reply(call, bucket)
 
 
 async def update_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace what is stored of a bucket's fields."""
     settings = await read_json_body(call.request)
-    bucket = await service.commits.run(
-        lambda: service.objects.buckets.update(call.bucket, settings, call.preconditions)
-    )
+    bucket = await service.commit(service.buckets.update, call.bucket, settings, call.preconditions)
     return _bucket_reply(call, bucket)
 
 
 async def lock_retention_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Lock the retention policy for ever; the metageneration must be given."""
     required_parameter(call.query, "ifMetagenerationMatch")
-    bucket = await service.commits.run(
-        lambda: service.objects.buckets.lock_retention_policy(call.bucket, call.preconditions)
-    )
-    return _bucket_reply(call, bucket)
+    lock = service.buckets.lock_retention_policy
+    return _bucket_reply(call, await service.commit(lock, call.bucket, call.preconditions))
 
 
 def _bucket_reply(call: StorageCall, bucket: Bucket) -> web.Response:
@@ -106,21 +96,18 @@ def _bucket_reply(call: StorageCall, bucket: Bucket) -> web.Response:
 async def get_iam_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The bucket's policy; it is stored, and grants nobody anything."""
     version = integer_parameter(call.query, "optionsRequestedPolicyVersion") or 1
-    return reply(call, service.objects.buckets.get_iam_policy(call.bucket, version))
+    return reply(call, service.buckets.get_iam_policy(call.bucket, version))
 
 
 async def set_iam_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace the bucket's policy; 412 when its etag is given and is not the present one."""
     given = await read_json_body(call.request)
-    policy = await service.commits.run(
-        lambda: service.objects.buckets.set_iam_policy(call.bucket, given)
-    )
-    return reply(call, policy)
+    return reply(call, await service.commit(service.buckets.set_iam_policy, call.bucket, given))
 
 
 async def test_iam_permissions(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The asked permissions that the caller has; a caller without account has all."""
-    service.objects.buckets.get(call.bucket)
+    service.buckets.get(call.bucket)
     asked = permissions_of_caller(call.values("permissions"))
     held = granted_permissions(call.request.get(ACCOUNT), asked)
     resource: Resource = {"kind": "storage#testIamPermissionsResponse"}
@@ -129,7 +116,7 @@ async def test_iam_permissions(service: StorageService, call: StorageCall) -> we
 
 async def get_storage_layout(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The bucket's location, and that its names are flat."""
-    location = location_of(service.objects.buckets.get(call.bucket))
+    location = location_of(service.buckets.get(call.bucket))
     resource = {
         "kind": "storage#storageLayout",
         "bucket": call.bucket,
@@ -142,5 +129,5 @@ async def get_storage_layout(service: StorageService, call: StorageCall) -> web.
 
 async def list_managed_folders(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Answer that there are none; gcloud asks before it deletes recursively."""
-    service.objects.buckets.get(call.bucket)
+    service.buckets.get(call.bucket)
     return reply(call, {"kind": "storage#managedFolders"})

@@ -13,13 +13,12 @@ from localsim.services.storage.methods.single_uploads import check_agreement
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import (
+    DEFAULT_TYPE,
     StorageCall,
     integer_parameter,
     read_json_body,
 )
 from localsim.services.storage.wire.resources import Resource, object_reply, object_resource, reply
-
-_DEFAULT_TYPE = "application/octet-stream"
 
 
 async def compose_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -30,24 +29,24 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
     sources = resource.get("sourceObjects") or []
     if not isinstance(sources, list):
         raise invalid("sourceObjects must be a list.")
-    found = [_compose_source(_mapping(each, "sourceObjects")) for each in sources]
-    given = {"contentType": _DEFAULT_TYPE, **destination}
+    parts = [_compose_source(_mapping(source, "sourceObjects")) for source in sources]
+    given = {"contentType": DEFAULT_TYPE, **destination}
     new = NewObject(call.bucket, call.key.name, writable_properties(given), call.preconditions)
     deletes = resource.get("deleteSourceObjects") is True
     check_object_name(new.name)
-    stored = await service.commits.run(
-        lambda: service.objects.copies.compose(new, found, delete_sources=deletes)
-    )
-    return object_reply(call, stored)
+    compose = service.objects.copies.compose
+    return object_reply(call, await service.commit(compose, new, parts, delete_sources=deletes))
 
 
 async def copy_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Copy an object, with its metadata unless the body brings other."""
     new, keeps_metadata = await _target(call)
-    stored = await service.commits.run(
-        lambda: service.objects.copies.copy(
-            _source(call), call.source_preconditions, new, keeps_metadata=keeps_metadata
-        )
+    stored = await service.commit(
+        service.objects.copies.copy,
+        _source(call),
+        call.source_preconditions,
+        new,
+        keeps_metadata=keeps_metadata,
     )
     return object_reply(call, stored)
 
@@ -63,7 +62,7 @@ async def rewrite_object(service: StorageService, call: StorageCall) -> web.Stre
         call_bytes=integer_parameter(call.query, "maxBytesRewrittenPerCall"),
     )
     token = call.query.get("rewriteToken") or None
-    rewrite = await service.commits.run(lambda: service.objects.rewrites.rewrite(request, token))
+    rewrite = await service.commit(service.objects.rewrites.rewrite, request, token)
     resource: Resource = {
         "kind": "storage#rewriteResponse",
         "totalBytesRewritten": str(rewrite.written_bytes),
@@ -78,13 +77,12 @@ async def rewrite_object(service: StorageService, call: StorageCall) -> web.Stre
 async def move_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Rename an object within its bucket."""
     check_object_name(call.names["to_object"])
-    stored = await service.commits.run(
-        lambda: service.objects.copies.move(
-            _source(call),
-            call.names["to_object"],
-            call.source_preconditions,
-            call.preconditions,
-        )
+    stored = await service.commit(
+        service.objects.copies.move,
+        _source(call),
+        call.names["to_object"],
+        call.source_preconditions,
+        call.preconditions,
     )
     return object_reply(call, stored)
 
@@ -94,12 +92,9 @@ def _compose_source(resource: Mapping[str, Any]) -> ComposeSource:
     if not isinstance(name, str) or not name:
         raise missing_parameter("sourceObjects.name")
     check_object_name(name)
-    preconditions = _mapping(resource.get("objectPreconditions") or {}, "objectPreconditions")
-    return ComposeSource(
-        name,
-        _number(resource, "generation"),
-        _number(preconditions, "ifGenerationMatch"),
-    )
+    conditions = _mapping(resource.get("objectPreconditions") or {}, "objectPreconditions")
+    generation = _number(resource, "generation")
+    return ComposeSource(name, generation, _number(conditions, "ifGenerationMatch"))
 
 
 def _number(resource: Mapping[str, Any], name: str) -> int | None:
@@ -130,5 +125,5 @@ async def _target(call: StorageCall) -> tuple[NewObject, bool]:
     check_agreement(resource, bucket=bucket, name=name)
     check_object_name(name)
     properties = writable_properties(resource)
-    given = {"contentType": _DEFAULT_TYPE, **properties}
+    given = {"contentType": DEFAULT_TYPE, **properties}
     return NewObject(bucket, name, given, call.preconditions), not properties

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 
 from aiohttp import HttpVersion11, web
 
@@ -17,26 +16,10 @@ from localsim.services.storage.wire.resources import media_headers
 _RANGE = re.compile(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ByteSpan:
-    """The bytes from `start` up to, not including, `end`."""
+def _requested_bytes(header: str | None, size_bytes: int) -> range | None:
+    """The offsets that a Range header asks for; None, the whole object, for other headers.
 
-    start: int
-    end: int
-
-
-class UnsatisfiableRangeError(StorageError):
-    """The range begins behind the object's last byte."""
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(416, "requestedRangeNotSatisfiable", "Request range not satisfiable")
-        self.headers = {"Content-Range": f"bytes */{size_bytes}"}
-
-
-def requested_span(header: str | None, size_bytes: int) -> ByteSpan | None:
-    """The range that a Range header asks for; None, the whole object, for other headers.
-
-    Raises UnsatisfiableRangeError.
+    Raises StorageError 416 where they begin behind the last byte.
     """
     match = _RANGE.fullmatch(header or "")
     if match is None or match.groups() == ("", ""):
@@ -49,8 +32,13 @@ def requested_span(header: str | None, size_bytes: int) -> ByteSpan | None:
         if last and int(last) < start:
             return None
     if start >= size_bytes:
-        raise UnsatisfiableRangeError(size_bytes)
-    return ByteSpan(start, end)
+        raise StorageError(
+            416,
+            "requestedRangeNotSatisfiable",
+            "Request range not satisfiable",
+            headers={"Content-Range": f"bytes */{size_bytes}"},
+        )
+    return range(start, end)
 
 
 _BLOCK_BYTES = 256 * 1024
@@ -72,38 +60,37 @@ async def send_media(
     if _is_to_be_unpacked(call.request, body):
         return await _send_unpacked(call, body, describe(body.stored))
     stored = body.stored
-    span = requested_span(call.request.headers.get("Range"), stored.size_bytes)
-    response = _response(stored, span, describe(stored))
+    asked = _requested_bytes(call.request.headers.get("Range"), stored.size_bytes)
+    response = _response(stored, asked, describe(stored))
     await response.prepare(call.request)
     if call.request.method != "HEAD":
-        whole = span or ByteSpan(0, stored.size_bytes)
-        await _send(call, response, body, whole)
+        await _send(call, response, body, asked or range(stored.size_bytes))
     await response.write_eof()
     return response
 
 
 def _response(
-    stored: StoredObject, span: ByteSpan | None, headers: dict[str, str]
+    stored: StoredObject, asked: range | None, headers: dict[str, str]
 ) -> web.StreamResponse:
-    if span is None:
+    if asked is None:
         headers["Content-Length"] = str(stored.size_bytes)
         return web.StreamResponse(headers=headers)
-    headers["Content-Length"] = str(span.end - span.start)
-    headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{stored.size_bytes}"
+    headers["Content-Length"] = str(len(asked))
+    headers["Content-Range"] = f"bytes {asked.start}-{asked.stop - 1}/{stored.size_bytes}"
     return web.StreamResponse(status=206, headers=headers)
 
 
 async def _send(
-    call: StorageCall, response: web.StreamResponse, body: OpenObject, span: ByteSpan
+    call: StorageCall, response: web.StreamResponse, body: OpenObject, sent: range
 ) -> None:
     if call.effects is not None:
-        await call.effects.send(response, _blocks(body, span))
+        await call.effects.send(response, _blocks(body, sent))
         return
     if call.request.secure:  # asyncio's sendfile never ends over TLS once it had to wait
-        async for block in _blocks(body, span):
+        async for block in _blocks(body, sent):
             await response.write(block)
         return
-    for piece in body.pieces(span.start, span.end):
+    for piece in body.pieces(sent.start, sent.stop):
         await _send_piece(call.request, response, piece)
 
 
@@ -119,9 +106,9 @@ async def _send_piece(request: web.Request, response: web.StreamResponse, piece:
     await loop.sendfile(transport, piece.file, piece.start, piece.size_bytes)
 
 
-async def _blocks(body: OpenObject, span: ByteSpan) -> AsyncIterator[bytes]:
+async def _blocks(body: OpenObject, sent: range) -> AsyncIterator[bytes]:
     """The same bytes for whoever has to see them."""
-    for piece in body.pieces(span.start, span.end):
+    for piece in body.pieces(sent.start, sent.stop):
         for start in range(piece.start, piece.start + piece.size_bytes, _BLOCK_BYTES):
             size_bytes = min(_BLOCK_BYTES, piece.start + piece.size_bytes - start)
             if piece.file is None:
@@ -169,7 +156,7 @@ async def _send_unpacked(
         response.force_close()
     await response.prepare(call.request)
     if call.request.method != "HEAD":
-        plain = gunzip_chunks(_blocks(body, ByteSpan(0, body.stored.size_bytes)))
+        plain = gunzip_chunks(_blocks(body, range(body.stored.size_bytes)))
         await _write(call, response, plain)
     await response.write_eof()
     return response

@@ -33,33 +33,28 @@ async def get_object(service: StorageService, call: StorageCall) -> web.StreamRe
 async def list_objects(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """One page of a bucket's objects."""
     listing = service.objects.list(call.bucket, list_query(call.query))
-    if listing.next_start is None:
-        return listing_reply(call, listing, None)
-    token = page_token(listing.next_start, listing.next_generation)
+    start = listing.next_start
+    token = None if start is None else page_token(start, listing.next_generation)
     return listing_reply(call, listing, token)
 
 
 async def patch_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some fields of the metadata."""
     change = writable_properties(await read_json_body(call.request))
-    stored = await service.commits.run(
-        lambda: service.objects.patch(call.key, change, call.preconditions)
-    )
+    stored = await service.commit(service.objects.patch, call.key, change, call.preconditions)
     return object_reply(call, stored)
 
 
 async def update_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace the metadata as a whole."""
     properties = writable_properties(await read_json_body(call.request))
-    stored = await service.commits.run(
-        lambda: service.objects.update(call.key, properties, call.preconditions)
-    )
+    stored = await service.commit(service.objects.update, call.key, properties, call.preconditions)
     return object_reply(call, stored)
 
 
 async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Delete an object, or one generation of it for good."""
-    await service.commits.run(lambda: service.objects.delete(call.key, call.preconditions))
+    await service.commit(service.objects.delete, call.key, call.preconditions)
     return web.Response(status=204)
 
 
@@ -83,5 +78,5 @@ async def insert_object(service: StorageService, call: StorageCall) -> web.Strea
     insert = _INSERTS.get(kind)
     if insert is None:
         raise ParameterError("uploadType", f"Invalid value for uploadType: {kind!r}")
-    service.objects.buckets.get(call.bucket)
+    service.buckets.get(call.bucket)
     return await insert(service, call)

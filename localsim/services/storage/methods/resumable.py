@@ -63,7 +63,7 @@ async def start_resumable(service: StorageService, call: StorageCall) -> web.Str
         headers.get("X-Upload-Content-Type"),
         parse_int64(declared) if declared.isdecimal() else None,
     )
-    upload_id = await service.commits.run(lambda: service.objects.uploads.start(new))
+    upload_id = await service.commit(service.objects.uploads.start, new)
     query = urlencode({**call.query, "upload_id": upload_id})
     location = f"{call.origin}{call.request.raw_path.partition('?')[0]}?{query}"
     return web.Response(headers={"Location": location, "X-GUploader-UploadID": upload_id})
@@ -90,7 +90,7 @@ async def cancel_resumable(service: StorageService, call: StorageCall) -> web.St
     """Delete a session and its bytes."""
     upload_id = required_parameter(call.query, "upload_id")
     async with service.turns.take(upload_id):
-        await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
+        await service.commit(service.objects.uploads.cancel, upload_id)
     return web.Response(status=499, reason="Client Closed Request")
 
 
@@ -166,7 +166,7 @@ async def _record(service: StorageService, upload: UploadSession) -> None:
         await asyncio.to_thread(upload.body.sync)
     finally:
         upload.body.close()
-    await service.commits.run(lambda: service.objects.uploads.checkpoint(upload))
+    await service.commit(service.objects.uploads.checkpoint, upload)
 
 
 def _check_total(upload: UploadSession, chunk: Chunk) -> None:
@@ -219,12 +219,10 @@ async def _finish(service: StorageService, call: StorageCall, upload_id: str) ->
             late.crc32c or early.crc32c, late.md5 or early.md5, wants_md5=late.wants_md5
         )
         body = await seal_body(service, upload.body, expected)
-        return await service.commits.run(
-            lambda: service.objects.publish(upload.new, body, upload_id=upload_id)
-        )
+        return await service.commit(service.objects.publish, upload.new, body, upload_id=upload_id)
     except StorageError as error:
         if error.code < 500:  # noqa: PLR2004
-            await service.commits.run(lambda: service.objects.uploads.cancel(upload_id))
+            await service.commit(service.objects.uploads.cancel, upload_id)
         raise
     finally:
         upload.body.close()

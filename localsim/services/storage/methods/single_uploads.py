@@ -1,7 +1,7 @@
 """Uploads in one request: media and multipart, streamed into the store, published when whole."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -21,6 +21,7 @@ from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.gunzip import gunzip_chunks
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
+    DEFAULT_TYPE,
     StorageCall,
     expected_hashes,
     parse_json_object,
@@ -29,36 +30,39 @@ from localsim.services.storage.wire.json_requests import (
 from localsim.services.storage.wire.multipart import RelatedParser, boundary_of
 from localsim.services.storage.wire.resources import hash_header, object_reply
 
-_DEFAULT_TYPE = "application/octet-stream"
-
 
 async def insert_media(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Write an object whose bytes are the body and whose name is in the query."""
-    headers = call.request.headers
     resource = {"name": required_parameter(call.query, "name")}
-    new = new_object(call, resource, headers.get("Content-Type"))
-    incoming = service.objects.bodies.receive()
-    try:
-        async for data in _media(call):
-            await receive_data(incoming, data)
-        body = await seal_body(service, incoming, new.expected)
-        stored = await service.commits.run(lambda: service.objects.publish(new, body))
-    finally:
-        incoming.discard()
-    return upload_reply(call, stored)
+    new = new_object(call, resource, call.request.headers.get("Content-Type"))
+    return await _insert(service, call, lambda data: data, lambda: new)
 
 
 async def insert_multipart(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Write an object from a body of two parts: its resource and its bytes."""
     parser = RelatedParser(boundary_of(call.request.headers.get("Content-Type", "")))
+
+    def described() -> NewObject:
+        parser.check_end()
+        return new_object(call, parse_json_object(parser.metadata or b""), parser.media_type)
+
+    return await _insert(service, call, parser.feed, described)
+
+
+async def _insert(
+    service: StorageService,
+    call: StorageCall,
+    media_of: Callable[[bytes], bytes],
+    described: Callable[[], NewObject],
+) -> web.StreamResponse:
+    """Store the media of the body as the object that `described` returns once all has come."""
     incoming = service.objects.bodies.receive()
     try:
         async for data in _media(call):
-            await receive_data(incoming, parser.feed(data))
-        parser.check_end()
-        new = new_object(call, parse_json_object(parser.metadata or b""), parser.media_type)
+            await receive_data(incoming, media_of(data))
+        new = described()
         body = await seal_body(service, incoming, new.expected)
-        stored = await service.commits.run(lambda: service.objects.publish(new, body))
+        stored = await service.commit(service.objects.publish, new, body)
     finally:
         incoming.discard()
     return upload_reply(call, stored)
@@ -76,7 +80,7 @@ def new_object(
     if not isinstance(name, str) or not name:
         raise missing_parameter("name")
     check_object_name(name)
-    given = {"contentType": media_type or _DEFAULT_TYPE, **resource}
+    given = {"contentType": media_type or DEFAULT_TYPE, **resource}
     if "contentEncoding" in call.query:
         given["contentEncoding"] = call.query["contentEncoding"]
     return NewObject(

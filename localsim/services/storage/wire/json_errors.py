@@ -15,6 +15,7 @@ from aiohttp import web
 from localsim.cloud.model.cloud_errors import CloudError
 from localsim.cloud.objects.storage_model import StorageError, invalid
 
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _PLACES: Mapping[str, tuple[str, str]] = {
     "conditionNotMet": ("header", "If-Match"),
     "requestedRangeNotSatisfiable": ("header", "Range"),
@@ -28,6 +29,20 @@ class ParameterError(StorageError):
     def __init__(self, parameter: str, message: str, reason: str = "invalidParameter") -> None:
         super().__init__(400, reason, message)
         self.parameter = parameter
+
+
+def check_json_type(request: web.Request) -> None:
+    """Raise 400 for a form or plain text where JSON belongs, as Google does.
+
+    A web page may send those content types anywhere.
+    """
+    if "Content-Type" not in request.headers:
+        return
+    if request.content_type in _FORMS:
+        message = "This API does not support parsing form-encoded input."
+        raise StorageError(400, "parseError", message)
+    if request.content_type == "text/plain":
+        raise StorageError(400, "badContent", "Unsupported content with type: text/plain")
 
 
 def missing_parameter(parameter: str) -> ParameterError:
@@ -50,11 +65,10 @@ def error_response(error: StorageError) -> web.Response:
     """The reply with the error; a 304 has no body."""
     if error.code == 304:  # noqa: PLR2004
         return web.Response(status=304)
-    headers = getattr(error, "headers", {})
     return web.Response(
         status=error.code,
         body=json.dumps(error_envelope(error), separators=(",", ":")).encode(),
-        headers={"Content-Type": "application/json; charset=UTF-8", **headers},
+        headers={"Content-Type": "application/json; charset=UTF-8", **error.headers},
     )
 
 

@@ -21,14 +21,19 @@ from localsim.cloud.objects.storage_model import (
     not_implemented,
 )
 from localsim.services.rest.rest_fields import Mask
-from localsim.services.storage.wire.content_types import check_json_type
-from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
+from localsim.services.storage.wire.json_errors import (
+    ParameterError,
+    check_json_type,
+    missing_parameter,
+)
 from localsim.services.storage.wire.request_faults import CallFaults
 
 Query = Mapping[str, str]
 ACCOUNT = "storage.account"
 """Where a request carries the account that sent it, if it had to have one."""
 MAX_JSON_BYTES = 2 * 1024 * 1024
+DEFAULT_TYPE = "application/octet-stream"
+"""The content type of an object for which the client names none."""
 _UNSUPPORTED_PARAMETERS = (
     "destinationKmsKeyName",
     "enableObjectRetention",
@@ -122,12 +127,17 @@ def decode_segment(text: str) -> str:
         raise invalid("The path is not valid percent-encoded UTF-8.") from None
 
 
-def parse_query(text: str) -> Query:
-    """Decode a query string; parameters that would change the result if ignored are refused."""
+def decode_query(text: str) -> Query:
+    """The parameters of a query string; raises StorageError unless it is UTF-8."""
     try:
-        query = dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
     except ValueError:
         raise invalid("The query is not valid percent-encoded UTF-8.") from None
+
+
+def parse_query(text: str) -> Query:
+    """Decode a query string; parameters that would change the result if ignored are refused."""
+    query = decode_query(text)
     for name in _UNSUPPORTED_PARAMETERS:
         if query.get(name, "").lower() not in ("", "false"):
             raise not_implemented(f"The parameter {name!r}")

@@ -50,26 +50,23 @@ Pause = Callable[[float], Awaitable[None]]
 """Lets simulated seconds pass."""
 
 
-class InjectedError(StorageError):
-    """An error reply that a fault asks for, with its headers."""
-
-    def __init__(self, status: int, retry_after_s: int | None = None) -> None:
-        super().__init__(
-            status, _REASONS.get(status, "backendError"), f"Retry Test: Caused a {status}"
-        )
-        self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-
-
-def no_faults(_method: str) -> tuple[ArmedStorageFault, ...]:
-    """A source of no faults."""
-    return ()
+def _injected_error(effect: StorageRefusal | LateRefusal) -> StorageError:
+    """The error reply that a fault asks for."""
+    return StorageError(
+        effect.status,
+        _REASONS.get(effect.status, "backendError"),
+        f"Retry Test: Caused a {effect.status}",
+        headers=None
+        if effect.retry_after_s is None
+        else {"Retry-After": str(effect.retry_after_s)},
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class FaultSource:
     """The source of faults: the scenario, and the tests that clients set up."""
 
-    standing: ArmedFaultsOf = no_faults
+    standing: ArmedFaultsOf = lambda _method: ()
     pause: Pause = asyncio.sleep
     retry_tests: RetryTests = field(default_factory=RetryTests)
 
@@ -103,7 +100,7 @@ class CallFaults:
             if isinstance(armed.effect, ConnectionReset) and armed.strike():
                 raise self._reset()
             if isinstance(armed.effect, StorageRefusal) and armed.strike():
-                raise InjectedError(armed.effect.status, armed.effect.retry_after_s)
+                raise _injected_error(armed.effect)
             if isinstance(armed.effect, DiskFull) and self._only_writes and armed.strike():
                 await self._happen(armed.effect)
 
@@ -192,7 +189,7 @@ class CallFaults:
     async def _happen(self, effect: object) -> None:
         match effect:
             case LateRefusal():
-                raise InjectedError(effect.status, effect.retry_after_s)
+                raise _injected_error(effect)
             case TransferStall(time_s):
                 await self._stall(time_s)
             case DiskFull():

@@ -13,7 +13,7 @@ from aiohttp import web
 from localsim.cloud.objects.listing import Listing
 from localsim.cloud.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
-from localsim.services.storage.wire.json_requests import StorageCall
+from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCall
 
 Resource = dict[str, Any]
 Field = Callable[[StoredObject, str], Any]
@@ -26,7 +26,7 @@ def _of_properties(name: str) -> Field:
 
 @lru_cache(maxsize=16)
 def _quoted(name: str) -> str:
-    """Remembered, as each name is in both of its links."""
+    """The percent-encoded name; it is remembered, as each name is in both of its links."""
     return quote(name, safe="")
 
 
@@ -34,27 +34,13 @@ def _path(stored: StoredObject) -> str:
     return f"storage/v1/b/{stored.bucket}/o/{_quoted(stored.name)}"
 
 
-def _self_link(stored: StoredObject, origin: str) -> str:
-    return f"{origin}/{_path(stored)}"
-
-
-def _media_link(stored: StoredObject, origin: str) -> str:
-    return f"{origin}/download/{_path(stored)}?generation={stored.generation}&alt=media"
-
-
-def _created(stored: StoredObject, _origin: str) -> str:
-    return timestamp(stored.created_s)
-
-
-def _deleted(stored: StoredObject, _origin: str) -> str | None:
-    return None if stored.deleted_s is None else timestamp(stored.deleted_s)
-
-
 _OBJECT_FIELDS: Mapping[str, Field] = {
     "kind": lambda _stored, _origin: "storage#object",
     "id": lambda stored, _: f"{stored.bucket}/{stored.name}/{stored.generation}",
-    "selfLink": _self_link,
-    "mediaLink": _media_link,
+    "selfLink": lambda stored, origin: f"{origin}/{_path(stored)}",
+    "mediaLink": lambda stored, origin: (
+        f"{origin}/download/{_path(stored)}?generation={stored.generation}&alt=media"
+    ),
     "name": lambda stored, _: stored.name,
     "bucket": lambda stored, _: stored.bucket,
     "generation": lambda stored, _: str(stored.generation),
@@ -75,11 +61,13 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
     "eventBasedHold": _of_properties("eventBasedHold"),
     "retentionExpirationTime": _of_properties("retentionExpirationTime"),
     "metadata": _of_properties("metadata"),
-    "timeCreated": _created,
+    "timeCreated": lambda stored, _: timestamp(stored.created_s),
     "updated": lambda stored, _: timestamp(stored.updated_s),
-    "timeDeleted": _deleted,
-    "timeStorageClassUpdated": _created,
-    "timeFinalized": _created,
+    "timeDeleted": lambda stored, _: (
+        None if stored.deleted_s is None else timestamp(stored.deleted_s)
+    ),
+    "timeStorageClassUpdated": lambda stored, _: timestamp(stored.created_s),
+    "timeFinalized": lambda stored, _: timestamp(stored.created_s),
 }
 """storage#object field by field; what is None is left out, as Google does."""
 
@@ -194,7 +182,7 @@ def media_headers(stored: StoredObject) -> dict[str, str]:
         header: properties[name] for header, name in _HEADER_FIELDS.items() if properties.get(name)
     }
     return {
-        "Content-Type": properties.get("contentType") or "application/octet-stream",
+        "Content-Type": properties.get("contentType") or DEFAULT_TYPE,
         "Accept-Ranges": "bytes",
         "ETag": stored.etag,
         "Last-Modified": formatdate(stored.updated_s, usegmt=True),

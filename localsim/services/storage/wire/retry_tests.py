@@ -13,8 +13,7 @@ from aiohttp import web
 from localsim.cloud.objects.storage_model import StorageError, invalid
 from localsim.cloud.scenario.storage_fault_texts import METHODS, parse_instruction
 from localsim.cloud.scenario.storage_faults import ArmedStorageFault
-from localsim.services.storage.wire.content_types import check_json_type
-from localsim.services.storage.wire.json_errors import error_response
+from localsim.services.storage.wire.json_errors import check_json_type, error_response
 
 HEADER = "x-retry-test-id"
 MOST_TESTS = 1000

@@ -8,24 +8,16 @@ A bucket in the name of the host (`BUCKET.storage.googleapis.com`) is no address
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from aiohttp import web
 
 from localsim.cloud.objects.storage_model import StorageError, not_implemented
 from localsim.services.storage.service import Handler, StorageService, answer_call
 from localsim.services.storage.wire.json_requests import decode_segment
-from localsim.services.storage.xml.multipart_methods import (
-    abort_upload,
-    complete_upload,
-    list_parts,
-    list_uploads,
-    put_part,
-    start_upload,
-)
-from localsim.services.storage.xml.xml_buckets import head_bucket, list_buckets, list_objects
-from localsim.services.storage.xml.xml_errors import XmlError
-from localsim.services.storage.xml.xml_objects import delete_object, get_object, put_object
+from localsim.services.storage.xml import multipart_methods as uploads
+from localsim.services.storage.xml import xml_buckets as buckets
+from localsim.services.storage.xml import xml_objects as objects
 from localsim.services.storage.xml.xml_requests import XmlCall, check_headers, parse_xml_query
 
 _OF_OTHERS = re.compile(
@@ -35,44 +27,34 @@ _OF_OTHERS = re.compile(
 _TARGET = re.compile(r"/(?:(?P<bucket>[^/]+)(?:/(?P<object>[\s\S]*))?)?")
 
 
-@dataclass(frozen=True, slots=True)
-class XmlRoute:
-    """A method, the permission it asks for (access-control/iam-xml), and who serves it."""
+class XmlRoute(NamedTuple):
+    """A method by the name that the JSON API has or would have for it, and who serves it."""
 
     name: str
-    permission: str
     handler: Handler
 
 
 _SERVICE, _BUCKET, _OBJECT = "service", "bucket", "object"
 
 _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
-    (_SERVICE, "GET", ""): XmlRoute("storage.buckets.list", "storage.buckets.list", list_buckets),
-    (_BUCKET, "GET", ""): XmlRoute("storage.objects.list", "storage.objects.list", list_objects),
-    (_BUCKET, "HEAD", ""): XmlRoute("storage.buckets.get", "storage.buckets.get", head_bucket),
-    (_BUCKET, "GET", "uploads"): XmlRoute(
-        "storage.multipartUploads.list", "storage.multipartUploads.list", list_uploads
-    ),
-    (_OBJECT, "GET", ""): XmlRoute("storage.objects.get", "storage.objects.get", get_object),
-    (_OBJECT, "HEAD", ""): XmlRoute("storage.objects.get", "storage.objects.get", get_object),
-    (_OBJECT, "PUT", ""): XmlRoute("storage.objects.insert", "storage.objects.create", put_object),
-    (_OBJECT, "DELETE", ""): XmlRoute(
-        "storage.objects.delete", "storage.objects.delete", delete_object
-    ),
-    (_OBJECT, "POST", "uploads"): XmlRoute(
-        "storage.multipartUploads.create", "storage.multipartUploads.create", start_upload
-    ),
-    (_OBJECT, "PUT", "uploadId"): XmlRoute(
-        "storage.multipartUploads.put", "storage.multipartUploads.create", put_part
-    ),
+    (_SERVICE, "GET", ""): XmlRoute("storage.buckets.list", buckets.list_buckets),
+    (_BUCKET, "GET", ""): XmlRoute("storage.objects.list", buckets.list_objects),
+    (_BUCKET, "HEAD", ""): XmlRoute("storage.buckets.get", buckets.head_bucket),
+    (_BUCKET, "GET", "uploads"): XmlRoute("storage.multipartUploads.list", uploads.list_uploads),
+    (_OBJECT, "GET", ""): XmlRoute("storage.objects.get", objects.get_object),
+    (_OBJECT, "HEAD", ""): XmlRoute("storage.objects.get", objects.get_object),
+    (_OBJECT, "PUT", ""): XmlRoute("storage.objects.insert", objects.put_object),
+    (_OBJECT, "DELETE", ""): XmlRoute("storage.objects.delete", objects.delete_object),
+    (_OBJECT, "POST", "uploads"): XmlRoute("storage.multipartUploads.create", uploads.start_upload),
+    (_OBJECT, "PUT", "uploadId"): XmlRoute("storage.multipartUploads.put", uploads.put_part),
     (_OBJECT, "GET", "uploadId"): XmlRoute(
-        "storage.multipartUploads.listParts", "storage.multipartUploads.listParts", list_parts
+        "storage.multipartUploads.listParts", uploads.list_parts
     ),
     (_OBJECT, "POST", "uploadId"): XmlRoute(
-        "storage.multipartUploads.complete", "storage.multipartUploads.create", complete_upload
+        "storage.multipartUploads.complete", uploads.complete_upload
     ),
     (_OBJECT, "DELETE", "uploadId"): XmlRoute(
-        "storage.multipartUploads.abort", "storage.multipartUploads.abort", abort_upload
+        "storage.multipartUploads.abort", uploads.abort_upload
     ),
 }
 """By what the path names, the verb, and the subresource in the query."""
@@ -123,7 +105,7 @@ def _of_bucket(
     if error.code != 404 or error.reason != "notFound" or "bucket" not in names:  # noqa: PLR2004
         return error
     try:
-        service.objects.buckets.get(names["bucket"])
+        service.buckets.get(names["bucket"])
     except StorageError as absent:
-        return XmlError(404, "NoSuchBucket", absent.message)
+        return StorageError(404, "NoSuchBucket", absent.message)
     return error

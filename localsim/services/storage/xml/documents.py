@@ -7,8 +7,8 @@ from xml.sax.saxutils import escape
 
 from aiohttp import web
 
-Tree: TypeAlias = Sequence[tuple[str, Union[str, int, "Tree"]]]
-"""Elements in order: the name of each, and its text or its children."""
+Tree: TypeAlias = Sequence[tuple[str, Union[str, int, "Tree", None]]]
+"""Elements in order: the name of each, and its text or its children; None leaves it out."""
 
 OF_LISTINGS = "http://doc.s3.amazonaws.com/2006-03-01"
 OF_UPLOADS = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -31,7 +31,9 @@ def _content(value: str | int | Tree) -> str:
         return _NOT_XML.sub(lambda match: f"&#{ord(match[0])};", escape(value))
     if isinstance(value, int):
         return str(value)
-    return "".join(f"<{name}>{_content(child)}</{name}>" for name, child in value)
+    return "".join(
+        f"<{name}>{_content(child)}</{name}>" for name, child in value if child is not None
+    )
 
 
 def xml_response(

@@ -36,10 +36,10 @@ async def start_upload(service: StorageService, call: StorageCall) -> web.Stream
     _check_unconditional(call)
 
     def begin() -> str:
-        service.objects.buckets.get(call.bucket)
+        service.buckets.get(call.bucket)
         return service.objects.parts.start(new)
 
-    upload_id = await service.commits.run(begin)
+    upload_id = await service.commit(begin)
     tree = (("Bucket", call.bucket), ("Key", call.key.name), ("UploadId", upload_id))
     return xml_response("InitiateMultipartUploadResult", tree, OF_UPLOADS)
 
@@ -47,7 +47,8 @@ async def start_upload(service: StorageService, call: StorageCall) -> web.Stream
 async def put_part(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Receive a part, in place of an earlier one of the same number."""
     upload_id, part_number = required_parameter(call.query, "uploadId"), _part_number(call)
-    service.objects.parts.require(call.key, upload_id)
+    parts = service.objects.parts
+    parts.require(call.key, upload_id)
     if "x-goog-copy-source" in call.request.headers or "x-amz-copy-source" in call.request.headers:
         raise invalid("A part cannot be the copy of an object.")
     incoming = service.objects.bodies.receive()
@@ -55,9 +56,7 @@ async def put_part(service: StorageService, call: StorageCall) -> web.StreamResp
     try:
         expected = expected_hashes({}, call)
         body = await receive_body(service, call, incoming, expected)
-        part = await service.commits.run(
-            lambda: service.objects.parts.put(call.key, upload_id, part_number, body)
-        )
+        part = await service.commit(parts.put, call.key, upload_id, part_number, body)
     finally:
         incoming.discard()
     sums = f"crc32c={part.crc32c},md5={part.md5}"
@@ -72,13 +71,13 @@ async def list_parts(service: StorageService, call: StorageCall) -> web.StreamRe
     found = service.objects.parts.list(call.key, upload_id, after=after, limit=limit + 1)
     page = found[:limit]
     is_truncated = bool(page) and len(found) > limit
-    tree = (
+    tree: Tree = (
         ("Bucket", call.bucket),
         ("Key", spelling(call.query)(call.key.name)),
         ("UploadId", upload_id),
         ("StorageClass", "STANDARD"),
         ("PartNumberMarker", after),
-        *((("NextPartNumberMarker", page[-1].number),) if is_truncated else ()),
+        ("NextPartNumberMarker", page[-1].number if is_truncated else None),
         ("MaxParts", limit),
         ("IsTruncated", str(is_truncated).lower()),
         *(("Part", _part_tree(part)) for part in page),
@@ -88,7 +87,7 @@ async def list_parts(service: StorageService, call: StorageCall) -> web.StreamRe
 
 async def list_uploads(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """One page of a bucket's uploads under way."""
-    service.objects.buckets.get(call.bucket)
+    service.buckets.get(call.bucket)
     limit, spell = page_limit(call.query, "max-uploads"), spelling(call.query)
     query = UploadsQuery(
         prefix=call.query.get("prefix", ""),
@@ -99,13 +98,13 @@ async def list_uploads(service: StorageService, call: StorageCall) -> web.Stream
     found = service.objects.parts.list_uploads(call.bucket, query)
     page = found[:limit]
     is_truncated = bool(page) and len(found) > limit
-    tree = (
+    tree: Tree = (
         ("Bucket", call.bucket),
         ("Prefix", spell(query.prefix)),
         ("KeyMarker", spell(query.name_marker)),
         ("UploadIdMarker", query.id_marker),
-        *((("NextKeyMarker", spell(page[-1].name)),) if is_truncated else ()),
-        *((("NextUploadIdMarker", page[-1].id),) if is_truncated else ()),
+        ("NextKeyMarker", spell(page[-1].name) if is_truncated else None),
+        ("NextUploadIdMarker", page[-1].id if is_truncated else None),
         ("MaxUploads", limit),
         ("IsTruncated", str(is_truncated).lower()),
         *(("Upload", _upload_tree(upload, spell)) for upload in page),
@@ -119,10 +118,8 @@ async def complete_upload(service: StorageService, call: StorageCall) -> web.Str
     service.objects.parts.require(call.key, upload_id)
     _check_unconditional(call)
     claims = claimed_parts(await _body(call))
-    stored = await service.commits.run(
-        lambda: service.objects.parts.complete(call.key, upload_id, claims)
-    )
-    tree = (
+    stored = await service.commit(service.objects.parts.complete, call.key, upload_id, claims)
+    tree: Tree = (
         ("Location", f"{call.origin}{call.request.raw_path.partition('?')[0]}"),
         ("Bucket", call.bucket),
         ("Key", call.key.name),
@@ -136,7 +133,7 @@ async def complete_upload(service: StorageService, call: StorageCall) -> web.Str
 async def abort_upload(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Forget an upload and its parts."""
     upload_id = required_parameter(call.query, "uploadId")
-    await service.commits.run(lambda: service.objects.parts.abort(call.key, upload_id))
+    await service.commit(service.objects.parts.abort, call.key, upload_id)
     return web.Response(status=204)
 
 

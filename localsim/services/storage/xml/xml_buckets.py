@@ -25,7 +25,7 @@ async def list_buckets(service: StorageService, call: StorageCall) -> web.Stream
     project = extension_header(call.request.headers, "project-id")
     if not project:
         raise invalid("The header x-goog-project-id must name the project.")
-    buckets = service.objects.buckets.list(project, prefix="", start="", limit=-1)
+    buckets = service.buckets.list(project, prefix="", start="", limit=-1)
     rows = [
         ("Bucket", (("Name", bucket.name), ("CreationDate", timestamp(bucket.created_s))))
         for bucket in buckets
@@ -36,7 +36,7 @@ async def list_buckets(service: StorageService, call: StorageCall) -> web.Stream
 
 async def head_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Whether the bucket is there."""
-    bucket = service.objects.buckets.get(call.bucket, call.preconditions, reading=True)
+    bucket = service.buckets.get(call.bucket, call.preconditions, reading=True)
     return web.Response(headers={"X-Goog-Metageneration": str(bucket.metageneration)})
 
 
@@ -55,12 +55,12 @@ async def list_objects(service: StorageService, call: StorageCall) -> web.Stream
     # A page of nothing has none behind it, or it would never end.
     listing = service.objects.list(call.bucket, query) if query.limit else Listing()
     spell = spelling(call.query)
-    tree = (
+    tree: Tree = (
         ("Name", call.bucket),
         ("Prefix", spell(query.prefix)),
-        *((("Delimiter", spell(query.delimiter)),) if query.delimiter else ()),
+        ("Delimiter", spell(query.delimiter) if query.delimiter else None),
         ("MaxKeys", query.limit),
-        *((("EncodingType", "url"),) if "encoding-type" in call.query else ()),
+        ("EncodingType", "url" if "encoding-type" in call.query else None),
         *describe(call.query, listing, spell),
         ("IsTruncated", "false" if listing.next_start is None else "true"),
         *(("Contents", _contents(stored, spell)) for stored in listing.items),
@@ -108,11 +108,13 @@ def _marked_start(query: Query) -> str:
 
 
 def _first_version(query: Query, listing: Listing, spell: Spell) -> Tree:
-    marker = (("Marker", spell(query.get("marker", ""))),)
-    if listing.next_start is None:
-        return marker
-    last = max([*listing.prefixes[-1:], *(stored.name for stored in listing.items[-1:])])
-    return (*marker, ("NextMarker", spell(last)))
+    last = max(
+        [*listing.prefixes[-1:], *(stored.name for stored in listing.items[-1:])], default=""
+    )
+    return (
+        ("Marker", spell(query.get("marker", ""))),
+        ("NextMarker", None if listing.next_start is None else spell(last)),
+    )
 
 
 def _continued_start(query: Query) -> str:
@@ -128,19 +130,16 @@ def _continued_start(query: Query) -> str:
 
 
 def _second_version(query: Query, listing: Listing, spell: Spell) -> Tree:
-    given: list[tuple[str, str | int]] = [
-        (element, spell(query[name]))
-        for element, name in (
-            ("ContinuationToken", "continuation-token"),
-            ("StartAfter", "start-after"),
-        )
-        if name in query
-    ]
-    tree: Tree = [*given, ("KeyCount", len(listing))]
-    if listing.next_start is None:
-        return tree
-    token = base64.urlsafe_b64encode(listing.next_start.encode()).decode()
-    return [*tree, ("NextContinuationToken", token)]
+    token, after = query.get("continuation-token"), query.get("start-after")
+    following = None
+    if listing.next_start is not None:
+        following = base64.urlsafe_b64encode(listing.next_start.encode()).decode()
+    return (
+        ("ContinuationToken", None if token is None else spell(token)),
+        ("StartAfter", None if after is None else spell(after)),
+        ("KeyCount", len(listing)),
+        ("NextContinuationToken", following),
+    )
 
 
 _VERSIONS = {"1": (_marked_start, _first_version), "2": (_continued_start, _second_version)}

@@ -40,19 +40,10 @@ _RETAINED = (
 _OTHERWISE = ("InternalError", "We encountered an internal error. Please try again.")
 
 
-class XmlError(StorageError):
-    """A refusal with a code that only the XML API has, in `reason`."""
-
-    def __init__(self, code: int, reason: str, message: str, details: str = "") -> None:
-        super().__init__(code, reason, message)
-        self.details = details or message
-        self.headers: dict[str, str] = {}
-
-
 def error_response(error: StorageError) -> web.Response:
     """The whole reply; a 304 has no body, and what details there are stand beside the message."""
     if error.code == 304:  # noqa: PLR2004
-        return web.Response(status=304, headers=getattr(error, "headers", {}))
+        return web.Response(status=304, headers=error.headers)
     code, message = _BY_STATUS.get(error.code, _OTHERWISE)
     if isinstance(error, HoldError):
         code, message = _UNDER_HOLD
@@ -60,8 +51,7 @@ def error_response(error: StorageError) -> web.Response:
         code, message = _RETAINED
     if error.reason[:1].isupper():  # as only those of this API are
         code, message = error.reason, error.message
-    details = error.details if isinstance(error, XmlError) else error.message
-    tree = (("Code", code), ("Message", message), ("Details", details))
+    tree = (("Code", code), ("Message", message), ("Details", error.details))
     response = xml_response("Error", tree, status=error.code)
-    response.headers.update(getattr(error, "headers", {}))
+    response.headers.update(error.headers)
     return response

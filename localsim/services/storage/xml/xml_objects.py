@@ -22,7 +22,6 @@ from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import StorageCall, expected_hashes
 from localsim.services.storage.wire.resources import hash_header, media_headers, timestamp
 from localsim.services.storage.xml.documents import xml_response
-from localsim.services.storage.xml.xml_errors import XmlError
 from localsim.services.storage.xml.xml_requests import (
     copy_source,
     etag_of,
@@ -39,12 +38,12 @@ async def put_object(service: StorageService, call: StorageCall) -> web.StreamRe
     source = copy_source(call.request.headers)
     if source is not None:
         return await _copy(service, call, source)
-    service.objects.buckets.get(call.bucket)
+    service.buckets.get(call.bucket)
     new = new_object(call)
     incoming = service.objects.bodies.receive()
     try:
         body = await receive_body(service, call, incoming, new.expected)
-        stored = await service.commits.run(lambda: _publish(service, call, new, body))
+        stored = await service.commit(_publish, service, call, new, body)
     finally:
         incoming.discard()
     return web.Response(headers=written_headers(stored))
@@ -64,7 +63,7 @@ async def delete_object(service: StorageService, call: StorageCall) -> web.Strea
         check_validators(call, _live(service, call.key), reading=False)
         service.objects.delete(call.key, call.preconditions)
 
-    await service.commits.run(delete)
+    await service.commit(delete)
     return web.Response(status=204)
 
 
@@ -91,7 +90,7 @@ async def receive_body(
     except StorageError as error:
         if error.code == 400:  # noqa: PLR2004
             message = "The Content-MD5 or x-goog-hash you specified did not match what we received."
-            raise XmlError(400, "BadDigest", message, error.message) from None
+            raise StorageError(400, "BadDigest", message, details=error.message) from None
         raise
 
 
@@ -138,7 +137,7 @@ async def _copy(
     service: StorageService, call: StorageCall, source: ObjectKey
 ) -> web.StreamResponse:
     """The same bytes under another name, and the same metadata unless the client brings its own."""
-    service.objects.buckets.get(call.bucket)
+    service.buckets.get(call.bucket)
     check_object_name(call.key.name)
     replaces = (
         extension_header(call.request.headers, "metadata-directive") or ""
@@ -154,7 +153,7 @@ async def _copy(
             source, call.source_preconditions, new, keeps_metadata=not replaces
         )
 
-    stored = await service.commits.run(copy)
+    stored = await service.commit(copy)
     tree = (("LastModified", timestamp(stored.updated_s)), ("ETag", etag_of(stored)))
     response = xml_response("CopyObjectResult", tree)
     response.headers.update(written_headers(stored))
@@ -208,9 +207,7 @@ def _seconds_of(header: str | None) -> float | None:
         return None
 
 
-def _refused(status: int, found: StoredObject | None) -> XmlError:
+def _refused(status: int, stored: StoredObject | None) -> StorageError:
     message = "At least one of the pre-conditions you specified did not hold."
-    error = XmlError(status, "PreconditionFailed", message)
-    if found is not None:
-        error.headers["ETag"] = etag_of(found)
-    return error
+    headers = None if stored is None else {"ETag": etag_of(stored)}
+    return StorageError(status, "PreconditionFailed", message, headers=headers)

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 from localsim.cloud.objects.multipart_uploads import md5_hex
 from localsim.cloud.objects.properties import writable_properties
@@ -15,8 +14,10 @@ from localsim.cloud.objects.storage_model import (
     not_implemented,
 )
 from localsim.services.storage.wire.json_requests import (
+    DEFAULT_TYPE,
     Query,
     StorageCall,
+    decode_query,
     decode_segment,
     parse_int64,
 )
@@ -59,7 +60,6 @@ _REFUSED_PARAMETERS = frozenset(
 """Subresources and signed URLs: another resource than the object or bucket of the path."""
 _WIDENING_ACLS = ("authenticated-read", "public-read", "public-read-write")
 _STREAMED = "STREAMING-"
-_DEFAULT_TYPE = "application/octet-stream"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,10 +86,7 @@ class XmlCall(StorageCall):
 
 def parse_xml_query(text: str) -> Query:
     """Decode a query string, refusing what would turn the request into another one."""
-    try:
-        query = dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
-    except ValueError:
-        raise invalid("The query is not valid percent-encoded UTF-8.") from None
+    query = decode_query(text)
     for name in query:
         if name in _REFUSED_PARAMETERS:
             raise not_implemented(f"The parameter {name!r}")
@@ -126,7 +123,7 @@ def parse_number(values: Mapping[str, str], name: str) -> int | None:
 
 def properties_of(headers: Mapping[str, str]) -> dict[str, Any]:
     """The metadata of the object that is to be written."""
-    given: dict[str, Any] = {"contentType": _DEFAULT_TYPE}
+    given: dict[str, Any] = {"contentType": DEFAULT_TYPE}
     metadata: dict[str, str] = {}
     for header, value in headers.items():
         name = header.lower()
