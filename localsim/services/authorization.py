@@ -4,7 +4,7 @@ Whoever comes over TLS needs a token. Who comes without TLS needs none, but is h
 token allows when it is that of a worker.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -17,7 +17,7 @@ from localsim.cloud.model.cloud_errors import CloudError, unimplemented
 from localsim.services.auth import iam
 from localsim.services.auth.tokens import AccessTokens, require_scope
 from localsim.services.auth.worker_tokens import WorkerTokens
-from localsim.services.net.wire_errors import grpc_error, http_error
+from localsim.services.net.wire_errors import http_error, refusing_handler
 from localsim.services.other_apis.other_api_calls import ApiMethod
 from localsim.services.other_apis.other_api_server import Authorize
 from localsim.services.rest import discovery, rest
@@ -48,9 +48,9 @@ class Authenticator:
         self, authorization: object, service: str, method: str, *, secure: bool
     ) -> iam.Account | None:
         """The account that calls; None for a caller without token. Raises CloudError."""
-        found = self.workers.caller(authorization)
-        if found is not None:
-            account, scopes = found
+        worker = self.workers.caller(authorization)
+        if worker is not None:
+            account, scopes = worker
             require_scope(scopes, {"service": service, "method": method})
             return account
         if not secure or self.tokens is None:
@@ -87,7 +87,7 @@ class GrpcAuthorization(_Interceptor):
                 _routed(metadata.get(ROUTING)) or f"projects/{self._project}",
             )
         except CloudError as error:
-            return grpc.unary_unary_rpc_method_handler(_refusing(error))
+            return refusing_handler(error)
         return await continuation(details)
 
 
@@ -107,7 +107,7 @@ def rest_authorization(callers: Authenticator) -> Middleware:
         method = f"{route.method.service}.{route.method.name}"
         _require(callers.of(request, iam.TPU_SERVICE, method), method, resource)
 
-    return _checked(check, _in_json(http_error))
+    return _checked(check, _refuse_in_json)
 
 
 def storage_authorization(callers: Authenticator) -> Middleware:
@@ -156,12 +156,9 @@ def _require(account: iam.Account | None, method: str, resource: str) -> None:
         raise iam.permission_denied(permission, resource)
 
 
-def _in_json(worded: Callable[[CloudError], tuple[int, Mapping[str, Any]]]) -> _Refuse:
-    def refuse(_request: web.Request, error: CloudError) -> web.Response:
-        status, document = worded(error)
-        return web.json_response(document, status=status)
-
-    return refuse
+def _refuse_in_json(_request: web.Request, error: CloudError) -> web.Response:
+    status, document = http_error(error)
+    return web.json_response(document, status=status)
 
 
 def _checked(check: Callable[[web.Request], None], refuse: _Refuse) -> Middleware:
@@ -179,14 +176,6 @@ def _checked(check: Callable[[web.Request], None], refuse: _Refuse) -> Middlewar
         return await handler(request)
 
     return authorized
-
-
-def _refusing(error: CloudError) -> Callable[[bytes, Any], Awaitable[bytes]]:
-    async def refuse(_body: bytes, context: Any) -> bytes:
-        await context.abort(*grpc_error(error))
-        raise error  # abort has raised already
-
-    return refuse
 
 
 def _routed(header: Any) -> str | None:

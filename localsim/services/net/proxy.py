@@ -37,7 +37,7 @@ class _ProxyRefusedError(Exception):
         self.status = status
 
 
-class Proxy:
+class Proxy(Acceptor):
     """The proxy and its connections."""
 
     def __init__(self, resolve: Resolve, connect: Connect, *, most: int = MAX_CONNECTIONS) -> None:
@@ -46,27 +46,19 @@ class Proxy:
         self._connect = connect
         self._most = most
         self._served = 0
-        self._acceptor = Acceptor(self._serve)
+        super().__init__(self._serve_client)
 
-    def open(self, listening: socket.socket) -> None:
-        """Accept connections on this socket too."""
-        self._acceptor.open(listening)
-
-    async def close(self) -> None:
-        """Break every connection and stop."""
-        await self._acceptor.close()
-
-    async def _serve(self, client: socket.socket) -> None:
+    async def _serve_client(self, client: socket.socket) -> None:
         self._served += 1
         try:
             with client:
-                server = await self._accept(client)
+                server = await self._connect_client(client)
                 if server is not None:
                     await relay_bytes(client, server)
         finally:
             self._served -= 1
 
-    async def _accept(self, client: socket.socket) -> socket.socket | None:
+    async def _connect_client(self, client: socket.socket) -> socket.socket | None:
         """Connect as the client asks, tell the client, and return the connection."""
         try:
             async with asyncio.timeout(REQUEST_S):
@@ -93,10 +85,10 @@ class Proxy:
             raise _ProxyRefusedError(503, f"the proxy serves {self._most} connections already")
         host = _host(line)
         try:
-            found = await self._resolve(host)
+            addresses = await self._resolve(host)
         except (OSError, ValueError) as error:  # ValueError: no name can be written so
             raise _ProxyRefusedError(502, f"{host} has no address: {error}") from None
-        allowed = [address for address in found if is_public(address)]
+        allowed = [address for address in addresses if is_public(address)]
         if not allowed:
             raise _ProxyRefusedError(
                 403, f"{host} is no public address: the proxy leads nowhere else"
@@ -131,8 +123,8 @@ def is_public(address: str) -> bool:
 async def resolve(host: str) -> Sequence[str]:
     """The addresses of a name, as this machine resolves it; raises OSError."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, _PORT_OUT, type=socket.SOCK_STREAM)
-    return [str(each[4][0]) for each in found]
+    answers = await loop.getaddrinfo(host, _PORT_OUT, type=socket.SOCK_STREAM)
+    return [str(answer[4][0]) for answer in answers]
 
 
 async def connect(address: str, port: int) -> socket.socket:

@@ -51,25 +51,21 @@ class _SocksRefusedError(Exception):
         self.reply = reply
 
 
-class SocksServer:
-    """The SOCKS server and its connections."""
+class SocksServer(Acceptor):
+    """The SOCKS server and its connections; those of SSH outlive it."""
 
     def __init__(self, workers: WorkerDialer, *, handshake_s: float) -> None:
         self._workers = workers
         self._handshake_s = handshake_s
-        self._acceptor = Acceptor(self._serve)
         self.port = 0
+        super().__init__(self._serve_client)
 
     def open(self, listening: socket.socket) -> None:
         """Accept connections on this socket too."""
         self.port = listening.getsockname()[1]
-        self._acceptor.open(listening)
+        super().open(listening)
 
-    async def close(self) -> None:
-        """Break every connection but those of SSH, and stop."""
-        await self._acceptor.close()
-
-    async def _serve(self, client: socket.socket) -> None:
+    async def _serve_client(self, client: socket.socket) -> None:
         try:
             worker = await self._handshake(client)
         except (OSError, EOFError, TimeoutError):
@@ -166,7 +162,7 @@ async def _reply(client: socket.socket, reply: int) -> None:
 
 
 async def _read(client: socket.socket, count: int) -> bytes:
-    """Read exactly `size` bytes: the next ones are for the server behind."""
+    """Read exactly `count` bytes: the next ones are for the server behind. Raises EOFError."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < count:

@@ -4,8 +4,8 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf import any_pb2, json_format
@@ -59,8 +59,8 @@ class MalformedRequestError(CloudError):
         """Without a message, the violations' own words are the message."""
         self.violations = tuple(violations)
         self.http_status = http_status
-        told = message or "\n".join(each.description for each in self.violations)
-        super().__init__(Code.INVALID_ARGUMENT, told)
+        descriptions = "\n".join(violation.description for violation in self.violations)
+        super().__init__(Code.INVALID_ARGUMENT, message or descriptions)
 
 
 def refusal(error: Exception) -> CloudError:
@@ -80,6 +80,21 @@ def grpc_error(error: CloudError) -> tuple[grpc.StatusCode, str, tuple[tuple[str
     status = status_pb2.Status(code=error.code, message=text, details=_details(error))
     trailers = ((STATUS_DETAILS, status.SerializeToString()),) if status.details else ()
     return grpc.StatusCode[error.code.name], text, trailers
+
+
+async def abort_call(context: Any, error: CloudError) -> NoReturn:
+    """End a gRPC call with the status, text and trailers of an error."""
+    await context.abort(*grpc_error(error))
+    raise AssertionError("abort has raised")
+
+
+def refusing_handler(error: CloudError) -> Any:
+    """The handler of a gRPC call that refuses it."""
+
+    async def refuse(_body: bytes, context: Any) -> bytes:
+        await abort_call(context, error)
+
+    return grpc.unary_unary_rpc_method_handler(refuse)
 
 
 def http_error(error: CloudError) -> tuple[int, dict[str, Any]]:
@@ -102,23 +117,13 @@ def _shortened(text: str) -> str:
 
 def _details(error: CloudError) -> list[any_pb2.Any]:
     """ErrorInfo where the cloud names a cause, BadRequest where fields are at fault."""
-    found = []
+    details: list[Any] = []
     if error.info is not None:
-        info = error.info
-        found.append(
-            error_details_pb2.ErrorInfo(
-                reason=info.reason, domain=info.domain, metadata=dict(info.metadata)
-            )
-        )
+        details.append(error_details_pb2.ErrorInfo(**asdict(error.info)))
     if isinstance(error, MalformedRequestError) and error.violations:
-        violations = [
-            error_details_pb2.BadRequest.FieldViolation(
-                field=each.field, description=each.description
-            )
-            for each in error.violations
-        ]
-        found.append(error_details_pb2.BadRequest(field_violations=violations))
-    return [_packed(each) for each in found]
+        violations = map(asdict, error.violations)
+        details.append(error_details_pb2.BadRequest(field_violations=violations))
+    return [_packed(detail) for detail in details]
 
 
 def _packed(detail: Any) -> any_pb2.Any:

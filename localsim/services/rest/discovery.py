@@ -60,7 +60,7 @@ def _described(version: str) -> dict[str, Any]:
         "servicePath": "",
         "batchPath": "batch",
         "auth": {"oauth2": {"scopes": {SCOPE: {"description": "Google Cloud data"}}}},
-        "parameters": _SYSTEM,
+        "parameters": SYSTEM_PARAMETERS,
         "resources": resources,
         "schemas": dict(sorted(schemas.items())),
     }
@@ -68,11 +68,11 @@ def _described(version: str) -> dict[str, Any]:
 
 def _place(resources: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """`projects.locations.nodes` in the tree of resources, made when it is not there."""
-    found: dict[str, Any] = {}
+    place: dict[str, Any] = {}
     for name in names:
-        found = resources.setdefault(name, {"methods": {}})
-        resources = found.setdefault("resources", {}) if name != names[-1] else {}
-    return found
+        place = resources.setdefault(name, {"methods": {}})
+        resources = place.setdefault("resources", {}) if name != names[-1] else {}
+    return place
 
 
 def _method(version: str, method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _system(kind: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "location": "query", **more}
 
 
-_SYSTEM = {
+SYSTEM_PARAMETERS = {
     "$.xgafv": _system("string", enum=["1", "2"]),
     "access_token": _system("string"),
     "alt": _system("string", enum=["json"], default="json"),
@@ -179,3 +179,4 @@ _SYSTEM = {
     "upload_protocol": _system("string"),
     "uploadType": _system("string"),
 }
+"""What every method takes beside its own parameters."""

@@ -1,14 +1,16 @@
 """Cloud TPU over HTTP and JSON, by the path templates of the method table."""
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
+from google.protobuf import json_format
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, precondition
+from localsim.cloud.model.cloud_errors import CloudError, Code, precondition, unimplemented
 from localsim.services.net.request_guard import require_json
 from localsim.services.net.wire_errors import (
     FieldViolation,
@@ -19,18 +21,16 @@ from localsim.services.net.wire_errors import (
 from localsim.services.rest import discovery
 from localsim.services.rest.json_messages import parse_json
 from localsim.services.rest.rest_binding import request_message
-from localsim.services.rest.rest_reply import (
-    ReplyFormat,
-    json_reply,
-    message_reply,
-    reply_format,
-    reply_mask,
-)
+from localsim.services.rest.rest_fields import apply_mask, parse_mask
 from localsim.services.tpu.calls import CloudPort, ConnectionDroppedError, answer_call
 from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_methods import LOCATIONS, Method, rest_methods
 
 MOST_BYTES = 4 * 1024 * 1024
+_ABSENT_FORMS = frozenset({"media", "proto"})
+_LEGACY_VERSION = "v1"
+_LEGACY_NODES = re.compile(rf"/{_LEGACY_VERSION}/projects/[^/]+/locations/[^/]+/nodes")
+_SAFE = {"X-Content-Type-Options": "nosniff"}
 TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
 
 
@@ -53,7 +53,9 @@ def application(cloud_port: CloudPort, middlewares: Sequence[Any] = ()) -> web.A
         try:
             return await _called(cloud_port, served, http)
         except ConnectionDroppedError:
-            return _dropped(http)
+            if http.transport is not None:
+                http.transport.abort()
+            return web.Response(status=499)
         except ConnectionError:  # the client has gone, nobody reads this
             return web.Response(status=499)
         except web.RequestPayloadError:
@@ -76,7 +78,13 @@ def routes() -> tuple[RestRoute, ...]:
     known = [
         _route(version, method) for version in REST_MESSAGES for method in rest_methods(version)
     ]
-    return (*known, *(_route(LEGACY_VERSION, method) for method in legacy_methods()))
+    # The methods of v1 that are left: the zones, for gcloud's `tpus locations`.
+    legacy = [
+        _route(_LEGACY_VERSION, method)
+        for method in rest_methods("v2")
+        if method.service == LOCATIONS
+    ]
+    return (*known, *legacy)
 
 
 def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestRoute, str]:
@@ -92,14 +100,14 @@ async def _called(
     cloud_port: CloudPort, served: Iterable[RestRoute], http: web.Request
 ) -> web.Response:
     path = http.raw_path.partition("?")[0]
-    form = reply_format(http.query)
+    form = _reply_format(http.query)
     if (http.method, path) == ("GET", discovery.PATH):
-        return json_reply(
+        return _json_reply(
             discovery.document(http.query.get("version", ""), f"{http.scheme}://{http.host}/"), form
         )
-    refuse_legacy_creation(http.method, path)
+    _refuse_legacy_creation(http.method, path)
     route, value = find_route(served, http.method, path)
-    mask = reply_mask(form, route.method.response)
+    mask = parse_mask(form.fields, route.method.response.DESCRIPTOR) if form.fields else {}
     body = await http.read() if route.body else b""
 
     def request() -> Any:
@@ -111,7 +119,52 @@ async def _called(
         )
 
     reply = route.method.response.FromString(await answer_call(cloud_port, route.method, request))
-    return message_reply(reply, form, mask, REST_MESSAGES[route.method.version].pool)
+    document = json_format.MessageToDict(
+        reply,
+        use_integers_for_enums=form.enums_as_numbers,
+        descriptor_pool=REST_MESSAGES[route.method.version].pool,
+    )
+    return _json_reply(apply_mask(document, mask), form)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplyFormat:
+    """The form of a reply; indented by two and with enums by name unless asked otherwise."""
+
+    pretty: bool = True
+    enums_as_numbers: bool = False
+    fields: str = ""
+
+
+def _reply_format(query: Mapping[str, str]) -> _ReplyFormat:
+    """The form that the parameters of a query ask for; raises CloudError."""
+    alt, *options = query.get("$alt", query.get("alt", "json")).split(";")
+    if alt in _ABSENT_FORMS:
+        raise unimplemented(f"alt={alt}")
+    if alt != "json":
+        raise MalformedRequestError(
+            [FieldViolation(f"Invalid value at 'alt' (alt), \"{alt}\"", "alt")]
+        )
+    return _ReplyFormat(
+        pretty=query.get("prettyPrint", query.get("$prettyPrint", "true")).lower() != "false",
+        enums_as_numbers="enum-encoding=int" in options,
+        fields=query.get("fields", query.get("$fields", "")),
+    )
+
+
+def _json_reply(document: Any, form: _ReplyFormat, status: int = 200) -> web.Response:
+    """A JSON document in the form of Google's front end."""
+    separators = None if form.pretty else (",", ":")
+    text = json.dumps(
+        document, indent=2 if form.pretty else None, separators=separators, ensure_ascii=False
+    )
+    return web.Response(
+        status=status,
+        body=text.encode(errors="replace") + b"\n" * form.pretty,
+        content_type="application/json",
+        charset="UTF-8",
+        headers=_SAFE,
+    )
 
 
 def _decoded(text: str) -> str:
@@ -135,27 +188,12 @@ def _route(version: str, method: Method) -> RestRoute:
 
 def _refused(http: web.Request, error: CloudError) -> web.Response:
     status, document = http_error(error)
-    return json_reply(
-        document, ReplyFormat(pretty=http.query.get("prettyPrint") != "false"), status
+    return _json_reply(
+        document, _ReplyFormat(pretty=http.query.get("prettyPrint") != "false"), status
     )
 
 
-def _dropped(http: web.Request) -> web.Response:
-    if http.transport is not None:
-        http.transport.abort()
-    return web.Response(status=499)
-
-
-LEGACY_VERSION = "v1"
-_LEGACY_NODES = re.compile(rf"/{LEGACY_VERSION}/projects/[^/]+/locations/[^/]+/nodes")
-
-
-def legacy_methods() -> tuple[Method, ...]:
-    """The methods of v1 that are left: the zones, for gcloud's `tpus locations`."""
-    return tuple(method for method in rest_methods("v2") if method.service == LOCATIONS)
-
-
-def refuse_legacy_creation(verb: str, path: str) -> None:
+def _refuse_legacy_creation(verb: str, path: str) -> None:
     """Raise CloudError for the creation of a v1 node, which Google denies to everybody."""
     if verb == "POST" and _LEGACY_NODES.fullmatch(path):
         raise precondition("Creation of legacy TPU nodes is denied; create a TPU VM instead.")

@@ -2,28 +2,16 @@
 
 import re
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from localsim.services.net.wire_errors import FieldViolation, MalformedRequestError
+from localsim.services.rest import discovery
 from localsim.services.rest.json_messages import fill_message
 
-SYSTEM_PARAMETERS = frozenset(
-    {
-        "access_token",
-        "alt",
-        "callback",
-        "fields",
-        "key",
-        "oauth_token",
-        "prettyPrint",
-        "quotaUser",
-        "trace",
-        "uploadType",
-        "upload_protocol",
-    }
-)
+SYSTEM_PARAMETERS = frozenset({*discovery.SYSTEM_PARAMETERS, "trace"})
 """What every Google API takes beside its own fields; names that begin with `$` as well."""
 
 
@@ -47,16 +35,9 @@ def request_message(
         violations = [FieldViolation("Invalid JSON payload received. Message too deep.")]
     if violations:
         raise MalformedRequestError(violations)
-    return _with_path(message, *path)
-
-
-def _with_path(message: Any, path: str, value: str) -> Any:
-    """The path names the resource, whatever the body says."""
-    *parents, name = path.split(".")
-    holder = message
-    for parent in parents:
-        holder = getattr(holder, parent)
-    setattr(holder, name, value)
+    # The path names the resource, whatever the body says.
+    *parents, name = path[0].split(".")
+    setattr(reduce(getattr, parents, message), name, path[1])
     return message
 
 
@@ -82,24 +63,23 @@ def _query_value(descriptor: Descriptor, key: str, value: str) -> Any:
     field = _field(descriptor, key)
     if field.message_type is not None and field.message_type.name == "FieldMask":
         return ",".join(_camel(path) for path in value.split(","))
-    found: Any = value
-    if field.type == FieldDescriptor.TYPE_BOOL:
-        found = {"true": True, "false": False}.get(value.lower(), value)
-    return [found] if field.is_repeated else found
+    is_flag = field.type == FieldDescriptor.TYPE_BOOL
+    given = {"true": True, "false": False}.get(value.lower(), value) if is_flag else value
+    return [given] if field.is_repeated else given
 
 
 def _field(descriptor: Descriptor | None, key: str) -> FieldDescriptor:
-    found = None
+    field = None
     for part in key.split("."):
         fields = descriptor.fields if descriptor is not None else ()
-        found = next((each for each in fields if part in (each.name, each.json_name)), None)
-        if found is None:
+        field = next((field for field in fields if part in (field.name, field.json_name)), None)
+        if field is None:
             break
-        descriptor = found.message_type
-    if found is None or not _is_bindable(found):
+        descriptor = field.message_type
+    if field is None or not _is_bindable(field):
         sentence = f'Unknown name "{key}": Cannot bind query parameter.'
         raise MalformedRequestError([FieldViolation(f"Invalid JSON payload received. {sentence}")])
-    return found
+    return field
 
 
 def _is_bindable(field: FieldDescriptor) -> bool:

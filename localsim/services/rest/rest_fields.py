@@ -88,17 +88,17 @@ def _checked(mask: Mask, message: Descriptor, above: str) -> Mask:
     fields: dict[str, FieldDescriptor] = {}
     for field in message.fields:
         fields[field.json_name] = fields[field.name] = field
-    found = {}
+    checked = {}
     for name, below in mask.items():
         path, known = f"{above}{name}", fields.get(name)
         if name == _ANY:
-            found[name] = below
+            checked[name] = below
         elif known is None or (below and known.message_type is None):
             raise _refused(path)
         else:
             inner = known.message_type
-            found[known.json_name] = _checked(below, inner, f"{path}.") if below else below
-    return found
+            checked[known.json_name] = _checked(below, inner, f"{path}.") if below else below
+    return checked
 
 
 def _refused(path: str) -> MalformedRequestError:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import asyncssh
 
-from localsim.services.ssh import sftp
 from localsim.workers.isolation.interface import Program
 
+SFTP = "sftp"
+"""The one subsystem."""
 CANNOT_START = 255
 _UNREAD_BYTES = 256 * 1024
 """What waits for a program that does not read before the client is told to wait."""
@@ -87,7 +88,7 @@ class SshSession(asyncssh.SSHServerSession[bytes]):
 
     def subsystem_requested(self, subsystem: str) -> bool:
         """Accept SFTP and no other subsystem."""
-        return subsystem == sftp.SUBSYSTEM
+        return subsystem == SFTP
 
     def session_started(self) -> None:
         """Begin the session: the client has made its requests."""

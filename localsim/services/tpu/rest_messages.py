@@ -13,11 +13,11 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
-    FieldDescriptorProto,
     FileDescriptorProto,
 )
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from localsim.services.net.descriptor_fields import add_field
 from localsim.services.tpu.proto_messages import GRPC_MESSAGES, Messages
 from tpuctl import catalog
 
@@ -26,10 +26,6 @@ FIRST_NUMBER = 100_000
 
 _TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 _STRUCT = "google.protobuf.Struct"
-_SCALARS = {
-    "string": FieldDescriptorProto.TYPE_STRING,
-    "int64": FieldDescriptorProto.TYPE_INT64,
-}
 _MODELS = ("PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATION_BOUND")
 
 _ENUMS = {
@@ -55,7 +51,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
         "run_duration": ".RunDuration",
         "traffic_config": _STRUCT,
     },
-    "AttachedDisk": {"worker_ids": "repeated string"},
+    "AttachedDisk": {"worker_ids": "string*"},
     "BootDiskConfig": {
         "disk_size_gb": "int64",
         "source_image": "string",
@@ -100,13 +96,14 @@ def _extended(original: FileDescriptor, package: str) -> FileDescriptorProto:
         if message.name in _ENUMS:
             _add_enum(message, *_ENUMS[message.name])
         for name, kind in _FIELDS.get(message.name, {}).items():
-            _add_field(message, name, kind, package)
+            _add_missing(message, name, kind, package)
         if message.name == "AcceleratorConfig":
             (kinds,) = message.enum_type
             known = {value.name for value in kinds.value}
-            offered = [one.config_enum for one in catalog.generations() if one.config_enum]
-            names = dict.fromkeys([*_NEW_VALUES, *offered])
-            for number, name in enumerate((one for one in names if one not in known), FIRST_NUMBER):
+            offered = (generation.config_enum for generation in catalog.generations())
+            names = dict.fromkeys(filter(None, [*_NEW_VALUES, *offered]))
+            new = (name for name in names if name not in known)
+            for number, name in enumerate(new, FIRST_NUMBER):
                 kinds.value.add(name=name, number=number)
     return file
 
@@ -115,7 +112,7 @@ def _new_messages(original: FileDescriptor) -> Iterator[DescriptorProto]:
     for name, fields in _NEW_MESSAGES.items():
         message = DescriptorProto(name=name)
         for field, kind in fields.items():
-            _add_field(message, field, kind, original.package)
+            _add_missing(message, field, kind, original.package)
         yield message
     for name in _FROM_ALPHA:
         if name not in original.message_types_by_name:
@@ -139,18 +136,9 @@ def _add_enum(message: DescriptorProto, name: str, values: tuple[str, ...]) -> N
     message.enum_type.append(enum)
 
 
-def _add_field(message: DescriptorProto, name: str, kind: str, package: str) -> None:
-    if any(field.name == name for field in message.field):
-        return
-    label, _, kind = kind.rpartition(" ")
-    field = message.field.add(name=name, number=FIRST_NUMBER + len(message.field))
-    field.label = (
-        FieldDescriptorProto.LABEL_REPEATED if label else FieldDescriptorProto.LABEL_OPTIONAL
-    )
-    if kind in _SCALARS:
-        field.type = _SCALARS[kind]
-    else:
-        field.type_name = f".{package}{kind}" if kind.startswith(".") else f".{kind}"
+def _add_missing(message: DescriptorProto, name: str, kind: str, package: str) -> None:
+    if not any(field.name == name for field in message.field):
+        add_field(message, FIRST_NUMBER + len(message.field), name, kind, package)
 
 
 REST_MESSAGES = {version: _messages(version) for version in GRPC_MESSAGES}

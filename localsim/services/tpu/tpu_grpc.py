@@ -6,8 +6,8 @@ nothing else. gRPC for Python does not show a handler the `:authority` that a cl
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -17,8 +17,9 @@ from localsim.services.net.request_guard import grpc_refusal
 from localsim.services.net.wire_errors import (
     FieldViolation,
     MalformedRequestError,
-    grpc_error,
+    abort_call,
     refusal,
+    refusing_handler,
 )
 from localsim.services.tpu.calls import CloudPort, ConnectionDroppedError, answer_call
 from localsim.services.tpu.tpu_methods import Method, all_methods
@@ -29,56 +30,41 @@ _GenericHandler: Any = grpc.GenericRpcHandler
 
 def handlers(cloud_port: CloudPort) -> tuple[Any, ...]:
     """The handlers for a grpc.aio server's `add_generic_rpc_handlers`."""
-    return (TpuHandler(cloud_port, all_methods()),)
+    return (_TpuHandler(cloud_port),)
 
 
-class TpuHandler(_GenericHandler):
+class _TpuHandler(_GenericHandler):
     """Handles every call of every service; unknown methods are UNIMPLEMENTED."""
 
-    def __init__(self, cloud_port: CloudPort, methods: Iterable[Method]) -> None:
-        """Serve the methods of a table."""
+    def __init__(self, cloud_port: CloudPort) -> None:
         self._handlers = {
             method.full_name: grpc.unary_unary_rpc_method_handler(_calling(cloud_port, method))
-            for method in methods
+            for method in all_methods()
         }
 
     def service(self, handler_call_details: Any) -> Any:
         """The handler of one call."""
         trace = grpc_refusal(handler_call_details.invocation_metadata)
         if trace is not None:
-            return _refusing(CloudError(Code.PERMISSION_DENIED, f"Refused: {trace}."))
-        called = handler_call_details.method
-        found = self._handlers.get(called)
-        return found or _refusing(unimplemented(f"Method {called.rpartition('/')[2]}"))
+            return refusing_handler(CloudError(Code.PERMISSION_DENIED, f"Refused: {trace}."))
+        path = handler_call_details.method
+        if path in self._handlers:
+            return self._handlers[path]
+        return refusing_handler(unimplemented(f"Method {path.rpartition('/')[2]}"))
 
 
 def _calling(cloud_port: CloudPort, method: Method) -> Behaviour:
     async def call(body: bytes, context: Any) -> bytes:
         try:
             return await answer_call(cloud_port, method, lambda: _parsed(method, body))
-        except ConnectionDroppedError:
+        except (ConnectionDroppedError, asyncio.CancelledError):
             # One call cannot close a connection that others share; this is what a client of gRPC
-            # is told when its connection is closed.
-            return await _abort(context, grpc.StatusCode.UNAVAILABLE, "Socket closed")
-        except asyncio.CancelledError:  # the client has gone, or this server ends
-            return await _abort(context, grpc.StatusCode.UNAVAILABLE, "Socket closed")
+            # is told when its connection is closed. Or the client has gone, or this server ends.
+            await abort_call(context, CloudError(Code.UNAVAILABLE, "Socket closed"))
         except Exception as error:  # noqa: BLE001 (the last resort of a call, shown on stderr)
-            return await _abort(context, *grpc_error(refusal(error)))
+            await abort_call(context, refusal(error))
 
     return call
-
-
-def _refusing(error: CloudError) -> Any:
-    async def call(_body: bytes, context: Any) -> bytes:
-        return await _abort(context, *grpc_error(error))
-
-    return grpc.unary_unary_rpc_method_handler(call)
-
-
-async def _abort(context: Any, *told: Any) -> NoReturn:
-    """End the call with the error's status, text and trailers."""
-    await context.abort(*told)
-    raise AssertionError("abort has raised")
 
 
 def _parsed(method: Method, body: bytes) -> Any:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from localsim.service_ports import LOOPBACK
@@ -101,8 +101,10 @@ class ChipLockServer:
                 return
             with contextlib.suppress(OSError):  # a program has taken the port
                 listening = await self._worker.host.listen(METRICS_PORT)
-                with _closed_on_error(listening):
+                with contextlib.ExitStack() as until_served:
+                    until_served.enter_context(listening)
                     await self._server.begin()
+                    until_served.pop_all()
                 self._metrics_port = listening.getsockname()[1]
                 self._metrics = Acceptor(self._relay)
                 self._metrics.open(listening)
@@ -124,15 +126,6 @@ class ChipLockServer:
             self._server.forget(port)
             server.close()
             client.close()
-
-
-@contextlib.contextmanager
-def _closed_on_error(connection: socket.socket) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _holds(line: bytes) -> bool:

@@ -1,19 +1,21 @@
 """libtpu's metric service: what a worker's chips hold and do, as its programs report it.
 
 One server for all workers, at a port of this machine's loopback: whose chips a caller means is told
-by the connection, which comes from the relay behind port 8431 of that worker (tpu_metrics_door.py).
+by the connection, which comes from the relay behind port 8431 of that worker (chip_lock_server.py).
 """
 
 import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.service_ports import GRPC_OPTIONS, LOOPBACK
+from localsim.services.net.wire_errors import abort_call
 from localsim.services.worker.tpu_metrics_messages import MESSAGES, PACKAGE, TENSOR_CORE
 from localsim.workers.chip_holders import ChipHolders
 
@@ -25,38 +27,30 @@ Point = tuple[int, dict[str, int | float]]
 """A device or chip, and its gauge."""
 
 
-class _MetricRefusedError(Exception):
-    def __init__(self, status: grpc.StatusCode, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def _total(holders: ChipHolders) -> Iterable[Point]:
-    return ((device.number, {"as_int": device.total_bytes}) for device in holders.devices())
-
-
-def _used(holders: ChipHolders) -> Iterable[Point]:
-    return ((device.number, {"as_int": device.used_bytes}) for device in holders.devices())
-
-
-def _idle(holders: ChipHolders) -> Iterable[Point]:
-    return ((device.number, {"as_double": device.idle_s}) for device in holders.devices())
-
-
-def _duty(holders: ChipHolders) -> Iterable[Point]:
-    return ((chip, {"as_double": share}) for chip, share in enumerate(holders.duty_cycles()))
-
-
 METRICS: dict[str, tuple[str, Callable[[ChipHolders], Iterable[Point]]]] = {
-    "tpu.runtime.hbm.memory.total.bytes": ("Total HBM of each device, in bytes", _total),
-    "tpu.runtime.hbm.memory.usage.bytes": ("HBM in use on each device, in bytes", _used),
+    "tpu.runtime.hbm.memory.total.bytes": (
+        "Total HBM of each device, in bytes",
+        lambda holders: (
+            (device.number, {"as_int": device.total_bytes}) for device in holders.devices()
+        ),
+    ),
+    "tpu.runtime.hbm.memory.usage.bytes": (
+        "HBM in use on each device, in bytes",
+        lambda holders: (
+            (device.number, {"as_int": device.used_bytes}) for device in holders.devices()
+        ),
+    ),
     "tpu.runtime.tensorcore.dutycycle.percent": (
         "Percentage of the sampling time that the TensorCores of a chip were busy",
-        _duty,
+        lambda holders: (
+            (chip, {"as_double": share}) for chip, share in enumerate(holders.duty_cycles())
+        ),
     ),
     "tpu.runtime.tensorcore.idle_duration.seconds": (
         "Seconds since the TensorCores of a device were last busy",
-        _idle,
+        lambda holders: (
+            (device.number, {"as_double": device.idle_s}) for device in holders.devices()
+        ),
     ),
 }
 
@@ -103,12 +97,10 @@ class MetricServer:
         self._workers.pop(port, None)
 
     def _of(self, peer: str) -> tuple[str, ChipHolders]:
-        found = self._workers.get(int(peer.rpartition(":")[2] or 0))
-        if found is None:
-            raise _MetricRefusedError(
-                grpc.StatusCode.PERMISSION_DENIED, "Only for programs of a worker."
-            )
-        return found
+        worker = self._workers.get(int(peer.rpartition(":")[2] or 0))
+        if worker is None:
+            raise CloudError(Code.PERMISSION_DENIED, "Only for programs of a worker.")
+        return worker
 
 
 class _Handler(_GenericHandler):
@@ -135,28 +127,21 @@ class _Handler(_GenericHandler):
             try:
                 worker = self._worker_of(context.peer())
                 asked = MESSAGES[request].FromString(body)
-                told: bytes = answer(asked, *worker).SerializeToString()
+                reply: bytes = answer(asked, *worker).SerializeToString()
             except DecodeError:
-                await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, f"This is no {request}.")
-            except _MetricRefusedError as refused:
-                await _abort(context, refused.status, str(refused))
-            return told
+                refusal = CloudError(Code.INVALID_ARGUMENT, f"This is no {request}.")
+                await abort_call(context, refusal)
+            except CloudError as error:
+                await abort_call(context, error)
+            return reply
 
         return call
 
 
-async def _abort(context: Any, status: grpc.StatusCode, message: str) -> NoReturn:
-    await context.abort(status, message)
-    raise AssertionError("abort has raised")
-
-
 def _metric(request: Any, _hostname: str, holders: ChipHolders) -> Any:
-    found = METRICS.get(request.metric_name)
-    if found is None:
-        raise _MetricRefusedError(
-            grpc.StatusCode.NOT_FOUND, f"No values of metric '{request.metric_name[:100]}'."
-        )
-    description, points = found
+    if request.metric_name not in METRICS:
+        raise CloudError(Code.NOT_FOUND, f"No values of metric '{request.metric_name[:100]}'.")
+    description, points = METRICS[request.metric_name]
     now = {"seconds": int(time.time())}
     metrics = [
         {
@@ -180,14 +165,12 @@ def _pattern(text: str) -> re.Pattern[str]:
     """A regular expression that cannot take for ever: no groups, few repetitions."""
     wildcards = sum(map(text.count, "*+?{"))
     if len(text) > _MAX_FILTER or "(" in text or wildcards > _MAX_WILDCARDS:
-        raise _MetricRefusedError(
-            grpc.StatusCode.INVALID_ARGUMENT, "The filter is too complicated."
-        )
+        raise CloudError(Code.INVALID_ARGUMENT, "The filter is too complicated.")
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError):
         message = "The filter is not a regular expression."
-        raise _MetricRefusedError(grpc.StatusCode.INVALID_ARGUMENT, message) from None
+        raise CloudError(Code.INVALID_ARGUMENT, message) from None
 
 
 def _status(_request: Any, hostname: str, holders: ChipHolders) -> Any:

@@ -8,44 +8,34 @@ descriptors is not in their way.
 from typing import Any
 
 from google.protobuf import timestamp_pb2
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-)
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
+
+from localsim.services.net.descriptor_fields import add_field
 
 PACKAGE = "tpu.monitoring.runtime"
 TENSOR_CORE = 1
 """Of the enum TpuCoreTypeProto."""
-_TIMESTAMP = "google.protobuf.Timestamp"
-_TYPES = {
-    "bool": FieldDescriptorProto.TYPE_BOOL,
-    "double": FieldDescriptorProto.TYPE_DOUBLE,
-    "int32": FieldDescriptorProto.TYPE_INT32,
-    "int64": FieldDescriptorProto.TYPE_INT64,
-    "string": FieldDescriptorProto.TYPE_STRING,
-}
 _FIELDS = {
     "MetricRequest": "1 metric_name string, 2 skip_node_aggregation bool",
-    "MetricResponse": "1 metric TPUMetric",
-    "TPUMetric": "1 name string, 2 description string, 3 metrics Metric*",
-    "Metric": "1 attribute Attribute, 2 timestamp google.protobuf.Timestamp, 3 gauge Gauge",
-    "Attribute": "1 key string, 2 value AttrValue",
+    "MetricResponse": "1 metric .TPUMetric",
+    "TPUMetric": "1 name string, 2 description string, 3 metrics .Metric*",
+    "Metric": "1 attribute .Attribute, 2 timestamp google.protobuf.Timestamp, 3 gauge .Gauge",
+    "Attribute": "1 key string, 2 value .AttrValue",
     "AttrValue": "3 int_attr int64?",
     "Gauge": "1 as_double double?, 2 as_int int64?",
     "ListSupportedMetricsRequest": "1 filter string",
-    "ListSupportedMetricsResponse": "1 supported_metric SupportedMetric*",
+    "ListSupportedMetricsResponse": "1 supported_metric .SupportedMetric*",
     "SupportedMetric": "1 metric_name string",
     "GetTpuRuntimeStatusRequest": "1 include_hlo_info bool",
-    "GetTpuRuntimeStatusResponse": "1 host_name string, 2 core_states CoreState*",
-    "CoreState": "1 key int64?, 2 value CoreSummary",  # an entry of a map, as it is on the wire
-    "CoreSummary": "1 core_id CoreIdentifier",
-    "CoreIdentifier": "1 global_core_id int32?, 2 chip_id int32?, 3 core_on_chip CoreOnChip",
+    "GetTpuRuntimeStatusResponse": "1 host_name string, 2 core_states .CoreState*",
+    "CoreState": "1 key int64?, 2 value .CoreSummary",  # an entry of a map, as it is on the wire
+    "CoreSummary": "1 core_id .CoreIdentifier",
+    "CoreIdentifier": "1 global_core_id int32?, 2 chip_id int32?, 3 core_on_chip .CoreOnChip",
     "CoreOnChip": "1 type int32?, 2 index int32?",
 }
-"""Number, name and type of each field; `*` repeated, `?` sent even when it is zero."""
+"""Number, name and type of each field, as `add_field` takes it."""
 
 
 def _messages() -> dict[str, Any]:
@@ -62,31 +52,10 @@ def _messages() -> dict[str, Any]:
 
 def _message(name: str, fields: str) -> DescriptorProto:
     message = DescriptorProto(name=name)
-    for field, is_always_sent in map(_field, fields.split(", ")):
-        if is_always_sent:  # in proto3 that is a choice of one
-            field.oneof_index = len(message.oneof_decl)
-            field.proto3_optional = True
-            message.oneof_decl.add(name=f"_{field.name}")
-        message.field.append(field)
+    for field in fields.split(", "):
+        number, field_name, kind = field.split()
+        add_field(message, int(number), field_name, kind, PACKAGE)
     return message
-
-
-def _field(text: str) -> tuple[FieldDescriptorProto, bool]:
-    number, name, kind = text.split()
-    bare = kind.rstrip("*?")
-    field = FieldDescriptorProto(
-        name=name,
-        number=int(number),
-        label=(
-            FieldDescriptorProto.LABEL_REPEATED
-            if kind.endswith("*")
-            else FieldDescriptorProto.LABEL_OPTIONAL
-        ),
-        type=_TYPES.get(bare, FieldDescriptorProto.TYPE_MESSAGE),
-    )
-    if bare not in _TYPES:
-        field.type_name = f".{bare}" if bare == _TIMESTAMP else f".{PACKAGE}.{bare}"
-    return field, kind.endswith("?")
 
 
 MESSAGES = _messages()
