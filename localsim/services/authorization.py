@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import grpc
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 from localsim.cloud.model.cloud_errors import CloudError, unimplemented
 from localsim.services.auth import iam
@@ -33,7 +33,6 @@ STORAGE = "storage.googleapis.com"
 ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Refuse = Callable[[web.Request, CloudError], web.Response]
 
 
@@ -163,7 +162,7 @@ def _refuse_in_json(_request: web.Request, error: CloudError) -> web.Response:
 
 def _checked(check: Callable[[web.Request], None], refuse: _Refuse) -> Middleware:
     @web.middleware
-    async def authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def authorized(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not request.secure and "Authorization" not in request.headers:
             return await handler(request)
         try:

@@ -5,10 +5,10 @@ rebinding), it cannot hide Origin or Sec-Fetch-Site, and without being asked fir
 it send no content type but those of HTML forms.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 _OWN_FETCH_SITES = ("none", "same-origin")
 _OVERRIDES = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
@@ -19,9 +19,7 @@ def guard(*, hosts: Callable[[], frozenset[str]]) -> Middleware:
     """A middleware that refuses requests for other hosts than `name:port`, and web pages."""
 
     @web.middleware
-    async def check(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         refusal = _refusal(request, hosts())
         if refusal is not None:
             return web.Response(status=403, text=f"Refused: {refusal}.\n")
@@ -41,9 +39,7 @@ def grpc_refusal(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
 
 
 @web.middleware
-async def require_json(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def require_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse a body whose content type is not JSON before it is read."""
     if "Content-Type" in request.headers and request.content_type != "application/json":
         message = f"Content-Type '{request.content_type}' is not supported; use application/json."

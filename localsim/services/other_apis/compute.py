@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localsim.cloud.project.project_metadata import StaleFingerprintError
-from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, ApiMethod, HttpRefusal
+from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, HttpRefusal, api_methods
 from localsim.services.storage.wire.resources import timestamp
 
 MOST_VALUE_BYTES = 256 * 1024
@@ -104,24 +104,22 @@ def _link(call: ApiCall, path: str) -> str:
     return f"{call.origin}/compute/{version}/projects/{call.project.id}{path}"
 
 
-ROWS = (
-    ApiMethod(COMPUTE, "projects.get", f"GET {_PROJECT}", "compute.projects.get", _get_project),
-    ApiMethod(
-        COMPUTE,
+ROWS = api_methods(
+    COMPUTE,
+    ("projects.get", f"GET {_PROJECT}", "compute.projects.get", _get_project),
+    (
         "projects.setCommonInstanceMetadata",
         f"POST {_PROJECT}/setCommonInstanceMetadata",
         "compute.projects.setCommonInstanceMetadata",
         _set_metadata,
     ),
-    ApiMethod(
-        COMPUTE,
+    (
         "globalOperations.get",
         f"GET {_PROJECT}/global/operations/{{operation}}",
         "compute.globalOperations.get",
         _get_operation,
     ),
-    ApiMethod(
-        COMPUTE,
+    (
         "globalOperations.wait",
         f"POST {_PROJECT}/global/operations/{{operation}}/wait",
         "compute.globalOperations.get",

@@ -55,6 +55,13 @@ class ApiMethod:
     """The response, or an awaitable of it; raises CloudError or HttpRefusal."""
 
 
+def api_methods(
+    service: str, *rows: tuple[str, str, str, Callable[[ApiCall], Any]]
+) -> tuple[ApiMethod, ...]:
+    """The methods of a service, of which a row has all but the service."""
+    return tuple(ApiMethod(service, *row) for row in rows)
+
+
 class HttpRefusal(Exception):
     """A refusal for which google.rpc.Code has no word."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.services.auth import iam
-from localsim.services.other_apis.other_api_calls import RESOURCE_MANAGER, ApiCall, ApiMethod
+from localsim.services.other_apis.other_api_calls import RESOURCE_MANAGER, ApiCall, api_methods
 
 _PROJECTS_GET = "resourcemanager.projects.get"
 _CREATED = "2024-01-01T00:00:00.000Z"
@@ -44,15 +44,11 @@ def _test_permissions(call: ApiCall) -> dict[str, Any]:
     return {"permissions": found} if found else {}
 
 
-ROWS = (
-    ApiMethod(
-        RESOURCE_MANAGER, "projects.get", "GET /v1/projects/{project}", _PROJECTS_GET, _project_v1
-    ),
-    ApiMethod(
-        RESOURCE_MANAGER, "projects.get", "GET /v3/projects/{project}", _PROJECTS_GET, _project_v3
-    ),
-    ApiMethod(
-        RESOURCE_MANAGER,
+ROWS = api_methods(
+    RESOURCE_MANAGER,
+    ("projects.get", "GET /v1/projects/{project}", _PROJECTS_GET, _project_v1),
+    ("projects.get", "GET /v3/projects/{project}", _PROJECTS_GET, _project_v3),
+    (
         "projects.testIamPermissions",
         "POST /{version}/projects/{project}:testIamPermissions",
         "",

@@ -9,7 +9,7 @@ import google_crc32c
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.project.secret_store import SecretVersion, StoredSecret
-from localsim.services.other_apis.other_api_calls import SECRET_MANAGER, ApiCall, ApiMethod
+from localsim.services.other_apis.other_api_calls import SECRET_MANAGER, ApiCall, api_methods
 from localsim.services.storage.wire.resources import timestamp
 
 MOST_BYTES = 64 * 1024
@@ -54,8 +54,8 @@ def _add_version(call: ApiCall) -> dict[str, Any]:
 
 def _list_versions(call: ApiCall) -> dict[str, Any]:
     secret = _found(call)
-    found = call.project.secrets.versions(secret.name)
-    shown = [_version_shown(call, secret, each) for each in found]
+    versions = call.project.secrets.versions(secret.name)
+    shown = [_version_shown(call, secret, version) for version in versions]
     return {"versions": shown, "totalSize": len(shown)} if shown else {}
 
 
@@ -130,17 +130,19 @@ def _version_name(call: ApiCall, secret: str, version: SecretVersion) -> str:
     return f"{_named(call, secret)}/versions/{version.number}"
 
 
-def _row(name: str, http: str, permission: str, answer: Any) -> ApiMethod:
-    return ApiMethod(SECRET_MANAGER, name, http, f"secretmanager.{permission}", answer)
-
-
-ROWS = (
-    _row("secrets.create", f"POST {_SECRETS}", "secrets.create", _create),
-    _row("secrets.list", f"GET {_SECRETS}", "secrets.list", _list),
-    _row("secrets.get", f"GET {_SECRET}", "secrets.get", _get),
-    _row("secrets.delete", f"DELETE {_SECRET}", "secrets.delete", _delete),
-    _row("secrets.addVersion", f"POST {_SECRET}:addVersion", "versions.add", _add_version),
-    _row("versions.list", f"GET {_SECRET}/versions", "versions.list", _list_versions),
-    _row("versions.get", f"GET {_VERSION}", "versions.get", _get_version),
-    _row("versions.access", f"GET {_VERSION}:access", "versions.access", _access),
+ROWS = api_methods(
+    SECRET_MANAGER,
+    ("secrets.create", f"POST {_SECRETS}", "secretmanager.secrets.create", _create),
+    ("secrets.list", f"GET {_SECRETS}", "secretmanager.secrets.list", _list),
+    ("secrets.get", f"GET {_SECRET}", "secretmanager.secrets.get", _get),
+    ("secrets.delete", f"DELETE {_SECRET}", "secretmanager.secrets.delete", _delete),
+    (
+        "secrets.addVersion",
+        f"POST {_SECRET}:addVersion",
+        "secretmanager.versions.add",
+        _add_version,
+    ),
+    ("versions.list", f"GET {_SECRET}/versions", "secretmanager.versions.list", _list_versions),
+    ("versions.get", f"GET {_VERSION}", "secretmanager.versions.get", _get_version),
+    ("versions.access", f"GET {_VERSION}:access", "secretmanager.versions.access", _access),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
-from localsim.services.other_apis.other_api_calls import SERVICE_USAGE, ApiCall, ApiMethod
+from localsim.services.other_apis.other_api_calls import SERVICE_USAGE, ApiCall, api_methods
 
 TPU = "tpu.googleapis.com"
 TITLES: Mapping[str, str] = {
@@ -148,22 +148,19 @@ def _done(kind: str, response: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": f"operations/{DONE}", "done": True, "response": {"@type": url, **response}}
 
 
-ROWS = (
-    ApiMethod(SERVICE_USAGE, "services.get", f"GET {_SERVICE}", _GET, _get),
-    ApiMethod(SERVICE_USAGE, "services.list", f"GET {_PROJECT}/services", _LIST, _list),
-    ApiMethod(SERVICE_USAGE, "services.enable", f"POST {_SERVICE}:enable", _ENABLE, _enable),
-    ApiMethod(
-        SERVICE_USAGE,
+ROWS = api_methods(
+    SERVICE_USAGE,
+    ("services.get", f"GET {_SERVICE}", _GET, _get),
+    ("services.list", f"GET {_PROJECT}/services", _LIST, _list),
+    ("services.enable", f"POST {_SERVICE}:enable", _ENABLE, _enable),
+    (
         "services.batchEnable",
         f"POST {_PROJECT}/services:batchEnable",
         _ENABLE,
         _batch_enable,
     ),
-    ApiMethod(
-        SERVICE_USAGE, "operations.get", "GET /{version}/operations/{operation}", "", _operation
-    ),
-    ApiMethod(
-        SERVICE_USAGE,
+    ("operations.get", "GET /{version}/operations/{operation}", "", _operation),
+    (
         "consumerQuotaMetrics.list",
         f"GET {_SERVICE.replace('{version}', 'v1beta1')}/consumerQuotaMetrics",
         _QUOTA,

@@ -6,12 +6,11 @@ import errno
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count, islice
+from typing import NamedTuple
 
 from localsim.services.ssh import sftp_packets as packets
 from localsim.services.ssh.sftp_packets import (
-    DONE,
     PacketReader,
     Reply,
     ReplyType,
@@ -34,15 +33,18 @@ _FLAGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(NamedTuple):
     descriptor: int
     path: bytes
     appends: bool
 
 
 class SftpFiles:
-    """The files of a worker, as one client has them open."""
+    """The files of a worker, as one client has them open.
+
+    Each method carries out one kind of request. It returns the reply, or None where there is only
+    to say that it is done, and raises OSError.
+    """
 
     def __init__(self, fence: Sequence[bytes]) -> None:
         """`fence` has the directories in which files may change, all of them when it is empty."""
@@ -58,18 +60,17 @@ class SftpFiles:
         flags |= sum(flag for bit, flag in _FLAGS.items() if asked & bit)
         if asked & ~_READ:
             path = self._target(path)
-        mode = 0o666 if named.mode is None else named.mode & 0o7777
+        (mode,) = named.get(os.chmod, (0o666,))
         handle = self._new_handle()
         self._files[handle] = _Open(os.open(path, flags, mode), path, bool(asked & _APPEND))
         return ReplyType.HANDLE, packets.pack_text(handle)
 
-    def close(self, request: PacketReader) -> Reply:
+    def close(self, request: PacketReader) -> None:
         """Close a file or listing."""
         handle = request.text()
         if self._listings.pop(handle, None) is None:
             os.close(self._file(handle).descriptor)
             del self._files[handle]
-        return DONE
 
     def read(self, request: PacketReader) -> Reply:
         """Read from a file."""
@@ -77,7 +78,7 @@ class SftpFiles:
         data = os.pread(file.descriptor, min(length, MAX_DATA), offset)
         return (ReplyType.DATA, packets.pack_text(data)) if data else status_reply(StatusCode.EOF)
 
-    def write(self, request: PacketReader) -> Reply:
+    def write(self, request: PacketReader) -> None:
         """Write to a file."""
         file, offset = self._file(request.text()), request.long()
         rest = memoryview(request.text())
@@ -88,7 +89,6 @@ class SftpFiles:
                 written = os.pwrite(file.descriptor, rest, offset)
             offset += written
             rest = rest[written:]
-        return DONE
 
     def stat(self, request: PacketReader) -> Reply:
         """A file's attributes, links followed."""
@@ -104,29 +104,26 @@ class SftpFiles:
             os.fstat(self._file(request.text()).descriptor)
         )
 
-    def setstat(self, request: PacketReader) -> Reply:
+    def setstat(self, request: PacketReader) -> None:
         """Change a file's attributes."""
         path = self._target(request.path())
-        for change, arguments in packets.attribute_changes(request.attributes()).items():
+        for change, arguments in request.attributes().items():
             change(path, *arguments)
-        return DONE
 
-    def lsetstat(self, request: PacketReader) -> Reply:
+    def lsetstat(self, request: PacketReader) -> None:
         """Change a file's attributes, a link's own."""
         path = self._entry(request.path())
-        for change, arguments in packets.attribute_changes(request.attributes()).items():
+        for change, arguments in request.attributes().items():
             if change not in os.supports_follow_symlinks:
                 raise _refusal(errno.EOPNOTSUPP)
             change(path, *arguments, follow_symlinks=False)
-        return DONE
 
-    def fsetstat(self, request: PacketReader) -> Reply:
+    def fsetstat(self, request: PacketReader) -> None:
         """Change an open file's attributes."""
         file = self._file(request.text())
         self._target(file.path)  # the file system allows it a mere reader too
-        for change, arguments in packets.attribute_changes(request.attributes()).items():
+        for change, arguments in request.attributes().items():
             change(file.descriptor, *arguments)
-        return DONE
 
     def opendir(self, request: PacketReader) -> Reply:
         """Begin to list a directory."""
@@ -144,21 +141,18 @@ class SftpFiles:
         rows = [row for name in islice(entries, _BATCH) for row in _row(path, name)]
         return names_reply(*rows) if rows else status_reply(StatusCode.EOF)
 
-    def remove(self, request: PacketReader) -> Reply:
+    def remove(self, request: PacketReader) -> None:
         """Remove a file or link."""
         os.unlink(self._entry(request.path()))
-        return DONE
 
-    def mkdir(self, request: PacketReader) -> Reply:
+    def mkdir(self, request: PacketReader) -> None:
         """Make a directory."""
         path, named = self._entry(request.path()), request.attributes()
-        os.mkdir(path, 0o777 if named.mode is None else named.mode & 0o7777)
-        return DONE
+        os.mkdir(path, *named.get(os.chmod, (0o777,)))
 
-    def rmdir(self, request: PacketReader) -> Reply:
+    def rmdir(self, request: PacketReader) -> None:
         """Remove an empty directory."""
         os.rmdir(self._entry(request.path()))
-        return DONE
 
     def realpath(self, request: PacketReader) -> Reply:
         """A path without links."""
@@ -168,39 +162,34 @@ class SftpFiles:
         """A path that may begin with a user's home."""
         return names_reply(_plain(os.path.realpath(os.path.expanduser(request.path()))))
 
-    def rename(self, request: PacketReader) -> Reply:
+    def rename(self, request: PacketReader) -> None:
         """Rename, unless the new name is taken."""
         old, new = self._entry(request.path()), self._entry(request.path())
         if os.path.lexists(new):
             raise _refusal(errno.EEXIST)
         os.rename(old, new)
-        return DONE
 
-    def replace(self, request: PacketReader) -> Reply:
+    def replace(self, request: PacketReader) -> None:
         """Rename over what has the new name."""
         os.replace(self._entry(request.path()), self._entry(request.path()))
-        return DONE
 
     def readlink(self, request: PacketReader) -> Reply:
         """Where a link points."""
         return names_reply(_plain(os.readlink(request.path())))
 
-    def symlink(self, request: PacketReader) -> Reply:
+    def symlink(self, request: PacketReader) -> None:
         """Make a link."""
         # OpenSSH's order. It may point anywhere, but nothing is written through it elsewhere.
         target, link = request.text(), request.path()
         os.symlink(target, self._entry(link))
-        return DONE
 
-    def link(self, request: PacketReader) -> Reply:
+    def link(self, request: PacketReader) -> None:
         """Make a hard link."""
         os.link(self._target(request.path()), self._entry(request.path()))
-        return DONE
 
-    def sync(self, request: PacketReader) -> Reply:
+    def sync(self, request: PacketReader) -> None:
         """Wait until a file is on its disk."""
         os.fsync(self._file(request.text()).descriptor)
-        return DONE
 
     def space(self, request: PacketReader) -> Reply:
         """How full a file system is."""

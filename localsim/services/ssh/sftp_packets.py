@@ -4,12 +4,14 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 Reply = tuple[int, bytes]
 """A packet's type, and what follows the number of the request."""
+Changes = dict[Callable[..., None], tuple[Any, ...]]
+"""The calls that give a file its attributes, and their arguments after the file."""
 SIZE, OWNER, MODE, TIMES, EXTENDED = 1, 2, 4, 8, 1 << 31
 
 
@@ -41,16 +43,6 @@ class BadPacketError(Exception):
     """The client does not speak this protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """The attributes of a file that a request names."""
-
-    size: int | None = None
-    owner: tuple[int, int] | None = None
-    mode: int | None = None
-    times: tuple[int, int] | None = None
-
-
 class PacketReader:
     """Reads the fields of a request one after the other."""
 
@@ -75,19 +67,23 @@ class PacketReader:
         """The next string as a path: nothing means here."""
         return self.text() or b"."
 
-    def attributes(self) -> Attributes:
-        """The next attributes; raises BadPacketError."""
+    def attributes(self) -> Changes:
+        """The next attributes, as the calls that give them to a file; raises BadPacketError."""
         flags = self.number()
-        found = Attributes(
-            size=self.long() if flags & SIZE else None,
-            owner=(self.number(), self.number()) if flags & OWNER else None,
-            mode=self.number() if flags & MODE else None,
-            times=(self.number(), self.number()) if flags & TIMES else None,
-        )
+        size = self.long() if flags & SIZE else None
+        owner = (self.number(), self.number()) if flags & OWNER else None
+        mode = self.number() if flags & MODE else None
+        times = (self.number(), self.number()) if flags & TIMES else None
         if flags & EXTENDED:
             for _ in range(self.number()):
                 self.text(), self.text()
-        return found
+        calls: dict[Callable[..., None], tuple[Any, ...] | None] = {
+            os.truncate: None if size is None else (size,),
+            os.chmod: None if mode is None else (stat.S_IMODE(mode),),
+            os.utime: None if times is None else (times,),
+            os.chown: owner,
+        }
+        return {call: arguments for call, arguments in calls.items() if arguments is not None}
 
     def _take(self, count: int) -> bytes:
         end = self._at + count
@@ -106,9 +102,6 @@ def pack_text(value: bytes) -> bytes:
 def status_reply(code: StatusCode, message: str = "") -> Reply:
     """A status, with a text for people."""
     return ReplyType.STATUS, struct.pack("!I", code) + pack_text(message.encode()) + pack_text(b"")
-
-
-DONE = status_reply(StatusCode.OK)
 
 
 def names_reply(*rows: bytes) -> Reply:
@@ -140,17 +133,3 @@ def pack_file_system(found: os.statvfs_result) -> bytes:
     blocks = (found.f_bsize, found.f_frsize, found.f_blocks, found.f_bfree, found.f_bavail)
     files = (found.f_files, found.f_ffree, found.f_favail, found.f_fsid, found.f_flag)
     return struct.pack("!11Q", *blocks, *files, found.f_namemax)
-
-
-def attribute_changes(named: Attributes) -> Mapping[Callable[..., None], tuple[object, ...]]:
-    """The calls that give a file the named attributes, and their arguments after the file."""
-    found: dict[Callable[..., None], tuple[object, ...]] = {}
-    if named.size is not None:
-        found[os.truncate] = (named.size,)
-    if named.mode is not None:
-        found[os.chmod] = (stat.S_IMODE(named.mode),)
-    if named.times is not None:
-        found[os.utime] = (named.times,)
-    if named.owner is not None:
-        found[os.chown] = named.owner
-    return found

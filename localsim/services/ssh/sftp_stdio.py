@@ -38,7 +38,7 @@ _CODES = {  # OpenSSH's
     errno.ENOSYS: StatusCode.UNSUPPORTED,
     errno.EOPNOTSUPP: StatusCode.UNSUPPORTED,
 }
-_METHODS: dict[int, Callable[[SftpFiles, PacketReader], Reply]] = {
+_METHODS: dict[int, Callable[[SftpFiles, PacketReader], Reply | None]] = {
     3: SftpFiles.open,
     4: SftpFiles.close,
     5: SftpFiles.read,
@@ -58,7 +58,7 @@ _METHODS: dict[int, Callable[[SftpFiles, PacketReader], Reply]] = {
     19: SftpFiles.readlink,
     20: SftpFiles.symlink,
 }
-_EXTENSIONS: dict[bytes, tuple[bytes, Callable[[SftpFiles, PacketReader], Reply]]] = {
+_EXTENSIONS: dict[bytes, tuple[bytes, Callable[[SftpFiles, PacketReader], Reply | None]]] = {
     b"posix-rename@openssh.com": (b"1", SftpFiles.replace),
     b"hardlink@openssh.com": (b"1", SftpFiles.link),
     b"fsync@openssh.com": (b"1", SftpFiles.sync),
@@ -98,7 +98,7 @@ def _answer(files: SftpFiles, kind: int, request: PacketReader) -> Reply:
             _, method = _EXTENSIONS[request.text()]
         else:
             method = _METHODS[kind]
-        return method(files, request)
+        return method(files, request) or status_reply(StatusCode.OK)
     except KeyError:
         return status_reply(StatusCode.UNSUPPORTED, "not supported")
     except OSError as error:

@@ -7,7 +7,7 @@ faults see it. Framing: cloud.google.com/storage/docs/batch.
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -15,6 +15,7 @@ from itertools import islice
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
 from localsim.cloud.objects.storage_model import StorageError, invalid, not_implemented
@@ -32,7 +33,6 @@ PATH = "/batch/storage/v1"
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (?:https?://[^/ ]+)?(/[^ ]*)(?: HTTP/1\.[01])?")
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _OF_MEDIA = re.compile(r"/(?:resumable/)?(?:upload|download|batch)/")
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,15 @@ async def _body(call: StorageCall) -> bytes:
     return bytes(gathered)
 
 
-def _single_handler(request: web.Request) -> _Handler:
+def _single_handler(request: web.Request) -> Handler:
     """The middleware that a single request passes."""
-    handler: _Handler = request.match_info.handler
+    handler: Handler = request.match_info.handler
     for middleware in reversed(request.app.middlewares):
         handler = partial(middleware, handler=handler)
     return handler
 
 
-async def _answer(outer: web.Request, part: BatchPart, handler: _Handler) -> web.Response:
+async def _answer(outer: web.Request, part: BatchPart, handler: Handler) -> web.Response:
     if _is_of_media(part.path):
         return error_response(not_implemented("Sending or receiving media in a batch"))
     response = await handler(_request(outer, part))

@@ -16,15 +16,12 @@ class CloudPort(Protocol):
 
     async def run(self, action: Callable[[Cloud], Answer]) -> Answer:
         """Run `action` on the cloud; return its result once it is on disk."""
-        ...
 
     def project_changed(self) -> None:
         """Show the project's metadata, as it is now, to all workers."""
-        ...
 
     async def meet_fault(self, method: str) -> FaultEffect | None:
         """The effect of the faults of a call, or None, after its latency has passed."""
-        ...
 
 
 _TEXTS = {

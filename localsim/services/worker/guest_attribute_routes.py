@@ -5,9 +5,9 @@ observed ones; the codes of the other refusals and the size limit are assumed.
 """
 
 import re
-from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from localsim.workers.spec import AttributeNotPublishedError
 from localsim.workers.worker import Worker
@@ -16,7 +16,6 @@ MAX_VALUE_BYTES = 32 * 1024
 PATH = "/computeMetadata/v1/instance/guest-attributes"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _TRY_AGAIN = "The value could not be stored, try again later\n"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def add_routes(application: web.Application, worker: Worker) -> None:

@@ -5,10 +5,11 @@ import hashlib
 import json
 import math
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from localsim.service_ports import HTTP_LOG
 from localsim.services.net.request_guard import guard
@@ -29,7 +30,6 @@ MAX_WAIT_S = 3600.0
 CLOSING_S = 0.01
 """For those who wait for a change; aiohttp takes 0 for no limit."""
 _NAMES = ("metadata.google.internal", "metadata", "169.254.169.254")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Answer: TypeAlias = "Tree | str | tuple[str, ...] | RecordValue | SecretValue"
 
 
@@ -154,12 +154,13 @@ def _wait_s(request: web.Request) -> float:
 
 
 def _find(tree: Tree, parts: list[str]) -> Answer:
-    found: Answer = tree
+    """The entry at a path of the tree; raises HTTPNotFound."""
+    entry: Answer = tree
     for part in parts:
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(entry, Mapping) or part not in entry:
             raise web.HTTPNotFound(text="Not Found\n")
-        found = found[part]
-    return found
+        entry = entry[part]
+    return entry
 
 
 def _render(found: Answer, query: Mapping[str, str]) -> tuple[str, str]:

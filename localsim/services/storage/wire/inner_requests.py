@@ -5,10 +5,10 @@ characters as a POST with `X-HTTP-Method-Override: GET` and its query as a form.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.http import RawRequestMessage
+from aiohttp.typedefs import Handler
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -55,9 +55,7 @@ def inner_request(
 
 
 @web.middleware
-async def unfold_query(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def unfold_query(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Make the GET of such a POST; no other method of a request is ever overridden."""
     is_long_get = (
         request.method == "POST"

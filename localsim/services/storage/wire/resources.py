@@ -162,12 +162,13 @@ def _chosen(items: Sequence[StoredObject], origin: str, mask: Mask) -> list[Reso
     return [apply_mask(item, mask) for item in chosen] if any(mask.values()) else chosen
 
 
-_HEADER_FIELDS = {
+HEADER_FIELDS = {
     "Cache-Control": "cacheControl",
     "Content-Disposition": "contentDisposition",
     "Content-Encoding": "contentEncoding",
     "Content-Language": "contentLanguage",
 }
+"""The headers that are fields of an object under another name."""
 
 
 def hash_header(stored: StoredObject) -> str:
@@ -179,7 +180,7 @@ def media_headers(stored: StoredObject) -> dict[str, str]:
     """The headers of a download that say which object, which version and what checksums."""
     properties = stored.properties
     given = {
-        header: properties[name] for header, name in _HEADER_FIELDS.items() if properties.get(name)
+        header: properties[name] for header, name in HEADER_FIELDS.items() if properties.get(name)
     }
     return {
         "Content-Type": properties.get("contentType") or DEFAULT_TYPE,

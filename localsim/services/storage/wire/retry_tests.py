@@ -2,9 +2,8 @@
 
 import json
 import secrets
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,76 +20,63 @@ MOST_TESTS = 1000
 MOST_INSTRUCTIONS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class RetryTest:
-    """The instructions of a test that are left, by method, the next one first."""
-
-    id: str
-    instructions: Mapping[str, deque[str]]
-
-    def resource(self, *, completed: bool) -> dict[str, Any]:
-        """The JSON resource, as the test bench shows it."""
-        return {
-            "id": self.id,
-            "instructions": {method: list(left) for method, left in self.instructions.items()},
-            "transport": "HTTP",
-            "completed": completed,
-        }
-
-
 class RetryTests:
     """The retry tests of one server, in memory only."""
 
     def __init__(self) -> None:
-        self._tests: OrderedDict[str, RetryTest] = OrderedDict()
+        self._left: dict[str, Mapping[str, deque[str]]] = {}
+        """By test, the instructions that are left, by method, the next one first."""
         self._completed: set[str] = set()
 
     def insert(self, body: bytes) -> dict[str, Any]:
         """Add a test; raises StorageError 400 for unknown methods or instructions."""
         instructions = _instructions(body)
-        test = RetryTest(
-            secrets.token_hex(16), {method: deque(texts) for method, texts in instructions.items()}
-        )
-        self._tests[test.id] = test
-        while len(self._tests) > MOST_TESTS:
-            self.delete(next(iter(self._tests)))
-        return self.get(test.id)
+        test_id = secrets.token_hex(16)
+        self._left[test_id] = {method: deque(texts) for method, texts in instructions.items()}
+        while len(self._left) > MOST_TESTS:
+            self.delete(next(iter(self._left)))
+        return self.get(test_id)
 
     def get(self, test_id: str) -> dict[str, Any]:
-        """The resource of a test; raises StorageError 404."""
-        return self._found(test_id).resource(completed=test_id in self._completed)
+        """The resource of a test, as the test bench shows it; raises StorageError 404."""
+        instructions = self._instructions_of(test_id)
+        return {
+            "id": test_id,
+            "instructions": {method: list(left) for method, left in instructions.items()},
+            "transport": "HTTP",
+            "completed": test_id in self._completed,
+        }
 
     def resources(self) -> list[dict[str, Any]]:
         """The resources of all tests, the oldest first."""
-        return [self.get(test_id) for test_id in self._tests]
+        return list(map(self.get, self._left))
 
     def delete(self, test_id: str) -> None:
         """Delete a test; raises StorageError 404."""
-        self._found(test_id)
-        del self._tests[test_id]
+        self._instructions_of(test_id)
+        del self._left[test_id]
         self._completed.discard(test_id)
 
     def armed(self, test_id: str, method: str) -> list[ArmedStorageFault]:
-        """The next instruction for a call of the method, or None; raises StorageError 404."""
-        test = self._found(test_id)
-        left = test.instructions.get(method)
+        """The next instruction for a call of the method, if any; raises StorageError 404."""
+        left = self._instructions_of(test_id).get(method)
         effect = parse_instruction(left[0]) if left else None
         if not left or effect is None:
             return []
-        return [ArmedStorageFault(effect, partial(self._dequeue, test, left, len(left)))]
+        return [ArmedStorageFault(effect, partial(self._dequeue, test_id, left, len(left)))]
 
-    def _dequeue(self, test: RetryTest, left: deque[str], length: int) -> bool:
+    def _dequeue(self, test_id: str, left: deque[str], length: int) -> bool:
         if len(left) != length:  # another request has met it
             return False
         left.popleft()
-        if not any(test.instructions.values()) and test.id in self._tests:
-            self._completed.add(test.id)
+        if test_id in self._left and not any(self._left[test_id].values()):
+            self._completed.add(test_id)
         return True
 
-    def _found(self, test_id: str) -> RetryTest:
-        if test_id not in self._tests:
+    def _instructions_of(self, test_id: str) -> Mapping[str, deque[str]]:
+        if test_id not in self._left:
             raise StorageError(404, "notFound", f"Retry Test {test_id[:100]} does not exist.")
-        return self._tests[test_id]
+        return self._left[test_id]
 
 
 def routes(tests: RetryTests) -> list[web.RouteDef]:

@@ -21,14 +21,12 @@ from localsim.services.storage.wire.json_requests import (
     decode_segment,
     parse_int64,
 )
+from localsim.services.storage.wire.resources import HEADER_FIELDS
 
 PREFIXES = ("x-goog-", "x-amz-")
 """Clients of S3 spell Google's own headers in the second way, and are understood."""
 _FIELDS = {
-    "cache-control": "cacheControl",
-    "content-disposition": "contentDisposition",
-    "content-encoding": "contentEncoding",
-    "content-language": "contentLanguage",
+    **{header.lower(): field for header, field in HEADER_FIELDS.items()},
     "content-type": "contentType",
     **{f"{prefix}storage-class": "storageClass" for prefix in PREFIXES},
     "x-goog-custom-time": "customTime",
