@@ -5,25 +5,14 @@ time. The classes are registered under their canonical names, so that whoever im
 later in the same process shares them.
 """
 
-import dataclasses
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
-
-Fields = Mapping[str, Any]
-"""Plain values under the names of a proto file; None is a field that is not set."""
-Given = Any
-"""Fields, or a dataclass whose attributes have the names of fields."""
-NANOS = 1_000_000_000
-_Convert = Callable[[Any], Any]
 
 
 def load_types(package: str, module: str) -> ModuleType:
@@ -68,82 +57,6 @@ class Messages:
         except KeyError:
             return None
 
-
-def build_message(kind: Any, given: Given) -> Any:
-    """A message with those of the given fields, at any depth, that its class has."""
-    return kind(**_known(kind.DESCRIPTOR, given))
-
-
-def fields_of(given: Given) -> Fields:
-    """The fields of a dataclass by name, not those below them; a mapping is returned as it is."""
-    if isinstance(given, Mapping):
-        return given
-    return {name: getattr(given, name) for name in _names(given.__class__)}
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def _known(descriptor: Descriptor, given: Given) -> Fields:
-    plan = _plan(descriptor)
-    known: dict[str, Any] = {}
-    for name, value in fields_of(given).items():
-        if value is not None and name in plan:
-            field, convert = plan[name]
-            known[field] = value if convert is None else convert(value)
-    return known
-
-
-@cache
-def _plan(descriptor: Descriptor) -> Mapping[str, tuple[str, _Convert | None]]:
-    """By the name of a value: the message's field for it, and how the value is converted.
-
-    The installed classes write `type` as `type_`. A time or duration may be called `create_time`
-    or, as a number of seconds is here, `create_time_s`.
-    """
-    plan: dict[str, tuple[str, _Convert | None]] = {}
-    for field in descriptor.fields:
-        row = field.name, _conversion(field)
-        plan[field.name.rstrip("_")] = row
-        if field.message_type and field.message_type.full_name in _SECONDS:
-            plan[f"{field.name}_s"] = row
-    return plan
-
-
-def _conversion(field: FieldDescriptor) -> _Convert | None:
-    if field.enum_type is not None:
-        values = field.enum_type.values_by_name
-        # A generation may be newer than these messages: a field that is None is not set.
-        return lambda name: name if name in values else None
-    kind = field.message_type
-    if kind is None or kind.GetOptions().map_entry:
-        return None
-    if kind.full_name in _SECONDS:
-        return _SECONDS[kind.full_name]
-    if field.is_repeated:
-        return lambda items: [_known(kind, item) for item in items]
-    return lambda given: _known(kind, given)
-
-
-def _timestamp(moment_s: float) -> Fields:
-    """The fields of a Timestamp, to the microsecond."""
-    seconds, nanos = divmod(round(moment_s * 1_000_000) * 1000, NANOS)
-    return {"seconds": seconds, "nanos": nanos}
-
-
-def _duration(length_s: float) -> Fields:
-    """The fields of a Duration, which is not negative."""
-    seconds, nanos = divmod(round(length_s * NANOS), NANOS)
-    return {"seconds": seconds, "nanos": nanos}
-
-
-_SECONDS: Mapping[str, _Convert] = {
-    "google.protobuf.Timestamp": _timestamp,
-    "google.protobuf.Duration": _duration,
-}
-"""The types of messages that are given as a number of seconds."""
 
 tpu_v2 = load_types("google.cloud.tpu_v2", "cloud_tpu")
 """google.cloud.tpu.v2: Node, QueuedResource, every request and every response."""

@@ -1,13 +1,12 @@
 """The simulated cloud's resources as fields of Google's messages, for all versions at once.
 
-Plain values under the names of the proto files; a dataclass stands for a message where its
-attributes have the names of the fields. A message takes those that its version has.
+Plain values by attribute (message_fields.py); a message takes those that its version has.
 """
 
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.cloud.model.nodes import DataDisk, Maintenance, Node, NodeSpec, Scheduling
+from localsim.cloud.model.nodes import Maintenance, Node, NodeSpec
 from localsim.cloud.model.queued_resources import (
     QueuedResource,
     QueuedResourceSpec,
@@ -17,7 +16,7 @@ from localsim.cloud.model.queued_resources import (
     Tier,
 )
 from localsim.cloud.supply.reservations import Reservation
-from localsim.services.tpu.proto_messages import Fields, fields_of
+from localsim.services.tpu.message_fields import Fields, fields_of
 
 ENDPOINT_PORT = 8470
 
@@ -27,7 +26,6 @@ def node_fields(node: Node) -> Fields:
     return {
         **node_spec_fields(node.spec),
         **fields_of(node),
-        "multislice_node": node.multislice,
         "network_endpoints": _endpoints(node),
         "upcoming_maintenance": node.maintenance and _maintenance(node.maintenance),
     }
@@ -35,14 +33,9 @@ def node_fields(node: Node) -> Fields:
 
 def node_spec_fields(spec: NodeSpec) -> Fields:
     """The fields of a Node that a client asks for."""
-    account, disk = spec.service_account, spec.boot_disk
+    disk = spec.boot_disk
     return {
         **fields_of(spec),
-        "network_config": spec.network,
-        "network_configs": spec.networks,
-        "scheduling_config": _scheduling(spec.scheduling),
-        "service_account": account and {"email": account.email, "scope": account.scopes},
-        "data_disks": [_data_disk(disk) for disk in spec.data_disks],
         "shielded_instance_config": {"enable_secure_boot": True}
         if spec.enable_secure_boot
         else None,
@@ -60,15 +53,15 @@ def queued_resource_fields(request: QueuedResource) -> Fields:
     return {
         **_tier(spec),
         "name": request.name,
-        "create_time": request.create_time_s,
+        "create_time_s": request.create_time_s,
         "tpu": {"node_spec": [_requested(wanted) for wanted in spec.nodes]},
         "queueing_policy": spec.queueing and _queueing(spec.queueing),
         "reservation_name": spec.reservation_name,
         "state": _state(request),
-        "provisioning_model": spec.provisioning_model or None,
+        "provisioning_model": spec.provisioning_model,
         "run_duration": None
         if spec.max_run_duration_s is None
-        else {"max_run_duration": spec.max_run_duration_s},
+        else {"max_run_duration_s": spec.max_run_duration_s},
     }
 
 
@@ -78,22 +71,10 @@ def reservation_fields(reservation: Reservation) -> Fields:
         **fields_of(reservation),
         "standard": {
             **fields_of(reservation),
-            "interval": {"start_time": reservation.start_s, "end_time": reservation.end_s},
+            "interval": {"start_time_s": reservation.start_s, "end_time_s": reservation.end_s},
             "usage": {"total": reservation.used},
         },
     }
-
-
-def _scheduling(scheduling: Scheduling) -> Fields:
-    return {
-        **fields_of(scheduling),
-        "provisioning_model": scheduling.provisioning_model or None,
-        "termination_timestamp": scheduling.termination_time_s,
-    }
-
-
-def _data_disk(disk: DataDisk) -> Fields:
-    return {**fields_of(disk), "source_disk": disk.source}
 
 
 def _endpoints(node: Node) -> list[Fields]:
@@ -126,7 +107,7 @@ def _rfc3339(moment_s: float) -> str:
 def _tier(spec: QueuedResourceSpec) -> Fields:
     if spec.tier == Tier.ON_DEMAND:
         return {}
-    return {spec.tier: {"min_duration": spec.min_duration_s, "reserved": spec.reserved}}
+    return {spec.tier: {"min_duration_s": spec.min_duration_s, "reserved": spec.reserved}}
 
 
 def _requested(wanted: RequestedNode) -> Fields:
@@ -136,10 +117,10 @@ def _requested(wanted: RequestedNode) -> Fields:
 def _queueing(queueing: QueueingPolicy) -> Fields:
     after_s, until_s = queueing.after_s, queueing.until_s
     if queueing.duration_s is not None:
-        return {queueing.form: queueing.duration_s}
+        return {f"{queueing.form}_s": queueing.duration_s}
     if queueing.form == "valid_interval":
-        return {queueing.form: {"start_time": after_s, "end_time": until_s}}
-    return {queueing.form: after_s if queueing.form == "valid_after_time" else until_s}
+        return {queueing.form: {"start_time_s": after_s, "end_time_s": until_s}}
+    return {f"{queueing.form}_s": after_s if queueing.form == "valid_after_time" else until_s}
 
 
 def _state(request: QueuedResource) -> Fields:

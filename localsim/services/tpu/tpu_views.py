@@ -15,7 +15,8 @@ from localsim.cloud.model.offerings import Location, OfferedType, OfferedVersion
 from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import QueuedResource
 from localsim.cloud.supply.reservations import Reservation
-from localsim.services.tpu.proto_messages import Given, Messages, build_message, fields_of
+from localsim.services.tpu.message_fields import Given, build_message, fields_of
+from localsim.services.tpu.proto_messages import Messages
 from localsim.services.tpu.tpu_fields import (
     node_fields,
     queued_resource_fields,
