@@ -6,13 +6,12 @@ Standard library only, Python 3.8.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import zipfile
 from pathlib import Path
 
-from tpuctl.agent.copy import packing, receiving
+from tpuctl.agent.copy import packing, partial_file, receiving
 from tpuctl.agent.data import crc32c, fetcher, target_tree
 from tpuctl.agent.data.report import print_event
 
@@ -56,11 +55,9 @@ def crc32c_of(path: Path) -> str:
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal. Raises OSError."""
-    total = hashlib.sha256()
     with path.open("rb") as file:
-        for block in iter(lambda: file.read(BLOCK_BYTES), b""):
-            total.update(block)
-    return total.hexdigest()
+        digest: str = partial_file.digest_of(file, sys.maxsize).hexdigest()
+    return digest
 
 
 VERBS = {

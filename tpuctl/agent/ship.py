@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from typing import Any
 
-FETCHER = ("data.crc32c", "data.fetcher", "data.range_reader", "data.report", "data.target_tree")
+FETCHER = (
+    "data.crc32c", "data.fetcher", "data.metadata_server", "data.range_reader", "data.report",
+    "data.target_tree",
+)  # fmt: skip
 """Fetches objects of a bucket; the agent of a job has it too."""
 SENDER = ("data.target_tree", "copy.packing")
 RECEIVER = (

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tpuctl.agent.job.cloud import metadata_server
+from tpuctl.agent.data import metadata_server
 
 
 @pytest.fixture

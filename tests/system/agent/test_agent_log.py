@@ -142,7 +142,7 @@ def test_a_bucket_that_stays_away_keeps_nobody_and_has_everything_when_it_is_bac
     code = worker.directory / "tpuctl" / "agent" / "job" / "logs" / "uploader.py"
     code.write_text(code.read_text().replace("PATIENCE_S = 20.0", "PATIENCE_S = 0.1"))
     worker.server.is_away = True
-    quick = worker.directory / "tpuctl" / "agent" / "job" / "finish.py"
+    quick = worker.directory / "tpuctl" / "agent" / "job" / "agent_run.py"
     quick.write_text(quick.read_text().replace("PAUSE_S = 1.0", "PAUSE_S = 0.05"))
     status = worker.finish("echo hello")
     assert (status["exit_status"], status["uploaded_bytes"]) == (0, 0)

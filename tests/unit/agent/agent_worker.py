@@ -16,7 +16,7 @@ from tpuctl.agent.job.state import processes
 from unit.agent.bucket_server import BucketServer, serving
 
 AGENT = Path(tpuctl.__file__).parent / "agent"
-SHARED = ("crc32c", "fetcher", "range_reader", "report", "target_tree")
+SHARED = ("crc32c", "fetcher", "metadata_server", "range_reader", "report", "target_tree")
 DEADLINE_S = 20.0
 JOB = "digits-a1b2c3"
 

@@ -13,27 +13,7 @@ import json
 import os
 from typing import NamedTuple
 
-from tpuctl.agent.copy.packing import (
-    BYTES,
-    DIRECTORY,
-    END,
-    END_OF_FILE,
-    FAILED,
-    FILE,
-    HEAD,
-    HOLE,
-    KEEPALIVE,
-    LINK,
-    SKIP,
-    TOTALS,
-)
-from tpuctl.agent.copy.partial_file import (
-    PartialFile,
-    ResumableFile,
-    WantedFile,
-    missing_offset,
-    new_partial_name,
-)
+from tpuctl.agent.copy import packing, partial_file
 from tpuctl.agent.data import target_tree
 
 TYPE_CHECKING = False
@@ -70,14 +50,14 @@ class FrameBuffer:
         """Kind and payload of every frame that these bytes complete. Raises ValueError."""
         self.rest += data
         at = 0
-        while len(self.rest) - at >= HEAD.size:
-            kind, length = HEAD.unpack_from(self.rest, at)
+        while len(self.rest) - at >= packing.HEAD.size:
+            kind, length = packing.HEAD.unpack_from(self.rest, at)
             if length > LARGEST_FRAME_BYTES:
                 raise ValueError(f"a frame of {length} bytes")
-            end = at + HEAD.size + length
+            end = at + packing.HEAD.size + length
             if end > len(self.rest):
                 break
-            yield kind, bytes(self.rest[at + HEAD.size : end])
+            yield kind, bytes(self.rest[at + packing.HEAD.size : end])
             at = end
         del self.rest[:at]
 
@@ -101,22 +81,22 @@ class Unpacker:
         self.place, self.top = target_of(orders)
         self.names = orders["names"]
         rows = orders.get("files")
-        self.files_asked = None if rows is None else [WantedFile(*row) for row in rows]
-        self.wanted: dict[str, WantedFile] = {}
+        self.files_asked = None if rows is None else [partial_file.WantedFile(*row) for row in rows]
+        self.wanted: dict[str, partial_file.WantedFile] = {}
         self.root = os.open(self.place, target_tree.DIRECTORY)
         self.made: list[NewDirectory] = []
         self.finished: dict[str, set[str]] = {}
         self.buffer = FrameBuffer()
         self.parent_path, self.parent = "", os.dup(self.root)
-        self.file: PartialFile | None = None
+        self.file: partial_file.PartialFile | None = None
         self.takers: dict[bytes, Callable[[Any], None]] = {
-            TOTALS: self.coming.update,
-            DIRECTORY: self.take_directory,
-            LINK: self.take_link,
-            FILE: self.take_file,
-            END_OF_FILE: self.take_end_of_file,
-            FAILED: lambda found: self.refuse(found["path"], found["why"], found["errno"]),
-            END: self.take_end,
+            packing.TOTALS: self.coming.update,
+            packing.DIRECTORY: self.take_directory,
+            packing.LINK: self.take_link,
+            packing.FILE: self.take_file,
+            packing.END_OF_FILE: self.take_end_of_file,
+            packing.FAILED: lambda found: self.refuse(found["path"], found["why"], found["errno"]),
+            packing.END: self.take_end,
         }
 
     def missing(self) -> list[tuple[int, int]]:
@@ -128,7 +108,7 @@ class Unpacker:
             with self.report_failures(file.path):
                 if file.path in refused:
                     raise target_tree.RefusedNameError(refused[file.path])
-                offset = missing_offset(*self.parent_of(file.path), file)
+                offset = partial_file.missing_offset(*self.parent_of(file.path), file)
                 if offset is not None:
                     found.append((index, offset))
                     self.wanted[file.path] = file
@@ -141,16 +121,17 @@ class Unpacker:
 
     def take(self, kind: bytes, payload: bytes) -> None:
         """Carry out one frame; what cannot be written is reported, and the rest goes on."""
-        if kind in (BYTES, SKIP):
+        if kind in (packing.BYTES, packing.SKIP):
             self.grow(kind, payload)
             return
-        if kind == KEEPALIVE:
+        if kind == packing.KEEPALIVE:
             return
         found = json.loads(payload) if payload else {}
         if kind not in self.takers:
             raise ValueError(f"a frame {kind!r}")
-        if "path" in found and kind != FAILED:
-            if self.files_asked is not None and (kind != FILE or found["path"] not in self.wanted):
+        if "path" in found and kind != packing.FAILED:
+            is_wanted = kind == packing.FILE and found["path"] in self.wanted
+            if self.files_asked is not None and not is_wanted:
                 raise ValueError(f"{found['path']!r} was not asked for")
             found["name"] = self.called(found["path"])
         with self.report_failures(found.get("path", "")):
@@ -169,12 +150,12 @@ class Unpacker:
 
     def grow(self, kind: bytes, payload: bytes) -> None:
         """Add bytes or a hole to the file that is being written, unless it was refused."""
-        size_bytes = HOLE.unpack(payload)[0] if kind == SKIP else len(payload)
+        size_bytes = packing.HOLE.unpack(payload)[0] if kind == packing.SKIP else len(payload)
         self.received_bytes += size_bytes
         if self.file is None:
             return
         with self.report_failures(self.file.path):
-            if kind == SKIP:
+            if kind == packing.SKIP:
                 self.file.skip(payload, size_bytes)
             else:
                 self.file.write(payload)
@@ -213,7 +194,7 @@ class Unpacker:
         """Make a link, in place of whatever file was there."""
         self.drop()
         parent, name = self.parent_of(found["name"])
-        temporary = new_partial_name()
+        temporary = partial_file.new_partial_name()
         os.symlink(found["target"], temporary, dir_fd=parent)
         try:
             times = (found["mtime_ns"], found["mtime_ns"])
@@ -230,9 +211,9 @@ class Unpacker:
         parent, name = self.parent_of(found["name"])
         wanted = self.wanted.get(found["path"])
         if wanted is None:
-            self.file = PartialFile(parent, name, found)
+            self.file = partial_file.PartialFile(parent, name, found)
         else:
-            self.file = ResumableFile(parent, name, found, wanted, self.lock_s)
+            self.file = partial_file.ResumableFile(parent, name, found, wanted, self.lock_s)
 
     def take_end_of_file(self, found: dict[str, Any]) -> None:
         """Verify the file that is whole, and give it its mode and its name."""
@@ -284,13 +265,7 @@ class Unpacker:
         """
         if path == self.parent_path:
             return self.parent
-        descriptor = os.dup(self.root)
-        for part in path.split("/") if path else ():
-            try:
-                below = target_tree.enter_directory(descriptor, part)
-            finally:
-                os.close(descriptor)
-            descriptor = below
+        descriptor = target_tree.open_below(self.root, path)
         os.close(self.parent)
         self.parent_path, self.parent = path, descriptor
         return descriptor

@@ -42,13 +42,11 @@ class ManifestObject(NamedTuple):
 
 
 class Fetcher:
-    """Objects of one bucket into one directory."""
+    """Objects of one bucket into one directory, which is made when it is not there."""
 
-    def __init__(
-        self, bucket: cloud.RangeReader, target: target_tree.TargetTree, report: ProgressReport
-    ) -> None:
+    def __init__(self, bucket: cloud.RangeReader, target: str, report: ProgressReport) -> None:
         self.bucket = bucket
-        self.target = target
+        self.root = target_tree.open_target(target)
         self.report = report
         self.ranges = ThreadPoolExecutor(RANGES_AT_ONCE)
         self.directories: dict[tuple[int, int], tuple[int, set[str]]] = {}
@@ -75,7 +73,7 @@ class Fetcher:
     def fetch(self, wanted: ManifestObject) -> None:
         """Fetch one object unless it is there; what fails is reported."""
         try:
-            with self.target.parent(wanted.path) as (directory, name):
+            with target_tree.open_parent(self.root, wanted.path) as (directory, name):
                 is_current = self.is_there(wanted, directory, name)
                 if not is_current:
                     self.write(wanted, directory, name)
@@ -93,17 +91,16 @@ class Fetcher:
         descriptor = target_tree.open_existing(directory, name)
         if descriptor is None:
             return False
-        try:
+        with os.fdopen(descriptor, "rb"):
             if os.fstat(descriptor).st_size != wanted.size_bytes:
                 return False
             return crc32c.encode(checksum(descriptor, 0, wanted.size_bytes)) == wanted.crc32c
-        finally:
-            os.close(descriptor)
 
     def write(self, wanted: ManifestObject, directory: int, name: str) -> None:
         """Fetch it under a temporary name, verify, sync, rename."""
         temporary = target_tree.unfinished_name(name, version_name(self.bucket.path, wanted))
-        with target_tree.open_unfinished(directory, temporary) as descriptor:
+        with os.fdopen(target_tree.open_locked(directory, temporary), "r+b", buffering=0) as file:
+            descriptor = file.fileno()
             os.truncate(descriptor, wanted.size_bytes)
             journal = Journal(directory, temporary, descriptor, wanted.size_bytes)
             try:
@@ -172,8 +169,8 @@ class Fetcher:
             os.fsync(descriptor)
             target_tree.sweep(descriptor, families)
             os.close(descriptor)
-        os.fsync(self.target.root)
-        os.close(self.target.root)
+        os.fsync(self.root)
+        os.close(self.root)
 
 
 class Journal:
@@ -249,19 +246,28 @@ def checksum(descriptor: int, start: int, end: int) -> int:
     return value
 
 
+def fetch_objects(
+    bucket: cloud.RangeReader, target: str, objects: list[ManifestObject], report: ProgressReport
+) -> bool:
+    """Fetch objects below a directory; whether the bucket answered. Raises OSError, Refused.
+
+    What cannot be had is reported.
+    """
+    refused = target_tree.refusals(wanted.path for wanted in objects)
+    fetcher = Fetcher(bucket, target, report)
+    for path, why in sorted(refused.items()):
+        report.refuse(path, why)
+    fetcher.fetch_all(wanted for wanted in objects if wanted.path not in refused)
+    fetcher.close()
+    return not fetcher.is_unreached
+
+
 def fetch(manifest: Mapping[str, Any]) -> int:
     """Fetch every object of a manifest; 1 when some are not there at the end."""
     objects = [ManifestObject(*row) for row in manifest["objects"]]
     bucket = cloud.RangeReader(manifest["endpoint"], manifest["bucket"])
     report = ProgressReport()
-    refused = target_tree.refusals(each.path for each in objects)
     with report.running():
-        fetcher = Fetcher(
-            bucket, target_tree.TargetTree(target_tree.home_path(manifest["target"])), report
-        )
-        for path, why in sorted(refused.items()):
-            report.refuse(path, why)
-        fetcher.fetch_all(each for each in objects if each.path not in refused)
-        fetcher.close()
+        fetch_objects(bucket, manifest["target"], objects, report)
     report.end()
     return 1 if report.failed else 0

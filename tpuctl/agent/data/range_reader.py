@@ -12,13 +12,14 @@ import threading
 import time
 from urllib.parse import quote, urlsplit
 
+from tpuctl.agent.data import metadata_server
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLOCK_BYTES = 1024 * 1024
 SILENCE_S = 30.0
-METADATA_S = 2.0
 TRIES = 8
 """In a row without a single byte; each that brings some begins the count again."""
 FIRST_PAUSE_S = 0.25
@@ -54,7 +55,7 @@ class Token:
         """The headers that authenticate a request."""
         with self.lock:
             if time.monotonic() > self.until_s:
-                found = metadata("instance/service-accounts/default/token")
+                found = metadata_server.value("instance/service-accounts/default/token")
                 grant = json.loads(found) if found else {}
                 token = grant.get("access_token")
                 if token:  # else the last one is good for a tenth of its time yet
@@ -181,20 +182,3 @@ def connect(endpoint: str, timeout_s: float) -> http.client.HTTPConnection:
     secure = address.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     return kind(address.hostname or "", address.port, timeout=timeout_s)
-
-
-def metadata(path: str) -> str | None:
-    """A value of the metadata server, or None."""
-    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    connection = connect(f"http://{host}", METADATA_S)
-    try:
-        connection.request(
-            "GET", f"/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"}
-        )
-        with connection.getresponse() as reply:
-            text = reply.read().decode()
-            return text if reply.status == 200 else None
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()

@@ -45,27 +45,36 @@ def refusals(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-class TargetTree:
-    """A directory that files are written beneath."""
+def open_target(path: str) -> int:
+    """Open a directory of the command line, made when it is not there. Raises OSError."""
+    os.makedirs(home_path(path), exist_ok=True)
+    return os.open(home_path(path), DIRECTORY)
 
-    def __init__(self, root: str) -> None:
-        """Make the directory when it is not there. Raises OSError."""
-        Path(root).mkdir(parents=True, exist_ok=True)
-        self.root = os.open(root, DIRECTORY)
 
-    @contextlib.contextmanager
-    def parent(self, path: str) -> Iterator[tuple[int, str]]:
-        """The open directory of a path, made where it is missing, and the last name. Refused."""
-        *above, name = path.split("/")
-        descriptor = os.dup(self.root)
+@contextlib.contextmanager
+def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
+    """The open directory of a path below the root, and the last name. Raises Refused, OSError."""
+    above, _, name = path.rpartition("/")
+    descriptor = open_below(root, above)
+    try:
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+
+
+def open_below(root: int, path: str) -> int:
+    """Open a directory below the root by no link; what is missing on the way is made.
+
+    Raises Refused, OSError.
+    """
+    descriptor = os.dup(root)
+    for part in path.split("/") if path else ():
         try:
-            for part in above:
-                below = enter_directory(descriptor, part)
-                os.close(descriptor)
-                descriptor = below
-            yield descriptor, name
+            below = enter_directory(descriptor, part)
         finally:
             os.close(descriptor)
+        descriptor = below
+    return descriptor
 
 
 def enter_directory(directory: int, name: str) -> int:
@@ -107,18 +116,11 @@ def open_existing(directory: int, name: str) -> int | None:
     raise RefusedNameError("a file and a directory of the same name")
 
 
-@contextlib.contextmanager
-def open_unfinished(directory: int, name: str) -> Iterator[int]:
-    """Open a file that nobody else is writing; what an earlier run wrote is still in it."""
-    descriptor = open_locked(directory, name)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def open_locked(directory: int, name: str, lock_s: float = LOCK_S) -> int:
-    """Open and lock a file that still has its name then. Raises Refused after `lock_s` seconds."""
+    """Open and lock a file that still has its name then; what an earlier run wrote is in it.
+
+    Raises Refused after `lock_s` seconds.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         descriptor = os.open(name, flags, FILE_MODE, dir_fd=directory)

@@ -8,15 +8,15 @@ import signal
 import sys
 import time
 
+from tpuctl.agent.data import metadata_server
+from tpuctl.agent.job import child as children
 from tpuctl.agent.job import log_end, stack_dump
-from tpuctl.agent.job.child import BLOCK_BYTES, Child, shell_argv, spawn
-from tpuctl.agent.job.cloud import metadata_server
+from tpuctl.agent.job.child import BLOCK_BYTES, Child, shell_argv
 from tpuctl.agent.job.cloud.metadata_watch import MetadataWatch, try_start
 from tpuctl.agent.job.logs import step_progress, uploader
 from tpuctl.agent.job.logs.job_log import JobLog
 from tpuctl.agent.job.logs.log_files import LogFiles
 from tpuctl.agent.job.logs.redaction import Redaction
-from tpuctl.agent.job.prepare import environment
 from tpuctl.agent.job.selector import Selector
 from tpuctl.agent.job.state import processes, rundir
 from tpuctl.agent.job.state.commands import RunCommands
@@ -38,6 +38,11 @@ BARRIER_S = 1.0
 SWITCH_S = 60.0
 SWITCH_CHARACTERS = 500
 NOT_STARTED = 127
+LEFTOVERS_S = 2.0
+"""For what the program left behind, between SIGTERM and SIGKILL."""
+RETRY_UPLOAD_S = 24 * 3600.0
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
 
 
 class AgentRun:
@@ -73,7 +78,7 @@ class AgentRun:
         return ObjectClient(self.config["endpoint"], self.config["bucket"])
 
     def run_stages(self) -> None:
-        """Prepare, wait at the barrier and run the program; finish.finish_run comes after it."""
+        """Prepare, wait at the barrier and run the program; `finish` comes after it."""
         self.selector.listen(self.terminate, self.stop)
         try_start(self.uploader)
         self.report()
@@ -216,10 +221,10 @@ class AgentRun:
         os.makedirs(workdir, exist_ok=True)
         step_file = self.step_file.path
         if name not in ("setup", "run"):
-            ours = environment.agent_environment(step_file)
-            return spawn(argv, self.directory, ours, is_private=is_private)
-        theirs = environment.user_environment(self.directory, self.config, self.secrets, step_file)
-        return spawn(argv, workdir, theirs, is_private=is_private)
+            ours = children.agent_environment(step_file)
+            return children.spawn(argv, self.directory, ours, is_private=is_private)
+        theirs = children.user_environment(self.directory, self.config, self.secrets, step_file)
+        return children.spawn(argv, workdir, theirs, is_private=is_private)
 
     def take(self, lines: bytes) -> None:
         """Take the step and metrics of lines that were printed into the status."""
@@ -280,6 +285,43 @@ class AgentRun:
             "log_bytes": self.files.size_bytes,
             "uploaded_bytes": self.files.safe_bytes,
         }
+
+    def finish(self) -> None:
+        """End leftover processes, and upload log, stacks and final status, in this order.
+
+        Goes on for up to a day while the bucket cannot be reached.
+        """
+        processes.end_marked([self.directory], LEFTOVERS_S)
+        self.uploader.finish()
+        is_there = self.upload_final(uploader.PATIENCE_S if self.is_log_safe() else 0.0)
+        self.report(closed=True)
+        self.file.free()
+        if not is_there:
+            self.retry_upload()
+
+    def is_log_safe(self) -> bool:
+        """Whether the bucket has the whole log."""
+        return self.files.safe_bytes == self.files.size_bytes
+
+    def upload_final(self, patience_s: float) -> bool:
+        """Upload stacks and final status; return whether the bucket has them and the log."""
+        is_there = self.is_log_safe()
+        if self.stacks:
+            stacks = self.config["stacks"]
+            is_there &= uploader.store_object(self.objects(), stacks, self.stacks, patience_s)
+        text = json.dumps({**self.document(), "closed": True}).encode()
+        final = self.config["final"]
+        return uploader.store_object(self.objects(), final, text, patience_s) and is_there
+
+    def retry_upload(self) -> None:
+        """Try to upload for a day: without a supervisor nothing else is known of the self."""
+        until, pause_s = time.monotonic() + RETRY_UPLOAD_S, FIRST_PAUSE_S
+        is_there = False
+        while not is_there and time.monotonic() < until and not self.commands.is_terminated:
+            self.selector.wait(pause_s, BLOCK_BYTES)
+            pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+            is_there = self.uploader.segment(is_apart=True) and self.upload_final(0.0)
+        self.report()
 
 
 def unproved(text: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from tpuctl.agent.job.state import commands, fences, processes, rundir
+from tpuctl.agent.job.state import commands, processes, rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def start_run(directory: str) -> int:
     """
     secrets = read_secrets()
     config = rundir.config(directory)
-    if not fences.admit(directory, config["fence"]):
-        return fences.REFUSED
+    if not commands.admit_fence(directory, config["fence"]):
+        return commands.REFUSED
     with open(os.path.join(directory, "lock"), "a") as lock:  # the copy of a fork keeps it held
         while rundir.known_status(directory) is None:
             try:
@@ -55,11 +55,10 @@ def read_secrets() -> dict[str, str]:
 def run_agent(directory: str, config: dict[str, Any], secrets: dict[str, str]) -> None:
     """Be the agent of the run in this process until the run is over, then exit with 0."""
     from tpuctl.agent.job.agent_run import AgentRun
-    from tpuctl.agent.job.finish import finish_run
 
     agent_run = AgentRun(directory, config, secrets)
     agent_run.run_stages()
-    finish_run(agent_run)
+    agent_run.finish()
     sys.exit(0)
 
 

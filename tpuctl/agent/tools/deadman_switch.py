@@ -167,12 +167,6 @@ def require_known(name: str, document: Mapping[str, Any], config: Mapping[str, A
 # ---------------------------------------------------------------------------- what follows from it
 
 
-def stage_of(record: Mapping[str, Any]) -> list[Any]:
-    """What the newest attempt's deadline is counted for: its preparation, or its run."""
-    newest = record["attempts"][-1] if record["attempts"] else {"number": 0, "started_s": None}
-    return [newest["number"], "setup" if newest["started_s"] is None else "run"]
-
-
 def is_dead(run: Path) -> bool:
     """Whether the agent of that run is gone with its program, so that nobody reports a failure.
 
@@ -207,10 +201,16 @@ def runs(config: Mapping[str, Any], attempt: int) -> list[Path]:
 
 
 def stage_here(config: Mapping[str, Any], record: Mapping[str, Any]) -> list[Any]:
-    """The stage, and of an attempt that was started whether its run died on this worker."""
-    number, stage = stage_of(record)
-    found = runs(config, number) if stage == "run" else []
-    return [number, "dead" if found and all(map(is_dead, found)) else stage]
+    """What the newest attempt's deadline is counted for: its number, and `setup`, `run` or `dead`.
+
+    It is `dead` when the attempt was started and its run died on this worker.
+    """
+    before: Mapping[str, Any] = {"number": 0, "started_s": None}
+    newest = record["attempts"][-1] if record["attempts"] else before
+    if newest["started_s"] is None:
+        return [newest["number"], "setup"]
+    found = runs(config, newest["number"])
+    return [newest["number"], "dead" if found and all(map(is_dead, found)) else "run"]
 
 
 def age_state(state: Mapping[str, Any], now_s: float, most_s: float) -> dict[str, Any]:
@@ -398,13 +398,10 @@ def check(path: Path, now_s: float) -> int:
     state = age_state(before, now_s, 2 * config["interval_s"])
     try:
         state, line = check_state(config, state)
-    except (UnknownStateError, *STRANGE) as error:
-        why = (
-            str(error)
-            if isinstance(error, UnknownStateError)
-            else f"the record is strange: {error!r}"
-        )
-        state, line = {**state, "quiet_s": 0.0}, f"not known: {why}"
+    except UnknownStateError as error:
+        state, line = {**state, "quiet_s": 0.0}, f"not known: {error}"
+    except STRANGE as error:
+        state, line = {**state, "quiet_s": 0.0}, f"not known: the record is strange: {error!r}"
     save(path, state)
     append_log(path, line)
     return DONE if state["done"] else 0

@@ -141,28 +141,19 @@ class HeartbeatWatcher:
         return True
 
 
-def unsupervised_job_ids(
-    store: Store, dead_host: str | None, now: Callable[[], float] = time.time
-) -> list[str]:
+def unsupervised_job_ids(store: Store, dead_host: str | None) -> list[str]:
     """Ids of the jobs that nobody looks after, by one look; no supervisor runs on `dead_host`."""
-    return [
-        lease.job_id
-        for lease in unheld_leases(store, leasing.list_leases(store, {}), dead_host, now)
-    ]
+    leases = leasing.list_leases(store, {})
+    return [lease.job_id for lease in unheld_leases(store, leases, dead_host)]
 
 
-def unheld_leases(
-    store: Store,
-    leases: Iterable[Lease],
-    dead_host: str | None,
-    now: Callable[[], float] = time.time,
-) -> list[Lease]:
+def unheld_leases(store: Store, leases: Iterable[Lease], dead_host: str | None) -> list[Lease]:
     """The leases that no live supervisor holds, by the storage service's own times.
 
     A heartbeat far behind the newest one, or far behind this machine's clock, is old.
     """
     beats = {entry.key.removeprefix(HEARTBEATS): entry for entry in store.list(HEARTBEATS)}
-    newest_s = max([now() - MAX_CLOCK_SKEW_S, *(entry.updated_s for entry in beats.values())])
+    newest_s = max([time.time() - MAX_CLOCK_SKEW_S, *(entry.updated_s for entry in beats.values())])
     alive = {
         holder
         for holder, entry in beats.items()

@@ -5,7 +5,7 @@ there is nothing to look for, and no command waits for the bucket.
 """
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 from tpuctl.config import write_private
 from tpuctl.errors import LocalIOError
 from tpuctl.jobs.record import decoding
+from tpuctl.jobs.record.decoding import MalformedError
 
 SCHEMA = 1
 
@@ -33,19 +34,14 @@ def load(home: Path, context: str) -> OpenJobs:
     """Read the file of a context; an empty OpenJobs when it is missing or damaged."""
     try:
         document = decoding.parse_document(_path(home, context).read_bytes())
-        return OpenJobs(
-            tuple(map(str, document["jobs"])),
-            tuple(map(str, document["silent"])),
-            tuple(map(str, document["owners"])),
-            float(document["looked_s"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return decoding.decode_dataclass(OpenJobs, document)
+    except (OSError, MalformedError):
         return OpenJobs()
 
 
 def add_jobs(home: Path, context: str, *job_ids: str) -> None:
     """Add jobs that are not settled."""
-    _update(home, context, lambda old: replace(old, jobs=_sorted({*old.jobs, *job_ids})))
+    _update(home, context, lambda old: replace(old, jobs=tuple(sorted({*old.jobs, *job_ids}))))
 
 
 def remove_job(home: Path, context: str, job_id: str) -> None:
@@ -81,10 +77,6 @@ def _without(old: OpenJobs, job_id: str) -> OpenJobs:
         return tuple(each for each in ids if each != job_id)
 
     return replace(old, jobs=others(old.jobs), silent=others(old.silent))
-
-
-def _sorted(ids: Collection[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(ids)))
 
 
 def _path(home: Path, context: str) -> Path:

@@ -15,7 +15,8 @@ import gzip
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,14 @@ class Bundle:
     files: dict[str, bytes] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
 
+    @contextmanager
+    def note_unread(self, key: str) -> Iterator[None]:
+        """Go on after an error of the bucket, which is noted."""
+        try:
+            yield
+        except TpuctlError as error:
+            self.unread.append(f"{key}: {error}")
+
 
 def collect(store: Store, job_id: str) -> Bundle:
     """Read everything that the bucket has of a job. Raises NotFoundError."""
@@ -49,14 +58,16 @@ def collect(store: Store, job_id: str) -> Bundle:
     found.files["events.txt"] = _lines(
         _format_line(each.time_s, each.text) for each in record.events
     )
-    logs = _list_logs(store, found)
+    logs: dict[segments.LogSource, list[Entry]] = {}
+    with found.note_unread("logs"):
+        logs = segments.sources(store, job_id)
     for attempt in record.attempts:
         told = json.dumps(asdict(attempt), indent=1).encode()
         found.files[f"a{attempt.number}/attempt.json"] = told
         for worker_id in _workers(attempt, logs):
             _collect_worker(store, found, attempt, worker_id, logs)
     if found.unread:
-        found.files["unread.txt"] = _lines(iter(found.unread))
+        found.files["unread.txt"] = _lines(found.unread)
     return found
 
 
@@ -106,33 +117,14 @@ def _collect_worker(
         ("status.json", protocol.status_key(*ids)),
         ("stacks.txt", protocol.stacks_key(*ids)),
     ):
-        data = _object(store, found, key)
-        if data is not None:
-            found.files[f"{place}/{name}"] = data
+        with found.note_unread(key), suppress(NotFoundError):
+            found.files[f"{place}/{name}"] = store.get_range(key)
     lines = _last_lines(store, found, logs.get((attempt.number, worker_id), []))
     if lines is None:  # never uploaded: what the supervisor was told
         report = next((each for each in attempt.workers if each.worker_id == worker_id), None)
-        lines = _lines(iter(report.last_lines)) if report and report.last_lines else None
+        lines = _lines(report.last_lines) if report and report.last_lines else None
     if lines is not None:
         found.files[f"{place}/last_lines.txt"] = lines
-
-
-def _list_logs(store: Store, found: Bundle) -> dict[segments.LogSource, list[Entry]]:
-    try:
-        return segments.sources(store, found.record.job_id)
-    except TpuctlError as error:
-        found.unread.append(f"logs: {error}")
-        return {}
-
-
-def _object(store: Store, found: Bundle, key: str) -> bytes | None:
-    try:
-        return store.get_range(key)
-    except NotFoundError:
-        return None
-    except TpuctlError as error:
-        found.unread.append(f"{key}: {error}")
-        return None
 
 
 def _last_lines(store: Store, found: Bundle, entries: list[Entry]) -> bytes | None:
@@ -142,12 +134,10 @@ def _last_lines(store: Store, found: Bundle, entries: list[Entry]) -> bytes | No
     begin = max(0, end - LAST_BYTES)
     log = LineAssembler(0, 0, end=begin)
     lines = []
-    try:
+    with found.note_unread(entries[-1].key):
         for offset, data in segments.pieces(store, entries, begin):
             lines += [_format_line(line.time_s, line.text) for line in log.take(offset, data)]
-    except TpuctlError as error:
-        found.unread.append(f"{entries[-1].key}: {error}")
-    return _lines(iter(lines))
+    return _lines(lines)
 
 
 def _format_line(time_s: float, text: str) -> str:
@@ -155,5 +145,5 @@ def _format_line(time_s: float, text: str) -> str:
     return f"{moment.removesuffix('+00:00')}Z {text}"
 
 
-def _lines(texts: Iterator[str]) -> bytes:
+def _lines(texts: Iterable[str]) -> bytes:
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")

@@ -13,16 +13,11 @@ from tpuctl.jobs.logs.log_lines import LineAssembler
 from tpuctl.jobs.logs.segments import LogSource
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.workers import gang as gangs
+from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.gang import GangMember
-from tpuctl.jobs.workers.worker_connection import RunRef, WorkerConnection
-from tpuctl.models.job import (
-    Attempt,
-    AttemptState,
-    JobRecord,
-    LogLine,
-    WorkerReport,
-)
+from tpuctl.jobs.workers.worker_connection import WorkerConnection
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, LogLine, WorkerReport
 from tpuctl.models.log_filter import ALL_LINES, LogFilter
 from tpuctl.models.node import NodeState
 
@@ -98,7 +93,7 @@ class AttemptFollower:
     clocks: Clocks
     wanted: LogFilter
     on_report: Callable[[int, WorkerReport], None]
-    on_workers: Callable[[int], None] = lambda _count: None
+    on_workers: Callable[[int], None]
     queue: list[LogLine] = field(default_factory=list)
     logs: dict[LogSource, LineAssembler] = field(default_factory=dict)
     members: list[GangMember] = field(default_factory=list)
@@ -195,11 +190,10 @@ class AttemptFollower:
         source = (self.attempt.number, member.slot.worker_id)
         log = self.logs.setdefault(source, LineAssembler(*source))
         link = WorkerConnection(
-            run=RunRef(self.job_id, self.attempt.number),
-            report=links.initial_report(member.slot.worker_id),
+            run=protocol.run_directory(self.job_id, self.attempt.number),
+            report=WorkerReport(member.slot.worker_id),
             dial=member.dial,
-            monotonic=self.clocks.monotonic,
-            sleep=self.clocks.sleep,
+            clocks=self.clocks,
             changed=lambda: self.on_report(source[0], link.now()),
             on_log=lambda offset, data: self._take(source, offset, data),
             offset=log.end,

@@ -7,8 +7,6 @@ from tpuctl.jobs.policy.observation import ABSENT, JobObservation
 from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord, Phase
 from tpuctl.models.queued_resource import QueuedResourceState
 
-GRACE_S = 10.0
-
 
 @dataclass(frozen=True, slots=True)
 class RequestSlice:
@@ -27,10 +25,9 @@ class DeleteSlice:
 
 @dataclass(frozen=True, slots=True)
 class ConnectWorkers:
-    """Connect to every worker; with `install`, install the agent and let it prepare."""
+    """Connect to every worker; while its attempt prepares, install the agent."""
 
     attempt: Attempt
-    install: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,6 @@ class StopWorkers:
     """Stop every worker that still runs."""
 
     attempt: Attempt
-    grace_s: float
     dump: bool = False
     """Every process's stack is kept before."""
 
@@ -66,7 +62,7 @@ Action = RequestSlice | DeleteSlice | ConnectWorkers | StartWorkers | StopWorker
 def required_actions(record: JobRecord, seen: JobObservation) -> list[Action]:
     """Everything that has to be done for the job now, in order."""
     found: list[Action] = [
-        DeleteSlice(_zone_of(record, name), name)
+        DeleteSlice(zone_of(record, name), name)
         for name in record.unwanted
         if seen.requests.get(name) not in (ABSENT, QueuedResourceState.DELETING)
     ]
@@ -80,19 +76,17 @@ def required_actions(record: JobRecord, seen: JobObservation) -> list[Action]:
         if absent and attempt.accepted_s is None and not seen.blocked_by:
             found.append(RequestSlice(attempt))
         return found
-    return [*found, *_worker_actions(attempt, seen)]
+    return [*found, *_worker_actions(attempt)]
 
 
-def _worker_actions(attempt: Attempt, seen: JobObservation) -> Iterator[Action]:
-    yield ConnectWorkers(
-        attempt, install=attempt.state == AttemptState.PREPARING and not seen.blocked_by
-    )
+def _worker_actions(attempt: Attempt) -> Iterator[Action]:
+    yield ConnectWorkers(attempt)
     if attempt.state == AttemptState.RUNNING and any(
         report.phase == Phase.PREPARED for report in attempt.workers
     ):
         yield StartWorkers(attempt)
     if attempt.state == AttemptState.STOPPING:
-        yield StopWorkers(attempt, GRACE_S, dump=attempt.outcome == AttemptOutcome.HUNG)
+        yield StopWorkers(attempt, dump=attempt.outcome == AttemptOutcome.HUNG)
 
 
 def _stockout_actions(record: JobRecord, seen: JobObservation) -> Iterator[Action]:
@@ -105,5 +99,6 @@ def _stockout_actions(record: JobRecord, seen: JobObservation) -> Iterator[Actio
             yield RecordStockout(attempt.number, attempt.zone, None)
 
 
-def _zone_of(record: JobRecord, name: str) -> str:
+def zone_of(record: JobRecord, name: str) -> str:
+    """The zone of a queued resource of the job's own."""
     return next(each.zone for each in record.attempts if each.queued_resource == name)

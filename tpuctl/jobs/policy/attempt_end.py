@@ -125,7 +125,7 @@ def end_by_worker(report: WorkerReport, silent_s: float | None = None) -> Attemp
     first = report.worker_id
     if report.preempted:
         reason = f"{who} was told that it is preempted"
-        return AttemptEnd(AttemptOutcome.PREEMPTED, reason, notice=True, first_worker=first)
+        return AttemptEnd(AttemptOutcome.PREEMPTED, reason, first_worker=first)
     if lost := _loss(report, silent_s):
         return AttemptEnd(AttemptOutcome.LOST, f"{who} {lost}", first_worker=first)
     if report.phase != Phase.ENDED or has_succeeded(report):

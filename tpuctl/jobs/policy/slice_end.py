@@ -16,13 +16,11 @@ DELETED_NODES = frozenset({ABSENT, NodeState.DELETING})
 class AttemptEnd:
     """An outcome and its reason.
 
-    With `notice`, the slice is still there for a moment; with `is_gone` it is not; a `final` one
-    ends the job.
+    With `is_gone` the slice is no longer there; a `final` one ends the job.
     """
 
     outcome: AttemptOutcome
     reason: str
-    notice: bool = False
     refusal: str = ""
     final: bool = False
     is_gone: bool = False

@@ -25,21 +25,13 @@ class UnsetVariableError(UsageError):
     """The environment has no value for a variable."""
 
 
-def worker_references(references: Mapping[str, str]) -> dict[str, str]:
-    """The variables whose values a worker asks for itself."""
-    return {name: where for name, where in references.items() if where.startswith(SECRET_MANAGER)}
+def references_to(references: Mapping[str, str], *schemes: str) -> dict[str, str]:
+    """The variables whose values are found by one of the schemes.
 
-
-def submitter_references(references: Mapping[str, str]) -> dict[str, str]:
-    """The variables whose values only the submitter's machine knows."""
-    return {
-        name: where for name, where in references.items() if where.startswith((ENVIRONMENT, FILE))
-    }
-
-
-def environment_references(references: Mapping[str, str]) -> dict[str, str]:
-    """The variables whose values must be handed over: a file can be read again at any time."""
-    return {name: where for name, where in references.items() if where.startswith(ENVIRONMENT)}
+    A worker asks SECRET_MANAGER itself. What is in ENVIRONMENT or a FILE is known to the
+    submitter's machine alone; only the former must be handed over, a file can be read again.
+    """
+    return {name: where for name, where in references.items() if where.startswith(schemes)}
 
 
 def secret_files(references: Mapping[str, str]) -> list[Path]:
@@ -49,11 +41,6 @@ def secret_files(references: Mapping[str, str]) -> list[Path]:
     ]
 
 
-def is_host_bound(record: JobRecord) -> bool:
-    """Whether only the supervisor of the submitting host can start the job."""
-    return bool(submitter_references(record.spec.secrets))
-
-
 def resolve_values(references: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """The values that this machine knows. Raises UsageError, LocalIOError.
 
@@ -61,7 +48,7 @@ def resolve_values(references: Mapping[str, str], environ: Mapping[str, str]) ->
     """
     return {
         name: _value(name, where, environ)
-        for name, where in submitter_references(references).items()
+        for name, where in references_to(references, ENVIRONMENT, FILE).items()
     }
 
 
@@ -95,11 +82,12 @@ class SecretCache:
 
     def is_on_other_host(self, record: JobRecord) -> bool:
         """Whether the job needs values that only the submitting machine has."""
-        return is_host_bound(record) and record.host_id not in ("", self.host_id)
+        is_bound = bool(references_to(record.spec.secrets, ENVIRONMENT, FILE))
+        return is_bound and record.host_id not in ("", self.host_id)
 
     def values(self, record: JobRecord) -> dict[str, str]:
         """The values for the agents of a job. Raises PreconditionError while one is missing."""
-        wanted = submitter_references(record.spec.secrets)
+        wanted = references_to(record.spec.secrets, ENVIRONMENT, FILE)
         if self.is_on_other_host(record):
             host = record.owner.rpartition("@")[2]
             raise PreconditionError(

@@ -17,6 +17,7 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.jobs.interfaces import Backends, SliceApi
+from tpuctl.jobs.policy.actions import zone_of
 from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN, SliceRefusal
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.slices import switch_setup
@@ -110,7 +111,7 @@ class _SliceObserver:
 def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -> SliceObservation:
     """Ask for every slice that the record still cares about."""
     looked_s, attempt, eyes = now(), record.attempt, _SliceObserver(tpu)
-    names = {name: _zone(record, name) for name in record.unwanted}
+    names = {name: zone_of(record, name) for name in record.unwanted}
     is_open = attempt and not record.is_ended and attempt.state != AttemptState.ENDED
     if attempt and attempt.queued_resource and is_open:
         names[attempt.queued_resource] = attempt.zone
@@ -262,9 +263,5 @@ def _worst_state(found: list[Node | str | None]) -> str | None:
 
 def _may_have_node(attempt: Attempt, requests: Mapping[str, str]) -> bool:
     """A request that is not ACTIVE yet has no node, or one that is still being made."""
-    waiting = attempt.state == AttemptState.WAITING
-    return not waiting or requests.get(attempt.queued_resource or "") == "ACTIVE"
-
-
-def _zone(record: JobRecord, name: str) -> str:
-    return next(each.zone for each in record.attempts if each.queued_resource == name)
+    request = requests.get(attempt.queued_resource or "")
+    return attempt.state != AttemptState.WAITING or request == QueuedResourceState.ACTIVE

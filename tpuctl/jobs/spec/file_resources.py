@@ -1,10 +1,14 @@
-"""The `resources` of a job file, checked against the catalog."""
+"""The `resources` of a job file, checked against the catalog.
 
+TensorFlow on TPUs has runtime versions of its own: a job that uses it boots one of them.
+"""
+
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from tpuctl import catalog
-from tpuctl.errors import UsageError
-from tpuctl.jobs.spec import runtime_choice
+from tpuctl.errors import LocalIOError, UsageError
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.models.job import Resources
 
@@ -15,17 +19,24 @@ CATALOG: Mapping[str, tuple[str, str]] = {
 }
 """The key of `resources` that names each kind of thing, and the command that lists them."""
 
+AUTO = "auto"
+TENSORFLOW = "tensorflow"
+REQUIREMENTS = "requirements.txt"
+_PACKAGE = re.compile(r"(?<![\w.-])tensorflow(-tpu)?(?![\w.-])", re.IGNORECASE)
+"""The packages that can use TPUs: tensorflow-cpu or tensorflow-datasets feed other frameworks."""
 
-def read_resources(document: Document, *, tensorflow: bool) -> Resources:
-    """The slices that a job asks for; raises UsageError."""
+
+def read_resources(document: Document, setup: str | None, workdir: str | None) -> Resources:
+    """The slices that a job asks for; raises UsageError, LocalIOError."""
     zones = document.get("resources.zones", [])
-    wanted = document.get("resources.runtime_version", runtime_choice.AUTO)
+    wanted = document.get("resources.runtime_version", AUTO)
     accelerators = document.get("resources.accelerators")
     topology = document.get("resources.topology")
     slices = document.get("resources.num_slices", 1)
+    tensorflow = uses_tensorflow(setup, workdir)
     try:
         kind = _known_type(accelerators, zones)
-        runtime_version = runtime_choice.choose_runtime(kind, wanted, tensorflow=tensorflow)
+        runtime_version = choose_runtime(kind, wanted, tensorflow=tensorflow)
     except catalog.UnknownError as error:
         raise _unknown(document, error) from error
     _check_topology(document, kind, topology)
@@ -84,3 +95,42 @@ def _check_zones(
             f"{place}: {kind.name} is not offered in {zone}",
             hint=f"it is in: {', '.join(offered)}" if offered else "run: tpuctl catalog types",
         )
+
+
+def choose_runtime(
+    kind: catalog.AcceleratorType | None, wanted: str, *, tensorflow: bool
+) -> str | None:
+    """The version to ask for; None is the one that Google recommends for the type.
+
+    Raises catalog.UnknownError.
+    """
+    if wanted == TENSORFLOW or (wanted == AUTO and tensorflow):
+        return catalog.tensorflow_runtime_version(kind.name) if kind else None
+    if wanted == AUTO:
+        return None
+    known = catalog.runtime_versions(kind.generation if kind else None)
+    if wanted not in known and not wanted.startswith(catalog.TENSORFLOW_PREFIX):
+        near = catalog.nearest(wanted, (*known, AUTO, TENSORFLOW))
+        raise catalog.UnknownError("runtime version", wanted, near)
+    return wanted
+
+
+def uses_tensorflow(setup: str | None, workdir: str | None) -> bool:
+    """Whether `setup`, or requirements.txt in the workdir, names TensorFlow's package.
+
+    Raises LocalIOError.
+    """
+    lines = [*(setup or "").split("\n"), *_requirements(workdir).split("\n")]
+    return any(_PACKAGE.search(line.partition("#")[0]) for line in lines)
+
+
+def _requirements(workdir: str | None) -> str:
+    if workdir is None:
+        return ""
+    path = Path(workdir, REQUIREMENTS)
+    try:
+        return path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise LocalIOError(f"cannot read {path}: {error.strerror}") from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from tpuctl.errors import UsageError
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.spec import job_file_schema, runtime_choice, yaml_text
+from tpuctl.jobs.spec import job_file_schema
 from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
@@ -25,7 +25,7 @@ SYSTEM_DIRECTORIES = frozenset({
 
 def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
     """Read, check and complete a job file. Raises UsageError."""
-    document = job_file_schema.read(yaml_text.compose(path))
+    document = job_file_schema.read(job_file_schema.compose(path))
     setup, workdir = document.get("setup"), _workdir(document, path)
     return JobSpec(
         name=document.get("name"),
@@ -36,9 +36,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         envs=_envs(document, bucket, environ),
         secrets=_secrets(document, path),
         file_mounts=_file_mounts(document, bucket),
-        resources=read_resources(
-            document, tensorflow=runtime_choice.uses_tensorflow(setup, workdir)
-        ),
+        resources=read_resources(document, setup, workdir),
         checkpoints=_checkpoints(document, bucket),
         restart=_restart(document),
         timeouts=_timeouts(document),

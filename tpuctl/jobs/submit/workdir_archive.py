@@ -2,19 +2,21 @@
 
 import gzip
 import hashlib
+import io
+import mmap
 import os
+import re
 import shlex
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from tpuctl.errors import LocalIOError, RefusedError, UsageError
 from tpuctl.jobs.spec.scalars import shorten
 from tpuctl.jobs.submit import ignore_rules
 from tpuctl.jobs.submit.ignore_rules import IgnoreRules
-from tpuctl.jobs.submit.key_files import kind_of_key
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -22,7 +24,12 @@ if TYPE_CHECKING:
 ALWAYS_IGNORED = frozenset({".git", "__pycache__", ".venv"})
 """What stays behind whatever anybody says."""
 MAX_BYTES = 512 * 1024 * 1024
-BLOCK_BYTES = 1024 * 1024
+PRIVATE_KEY = re.compile(
+    rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:\s|\\r|\\n)+[A-Za-z0-9+/=:, -]{32}"
+)
+TYPE = re.compile(rb'"type"\s*:\s*"(service_account|authorized_user)"')
+KEY_STORES = frozenset({".p12", ".pfx", ".ppk", ".jks"})
+"""Suffixes of files that hold a private key in some binary form."""
 
 ArchiveFile = tuple[str, Path]
 """A file by its name in the archive, and where it is."""
@@ -30,7 +37,7 @@ ArchiveFile = tuple[str, Path]
 
 def pack(
     directory: Path,
-    target: BinaryIO,
+    target: io.BufferedRandom,
     include: Sequence[str] = (),
     *,
     secret_files: Sequence[Path] = (),
@@ -55,11 +62,9 @@ def pack(
     except OSError as error:
         raise LocalIOError(f"cannot read {error.filename}: {error.strerror}") from error
     target.seek(0)
-    digest = hashlib.sha256()
-    while block := target.read(BLOCK_BYTES):
-        digest.update(block)
+    digest = hashlib.file_digest(target, "sha256").hexdigest()
     target.seek(0)
-    return digest.hexdigest()
+    return digest
 
 
 @dataclass(slots=True)
@@ -178,7 +183,7 @@ def _check_size(directory: Path, found: list[ArchiveFile]) -> None:
 
 
 def _check_key(name: str, path: Path) -> None:
-    kind = kind_of_key(path)
+    kind = _kind_of_key(path)
     if kind:
         raise RefusedError(
             f"workdir: {shorten(name)} holds {kind}",
@@ -187,7 +192,30 @@ def _check_key(name: str, path: Path) -> None:
         )
 
 
-def _write(found: list[ArchiveFile], target: BinaryIO) -> None:
+def _kind_of_key(path: Path) -> str | None:
+    """What kind of key a file holds; None when it holds none. Raises OSError."""
+    if path.suffix.lower() in KEY_STORES:
+        return "a private key, by its name"
+    if path.stat().st_size == 0:
+        return None
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return _kind_of_text(text)
+
+
+def _kind_of_text(text: mmap.mmap) -> str | None:
+    # A plain search first: most files have none of these words.
+    if text.find(b"_account") >= 0 or text.find(b"_user") >= 0:
+        account = TYPE.search(text)
+        if account and account[1] == b"service_account" and text.find(b'"private_key"') >= 0:
+            return "a service account key"
+        if account and account[1] == b"authorized_user" and text.find(b'"refresh_token"') >= 0:
+            return "a person's Google credentials"
+    if text.find(b" PRIVATE KEY-----") >= 0 and PRIVATE_KEY.search(text):
+        return "a private key"
+    return None
+
+
+def _write(found: list[ArchiveFile], target: io.BufferedRandom) -> None:
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,

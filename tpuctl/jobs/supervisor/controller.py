@@ -7,15 +7,8 @@ from functools import partial
 
 from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
-from tpuctl.jobs.policy.actions import (
-    Action,
-    ConnectWorkers,
-    DeleteSlice,
-    RecordStockout,
-    RequestSlice,
-    StartWorkers,
-    StopWorkers,
-)
+from tpuctl.jobs.policy import actions
+from tpuctl.jobs.policy.actions import Action, RecordStockout
 from tpuctl.jobs.policy.observation import JobObservation, SliceRefusal, ZoneHealth
 from tpuctl.jobs.policy.reconcile import ReconcileStep, reconcile
 from tpuctl.jobs.secrets.job_secrets import SecretCache
@@ -25,7 +18,7 @@ from tpuctl.jobs.slices.pending_calls import REPEAT_AFTER_S, PendingCalls
 from tpuctl.jobs.slices.slice_watcher import SliceWatcher, wait_until_set
 from tpuctl.jobs.supervisor.record_writer import RecordWriter
 from tpuctl.jobs.workers import gang as gangs
-from tpuctl.jobs.workers.gang import Gang, GangTiming
+from tpuctl.jobs.workers.gang import Gang
 from tpuctl.jobs.workers.installation import StartInputs
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, SwitchProof
 
@@ -115,8 +108,7 @@ class JobController:
         await self._refresh_zone_health()
         lacks = self.vault.missing_reason(self.record)
         step = await self._step(lacks)
-        if self._has_ended(step.record):
-            await self._close_gang()
+        await self._close_ended_gang(step.record)
         if self.record_writer.is_news(step.record):
             await self.record_writer.save(step.record)
             self.slice_watcher.look_now()
@@ -127,7 +119,10 @@ class JobController:
         if waits_for_secrets(self.vault, self.record):
             raise WrongHostError(lacks)
         for action in step.actions:
-            await self._do(action)
+            try:
+                await self._perform(action)
+            except TpuctlError as error:  # it is tried again
+                self.slice_watcher.report_trouble(str(error))
         await self._save_proof()
         self._update_steady()
 
@@ -175,28 +170,20 @@ class JobController:
     def _update_steady(self) -> None:
         attempt = self.record.attempt
         running = attempt is not None and attempt.state == AttemptState.RUNNING
-        was_calm, self.is_steady = (
-            self.is_steady,
-            running
-            and self.gang is not None
-            and all(report.unreachable_s == 0 for report in self.gang.reports()),
-        )
-        if was_calm and not self.is_steady:
+        reports = self.gang.reports() if self.gang is not None else ()
+        are_heard = bool(reports) and all(report.unreachable_s == 0 for report in reports)
+        was_steady, self.is_steady = self.is_steady, running and are_heard
+        if was_steady and not self.is_steady:
             self.slice_watcher.look_now()
 
     # -------------------------------------------------------------- the workers
 
-    def _has_ended(self, record: JobRecord) -> bool:
-        if self.gang is None:
-            return False
-        attempt = record.attempts[self.gang.attempt - 1]
-        return attempt.state == AttemptState.ENDED
-
-    async def _close_gang(self) -> None:
+    async def _close_ended_gang(self, record: JobRecord) -> None:
         """The logs are complete before the record says that the attempt has ended."""
-        gang, self.gang = self.gang, None
-        if gang is None:
+        gang = self.gang
+        if gang is None or record.attempts[gang.attempt - 1].state != AttemptState.ENDED:
             return
+        self.gang = None
         try:
             await gang.save_tails(self.backends, self.clocks.sleep)
         finally:
@@ -211,11 +198,10 @@ class JobController:
         for node in found.nodes:
             add_key = partial(slice_api.add_ssh_key, self.backends, node)
             await self.pending_calls.answer(f"add key to {node.name}", add_key)
-        pace = GangTiming(self.clocks.monotonic, self.clocks.sleep, self.alarm.set)
         config = switch.switch_config(self.backends, self.record, attempt)
         inputs = StartInputs(self.record_writer.lease.fence, self._secrets(), config)
         self.gang = gangs.connect_gang(
-            self.backends, self.record, attempt, found.nodes, pace, inputs
+            self.backends, self.record, found.nodes, inputs, self.clocks, self.alarm.set
         )
 
     def _secrets(self) -> Mapping[str, str] | None:
@@ -236,31 +222,24 @@ class JobController:
 
     # -------------------------------------------------------------- the actions
 
-    async def _do(self, action: Action) -> None:
-        """Carry out one action; what fails for now is tried again."""
-        try:
-            await self._perform(action)
-        except TpuctlError as error:
-            self.slice_watcher.report_trouble(str(error))
-
     async def _perform(self, action: Action) -> None:
-        fence = self.record_writer.lease.fence
+        fence, calls = self.record_writer.lease.fence, self.pending_calls
         match action:
-            case ConnectWorkers(attempt):
+            case actions.ConnectWorkers(attempt):
                 await self._attach(attempt)
-            case StartWorkers() if self.gang is not None:
+            case actions.StartWorkers() if self.gang is not None:
                 await self.gang.start(fence)
-            case StopWorkers() as stop if self.gang is not None:
-                await self.gang.stop(fence, stop.grace_s, dump=stop.dump)
-            case RequestSlice(attempt) if self.pending_calls.is_due(f"request {attempt.node}"):
+            case actions.StopWorkers() as stop if self.gang is not None:
+                await self.gang.stop(fence, dump=stop.dump)
+            case actions.RequestSlice(attempt) if calls.is_due(f"request {attempt.node}"):
                 request = partial(slice_api.request_slice, self.backends, self.record, attempt)
-                self.refusal = await self.pending_calls.answer(f"request {attempt.node}", request)
+                self.refusal = await calls.answer(f"request {attempt.node}", request)
                 self.slice_watcher.look_now()
-            case DeleteSlice(zone, name) if self.pending_calls.is_due(f"delete {name}"):
+            case actions.DeleteSlice(zone, name) if calls.is_due(f"delete {name}"):
                 delete = partial(slice_api.delete_slice, self.backends.tpu, zone, name)
-                await self.pending_calls.answer(f"delete {name}", delete)
+                await calls.answer(f"delete {name}", delete)
                 self.slice_watcher.look_now()
-            case RecordStockout() as seen if seen not in self.recorded_stockouts:
+            case actions.RecordStockout() as seen if seen not in self.recorded_stockouts:
                 self.recorded_stockouts.add(seen)
                 now_s, store = self.clocks.now(), self.backends.store
                 await asyncio.to_thread(

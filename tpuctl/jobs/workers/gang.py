@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tpuctl.errors import TransientError
-from tpuctl.jobs.interfaces import Backends, WorkerShell
+from tpuctl.jobs.interfaces import Backends, Clocks, WorkerShell
 from tpuctl.jobs.leases.lease import LeaseLostError
 from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.installation import StartInputs, WorkerSlot
-from tpuctl.jobs.workers.worker_connection import RunRef, WorkerConnection
-from tpuctl.models.job import Attempt, JobRecord, Phase, WorkerReport
+from tpuctl.jobs.workers.worker_connection import WorkerConnection
+from tpuctl.models.job import JobRecord, Phase, WorkerReport
 from tpuctl.models.node import Node
 
+GRACE_S = 10.0
+"""Between SIGTERM and SIGKILL of a program that is stopped."""
 SALVAGE_TRIES = 5
 PARALLEL_SAVES = 16
 """Tails saved at a time."""
@@ -59,9 +61,9 @@ class Gang:
         await asyncio.gather(*(link.tell("start", fence) for link in ready))
         self._check()
 
-    async def stop(self, fence: int | None, grace_s: float, *, dump: bool = False) -> None:
+    async def stop(self, fence: int | None, *, dump: bool = False) -> None:
         """Stop the workers that have not ended, `dump` their stacks first; LeaseLostError."""
-        options = ["--grace", str(grace_s), *([protocol.DUMP] if dump else [])]
+        options = ["--grace", str(GRACE_S), *([protocol.DUMP] if dump else [])]
         going = [link for link in self.links if link.report.phase != Phase.ENDED]
         await asyncio.gather(*(link.tell("stop", fence, *options) for link in going))
         self._check()
@@ -93,57 +95,33 @@ class Gang:
         await links.cancel_tasks(self.tasks)
 
 
-@dataclass(frozen=True, slots=True)
-class GangTiming:
-    """The supervisor's own clock and alarm."""
-
-    monotonic: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
-    wake: Callable[[], None]
-
-
 def connect_gang(
     backends: Backends,
     record: JobRecord,
-    attempt: Attempt,
     nodes: Sequence[Node],
-    pace: GangTiming,
     inputs: StartInputs,
+    clocks: Clocks,
+    changed: Callable[[], None],
 ) -> Gang:
-    """A link to every worker of every slice; an attempt that prepares may be begun."""
-    found = [
-        _link(backends, record, attempt, member, pace, inputs)
-        for member in members(backends, nodes)
-    ]
-    tasks = [links.start_keeping(link) for link in found]
-    return Gang(attempt.number, record.job_id, found, tasks)
+    """A link to every worker of the newest attempt, which may be begun while it prepares.
 
-
-def _link(
-    backends: Backends,
-    record: JobRecord,
-    attempt: Attempt,
-    member: GangMember,
-    pace: GangTiming,
-    inputs: StartInputs,
-) -> WorkerConnection:
-    may_begin = attempt.started_s is None and attempt.stopping_s is None
-    may_begin = may_begin and inputs.secrets is not None
-    installed = installing.install_input(
-        record,
-        attempt,
-        member.slot,
-        inputs,
-        endpoint=backends.storage_endpoint,
-        bucket=backends.bucket,
-    )
-    return WorkerConnection(
-        run=RunRef(record.job_id, attempt.number),
-        report=links.initial_report(member.slot.worker_id),
-        dial=member.dial,
-        monotonic=pace.monotonic,
-        sleep=pace.sleep,
-        changed=pace.wake,
-        installation=installed if may_begin else None,
-        hidden=tuple((inputs.secrets or {}).values()),
-    )
+    `changed` is called when a report says something else than before.
+    """
+    attempt = record.attempts[-1]
+    is_begun = attempt.started_s is not None or attempt.stopping_s is not None
+    may_begin = not is_begun and inputs.secrets is not None
+    connections = []
+    for member in members(backends, nodes):
+        installation = installing.install_input(record, attempt, member.slot, inputs, backends)
+        connection = WorkerConnection(
+            run=protocol.run_directory(record.job_id, attempt.number),
+            report=WorkerReport(member.slot.worker_id),
+            dial=member.dial,
+            clocks=clocks,
+            changed=changed,
+            installation=installation if may_begin else None,
+            hidden=tuple((inputs.secrets or {}).values()),
+        )
+        connections.append(connection)
+    tasks = [links.start_keeping(connection) for connection in connections]
+    return Gang(attempt.number, record.job_id, connections, tasks)

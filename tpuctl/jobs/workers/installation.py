@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tpuctl.agent import ship
+from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.record import record_store as records
-from tpuctl.jobs.secrets.job_secrets import worker_references
+from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, references_to
 from tpuctl.jobs.workers import library, protocol
 from tpuctl.models.job import Attempt, JobRecord
 
@@ -89,28 +90,29 @@ def install_input(
     attempt: Attempt,
     slot: WorkerSlot,
     inputs: StartInputs,
-    *,
-    endpoint: str,
-    bucket: str,
+    backends: Backends,
 ) -> bytes:
     """What `install_argv` reads on standard input: nothing of it shows in a process list."""
     switch = inputs.switch if slot.index == 0 else None
+    run = record.job_id, attempt.number, slot.worker_id
     config = {
         "protocol": protocol.VERSION,
         "job": record.job_id,
         "attempt": attempt.number,
         "fence": inputs.fence,
         "worker_id": slot.worker_id,
-        "endpoint": endpoint,
-        "bucket": bucket,
-        **_objects(record.job_id, attempt.number, slot.worker_id),
+        "endpoint": backends.storage_endpoint,
+        "bucket": backends.bucket,
+        "logs": protocol.log_prefix(*run),
+        "final": protocol.status_key(*run),
+        "stacks": protocol.stacks_key(*run),
         "workdir": records.workdir_key(record.job_id) if record.workdir_sha256 else None,
         "workdir_sha256": record.workdir_sha256,
         "mounts": [{"path": path, "url": url} for path, url in record.spec.file_mounts.items()],
-        "secrets": worker_references(record.spec.secrets),
+        "secrets": references_to(record.spec.secrets, SECRET_MANAGER),
         "setup": record.spec.setup,
         "run": record.spec.run,
-        "env": program_environment(record, attempt, slot, bucket),
+        "env": program_environment(record, attempt, slot, backends.bucket),
         "library": library.ARCHIVE_NAME,
         "switch": switch,
     }
@@ -138,7 +140,8 @@ def program_environment(
         **spec.envs,
         "TPUCTL_JOB": record.job_id,
         "TPUCTL_ATTEMPT": str(attempt.number),
-        "TPUCTL_FENCE": str(checkpoint_fence(record, attempt)),
+        # Of checkpoints: above the fence of every attempt and job before.
+        "TPUCTL_FENCE": str(int(record.submitted_s) * MOST_ATTEMPTS + attempt.number),
         "TPUCTL_WORKER_ID": str(slot.worker_id),
         "TPUCTL_WORKER_COUNT": str(attempt.worker_count),
         "TPUCTL_SLICE_ID": str(slot.slice_id),
@@ -154,21 +157,7 @@ def program_environment(
     }
 
 
-def checkpoint_fence(record: JobRecord, attempt: Attempt) -> int:
-    """The fence of an attempt's checkpoints: above that of every attempt and job before."""
-    return int(record.submitted_s) * MOST_ATTEMPTS + attempt.number
-
-
 @cache
 def agent_archives() -> Mapping[str, str]:
     """The binary files that are installed beside the agent, in base64, by name."""
     return {library.ARCHIVE_NAME: base64.b64encode(library.build_archive()).decode()}
-
-
-def _objects(job_id: str, attempt: int, worker_id: int) -> dict[str, str]:
-    """Where in the bucket a run leaves what it has to say."""
-    return {
-        "logs": protocol.log_prefix(job_id, attempt, worker_id),
-        "final": protocol.status_key(job_id, attempt, worker_id),
-        "stacks": protocol.stacks_key(job_id, attempt, worker_id),
-    }

@@ -38,15 +38,14 @@ def run_directory(job_id: str, attempt: int) -> str:
     return f".tpuctl/jobs/{job_id}-a{attempt}"
 
 
-def agent_argv(job_id: str, attempt: int, verb: str, *options: str) -> list[str]:
-    """The command line that gives the agent of a run a verb."""
-    directory = run_directory(job_id, attempt)
+def agent_argv(directory: str, verb: str, *options: str) -> list[str]:
+    """The command line that gives the agent of the run in a directory a verb."""
     return ["python3", "-S", f"{directory}/agent.py", verb, directory, *options]
 
 
-def patient_argv(job_id: str, attempt: int, *options: str) -> list[str]:
+def patient_argv(directory: str, *options: str) -> list[str]:
     """The command that watches a run, which may begin within the next 20 s."""
-    return ["sh", "-c", PATIENT, "sh", run_directory(job_id, attempt), *options]
+    return ["sh", "-c", PATIENT, "sh", directory, *options]
 
 
 def log_prefix(job_id: str, attempt: int, worker_id: int) -> str:

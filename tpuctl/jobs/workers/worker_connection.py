@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from tpuctl.errors import TpuctlError, TransientError
-from tpuctl.jobs.interfaces import WorkerShell
+from tpuctl.jobs.interfaces import Clocks, WorkerShell
 from tpuctl.jobs.secrets.job_secrets import redact
 from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers import protocol
@@ -23,33 +23,15 @@ STOOD_STILL_S = 2.0
 """Sleeping so much longer than asked, it was this process that was away, not the worker."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRef:
-    """The run that a connection is about."""
-
-    job_id: str
-    attempt: int
-
-    def argv(self, verb: str, *options: str) -> list[str]:
-        """A command to the run's agent."""
-        return protocol.agent_argv(self.job_id, self.attempt, verb, *options)
-
-    def watch_argv(self, *options: str, is_patient: bool) -> list[str]:
-        """The command that tells how the run goes; a patient one waits until there is one."""
-        if is_patient:
-            return protocol.patient_argv(self.job_id, self.attempt, *options)
-        return self.argv("watch", *options)
-
-
 @dataclass(slots=True)
 class WorkerConnection:
     """Keeps one worker's `watch` open until its run is over; reconnects for as long as it takes."""
 
-    run: RunRef
+    run: str
+    """The directory of the run on its worker, as protocol.run_directory names it."""
     report: WorkerReport
     dial: Callable[[], Awaitable[WorkerShell]]
-    monotonic: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
+    clocks: Clocks
     changed: Callable[[], None]
     """Called when the report says something else than before; figures alone are no news."""
     installation: bytes | None = field(default=None, repr=False)
@@ -76,15 +58,15 @@ class WorkerConnection:
     def __post_init__(self) -> None:
         """A run that somebody else began is missed from now on, though it was never reached."""
         self._reached = self.installation is None
-        self._heard_s = self._active_s = self.monotonic()
+        self._heard_s = self._active_s = self.clocks.monotonic()
 
     def now(self) -> WorkerReport:
         """The report, with the time that the worker has been silent and what it said before."""
         report = self.report
         if report.phase == Phase.RUNNING:
-            report = replace(report, quiet_s=self.monotonic() - self._active_s)
+            report = replace(report, quiet_s=self.clocks.monotonic() - self._active_s)
         if self._silent_since is not None and not self.over:
-            silent_s = max(0.001, self.monotonic() - self._silent_since)
+            silent_s = max(0.001, self.clocks.monotonic() - self._silent_since)
             report = replace(report, unreachable_s=silent_s)
         elif report.phase != Phase.LOST:
             return report
@@ -101,13 +83,14 @@ class WorkerConnection:
                 self._shell = None
             if not self.over:
                 self._fall_silent()
-                await self.sleep(RETRY_S)
+                await self.clocks.sleep(RETRY_S)
 
     async def tell(self, verb: str, fence: int | None, *options: str) -> None:
         """Give the agent a command, once; nothing happens while it cannot be reached."""
         if self._shell is None or verb in self._told or self.over:
             return
-        argv = self.run.argv(verb, *options, *([] if fence is None else ["--fence", str(fence)]))
+        fenced = [] if fence is None else ["--fence", str(fence)]
+        argv = protocol.agent_argv(self.run, verb, *options, *fenced)
         try:
             done = await self._shell.run(argv, timeout_s=COMMAND_TIMEOUT_S)
         except TransientError:
@@ -124,7 +107,7 @@ class WorkerConnection:
         tasks: list[asyncio.Task[None]] = []
         try:
             async with await self.dial() as shell:
-                self._heard_s, self._limit_s = self.monotonic(), COMMAND_TIMEOUT_S
+                self._heard_s, self._limit_s = self.clocks.monotonic(), COMMAND_TIMEOUT_S
                 tasks = [
                     asyncio.create_task(self._listen(shell)),
                     asyncio.create_task(self._silence()),
@@ -139,11 +122,11 @@ class WorkerConnection:
 
     async def _silence(self) -> None:
         """Returns when nothing was heard for too long."""
-        while (left_s := self._heard_s + self._limit_s - self.monotonic()) > 0:
-            asked_s, began_s = min(left_s, SILENCE_S), self.monotonic()
-            await self.sleep(asked_s)
-            if self.monotonic() - began_s > asked_s + STOOD_STILL_S:
-                self._heard_s = self.monotonic()
+        while (left_s := self._heard_s + self._limit_s - self.clocks.monotonic()) > 0:
+            asked_s, began_s = min(left_s, SILENCE_S), self.clocks.monotonic()
+            await self.clocks.sleep(asked_s)
+            if self.clocks.monotonic() - began_s > asked_s + STOOD_STILL_S:
+                self._heard_s = self.clocks.monotonic()
 
     async def _listen(self, shell: WorkerShell) -> None:
         while not self.over:
@@ -152,7 +135,7 @@ class WorkerConnection:
             except CommandFailedError as error:
                 self._judge(error)
             if not self.over and self.is_patient:
-                await self.sleep(ABSENT_RETRY_S)
+                await self.clocks.sleep(ABSENT_RETRY_S)
             elif not self.over:
                 raise TransientError("its agent's watch ended")
 
@@ -161,7 +144,9 @@ class WorkerConnection:
         argv, stdin = installing.install_argv(), self.installation
         if stdin is None:
             options = [] if self.offset is None else ["--offset", str(self.offset)]
-            argv = self.run.watch_argv(*options, is_patient=self.is_patient)
+            argv = protocol.agent_argv(self.run, "watch", *options)
+            if self.is_patient:
+                argv = protocol.patient_argv(self.run, *options)
         async for message in protocol.read_messages(shell.stream(argv, stdin=stdin or b"")):
             self._hear(shell)
             self._take(message)
@@ -181,7 +166,7 @@ class WorkerConnection:
             self._end(protocol.lost_report(self.report, "lost its run: the worker was restarted"))
 
     def _hear(self, shell: WorkerShell) -> None:
-        self._heard_s = self.monotonic()
+        self._heard_s = self.clocks.monotonic()
         if self._shell is None:
             self._shell, self._reached, self._limit_s = shell, True, SILENCE_S
         if self._silent_since is not None:
@@ -211,14 +196,14 @@ class WorkerConnection:
         self.offset = None if self.offset is None else offset + len(data)
         new = self.tail.add(offset, data)
         if new:
-            self._active_s = self.monotonic()
+            self._active_s = self.clocks.monotonic()
         self._set(protocol.with_progress(self.report, new))
         self.on_log(offset, data)
 
     def _set(self, report: WorkerReport) -> None:
         moved = (report.phase, report.step, report.active_s)
         if moved != (self.report.phase, self.report.step, self.report.active_s):
-            self._active_s = self.monotonic()
+            self._active_s = self.clocks.monotonic()
         is_news = protocol.without_figures(report) != protocol.without_figures(self.report)
         self.report = report
         if is_news:
@@ -238,11 +223,6 @@ class WorkerConnection:
     def _end(self, report: WorkerReport) -> None:
         self.over, self.report = True, report
         self.changed()
-
-
-def initial_report(worker_id: int) -> WorkerReport:
-    """The report of a worker that nobody has heard of yet."""
-    return WorkerReport(worker_id, Phase.CONNECTING)
 
 
 def start_keeping(link: WorkerConnection) -> asyncio.Task[None]:

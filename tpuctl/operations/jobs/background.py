@@ -30,7 +30,7 @@ def hand_to_supervisor(runtime: JobRuntime, job: JobRecord) -> Iterator[JobNotic
     """
     yield from start_supervisor(runtime)
     values = job_secrets.resolve_values(
-        job_secrets.environment_references(job.spec.secrets), runtime.environ
+        job_secrets.references_to(job.spec.secrets, job_secrets.ENVIRONMENT), runtime.environ
     )
     if values:
         secret_handover.hand_over(runtime.home, runtime.context.name, job.job_id, values)

@@ -64,7 +64,9 @@ def retry(runtime: JobRuntime, name: str) -> Generator[JobNotice, None, JobRecor
     """
     store = runtime.store()
     job = client.describe(store, name)
-    needs_values = not job.is_ended and bool(job_secrets.environment_references(job.spec.secrets))
+    needs_values = not job.is_ended and bool(
+        job_secrets.references_to(job.spec.secrets, job_secrets.ENVIRONMENT)
+    )
     if not needs_values:
         reopen_record(job, runtime.now())  # what forbids it comes before what it would need
     job_secrets.resolve_values(job.spec.secrets, runtime.environ)

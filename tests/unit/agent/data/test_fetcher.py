@@ -75,7 +75,7 @@ def test_it_runs_as_it_is_shipped_with_no_library_at_all(ranged, tmp_path):
 
 def test_a_token_that_cannot_be_renewed_now_is_used_on(monkeypatch):
     answers = [json.dumps({"access_token": "first", "expires_in": 3600}), None]
-    monkeypatch.setattr(cloud, "metadata", lambda _path: answers.pop(0))
+    monkeypatch.setattr(cloud.metadata_server, "value", lambda _path: answers.pop(0))
     token = cloud.Token()
     given = token.headers()
     token.until_s = 0.0

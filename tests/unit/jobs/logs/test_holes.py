@@ -21,7 +21,7 @@ def live(tmp_path):
     store = open_store(str(tmp_path / "bucket"))
     store.put_if_absent("tpuctl/jobs/j/logs/a1/w0/000000000000", b"1.000 a\n2.000 b\n")
     found = AttemptFollower(
-        SimpleNamespace(store=store), ATTEMPT, "j", None, ALL_LINES, lambda *_: None
+        SimpleNamespace(store=store), ATTEMPT, "j", None, ALL_LINES, lambda *_: None, lambda _: None
     )
     found.logs[SOURCE] = LineAssembler(*SOURCE)
     return found

@@ -65,7 +65,7 @@ def test_a_failure_stops_the_others_and_is_judged_when_all_are_accounted_for():
     failed, running = {**ENDED, "exit_status": 7}, {"phase": Phase.RUNNING}
     step = lived(job(), *RAN, seen(5.0, failed, running))
     assert (step.record.attempt.state, step.record.state) == ("STOPPING", "RUNNING")
-    assert step.actions[-1] == StopWorkers(step.record.attempt, 10.0)
+    assert step.actions[-1] == StopWorkers(step.record.attempt)
     stopped = {**ENDED, "signal": 15, "stopped": True}
     step = reconcile(step.record, seen(6.0, failed, stopped))
     assert (step.record.state, step.record.why) == (

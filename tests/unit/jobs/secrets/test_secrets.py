@@ -29,7 +29,9 @@ def key_file(tmp_path):
 def test_the_submitters_machine_knows_its_environment_and_its_files(key_file):
     references = {"A": "env:TOKEN", "B": f"file:{key_file}", "C": "sm://projects/p/secrets/s"}
     assert job_secrets.resolve_values(references, {"TOKEN": "t"}) == {"A": "t", "B": VALUE}
-    assert job_secrets.worker_references(references) == {"C": "sm://projects/p/secrets/s"}
+    assert job_secrets.references_to(references, job_secrets.SECRET_MANAGER) == {
+        "C": "sm://projects/p/secrets/s"
+    }
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor import job_pool as custody
 from tpuctl.jobs.supervisor.controller import JobController, WrongHostError
 from tpuctl.jobs.supervisor.job_pool import TROUBLE_S, JobPool
-from tpuctl.models.job import JobRecord, JobSpec, JobState
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobSpec, JobState
 from tpuctl.store import open_store
 
 OURS = "here-1"
@@ -120,8 +120,9 @@ def test_the_workers_are_let_go_of_though_their_tails_may_not_be_saved():
     async def close():
         closed.append(True)
 
-    gang = SimpleNamespace(save_tails=refused, close=close)
+    gang = SimpleNamespace(attempt=1, save_tails=refused, close=close)
     care = SimpleNamespace(gang=gang, backends=None, clocks=SimpleNamespace(sleep=None))
+    ended = Attempt(1, "z", "n", AttemptState.ENDED, owned=True)
     with pytest.raises(LeaseLostError):
-        asyncio.run(JobController._close_gang(care))
+        asyncio.run(JobController._close_ended_gang(care, replace(JOB, attempts=(ended,))))
     assert (closed, care.gang) == ([True], None)

@@ -114,7 +114,7 @@ def test_a_run_without_a_line_or_a_step_of_anybody_is_stopped_after_a_dump(repor
     assert (attempt.outcome == "hung") == is_hung
     if is_hung:
         assert (step.actions[-1], attempt.first_worker) == (
-            StopWorkers(attempt, 10.0, dump=True),
+            StopWorkers(attempt, dump=True),
             1,
         )
         assert attempt.reason == "no line and no step of any worker for 15 min"

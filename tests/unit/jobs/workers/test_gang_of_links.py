@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 from tpuctl.jobs.workers import gang as gangs
 from tpuctl.jobs.workers import installation as installing
@@ -14,6 +15,7 @@ SPEC = JobSpec(
     "j", "true", envs={"A": "1"}, checkpoints=Checkpoints("gs://b/runs"),
     secrets={"HF": "env:HF", "WANDB": "sm://projects/p/secrets/w"}, file_mounts={"/data": "gs://d"},
 )  # fmt: skip
+BACKENDS = SimpleNamespace(storage_endpoint="http://s", bucket="b")
 JOB = JobRecord("j-1", SPEC, "me", 5.0, "z", "v5litepod-8")
 ATTEMPT = Attempt(2, "z", "j-1-a2", AttemptState.PREPARING, owned=True, slices=2, worker_count=4)
 
@@ -57,9 +59,7 @@ def test_worker_ids_count_on_over_the_slices():
 
 
 def installed(slot: WorkerSlot, **given) -> tuple[dict, dict]:
-    sent = installing.install_input(
-        JOB, ATTEMPT, slot, StartInputs(fence=7, **given), endpoint="http://s", bucket="b"
-    )
+    sent = installing.install_input(JOB, ATTEMPT, slot, StartInputs(fence=7, **given), BACKENDS)
     document = json.loads(sent)
     return document, json.loads(document["files"]["config.json"])
 

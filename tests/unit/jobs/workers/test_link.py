@@ -1,26 +1,27 @@
 """What a worker prints, however odd, ends nothing but its own attempt."""
 
 import asyncio
-import time
 
 import pytest
 
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.policy import attempt_end
 from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
-from tpuctl.jobs.workers.worker_connection import RunRef, WorkerConnection
+from tpuctl.jobs.workers.worker_connection import WorkerConnection
+from tpuctl.models.job import WorkerReport
 
 
 @pytest.mark.parametrize("step", [b"9" * 5000, "²".encode(), b"-1", b"", b"12abc"])
 def test_a_step_that_is_no_number_is_no_progress(step):
-    report = links.initial_report(0)
+    report = WorkerReport(0)
     log = b"1.000 step=%s loss=1\n1.000 resumed step=%s\n" % (step, step)
     assert protocol.with_progress(report, log) == report
 
 
 def test_the_newest_step_is_progress():
     log = b"1.000 resumed step=40\n1.000 step=41 loss=1\n1.000 step=42\n"
-    report = protocol.with_progress(links.initial_report(0), log)
+    report = protocol.with_progress(WorkerReport(0), log)
     assert (report.resume_step, report.step) == (40, 42)
 
 
@@ -32,8 +33,7 @@ def test_a_link_that_breaks_is_a_lost_worker_and_says_why():
 
     async def story() -> WorkerConnection:
         link = WorkerConnection(
-            RunRef("digits-a1b2c3", 1), links.initial_report(1), dial,
-            time.monotonic, asyncio.sleep,
+            ".tpuctl/jobs/digits-a1b2c3-a1", WorkerReport(1), dial, SYSTEM_CLOCKS,
             lambda: alarms.append("changed"), hidden=("hunter22",),
         )  # fmt: skip
         await asyncio.gather(links.start_keeping(link), return_exceptions=True)

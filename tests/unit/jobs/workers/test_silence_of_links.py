@@ -2,14 +2,16 @@
 
 import asyncio
 import json
+import time
 
 import pytest
 
 from tpuctl.errors import DamagedStateError, LocalIOError
+from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.installation import StartInputs
-from tpuctl.jobs.workers.worker_connection import RunRef, WorkerConnection
-from tpuctl.models.job import Phase
+from tpuctl.jobs.workers.worker_connection import WorkerConnection
+from tpuctl.models.job import Phase, WorkerReport
 from tpuctl.models.operation import CommandFailedError, CommandResult
 
 RUNNING = {"status": {"phase": "running"}}
@@ -61,7 +63,8 @@ class Clock:
 
 def link_to(agent, clock, changes, **options) -> WorkerConnection:
     return WorkerConnection(
-        RunRef("j-1", 1), links.initial_report(1), agent.dial, lambda: clock.now_s, clock.sleep,
+        ".tpuctl/jobs/j-1-a1", WorkerReport(1), agent.dial,
+        Clocks(time.time, lambda: clock.now_s, clock.sleep),
         lambda: changes.append(clock.now_s), **options,
     )  # fmt: skip
 

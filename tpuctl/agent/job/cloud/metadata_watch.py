@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 
-from tpuctl.agent.job.cloud import metadata_server
+from tpuctl.agent.data import metadata_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

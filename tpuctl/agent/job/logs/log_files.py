@@ -21,27 +21,18 @@ BLOCK_BYTES = 256 * 1024
 GAP_LINE = "tpuctl: %d bytes of the log were dropped here: the bucket did not take them in time\n"
 
 
-class LogFile:
-    """One file of the log: `end` is the offset after the bytes that it stands for."""
-
-    def __init__(self, start: int, size_bytes: int = 0) -> None:
-        self.start = start
-        self.size_bytes = size_bytes
-        self.end = start + size_bytes
-
-    @property
-    def is_gap(self) -> bool:
-        """Whether it is a line in the place of dropped bytes."""
-        return self.end != self.start + self.size_bytes
-
-
-class UploadSpan:
-    """A part of the log to upload; `end` is the offset up to which the log is safe then."""
+class LogPart:
+    """Bytes of the log, in a file or to upload: `end` is the offset after what they stand for."""
 
     def __init__(self, start: int, size_bytes: int, end: int) -> None:
         self.start = start
         self.size_bytes = size_bytes
         self.end = end
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is a line in the place of dropped bytes."""
+        return self.end != self.start + self.size_bytes
 
 
 class LogFiles:
@@ -50,7 +41,7 @@ class LogFiles:
     def __init__(self, directory: str) -> None:
         os.makedirs(directory, 0o700, exist_ok=True)
         self.directory = directory
-        self.pieces = [LogFile(0)]
+        self.pieces = [LogPart(0, 0, 0)]
         self.file: int | None = None
         self.disk_bytes = 0
         self.safe_bytes = 0
@@ -84,7 +75,7 @@ class LogFiles:
         if self.file is not None:
             os.close(self.file)
         self.file = None
-        self.pieces.append(LogFile(self.size_bytes))
+        self.pieces.append(LogPart(self.size_bytes, 0, self.size_bytes))
         self.remove_safe(RETAINED_BYTES)
         while self.disk_bytes > MAX_BYTES and self.drop():
             pass
@@ -113,7 +104,7 @@ class LogFiles:
                 return
             self.remove(self.pieces.pop(0))
 
-    def remove(self, piece: LogFile) -> None:
+    def remove(self, piece: LogPart) -> None:
         """Remove one file; a reader that has it open reads on."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path(piece.start))
@@ -137,7 +128,7 @@ class LogFiles:
         self.pieces[first : last + 1] = [self.gap(gone, start, gone[-1].end)]
         return True
 
-    def gap(self, gone: list[LogFile], start: int, end: int) -> LogFile:
+    def gap(self, gone: list[LogPart], start: int, end: int) -> LogPart:
         """Replace files by one line that says how many bytes are missing, dated as the oldest."""
         with open(self.path(gone[0].start), "rb") as file:
             stamp = file.read(32).partition(b" ")[0]
@@ -148,35 +139,32 @@ class LogFiles:
         for piece in gone:
             self.remove(piece)
         os.replace(new, self.path(start))
-        gap = LogFile(start, len(line))
-        gap.end = end
         self.disk_bytes += len(line)
-        return gap
+        return LogPart(start, len(line), end)
 
-    def next_span(self, most_bytes: int) -> UploadSpan | None:
+    def next_span(self, most_bytes: int) -> LogPart | None:
         """Return what to upload, kept until `mark_uploaded` or `release_span`; None: nothing."""
         with self.lock:
             waiting = [piece for piece in self.pieces if piece.end > self.safe_bytes]
             if not waiting:
                 return None
-            if waiting[0].is_gap:
-                span = UploadSpan(waiting[0].start, waiting[0].size_bytes, waiting[0].end)
-            else:
+            span = waiting[0]
+            if not span.is_gap:
                 end = min([self.size_bytes, *(piece.start for piece in waiting if piece.is_gap)])
                 limit = self.safe_bytes + most_bytes
                 if end > limit:  # then to the end of a file: lines stay whole
                     end = max([piece.start for piece in waiting if piece.start <= limit])
-                span = UploadSpan(self.safe_bytes, end - self.safe_bytes, end)
+                span = LogPart(self.safe_bytes, end - self.safe_bytes, end)
             self.busy_bytes = span.end
             return span
 
-    def blocks(self, span: UploadSpan) -> Iterator[bytes]:
+    def blocks(self, span: LogPart) -> Iterator[bytes]:
         """Return the bytes of a span in blocks; reading raises OSError."""
         with self.lock:
-            pieces = [(each.start, each.size_bytes) for each in self.pieces]
+            pieces = [(piece.start, piece.size_bytes) for piece in self.pieces]
         return self.read(span, pieces)
 
-    def read(self, span: UploadSpan, pieces: list[tuple[int, int]]) -> Iterator[bytes]:
+    def read(self, span: LogPart, pieces: list[tuple[int, int]]) -> Iterator[bytes]:
         """Yield the bytes of a span from files of (start, size), without the lock."""
         at, end = span.start, span.start + span.size_bytes
         for start, size_bytes in pieces:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tpuctl.agent.job.cloud.objects import ObjectClient
-    from tpuctl.agent.job.logs.log_files import LogFiles, UploadSpan
+    from tpuctl.agent.job.logs.log_files import LogFiles, LogPart
 
 SEGMENT_BYTES = 256 * 1024 * 1024
 SEGMENT_EVERY_S = 15.0
@@ -73,7 +73,7 @@ class Uploader(threading.Thread):
             return False
         return True
 
-    def store_segment(self, span: UploadSpan, blocks: Iterator[bytes]) -> int:
+    def store_segment(self, span: LogPart, blocks: Iterator[bytes]) -> int:
         """Send a span; return the offset up to which the bucket has the log. Raises OSError."""
         key, objects = f"{self.prefix}/{span.start:012d}", self.objects()
         if objects.create(key, blocks, span.size_bytes):

@@ -21,10 +21,6 @@ class MountError(Exception):
     """A mount is refused; str() is the reason."""
 
 
-class MountUnreachedError(Exception):
-    """The bucket did not answer, whatever was tried."""
-
-
 class MountReport(ProgressReport):
     """Counts objects, and names refused ones on standard error."""
 
@@ -44,9 +40,9 @@ def copy_all(directory: str) -> int:
     for mount in config["mounts"]:
         try:
             report = copy_mount(config["endpoint"], mount["url"], mount["path"])
-        except (MountError, MountUnreachedError, target_tree.RefusedNameError, OSError) as error:
+        except (MountError, cloud.UnreachedError, target_tree.RefusedNameError, OSError) as error:
             sys.stderr.write(f"tpuctl: {mount['path']}: {error}\n")
-            return rundir.UNREACHED if isinstance(error, MountUnreachedError) else 1
+            return rundir.UNREACHED if isinstance(error, cloud.UnreachedError) else 1
         sys.stdout.write(
             f"tpuctl: {mount['path']}: {report.fetched} objects copied"
             f" ({report.fetched_bytes} bytes), {report.skipped} were there\n"
@@ -60,7 +56,7 @@ def copy_all(directory: str) -> int:
 def copy_mount(endpoint: str, url: str, path: str) -> MountReport:
     """Copy the objects at gs://BUCKET/PREFIX to a path; return what was copied.
 
-    Raises MountError, MountUnreachedError, RefusedNameError, OSError.
+    Raises MountError, cloud.UnreachedError, RefusedNameError, OSError.
     """
     bucket, _, prefix = url[len("gs://") :].rstrip("/").partition("/")
     objects = list_objects(ObjectClient(endpoint, bucket), prefix)
@@ -68,19 +64,9 @@ def copy_mount(endpoint: str, url: str, path: str) -> MountReport:
         raise MountError(f"there is no object at {url}")
     target, name = os.path.split(path) if is_single_object(objects, prefix) else (path, "")
     make_directory(target)
-    wanted = [each._replace(path=each.path or name) for each in objects]
-    report = MountReport()
-    refused = target_tree.refusals(each.path for each in wanted)
-    going = fetcher.Fetcher(
-        cloud.RangeReader(endpoint, bucket),
-        target_tree.TargetTree(target_tree.home_path(target)),
-        report,
-    )
-    for each, why in sorted(refused.items()):
-        report.refuse(each, why)
-    going.fetch_all(each for each in wanted if each.path not in refused)
-    going.close()
-    report.is_unreached = going.is_unreached
+    wanted = [row._replace(path=row.path or name) for row in objects]
+    report, reader = MountReport(), cloud.RangeReader(endpoint, bucket)
+    report.is_unreached = not fetcher.fetch_objects(reader, target, wanted, report)
     return report
 
 
@@ -92,7 +78,7 @@ def is_single_object(objects: list[fetcher.ManifestObject], prefix: str) -> bool
 def list_objects(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObject]:
     """List the objects below a prefix, else the object of that name.
 
-    Raises DeniedError, MountUnreachedError.
+    Raises DeniedError, cloud.UnreachedError.
     """
     below = f"{prefix}/" if prefix else ""
     found = objects_with_prefix(objects, below)
@@ -102,7 +88,7 @@ def list_objects(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObj
 
 
 def objects_with_prefix(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObject]:
-    """List objects with a prefix, TRIES times; raises DeniedError, MountUnreachedError."""
+    """List objects with a prefix, TRIES times; raises DeniedError, cloud.UnreachedError."""
     said = ""
     for attempt in range(TRIES):
         try:
@@ -120,7 +106,7 @@ def objects_with_prefix(objects: ObjectClient, prefix: str) -> list[fetcher.Mani
             said = str(error)
             sys.stderr.write(f"tpuctl: {said}\n")
         time.sleep(min(8.0, 0.25 * 2**attempt))
-    raise MountUnreachedError(said)
+    raise cloud.UnreachedError(said)
 
 
 def make_directory(path: str) -> None:

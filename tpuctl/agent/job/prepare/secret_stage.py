@@ -30,10 +30,6 @@ class SecretError(Exception):
     """A secret cannot be read; str() is the reason."""
 
 
-class SecretUnreachedError(SecretError):
-    """The service did not answer."""
-
-
 def print_secrets(directory: str) -> int:
     """Print the values as one JSON object, to be read by the agent alone.
 
@@ -44,15 +40,15 @@ def print_secrets(directory: str) -> int:
     for name, reference in sorted(rundir.config(directory)["secrets"].items()):
         try:
             found[name] = secret_value(reference, token)
-        except SecretError as error:
+        except (SecretError, cloud.UnreachedError) as error:
             sys.stderr.write(f"tpuctl: cannot read the secret {name} ({reference}): {error}\n")
-            return rundir.UNREACHED if isinstance(error, SecretUnreachedError) else 1
+            return rundir.UNREACHED if isinstance(error, cloud.UnreachedError) else 1
     sys.stdout.write(json.dumps(found))
     return 0
 
 
 def secret_value(reference: str, token: cloud.Token) -> str:
-    """Read `sm://projects/P/secrets/S[/versions/V]`; raises SecretError, SecretUnreachedError."""
+    """Read `sm://projects/P/secrets/S[/versions/V]`; raises SecretError, cloud.UnreachedError."""
     name = reference[len(SCHEME) :]
     if "/versions/" not in name:
         name += "/versions/latest"
@@ -68,7 +64,7 @@ def secret_value(reference: str, token: cloud.Token) -> str:
 
 
 def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:
-    """Ask for a secret, TRIES times; raises SecretError, SecretUnreachedError."""
+    """Ask for a secret, TRIES times; raises SecretError, cloud.UnreachedError."""
     last = ""
     for attempt in range(TRIES):
         try:
@@ -76,7 +72,7 @@ def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:
         except (OSError, ValueError, http.client.HTTPException, cloud.TransientFailure) as error:
             last = str(error) or type(error).__name__
         time.sleep(min(8.0, 0.25 * 2**attempt))
-    raise SecretUnreachedError(last)
+    raise cloud.UnreachedError(last)
 
 
 def request_secret(name: str, token: cloud.Token) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 
-from tpuctl.agent.job.state import fences, rundir
+from tpuctl.agent.job.state import rundir
 
 GRACE_S = 10.0
+REFUSED = 3
+"""The status of a command under a fence that is smaller than one seen before."""
 
 
 class RunCommands:
@@ -45,8 +48,8 @@ def write_command(directory: str, name: str, text: str, fence: int | None) -> in
 
     Returns 3 when the fence is smaller than one seen before. Raises OSError for `go`.
     """
-    if fence is not None and not fences.admit(directory, fence):
-        return fences.REFUSED
+    if fence is not None and not admit_fence(directory, fence):
+        return REFUSED
     number = signal.SIGUSR1
     try:
         rundir.write_word(os.path.join(directory, name), text)
@@ -59,3 +62,20 @@ def write_command(directory: str, name: str, text: str, fence: int | None) -> in
         with contextlib.suppress(ProcessLookupError):
             os.kill(status["agent_pid"], number)
     return 0
+
+
+def admit_fence(directory: str, fence: int) -> bool:
+    """Remember the greatest fence of a job here; return whether this one is no smaller.
+
+    A supervisor that was stopped past its lease, and goes on, finds a greater one.
+    """
+    path = directory.rpartition("-a")[0] + ".fence"
+    try:
+        with open(f"{path}.lock", "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            greatest = int(rundir.read_word(path) or 0)
+            if fence > greatest:
+                rundir.write_word(path, str(fence))
+    except OSError:  # a disk that is read-only keeps nobody from stopping
+        greatest = int(rundir.read_word(path) or 0)
+    return fence >= greatest

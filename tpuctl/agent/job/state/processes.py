@@ -28,15 +28,17 @@ def has_proc() -> bool:
     return os.path.exists("/proc/self/stat")
 
 
+def pids() -> list[int]:
+    """Return every process of this system, ended ones too; none without /proc."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()] if has_proc() else []
+
+
 def members(group: int) -> Iterator[int]:
     """Yield the processes of a group, ended ones too; none without /proc."""
-    if not has_proc():
-        return
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                if os.getpgid(int(name)) == group:
-                    yield int(name)
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            if os.getpgid(pid) == group:
+                yield pid
 
 
 def is_group_alive(group: int) -> bool:
@@ -73,11 +75,10 @@ def start_ticks(pid: int) -> int | None:
 def marked_processes(marks: Sequence[str]) -> Iterator[int]:
     """Yield the processes with the MARK of one of the runs, in whatever group or session."""
     wanted = {f"{MARK}={mark}".encode("utf-8", "surrogateescape") for mark in marks}
-    for name in os.listdir("/proc") if has_proc() else []:
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
-                if not wanted.isdisjoint(file.read().split(b"\0")) and is_living(int(name)):
-                    yield int(name)
+    for pid in pids():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if not wanted.isdisjoint(file.read().split(b"\0")) and is_living(pid):
+                yield pid
 
 
 def end_marked(marks: Sequence[str], grace_s: float) -> None:

@@ -63,10 +63,10 @@ def ask(path: str, timeout_s: float) -> MetadataReply:
                 return MetadataReply(head, body)
 
 
-def value(path: str, timeout_s: float = CONNECT_S) -> str | None:
+def value(path: str) -> str | None:
     """Return a value, None when there is none or no server."""
     try:
-        answer = ask(path, timeout_s)
+        answer = ask(path, CONNECT_S)
     except (OSError, ValueError, IndexError):
         return None
     return answer.text if answer.status == 200 else None
