@@ -7,37 +7,72 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
-import pytest
-import requests
 from clouds import Cloud, Runner, serve
 
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.slices import switch_setup
+from tpuctl.operations.jobs import supervise
+
 DEADLINE_S = 60.0
-IMPATIENT = """
+QUICK = {"provisioning_delay_s": 0.1, "acceptance_delay_s": 0.1, "deletion_delay_s": 0.1}
+PATIENCE_S, INTERVAL_S = 1.5, 0.5
+"""Slices wait for seconds where they should wait for minutes."""
+IMPATIENT = f"""
 import sys
 from tpuctl.cli.app import main
 from tpuctl.jobs.slices import switch_setup
-switch_setup.PATIENCE_S, switch_setup.INTERVAL_S = 1.5, 0.2
+switch_setup.PATIENCE_S, switch_setup.INTERVAL_S = {PATIENCE_S}, {INTERVAL_S}
 sys.exit(main(sys.argv[1:]))
 """
-"""tpuctl, whose slices wait for seconds where they should wait for minutes."""
-JOB = """\
-name: alone
-resources: {accelerators: v5litepod-4}
-run: until curl -sf "$STORAGE_EMULATOR_HOST/storage/v1/b/local-bucket/o/go"; do sleep 0.1; done
-"""
+UNTIL_GO = (
+    'until curl -sf "$STORAGE_EMULATOR_HOST/storage/v1/b/local-bucket/o/go"; do sleep 0.3; done'
+)
 
 
 @contextmanager
-def started(cloud: Cloud, *argv: str) -> Iterator[subprocess.Popen]:
+def simulator(directory: Path, isolation: str, **scenario: object) -> Iterator[Cloud]:
+    """A simulator on real time, which grants and deletes slices at once."""
+    path = directory / "scenario.yaml"
+    path.write_text(json.dumps({**QUICK, **scenario}))
+    options = ("--isolation", isolation, "--scenario", str(path))
+    with closing(serve(directory / "home", *options)) as serving:
+        yield next(serving)
+
+
+@contextmanager
+def killed(cloud: Cloud, *argv: str) -> Iterator[None]:
     """An impatient tpuctl as a process of its own, which in the end is killed."""
     environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
     command = [sys.executable, "-c", IMPATIENT, *argv]
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as process:
         try:
-            yield process
+            yield
         finally:
             process.kill()
+
+
+@contextmanager
+def outside_of(cloud: Cloud) -> Iterator[Backends]:
+    """The bucket and the API of the cloud, as any other machine sees them."""
+    runtime = Runtime(environ={"TPUCTL_HOME": str(cloud.home)})
+    try:
+        yield runtime.outside
+    finally:
+        runtime.close()
+
+
+def states(outside: Backends) -> list[str]:
+    """The state of every job."""
+    return [job.state for job in record_store.load_all(outside.store, print)]
+
+
+def slices(outside: Backends) -> list[str]:
+    """The name of every queued resource."""
+    return [each.name for each in outside.tpu.list_queued_resources()[0]]
 
 
 def until(what: Callable[[], object]) -> None:
@@ -47,57 +82,36 @@ def until(what: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def jobs(tpuctl: Runner) -> list[dict]:
-    return tpuctl("job", "list", "-o", "json").json
-
-
-def slices(tpuctl: Runner) -> list[dict]:
-    return tpuctl("qr", "list", "-o", "json").json
-
-
-def let_go(cloud: Cloud) -> None:
-    """Write the object that the program waits for."""
-    with requests.Session() as session:
-        session.trust_env = False
-        url = f"{cloud.line['storage']}/upload/storage/v1/b/{cloud.line['bucket']}/o"
-        options = {"uploadType": "media", "name": "go"}
-        assert session.post(url, params=options, data=b"", timeout=10).status_code == 200
-
-
-@pytest.fixture
-def job_file(tmp_path):
-    path = tmp_path / "job.yaml"
-    path.write_text(JOB)
+def job_file(directory: Path, run: str) -> str:
+    path = directory / "job.yaml"
+    path.write_text(f"name: alone\nresources: {{accelerators: v5litepod-4}}\nrun: {run}\n")
     return str(path)
 
 
 def test_a_slice_whose_supervisor_never_comes_back_ends_itself_when_the_job_has(
-    tmp_path, isolation, job_file
+    tmp_path, isolation, monkeypatch
 ):
-    with closing(serve(tmp_path / "home", "--isolation", isolation)) as serving:
-        cloud = next(serving)
-        tpuctl = Runner(cloud.home)
-        with started(cloud, "job", "submit", job_file, "--foreground"):
-            until(lambda: any(job["state"] == "RUNNING" for job in jobs(tpuctl)))
-        assert slices(tpuctl) != []
-        let_go(cloud)
-        until(lambda: slices(tpuctl) == [])
-        assert [job["state"] for job in jobs(tpuctl)] == ["RUNNING"]
-        with started(cloud, "supervisor", "run"):  # reads in the bucket how it ended
-            until(lambda: [job["state"] for job in jobs(tpuctl)] == ["SUCCEEDED"])
-        assert slices(tpuctl) == []
+    with simulator(tmp_path, isolation) as cloud, outside_of(cloud) as outside:
+        with killed(cloud, "job", "submit", job_file(tmp_path, UNTIL_GO), "--foreground"):
+            until(lambda: states(outside) == ["RUNNING"])
+        assert slices(outside) != []
+        outside.store.put_if_absent("go", b"")
+        until(lambda: slices(outside) == [])
+        assert states(outside) == ["RUNNING"]
+        monkeypatch.setattr(supervise, "IDLE_EXIT_S", 0.2)
+        Runner(cloud.home)("supervisor", "run")  # reads in the bucket how it ended
+        assert (states(outside), slices(outside)) == (["SUCCEEDED"], [])
 
 
-def test_a_slice_that_may_not_delete_itself_is_told_of_with_its_price(tmp_path, job_file):
-    scenario = tmp_path / "scenario.yaml"
-    scenario.write_text(json.dumps({"worker_roles": ["roles/tpu.viewer"]}))
-    options = ("--isolation", "process", "--scenario", str(scenario))
-    with closing(serve(tmp_path / "home", *options)) as serving:
-        cloud = next(serving)
+def test_a_slice_that_may_not_delete_itself_is_told_of_with_its_price(tmp_path, monkeypatch):
+    monkeypatch.setattr(switch_setup, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(switch_setup, "INTERVAL_S", INTERVAL_S)
+    with simulator(tmp_path, "process", worker_roles=["roles/tpu.viewer"]) as cloud:
         tpuctl = Runner(cloud.home)
-        with started(cloud, "job", "submit", job_file, "--foreground"):
-            until(lambda: any(job["state"] == "RUNNING" for job in jobs(tpuctl)))
-            [job] = jobs(tpuctl)
-            story = tpuctl("job", "describe", job["id"], "-o", "json").out
+        submitted = tpuctl(
+            "job", "submit", job_file(tmp_path, "echo done"), "--foreground", "-o", "json"
+        )
+        [job] = submitted.json
+        story = tpuctl("job", "describe", job["id"], "-o", "json").out
         assert "its slice cannot delete itself (may not: 403 PERMISSION_DENIED" in story
         assert "forgotten, it costs 4.80 USD/h" in story
