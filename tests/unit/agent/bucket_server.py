@@ -1,11 +1,14 @@
-"""Cloud Storage, Secret Manager and a metadata server as the agent sees them, over real HTTP."""
+"""What the agent and the switch of a slice talk to, over real HTTP.
+
+Cloud Storage, Secret Manager, a metadata server, and the one method of Cloud TPU that they call.
+"""
 
 import base64
 import json
 import sys
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +19,7 @@ from tpuctl.store import Entry, Store, crc32c, open_store
 
 TOKEN = {"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}
 PAGE = 2
+MISSING = {"error": {"code": 404, "status": "NOT_FOUND", "message": "Resource was not found"}}
 
 
 class BucketServer(ThreadingHTTPServer):
@@ -82,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.object(unquote(key), query) if key else self.listing(query)
 
     def object(self, key: str, query: dict[str, str]) -> None:
+        entry = self.server.store.head(key)
         try:
             body = self.server.store.get_range(key)
         except NotFoundError:
@@ -90,7 +95,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, json.dumps({"size": str(len(body))}).encode())
         self.server.media.append(key)
         if "Range" not in self.headers:
-            return self.answer(200, body)
+            generation = {"x-goog-generation": str(entry.generation)} if entry else {}
+            return self.answer(200, body, generation)
         start, end = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
         return self.answer(206, body[start : end + 1])
 
@@ -130,6 +136,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.uploads.append(name)
         return self.answer(200, b"{}")
 
+    def do_DELETE(self) -> None:
+        """No such queued resource: what a switch that may delete its own is told."""
+        self.answer(404, json.dumps(MISSING).encode())
+
     def metadata(self, path: str, query: dict[str, str]) -> None:
         assert self.headers["Metadata-Flavor"] == "Google"
         values = self.server.metadata
@@ -141,8 +151,10 @@ class Handler(BaseHTTPRequestHandler):
                 )
         self.answer(200 if path in values else 404, values.get(path, "").encode())
 
-    def answer(self, status: int, body: bytes) -> None:
+    def answer(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("ETag", etag(body.decode("latin-1")))
         self.end_headers()

@@ -36,7 +36,8 @@ class Tpu:
     nodes: dict[str, Node] = field(default_factory=dict)
     requests: dict[str, QueuedResource] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    workers: int = 2
+    workers: int = 1
+    """Of each slice, whatever its type."""
     away: bool = False
 
     def create(self, name: str, accelerator_type: str = "v5litepod-16", **extra) -> Node:
@@ -112,12 +113,13 @@ class Tpu:
 class LocalShell:
     """An open connection to one worker: processes with the worker's disk as their home."""
 
-    def __init__(self, worker: Worker, disk: Path, metadata: str, heard: list[str]) -> None:
+    def __init__(self, worker: Worker, disk: Path, server: BucketServer, heard: list[str]) -> None:
         self.worker_id = worker.worker_id
         self.disk = disk
         self.heard = heard
         self.environ = {
-            "HOME": str(disk), "TMPDIR": str(disk), "GCE_METADATA_HOST": metadata,
+            "HOME": str(disk), "TMPDIR": str(disk), "GCE_METADATA_HOST": server.address,
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": server.endpoint,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }  # fmt: skip
 
@@ -196,7 +198,7 @@ class World:
         disk = self.tpu.disks / worker.ip_address
         if not disk.exists():
             raise TransientError("no route to the worker")
-        return LocalShell(worker, disk, self.server.address, self.heard)
+        return LocalShell(worker, disk, self.server, self.heard)
 
     def submit(self, run: str, node: Node | None = None, **spec) -> JobRecord:
         resources = Resources() if node else Resources("v5litepod-16", use_spot=True)

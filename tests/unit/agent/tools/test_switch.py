@@ -31,7 +31,7 @@ from tpuctl.models.job import (
     Teardown,
     Timeouts,
 )
-from unit.agent.bucket_server import BucketServer, Handler, serving
+from unit.agent.bucket_server import MISSING, BucketServer, Handler, serving
 
 JOB = "digits-a1b2c3"
 SLICE = f"{JOB}-a1"
@@ -42,7 +42,6 @@ LONG_MINUTES = 15
 PATIENT = {"patience_s": PATIENCE_MINUTES * MINUTE_S}
 WELL = {"phase": "ended", "stage": "run", "exit_status": 0}
 BADLY = {"phase": "ended", "stage": "run", "exit_status": 1}
-MISSING = {"error": {"code": 404, "status": "NOT_FOUND", "message": "Resource was not found"}}
 FORBIDDEN = {"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "not allowed"}}
 ARMED = SwitchProof(ProofResult.ARMED, "armed")
 FORBIDDEN_PROOF = SwitchProof(ProofResult.REFUSED, "may not: 403 PERMISSION_DENIED")
@@ -56,25 +55,17 @@ WAITING = Attempt(
 
 
 class CloudHandler(Handler):
-    """Cloud Storage with generations, and the one method of Cloud TPU that the switch calls."""
+    """Notes what the switch asks, and answers its deletions as a test wants it."""
 
     server: "BucketServer"
 
     def do_GET(self) -> None:
-        entry = None
         if self.path.startswith("/storage/"):
             if self.server.away:
                 return self.answer(503, b"")
             key = self.path.partition("/o/")[2].partition("?")[0].replace("%2F", "/")
             self.server.reads.append(key)
-            entry = self.server.store.head(key)
-        self.generation = entry.generation if entry else None
         return super().do_GET()
-
-    def end_headers(self) -> None:
-        if getattr(self, "generation", None) is not None:
-            self.send_header("x-goog-generation", str(self.generation))
-        super().end_headers()
 
     def do_DELETE(self) -> None:
         self.server.deletions.append((self.path, self.headers["Authorization"]))
