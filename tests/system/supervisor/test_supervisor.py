@@ -90,29 +90,6 @@ def test_a_listed_exit_code_restarts_on_the_same_slice(world):
     assert len(world.tpu.calls) == 2
 
 
-def test_preemption_makes_a_new_slice_and_keeps_the_logs(world):
-    program = f"if [ $TPUCTL_ATTEMPT = 2 ]; then echo resumed step=1; exit 0; fi; {ENDLESS}"
-    job = world.submit(program)
-
-    async def story():
-        supervising = asyncio.create_task(world.supervise())
-        await world.until(job, is_running)
-        # The streams have brought the lines; the agents upload every 15 s, and do not get to.
-        await world.until(job, lambda _: "".join(world.heard).count(" up") == 1)
-        world.tpu.preempt(f"{job.job_id}-a1")
-        await asyncio.wait_for(supervising, 20)
-
-    asyncio.run(story())
-    record = world.record(job)
-    assert [attempt.outcome for attempt in record.attempts] == ["preempted", "succeeded"]
-    assert (record.attempts[0].last_step, record.attempts[1].resume_step) == (1, 1)
-    assert world.tpu.calls == [
-        f"create {job.job_id}-a1", f"delete {job.job_id}-a1",
-        f"create {job.job_id}-a2", f"delete {job.job_id}-a2",
-    ]  # fmt: skip
-    assert texts(world, job) == [(0, "resumed step=1"), (0, "step=1"), (0, "up")]
-
-
 def test_a_preempted_slice_of_the_users_is_replaced_by_one_of_the_jobs_own(world):
     node = world.tpu.create("mine")
     job = world.submit(f"[ $TPUCTL_ATTEMPT = 2 ] && exit 0; {ENDLESS}", node)
@@ -234,9 +211,9 @@ def test_an_api_that_is_away_fails_nothing(world):
     assert world.tpu.requests == {}
 
 
-def test_follow_shows_every_line_of_every_attempt_and_the_story_between(world):
+def test_preemption_makes_a_new_slice_and_follow_shows_every_line_of_both_attempts(world):
     world.tpu.workers = 2
-    program = f"echo attempt $TPUCTL_ATTEMPT; [ $TPUCTL_ATTEMPT = 2 ] && exit 0; {ENDLESS}"
+    program = f"[ $TPUCTL_ATTEMPT = 2 ] && echo resumed step=1 && exit 0; {ENDLESS}"
     job = world.submit(program)
     items = []
 
@@ -246,14 +223,24 @@ def test_follow_shows_every_line_of_every_attempt_and_the_story_between(world):
             items.append(item)
             ups = [each for each in items if isinstance(each, LogLine) and each.text == "up"]
             if len(ups) == 2 and isinstance(item, LogLine) and item.text == "up":
+                # The supervisor has them too; the agents upload every 15 s, and do not get to.
+                await world.until(job, lambda _: "".join(world.heard).count(" up") == 4)
                 world.tpu.preempt(f"{job.job_id}-a1")
         await asyncio.wait_for(supervising, 20)
 
     asyncio.run(asyncio.wait_for(story(), 30))
+    record = world.record(job)
+    assert [attempt.outcome for attempt in record.attempts] == ["preempted", "succeeded"]
+    assert (record.attempts[0].last_step, record.attempts[1].resume_step) == (1, 1)
+    assert world.tpu.calls == [
+        f"create {job.job_id}-a1", f"delete {job.job_id}-a1",
+        f"create {job.job_id}-a2", f"delete {job.job_id}-a2",
+    ]  # fmt: skip
     lines = [(i.attempt, i.worker_id, i.text) for i in items if isinstance(i, LogLine)]
-    first = [(1, w, t) for w in (0, 1) for t in ("attempt 1", "step=1", "up")]
-    assert sorted(lines[:6]) == first
-    assert sorted(lines[6:]) == [(2, 0, "attempt 2"), (2, 1, "attempt 2")]
+    first = [(1, worker, text) for worker in (0, 1) for text in ("step=1", "up")]
+    assert sorted(lines[:4]) == first
+    assert sorted(lines[4:]) == [(2, 0, "resumed step=1"), (2, 1, "resumed step=1")]
+    assert texts(world, job) == sorted((worker, text) for _, worker, text in lines)
     assert "attempt 1 preempted: node" in " ".join(
         event.text for item in items if not isinstance(item, LogLine) for event in item.events
     )

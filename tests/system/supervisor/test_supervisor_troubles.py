@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 import pytest
+from clouds import MATRIX
 from unit.jobs.jobs_world import ZONE
 
 from tpuctl import config
@@ -202,7 +203,8 @@ def silence():
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)]
+    ("number", "code"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 143, marks=MATRIX), (signal.SIGINT, 130)],
 )
 def test_a_supervisor_of_a_silent_service_ends_when_told(tmp_path, silence, number, code):
     endpoint = f"127.0.0.1:{silence.getsockname()[1]}"

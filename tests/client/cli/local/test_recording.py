@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from localsim.__main__ import main as localsim_main
+
 LIST = "/google.cloud.tpu.v2.Tpu/ListNodes"
 GET_BY_REST = """
 import os, urllib.request
@@ -30,13 +32,16 @@ def record(tmp_path, tpuctl):
     return run
 
 
-def check(path):
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "localsim", "check", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+@pytest.fixture
+def check(monkeypatch, capsys):
+    """`check(path)`: the exit code and what `python -m localsim check` prints, in this process."""
+
+    def run(path):
+        monkeypatch.setattr(sys, "argv", ["localsim", "check", str(path)])
+        code = localsim_main()
+        return code, *capsys.readouterr()
+
+    return run
 
 
 def test_what_tpuctl_asks_is_recorded_and_localsim_answers_the_same(record, tmp_path):
@@ -46,7 +51,8 @@ def test_what_tpuctl_asks_is_recorded_and_localsim_answers_the_same(record, tmp_
     assert header["cassette"] == 1
     assert call["call"] == f"grpc {LIST}"
     assert call["request"]["parent"] == "projects/recorded-project/locations/-"
-    checked = check(tmp_path / "cassette.jsonl")
+    argv = [sys.executable, "-P", "-m", "localsim", "check", str(tmp_path / "cassette.jsonl")]
+    checked = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert (checked.returncode, checked.stdout) == (0, "1 call, 0 answered otherwise\n")
 
 
@@ -68,36 +74,33 @@ def test_what_goes_over_rest_is_recorded_too(record):
 FLEX_START = "qr create q1 -t v5litepod-16 --flex-start --max-run-duration 1h"
 
 
-def test_what_tpuctl_asks_over_rest_is_recorded_and_localsim_answers_the_same(record, tmp_path):
+def test_what_it_asks_over_rest_is_recorded_and_answered_the_same(check, record, tmp_path):
     result, (_, *calls) = record(sys.executable, "-P", "-m", "tpuctl", *FLEX_START.split())
     assert result.code == 0
     (created,) = (call for call in calls if call["call"].startswith("rest POST "))
     assert "/queuedResources?queuedResourceId=q1&requestId=" in created["call"]
     assert created["request"]["provisioningModel"] == "FLEX_START"
     assert created["status"] == 200
-    checked = check(tmp_path / "cassette.jsonl")
-    assert (checked.returncode, checked.stdout) == (
-        0,
-        f"{len(calls)} calls, 0 answered otherwise\n",
-    )
+    code, out, _ = check(tmp_path / "cassette.jsonl")
+    assert (code, out) == (0, f"{len(calls)} calls, 0 answered otherwise\n")
 
 
-def test_a_difference_is_one_line_and_exit_code_1(record, tmp_path):
+def test_a_difference_is_one_line_and_exit_code_1(check, record, tmp_path):
     _, (header, call) = record(sys.executable, "-P", "-m", "tpuctl", "node", "list")
     call["response"] = {"unreachable": ["projects/recorded-project/locations/us-west4-a"]}
     path = tmp_path / "doctored.jsonl"
     path.write_text(f"{json.dumps(header)}\n{json.dumps(call)}\n")
-    checked = check(path)
-    assert checked.returncode == 1
-    assert "line 2 ListNodes: response.unreachable: recorded [" in checked.stdout
+    code, out, _ = check(path)
+    assert code == 1
+    assert "line 2 ListNodes: response.unreachable: recorded [" in out
 
 
-def test_a_difference_over_rest_names_verb_and_path(record, tmp_path):
+def test_a_difference_over_rest_names_verb_and_path(check, record, tmp_path):
     _, (header, call) = record(sys.executable, "-c", GET_BY_REST)
     call["call"], call["response"] = f"{call['call']}?alt=json", {"nodes": [{}]}
     path = tmp_path / "doctored.jsonl"
     path.write_text(f"{json.dumps(header)}\n{json.dumps(call)}\n")
-    assert check(path).stdout.startswith(
+    assert check(path)[1].startswith(
         "line 2 GET /v2/projects/recorded-project/locations/us-west4-a/nodes: response.nodes: "
     )
 
@@ -149,17 +152,17 @@ def recorded(call, t_s="0", request="null"):
         recorded("rest GET /v2", request="[" * 10_000 + "]" * 10_000),
     ],
 )
-def test_what_is_no_cassette_is_refused_in_one_line(tmp_path, text):
+def test_what_is_no_cassette_is_refused_in_one_line(check, tmp_path, text):
     (tmp_path / "c.jsonl").write_text(text)
-    checked = check(tmp_path / "c.jsonl")
-    assert checked.returncode == 2
-    assert checked.stderr.startswith("error: ")
-    assert checked.stderr.count("\n") == 1
+    code, _, err = check(tmp_path / "c.jsonl")
+    assert code == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
 
 
-def test_a_request_that_localsim_cannot_read_is_a_difference(tmp_path):
+def test_a_request_that_localsim_cannot_read_is_a_difference(check, tmp_path):
     text = recorded("grpc /google.cloud.tpu.v2.Tpu/GetNode", request='{"tomorrow":1}')
     (tmp_path / "c.jsonl").write_text(text)
-    checked = check(tmp_path / "c.jsonl")
-    assert (checked.returncode, checked.stderr) == (1, "")
-    assert "localsim cannot read the request" in checked.stdout
+    code, out, err = check(tmp_path / "c.jsonl")
+    assert (code, err) == (1, "")
+    assert "localsim cannot read the request" in out
