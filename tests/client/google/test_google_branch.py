@@ -1,6 +1,7 @@
 """What talks to Google, run for real: TLS, service-account keys, tokens, permissions.
 
-The tests of `tpuctl node`, `qr` and `data` run once more through a context of Google's kind.
+A few tests of `tpuctl node`, `qr` and `data` run once more through a context of Google's kind, so
+that each kind of call is made: test_google_commands has all of them.
 """
 
 from pathlib import Path
@@ -10,23 +11,43 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from client.cli.data.test_data import (
+    test_a_large_file_goes_in_parts_and_comes_in_ranges,
+    test_list_shows_size_and_checksum,
+    test_push_pull_round_trip,
+)
+from client.cli.node.test_node import (
+    test_create_shows_the_price_first_and_the_node_when_it_is_ready,
+    test_delete_takes_the_owning_request_with_it,
+    test_errors_in_json_carry_the_reason,
+    test_lists_show_every_zone_unless_one_is_named,
+    test_stop_and_start_a_slice_of_one_worker,
+    test_update_changes_labels_and_removes_one,
+)
+from client.cli.requests.test_queued_resource import (
+    test_a_duplicate_request_is_a_conflict,
+    test_wait_shows_every_state_until_active,
+)
 from client.google.google_fixtures import changed_key, cloud, context, save, tpuctl
 from tpuctl.api.connect import tpu_api
 from tpuctl.errors import CredentialsError
 
-__all__ = ["cloud", "tpuctl"]
-from client.cli.data import test_data
-from client.cli.node import test_node
-from client.cli.requests import test_queued_resource
-
-pytest_plugins = ("client.google.google_server",)
-
-
-for module in (test_node, test_queued_resource, test_data):
-    noun = module.__name__.removeprefix("test_")
-    for name, found in vars(module).items():
-        if name.startswith("test_"):
-            globals()[f"test_{noun}_{name.removeprefix('test_')}"] = found
+__all__ = [
+    "cloud",
+    "test_a_duplicate_request_is_a_conflict",
+    "test_a_large_file_goes_in_parts_and_comes_in_ranges",
+    "test_create_shows_the_price_first_and_the_node_when_it_is_ready",
+    "test_delete_takes_the_owning_request_with_it",
+    "test_errors_in_json_carry_the_reason",
+    "test_list_shows_size_and_checksum",
+    "test_lists_show_every_zone_unless_one_is_named",
+    "test_push_pull_round_trip",
+    "test_stop_and_start_a_slice_of_one_worker",
+    "test_update_changes_labels_and_removes_one",
+    "test_wait_shows_every_state_until_active",
+    "tpuctl",
+]
+pytest_plugins = ("client.google.google_server", "client.cli.data.data_fixtures")
 
 
 def created(cloud, run, account):
