@@ -1,12 +1,14 @@
 """`tpuctl context ...`: where commands go."""
 
 from dataclasses import asdict, fields
+from operator import itemgetter
 from typing import Annotated
 
 import typer
 
 from tpuctl import config
 from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
@@ -17,27 +19,17 @@ from tpuctl.operations.slices.specs import check_name
 app = Noun("Projects, zones and credentials to work with.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.")]
-COLUMNS = {
-    "name": lambda row: row["name"],
-    "current": lambda row: row["current"],
-    "project": lambda row: row["project"],
-    "zone": lambda row: row["zone"],
-    "bucket": lambda row: row["bucket"],
-}
-SETTING_COLUMNS = {
-    "setting": lambda row: row[0],
-    "value": lambda row: row[1],
-    "source": lambda row: row[2],
-}
+COLUMNS = {key: itemgetter(key) for key in ("name", "current", "project", "zone", "bucket")}
+SETTING_COLUMNS = entries("setting", "value", "source")
 
 
 @app.verb("list")
-def list_contexts(ctx: typer.Context) -> None:
+def list_contexts(runtime: Runtime) -> None:
     """List contexts; the built-in `local` is always there."""
-    runtime = ctx.ensure_object(Runtime)
     current = runtime.context_name.value
     rows = [
-        {**asdict(one), "current": name == current} for name, one in runtime.config.contexts.items()
+        {**asdict(context), "current": name == current}
+        for name, context in runtime.config.contexts.items()
     ]
     builtin = sorted({DEFAULT_CONTEXT, *local_cloud.local_cloud_names(runtime.home)})
     for name in builtin:
@@ -48,9 +40,8 @@ def list_contexts(ctx: typer.Context) -> None:
 
 
 @app.verb("use")
-def use(ctx: typer.Context, name: Name) -> None:
+def use(runtime: Runtime, name: Name) -> None:
     """Make a context the one that commands use."""
-    runtime = ctx.ensure_object(Runtime)
     known = {
         DEFAULT_CONTEXT,
         *local_cloud.local_cloud_names(runtime.home),
@@ -64,7 +55,7 @@ def use(ctx: typer.Context, name: Name) -> None:
 
 @app.verb("create")
 def create(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: Name,
     bucket: Annotated[str, typer.Option(metavar="NAME", help="Bucket for jobs and data.")],
     credentials: Annotated[
@@ -83,7 +74,6 @@ def create(
     storage_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_STORAGE,
 ) -> None:
     """Check that a project, zone and bucket can be used, and keep them as a context."""
-    runtime = ctx.ensure_object(Runtime)
     check_name(name)
     if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
         raise ConflictError(f"{name!r} is a local cloud", hint="choose another name")
@@ -112,24 +102,22 @@ def create(
 
 
 @app.verb("delete")
-def delete(ctx: typer.Context, name: Name) -> None:
+def delete(runtime: Runtime, name: Name) -> None:
     """Forget a context; nothing in the cloud is touched."""
-    runtime = ctx.ensure_object(Runtime)
     if name not in runtime.config.contexts:
         hint = "run: tpuctl context list"
         if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
             hint = f"a local cloud: run: tpuctl local down --name {name} --delete-state"
         raise NotFoundError(f"there is no context {name!r} to delete", hint=hint)
-    rest = {key: one for key, one in runtime.config.contexts.items() if key != name}
+    rest = {key: kept for key, kept in runtime.config.contexts.items() if key != name}
     current = None if runtime.config.current == name else runtime.config.current
     config.save(runtime.home, Config(current, rest))
     runtime.output.note(f"context {name!r} is forgotten")
 
 
 @app.verb("show")
-def show(ctx: typer.Context) -> None:
+def show(runtime: Runtime) -> None:
     """Show every setting in use, and where it comes from."""
-    runtime = ctx.ensure_object(Runtime)
     chosen = runtime.context_name
     is_configured = chosen.value in runtime.config.contexts
     is_down = not is_configured and local_cloud.endpoint_line(runtime.home, chosen.value) is None
@@ -142,24 +130,20 @@ def show(ctx: typer.Context) -> None:
     ]
     if is_down:
         runtime.output.note("note: the local cloud is not running: tpuctl local up")
-    runtime.output.items(
-        [*rows, ("home", str(runtime.home), _home_source(runtime))], SETTING_COLUMNS
-    )
+    home_source = "environment TPUCTL_HOME" if runtime.environ.get("TPUCTL_HOME") else "default"
+    rows.append(("home", str(runtime.home), home_source))
+    runtime.output.items(rows, SETTING_COLUMNS)
 
 
 def _override_sources(runtime: Runtime) -> dict[str, str]:
-    found = {}
+    sources = {}
     for key, flag in (("project", runtime.shared.project), ("zone", runtime.shared.zone)):
         variable = f"TPUCTL_{key.upper()}"
         if flag:
-            found[key] = f"flag --{key}"
+            sources[key] = f"flag --{key}"
         elif runtime.environ.get(variable):
-            found[key] = f"environment {variable}"
-    return found
-
-
-def _home_source(runtime: Runtime) -> str:
-    return "environment TPUCTL_HOME" if runtime.environ.get("TPUCTL_HOME") else "default"
+            sources[key] = f"environment {variable}"
+    return sources
 
 
 def _require_working(runtime: Runtime, context: Context) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.shell.detail_view import fitting_columns
-from tpuctl.cli.shell.output import Columns, Moment, Usd, age
+from tpuctl.cli.shell.output import Columns, age, attributes, moments, usd_of
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.slices import spending
@@ -20,7 +20,7 @@ WIDE_ONLY = ("tries", "hours", "command")
 
 
 def history(
-    ctx: typer.Context,
+    runtime: Runtime,
     owner: Annotated[
         str | None, typer.Option(metavar="OWNER", help="Only jobs of USER@HOST, or of USER.")
     ] = None,
@@ -33,7 +33,6 @@ def history(
     How long it took, how it ended, how many hours of slices it used, and what they cost by the
     list price of today.
     """
-    runtime = ctx.ensure_object(Runtime)
     output = runtime.output
     now_s = runtime.now()
     if runtime.has_no_local_state():
@@ -43,15 +42,15 @@ def history(
     from tpuctl.operations.jobs import queries
 
     jobs = job_notices.result_of(runtime, queries.list_jobs(runtime))
-    found = [job for job in jobs if owner is None or is_owned_by(job, owner)]
+    chosen = [job for job in jobs if owner is None or is_owned_by(job, owner)]
     shown = columns(now_s)
-    if output.is_terminal and output.is_table:
+    if output.is_screen:
         shown = fitting_columns(table_columns(now_s), WIDE_ONLY)
-    output.items(found[:limit], shown, title=f"history of {runtime.context.name}")
-    if len(found) > limit:
+    output.items(chosen[:limit], shown, title=f"history of {runtime.context.name}")
+    if len(chosen) > limit:
         of = f" --owner {quote(owner)}" if owner else ""
-        more = f"tpuctl history --limit {len(found)}{of}"
-        output.note(f"{len(found) - limit} older ones: {more}")
+        more = f"tpuctl history --limit {len(chosen)}{of}"
+        output.note(f"{len(chosen) - limit} older ones: {more}")
 
 
 def columns(now_s: float) -> Columns[JobRecord]:
@@ -60,23 +59,17 @@ def columns(now_s: float) -> Columns[JobRecord]:
     def spent(job: JobRecord) -> "Spending":
         return spending.spending_of(job, now_s)
 
-    def usd(job: JobRecord) -> Usd | None:
-        amount = spent(job).usd
-        return None if amount is None else Usd(amount)
-
     return {
         "id": lambda job: job.job_id,
-        "submitted": lambda job: Moment(job.submitted_s),
-        "owner": lambda job: job.owner,
-        "name": lambda job: job.spec.name,
+        **moments("submitted"),
+        **attributes("owner", name="spec.name"),
         "command": lambda job: job.spec.run.strip(),
-        "accelerator_type": lambda job: job.accelerator_type,
-        "zone": lambda job: job.zone,
+        **attributes("accelerator_type", "zone"),
         "duration_s": lambda job: round(_duration_s(job, now_s), 3),
         "attempts": lambda job: len(job.attempts),
         "outcome": lambda job: job.state,
         "slice_hours": lambda job: round(spent(job).slice_hours, 4),
-        "usd": usd,
+        "usd": lambda job: usd_of(spent(job).usd),
         "queued_resources": _requests,
         "node_ids": _node_ids,
     }

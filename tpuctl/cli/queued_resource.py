@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import Noun
-from tpuctl.cli.shell.output import Moment, Usd
+from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes
+from tpuctl.cli.shell.output import Moment, Usd, attributes, moments
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.request_options import RequestVerb, request_spec
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.duration import parse_duration
+from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations.slices import cost, queued_resources
 from tpuctl.operations.slices.flex_start import with_flex_start
@@ -29,59 +29,48 @@ def usd_per_hour(request: QueuedResource) -> Usd | None:
 
 
 def _when_active(request: QueuedResource) -> Usd | None:
-    usd = cost.usd_per_hour(request.accelerator_type, request.zone, request.provisioning)
-    return None if usd is None else Usd(usd * request.node_count)
+    return _price(request, request.node_count)
+
+
+def _price(node: QueuedResource | NodeSpec, count: int) -> Usd | None:
+    """USD per hour of so many nodes of that kind, None where no price is known."""
+    usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
+    return None if usd is None else Usd(usd * count)
 
 
 COLUMNS = {
-    "name": lambda request: request.name,
-    "zone": lambda request: request.zone,
-    "accelerator_type": lambda request: request.accelerator_type,
-    "state": lambda request: request.state,
-    "nodes": lambda request: list(request.node_names),
-    "provisioning": lambda request: request.provisioning,
-    "created": lambda request: Moment(request.created_s),
+    **attributes("name", "zone", "accelerator_type", "state", nodes="node_names"),
+    **attributes("provisioning"),
+    **moments("created"),
     "usd_per_hour": usd_per_hour,
 }
 DETAILS = {
     **COLUMNS,
-    "runtime_version": lambda request: request.runtime_version,
-    "state_initiator": lambda request: request.initiator,
-    "failure": lambda request: request.failure,
-    "reservation": lambda request: request.reservation,
-    "valid_after": lambda request: _moment(request.valid_after_s),
-    "valid_until": lambda request: _moment(request.valid_until_s),
-    "max_run_duration_s": lambda request: request.max_run_duration_s,
+    **attributes("runtime_version", state_initiator="initiator", failure="failure"),
+    **attributes("reservation"),
+    **moments("valid_after", "valid_until"),
+    **attributes("max_run_duration_s"),
 }
 
 
-def _moment(epoch_s: float | None) -> Moment | None:
-    return None if epoch_s is None else Moment(epoch_s)
-
-
 @app.verb("create", RequestVerb)
-def create(ctx: typer.Context, name: Name) -> None:
+def create(runtime: Runtime, name: Name) -> None:
     """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
-    runtime = ctx.ensure_object(Runtime)
     spec = request_spec(runtime, name)
-    slices.print_price(runtime, spec.node, spec.node_count or 1)
-    node = spec.node
+    node, count = spec.node, spec.node_count or 1
+    slices.print_price(runtime, node, count)
     look = f"tpuctl qr describe {name} --zone {node.zone}"
     with slices.note_possible_request(runtime, f"queued resource {name!r}", look):
         accepted = queued_resources.create(
             runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
         )
-    usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
-    _add_interrupt_note(
-        runtime, name, node.zone, None if usd is None else Usd(usd * (spec.node_count or 1))
-    )
+    _add_interrupt_note(runtime, name, node.zone, _price(node, count))
     runtime.output.items([accepted(Patience(sleep=runtime.sleep))], COLUMNS)
 
 
 @app.verb("list")
-def list_requests(ctx: typer.Context) -> None:
+def list_requests(runtime: Runtime) -> None:
     """List requests, in every zone unless one is named."""
-    runtime = ctx.ensure_object(Runtime)
     if runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
@@ -94,29 +83,26 @@ def list_requests(ctx: typer.Context) -> None:
 
 
 @app.verb("describe")
-def describe(ctx: typer.Context, name: Name) -> None:
+def describe(runtime: Runtime, name: Name) -> None:
     """Show one request."""
-    runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     runtime.output.item(request, DETAILS)
 
 
 @app.verb("wait")
-def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None:
+def wait(runtime: Runtime, name: Name, timeout: Timeout = None) -> None:
     """Wait until a request is ACTIVE: its nodes are READY."""
-    runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     _add_interrupt_note(runtime, name, request.zone, usd_per_hour(request))
-    patience = Patience(parse_duration(timeout) if timeout else None, runtime.sleep)
+    patience = Patience(timeout, runtime.sleep)
     states = queued_resources.until_active(runtime.tpu, request, patience)
     last = show_states(runtime, "queued resource", _why_it_waits(runtime, states))
     runtime.output.items([last] if last else [], COLUMNS)
 
 
 @app.verb("reset")
-def reset(ctx: typer.Context, name: Name, yes: slices.Yes = False) -> None:
+def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
     """Make the nodes of a request anew, as after a preemption; their disks are lost."""
-    runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
     price = _when_active(request)
@@ -129,16 +115,15 @@ def reset(ctx: typer.Context, name: Name, yes: slices.Yes = False) -> None:
 
 @app.verb("delete")
 def delete(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: Name,
     force: Annotated[
         bool, typer.Option("--force", help="Also when it is ACTIVE: deletes its nodes first.")
     ] = False,
-    yes: slices.Yes = False,
-    no_wait: slices.NoWait = False,
+    yes: Yes = False,
+    no_wait: NoWait = False,
 ) -> None:
     """Delete a request, and its nodes with it."""
-    runtime = ctx.ensure_object(Runtime)
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     queued_resources.require_deletable(request, force=force)
     what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"

@@ -10,14 +10,13 @@ from tpuctl.operations.audit import api_recording
 
 
 def record(
-    ctx: typer.Context,
+    runtime: Runtime,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run.")],
     to: Annotated[
         Path, typer.Option(metavar="FILE", help="Where to write; must not exist.")
     ] = Path("cassette.jsonl"),
 ) -> None:
     """Run a command (tpuctl, gcloud) and write its Cloud TPU API traffic, redacted, to a file."""
-    runtime = ctx.ensure_object(Runtime)
     code, count = api_recording.record_traffic(
         command, to, runtime.context, runtime.environ, runtime.now
     )

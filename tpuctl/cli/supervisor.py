@@ -26,7 +26,7 @@ END_SIGNALS: dict[signal.Signals, tuple[int, type[KeyboardInterrupt]]] = {
 
 @app.verb("run")
 def run(
-    ctx: typer.Context,
+    runtime: Runtime,
     accept: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +42,6 @@ def run(
     """Bring the jobs of this context to their end; stops when there is none left."""
     from tpuctl.operations.jobs import supervise
 
-    runtime = ctx.ensure_object(Runtime)
     runtime.supervisor_warned = True
     runtime.on_interrupt.append("jobs go on without it; take them over with: tpuctl supervisor run")
     owners = supervise.parse_owners(accept)

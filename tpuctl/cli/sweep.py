@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.detail_view import fitting_columns
-from tpuctl.cli.shell.output import Columns, Moment, Usd
+from tpuctl.cli.shell.options import Yes
+from tpuctl.cli.shell.output import Columns, Moment, Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import PartialFailureError, TpuctlError
@@ -19,20 +18,15 @@ if TYPE_CHECKING:
     from tpuctl.operations.audit.sweep_fix import SweepResult
 
 COLUMNS: Mapping[str, Callable[["ClassifiedHolding"], Any]] = {
-    "name": lambda found: found.holding.name,
-    "verdict": lambda found: found.verdict.value,
-    "noun": lambda found: found.holding.noun,
-    "zone": lambda found: found.holding.zone,
-    "accelerator_type": lambda found: found.holding.accelerator_type,
-    "state": lambda found: found.holding.state,
+    **attributes(name="holding.name", verdict="verdict.value", noun="holding.noun"),
+    **attributes(zone="holding.zone", accelerator_type="holding.accelerator_type"),
+    **attributes(state="holding.state"),
     "created": lambda found: Moment(found.holding.created_s),
-    "usd_per_hour": lambda found: _usd(found.holding.usd_per_hour),
-    "holds": lambda found: found.holding.holds,
-    "job": lambda found: found.holding.job_id,
-    "owner": lambda found: found.owner,
+    "usd_per_hour": lambda found: usd_of(found.holding.usd_per_hour),
+    **attributes(holds="holding.holds", job="holding.job_id", owner="owner"),
     "nodes": lambda found: [node.name for node in found.holding.nodes],
     "node_ids": lambda found: [str(node.node_id) for node in found.holding.nodes],
-    "why": lambda found: found.why,
+    **attributes("why"),
 }
 TABLE_COLUMNS = {
     "name": "name", "verdict": "verdict", "zone": "zone", "type": "accelerator_type",
@@ -57,21 +51,21 @@ class SweepReport:
     def usd_per_hour(self) -> dict[str, Usd]:
         """The USD per hour of each verdict, where prices are known."""
         sums: dict[str, float] = {}
-        for each in self.found:
-            usd = each.holding.usd_per_hour or 0.0
-            sums[each.verdict.value] = sums.get(each.verdict.value, 0.0) + usd
+        for classified in self.found:
+            verdict, usd = classified.verdict.value, classified.holding.usd_per_hour or 0.0
+            sums[verdict] = sums.get(verdict, 0.0) + usd
         return {verdict: Usd(usd) for verdict, usd in sums.items()}
 
 
 def sweep(
-    ctx: typer.Context,
+    runtime: Runtime,
     fix: Annotated[
         bool, typer.Option("--fix", help="Delete the orphans, each read again just before.")
     ] = False,
     all_owners: Annotated[
         bool, typer.Option("--all-owners", help="Other people's orphans are orphans too.")
     ] = False,
-    yes: slices.Yes = False,
+    yes: Yes = False,
 ) -> None:
     """Show every slice and request of the project, and whose it is; delete orphans with --fix.
 
@@ -83,7 +77,6 @@ def sweep(
         by-hand       no job made it: never deleted here
         unknown       its zone, the bucket or the record cannot be read, or it is another bucket's
     """
-    runtime = ctx.ensure_object(Runtime)
     if runtime.has_no_local_state():
         _show(runtime, SweepReport([], [], None), [])
         return
@@ -128,28 +121,28 @@ def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence["SweepResult"])
             "usd_per_hour": sums,
             "unreachable": list(survey.unreachable),
         }
-        output.item(whole, {key: itemgetter(key) for key in whole})
+        output.fields(whole)
     else:
-        is_screen = output.is_terminal and output.is_table
-        if survey.found or not is_screen:
-            columns = _for_people() if is_screen else COLUMNS
+        if survey.found or not output.is_screen:
+            columns = _screen_columns() if output.is_screen else COLUMNS
             output.items(survey.found, columns, title=f"slices of {runtime.context.name}")
         if not survey.of("orphan") and not survey.unreachable:
             output.note("nothing is left behind: no orphans")
         if sums:
-            said = ", ".join(f"{verdict} {usd}" for verdict, usd in sums.items())
-            output.note(f"USD/h: {said}")
+            listed = ", ".join(f"{verdict} {usd}" for verdict, usd in sums.items())
+            output.note(f"USD/h: {listed}")
     for zone in survey.unreachable:
         output.warn(f"{zone} did not answer: what is there is unknown")
 
 
-def _for_people() -> Columns["ClassifiedHolding"]:
-    return fitting_columns({said: COLUMNS[key] for said, key in TABLE_COLUMNS.items()}, WIDE_ONLY)
+def _screen_columns() -> Columns["ClassifiedHolding"]:
+    return fitting_columns(
+        {heading: COLUMNS[key] for heading, key in TABLE_COLUMNS.items()}, WIDE_ONLY
+    )
 
 
 def _row(found: "ClassifiedHolding", fixed: "SweepResult | None") -> dict[str, Any]:
-    row = {key: get(found) for key, get in COLUMNS.items()}
-    return row | {
+    return values_of(found, COLUMNS) | {
         "outcome": fixed.outcome if fixed else None,
         "outcome_why": fixed.why if fixed else "",
     }
@@ -185,13 +178,13 @@ def _delete(runtime: Runtime, orphan: "ClassifiedHolding", asker: "SweepScope") 
         fixed = sweep_fix.delete_orphan(
             runtime.tpu, runtime.store, orphan, asker, Patience(sleep=runtime.sleep)
         )
-    said = {
+    notes = {
         sweep_fix.DELETED: f"deleted {name}",
         sweep_fix.GONE: f"{name} was gone already",
         sweep_fix.LEFT: f"left {name} alone: {fixed.why}",
         sweep_fix.FAILED: f"could not delete {name}: {fixed.why}",
     }
-    runtime.output.note(said[fixed.outcome])
+    runtime.output.note(notes[fixed.outcome])
     return fixed
 
 
@@ -205,7 +198,3 @@ def _orphans_text(orphans: Sequence["ClassifiedHolding"]) -> str:
         f"{len(orphans)} orphan{'' if is_one else 's'} cost{'s' * is_one} {usd} USD/h"
         f"{holding.replace('hold ', 'holds ', 1) if is_one else holding}"
     )
-
-
-def _usd(amount: float | None) -> Usd | None:
-    return None if amount is None else Usd(amount)

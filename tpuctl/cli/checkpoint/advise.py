@@ -1,14 +1,11 @@
 """`tpuctl checkpoint advise`: what saving costs a job, and how often it should save."""
 
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.options import JobName
-from tpuctl.cli.shell.output import Usd
+from tpuctl.cli.shell.output import Usd, usd_of
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -23,20 +20,18 @@ SOURCES = (
 HOUR_S = 3600.0
 
 
-def advise(ctx: typer.Context, name: JobName) -> None:
+def advise(runtime: Runtime, name: JobName) -> None:
     """Reckon from a job's saves and preemptions which interval loses least (Young, Daly).
 
     Losses are told of the time that the job has had slices so far.
     """
     from tpuctl.operations.checkpoints.advise import advise_job
 
-    runtime = ctx.ensure_object(Runtime)
     result = advise_job(name, runtime.store, runtime.now())
     if runtime.output.is_table:
         print_details(runtime.output, _detail_view(result))
     else:
-        whole = document(result)
-        runtime.output.item(whole, {key: itemgetter(key) for key in whole})
+        runtime.output.fields(document(result))
 
 
 def document(result: "JobAdvice") -> dict[str, Any]:
@@ -76,7 +71,7 @@ def _loss_document(lost: "LostTime | None") -> dict[str, Any] | None:
     return {
         "percent": round(100 * lost.share, 3),
         "hours": round(lost.hours, 4),
-        "usd": None if lost.usd is None else Usd(lost.usd),
+        "usd": usd_of(lost.usd),
     }
 
 

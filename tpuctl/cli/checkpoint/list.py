@@ -1,14 +1,12 @@
 """`tpuctl checkpoint list`: the steps of a directory, and what each is good for."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import typer
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from tpuctl.cli.checkpoint.directory_argument import Dir, survey_directory
 from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.options import Format
-from tpuctl.cli.shell.output import Columns, Moment, Output
+from tpuctl.cli.shell.output import Columns, Output, attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -16,34 +14,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-COLUMNS: Mapping[str, Callable[["StepView"], Any]] = {
-    "step": lambda one: one.step,
-    "state": lambda one: one.state.value,
-    "size_bytes": lambda one: one.size_bytes,
-    "workers": lambda one: one.workers,
-    "fence": lambda one: one.fence,
-    "committed": lambda one: None if one.committed_s is None else Moment(one.committed_s),
-    "kind": lambda one: one.kind.value,
-    "name": lambda one: one.name,
-    "save_s": lambda one: one.save_s,
-    "blocked_s": lambda one: one.blocked_s,
-    "attempt": lambda one: one.attempt,
-    "job": lambda one: one.job or None,
-    "program": lambda one: one.program or None,
-    "pinned": lambda one: one.pinned,
-    "why": lambda one: one.reason or None,
+COLUMNS: Columns["StepView"] = {
+    **attributes(step="step", state="state.value", size_bytes="size_bytes"),
+    **attributes("workers", "fence"),
+    **moments("committed"),
+    **attributes(kind="kind.value", name="name", save_s="save_s", blocked_s="blocked_s"),
+    **attributes("attempt"),
+    "job": lambda view: view.job or None,
+    "program": lambda view: view.program or None,
+    **attributes("pinned"),
+    "why": lambda view: view.reason or None,
 }
 """Keys and order are public."""
-SCREEN: Mapping[str, Callable[["StepView"], Any]] = {
-    "step": lambda one: one.handle,
-    "state": lambda one: one.state.value,
-    "size": lambda one: size_text(one.size_bytes),
-    "saved_in": lambda one: "" if one.save_s is None else f"{one.save_s:.3g} s",
-    "attempt": lambda one: "" if one.attempt is None else str(one.attempt),
+SCREEN: Columns["StepView"] = {
+    **attributes(step="handle", state="state.value"),
+    "size": lambda view: size_text(view.size_bytes),
+    "saved_in": lambda view: "" if view.save_s is None else f"{view.save_s:.3g} s",
+    "attempt": lambda view: "" if view.attempt is None else str(view.attempt),
     "age": COLUMNS["committed"],
-    "pinned": lambda one: "pinned" if one.pinned else "",
-    "kind": lambda one: "" if one.kind == "tpuctl" else one.kind.value,
-    "why": lambda one: one.reason,
+    "pinned": lambda view: "pinned" if view.pinned else "",
+    "kind": lambda view: "" if view.kind == "tpuctl" else view.kind.value,
+    **attributes(why="reason"),
 }
 """What people see."""
 
@@ -52,14 +43,14 @@ def print_steps(output: Output, rows: Sequence[T], columns: Columns[T], screen: 
     """Print rows: all columns for programs, for people those that have a value."""
     if output.format == Format.NAME:
         columns = {"step": screen["step"]}
-    elif output.is_terminal and output.is_table:
+    elif output.is_screen:
         if not rows:
             return
         columns = {key: get for key, get in screen.items() if any(map(get, rows))}
     output.items(rows, columns)
 
 
-def list_checkpoints(ctx: typer.Context, directory: Dir) -> None:
+def list_checkpoints(runtime: Runtime, directory: Dir) -> None:
     """List the steps of a checkpoint directory, the oldest first, and what each is good for.
 
     \b
@@ -69,6 +60,5 @@ def list_checkpoints(ctx: typer.Context, directory: Dir) -> None:
         CORRUPT       an object is missing, is another one, or was found to be damaged
         ROLLED_BACK   a later run went on from an earlier step: it does not count any more
     """
-    runtime = ctx.ensure_object(Runtime)
     survey = survey_directory(runtime, directory)
     print_steps(runtime.output, survey.views, COLUMNS, SCREEN)

@@ -9,13 +9,6 @@ from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import UsageError
 
-COLUMNS = {
-    "step": lambda row: row[0].step,
-    "name": lambda row: row[0].name,
-    "pinned": lambda row: row[1],
-    "changed": lambda row: row[2],
-}
-"""Keys and order are public."""
 RESULT_TEXTS = {
     (False, True): "is pinned",
     (False, False): "was pinned already",
@@ -25,7 +18,7 @@ RESULT_TEXTS = {
 
 
 def pin(
-    ctx: typer.Context,
+    runtime: Runtime,
     directory: Dir,
     step: Step = None,
     remove: Annotated[
@@ -35,12 +28,15 @@ def pin(
     """Keep a step: neither the program that saves nor `prune` deletes it."""
     from tpuctl.operations.checkpoints import pin as pinning
 
-    runtime = ctx.ensure_object(Runtime)
     if remove and step is None:
         raise UsageError(
             "--remove needs --step", hint=f"run: tpuctl checkpoint list {quote(directory)}"
         )
     chosen = survey_directory(runtime, directory).choose(step)
     changed = pinning.unpin_step(chosen) if remove else pinning.pin_step(chosen)
-    runtime.output.item((chosen.view, not remove, changed), COLUMNS)
-    runtime.output.note(f"step {chosen.view.handle} {RESULT_TEXTS[remove, changed]}")
+    view = chosen.view
+    # Keys and order are public.
+    runtime.output.fields(
+        {"step": view.step, "name": view.name, "pinned": not remove, "changed": changed}
+    )
+    runtime.output.note(f"step {view.handle} {RESULT_TEXTS[remove, changed]}")

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,9 +9,9 @@ import typer
 from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory
 from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.checkpoint.verify import read_steps
-from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.copy_progress import size_text
-from tpuctl.cli.shell.output import Columns
+from tpuctl.cli.shell.options import Yes
+from tpuctl.cli.shell.output import Columns, attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -21,34 +20,30 @@ if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.verify import VerifyResult
 
 COLUMNS: Columns["PruneChoice"] = {
-    "step": lambda one: one.view.step,
-    "state": lambda one: one.view.state.value,
-    "action": lambda one: "delete" if one.is_deleted else "keep",
-    "size_bytes": lambda one: one.view.size_bytes,
-    "kind": lambda one: one.view.kind.value,
-    "name": lambda one: one.view.name,
-    "why": lambda one: one.why or None,
+    **attributes(step="view.step", state="view.state.value"),
+    "action": lambda choice: "delete" if choice.is_deleted else "keep",
+    **attributes(size_bytes="view.size_bytes", kind="view.kind.value", name="view.name"),
+    "why": lambda choice: choice.why or None,
 }
 """Keys and order are public."""
 SCREEN: Columns["PruneChoice"] = {
-    "step": lambda one: one.view.handle,
-    "state": lambda one: one.view.state.value,
+    **attributes(step="view.handle", state="view.state.value"),
     "action": COLUMNS["action"],
-    "size": lambda one: size_text(one.view.size_bytes),
-    "why": lambda one: one.why,
+    "size": lambda choice: size_text(choice.view.size_bytes),
+    **attributes("why"),
 }
 """What people see."""
 
 
 def prune(
-    ctx: typer.Context,
+    runtime: Runtime,
     directory: Dir,
     keep: Annotated[int, typer.Option(metavar="N", min=1, help="So many of the newest stay.")],
     foreign: Annotated[
         bool, typer.Option("--foreign", help="Also steps that other frameworks wrote.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it, delete nothing.")] = False,
-    yes: slices.Yes = False,
+    yes: Yes = False,
 ) -> None:
     """Delete all but the newest steps, and what saves that broke off have left.
 
@@ -58,7 +53,6 @@ def prune(
     from tpuctl.operations.checkpoints import prune as operation
     from tpuctl.operations.checkpoints.survey import survey_directory
 
-    runtime = ctx.ensure_object(Runtime)
     place = resolve_directory(runtime, directory)
 
     def make_plan(corrupt: Collection[str] = ()) -> "PrunePlan":
@@ -78,8 +72,7 @@ def prune(
         checked = operation.recheck_plan(plan, make_plan, partial(_verify, runtime))
         deletions = _print_deletions(runtime, operation.delete_planned(checked))
     if runtime.output.is_document:
-        whole = _document(plan, deletions)
-        runtime.output.item(whole, {key: itemgetter(key) for key in whole})
+        runtime.output.fields(_document(plan, deletions))
     operation.require_deleted(deletions)
 
 
@@ -94,7 +87,7 @@ def _verify(runtime: Runtime, steps: "Sequence[FoundStep]") -> "list[VerifyResul
 def _document(plan: "PrunePlan", deletions: "Sequence[Deletion]") -> dict[str, Any]:
     """The plan, and what became of each step. Keys are public."""
     outcomes = {each.name: each.outcome for each in deletions}
-    rows = [{key: get(choice) for key, get in COLUMNS.items()} for choice in plan.choices]
+    rows = [values_of(choice, COLUMNS) for choice in plan.choices]
     return {
         "steps": [row | {"outcome": outcomes.get(row["name"])} for row in rows],
         "leftovers": len(plan.leftovers),

@@ -8,7 +8,7 @@ import typer
 
 from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.shell.copy_progress import show_copy, size_text, warn_of_egress_charge
-from tpuctl.cli.shell.output import Columns
+from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TpuctlError, UsageError
 from tpuctl.models.transfer import (
@@ -22,19 +22,17 @@ if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.pull import StepPull
 
 COLUMNS: Columns["StepPull"] = {
-    "step": lambda one: one.step.view.step,
-    "kind": lambda one: one.step.view.kind.value,
-    "name": lambda one: one.step.view.name,
-    "directory": lambda one: str(one.target),
-    "objects_received": lambda one: len(one.plan.to_send),
-    "bytes_received": lambda one: one.plan.size_bytes,
-    "objects_skipped": lambda one: len(one.plan.transfers) - len(one.plan.to_send),
+    **attributes(step="step.view.step", kind="step.view.kind.value", name="step.view.name"),
+    "directory": lambda pull: str(pull.target),
+    "objects_received": lambda pull: len(pull.plan.to_send),
+    **attributes(bytes_received="plan.size_bytes"),
+    "objects_skipped": lambda pull: len(pull.plan.transfers) - len(pull.plan.to_send),
 }
 """Keys and order are public."""
 
 
 def pull(
-    ctx: typer.Context,
+    runtime: Runtime,
     directory: Dir,
     target: Annotated[str, typer.Argument(metavar="DEST", help="A directory here.")],
     step: Step = None,
@@ -45,7 +43,6 @@ def pull(
     """
     from tpuctl.operations.checkpoints import pull as operation
 
-    runtime = ctx.ensure_object(Runtime)
     if target.startswith("gs://"):
         raise UsageError("DEST must be a directory here", hint="name one, such as ./steps")
     survey = survey_directory(runtime, directory)

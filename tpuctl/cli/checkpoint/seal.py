@@ -8,7 +8,7 @@ import typer
 from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory, survey_directory
 from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.shell.copy_progress import size_text
-from tpuctl.cli.shell.output import Columns
+from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import UsageError
@@ -19,24 +19,21 @@ if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.survey import DirectorySurvey
 
 COLUMNS: Columns["ForeignStep"] = {
-    "step": lambda one: one.view.step,
-    "kind": lambda one: one.view.kind.value,
-    "name": lambda one: one.view.name,
-    "objects": lambda one: len(one.entries),
-    "size_bytes": lambda one: one.view.size_bytes,
+    **attributes(step="view.step", kind="view.kind.value", name="view.name"),
+    "objects": lambda step: len(step.entries),
+    **attributes(size_bytes="view.size_bytes"),
 }
 """Keys and order are public."""
 SCREEN: Columns["ForeignStep"] = {
-    "step": lambda one: one.view.handle,
-    "kind": COLUMNS["kind"],
+    **attributes(step="view.handle", kind="view.kind.value"),
     "objects": COLUMNS["objects"],
-    "size": lambda one: size_text(one.view.size_bytes),
+    "size": lambda step: size_text(step.view.size_bytes),
 }
 """What people see."""
 
 
 def seal(
-    ctx: typer.Context,
+    runtime: Runtime,
     directory: Dir,
     step: Annotated[
         str | None, typer.Option(metavar="N", help="This one alone: its number or name.")
@@ -53,7 +50,6 @@ def seal(
     """
     from tpuctl.operations.checkpoints.seal import require_sealed, steps_to_seal
 
-    runtime = ctx.ensure_object(Runtime)
     if watch:
         if step is not None:
             raise UsageError("--watch and --step exclude each other", hint="leave one of them out")
@@ -118,7 +114,7 @@ def _print_sealed(runtime: Runtime, step: "ForeignStep") -> None:
     output = runtime.output
     if output.is_document:
         output.item(step, COLUMNS)
-    elif not (output.is_terminal and output.is_table):
+    elif not output.is_screen:
         output.items([step], COLUMNS)
     runtime.out.flush()
     output.note(f"sealed step {step.view.handle} ({size_text(step.view.size_bytes)})")

@@ -9,7 +9,7 @@ import typer
 from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.shell.copy_progress import size_text
-from tpuctl.cli.shell.output import Columns
+from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import UsageError
@@ -19,25 +19,21 @@ if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.verify import VerifyResult
 
 COLUMNS: Columns["VerifyResult"] = {
-    "step": lambda one: one.view.step,
-    "verdict": lambda one: one.verdict.value,
-    "size_bytes": lambda one: one.view.size_bytes,
-    "kind": lambda one: one.view.kind.value,
-    "name": lambda one: one.view.name,
-    "why": lambda one: one.why or None,
+    **attributes(step="view.step", verdict="verdict.value", size_bytes="view.size_bytes"),
+    **attributes(kind="view.kind.value", name="view.name"),
+    "why": lambda result: result.why or None,
 }
 """Keys and order are public."""
 SCREEN: Columns["VerifyResult"] = {
-    "step": lambda one: one.view.handle,
-    "verdict": lambda one: one.verdict.value,
-    "size": lambda one: size_text(one.view.size_bytes),
-    "why": lambda one: one.why,
+    **attributes(step="view.handle", verdict="verdict.value"),
+    "size": lambda result: size_text(result.view.size_bytes),
+    **attributes("why"),
 }
 """What people see."""
 
 
 def verify(
-    ctx: typer.Context,
+    runtime: Runtime,
     directory: Dir,
     step: Step = None,
     every: Annotated[
@@ -49,7 +45,6 @@ def verify(
     A step of tpuctl that differs is marked: no run goes on from it, nor does prune count it.
     A step of another framework can be compared once it was sealed: tpuctl checkpoint seal.
     """
-    runtime = ctx.ensure_object(Runtime)
     if every and step is not None:
         raise UsageError("--all and --step exclude each other", hint="leave one of them out")
     from tpuctl.operations.checkpoints.verify import require_whole

@@ -8,7 +8,7 @@ import typer
 from tpuctl.cli.data import plan_runner
 from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
 from tpuctl.cli.shell.options import Noun
-from tpuctl.cli.shell.output import Moment
+from tpuctl.cli.shell.output import attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError
 from tpuctl.models.transfer import CopyOptions, TransferScope
@@ -39,17 +39,16 @@ Shard = Annotated[
     bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")
 ]
 COLUMNS = {
-    "key": lambda entry: entry.key,
-    "size_bytes": lambda entry: entry.size_bytes,
-    "updated": lambda entry: Moment(entry.updated_s),
-    "crc32c": lambda entry: entry.checksum,
+    **attributes("key", "size_bytes"),
+    **moments("updated"),
+    **attributes(crc32c="checksum"),
     "generation": lambda entry: str(entry.generation),
 }
 
 
 @app.verb("push")
 def push(
-    ctx: typer.Context,
+    runtime: Runtime,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or -.")],
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
@@ -73,7 +72,6 @@ def push(
     from tpuctl.operations.stage.transfer.delete import delete_objects
     from tpuctl.operations.stage.transfer.push_files import push as send
 
-    runtime = ctx.ensure_object(Runtime)
     scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if shard or not are_disk_and_bucket(source, target):
         from tpuctl.cli.data import worker_copy
@@ -93,7 +91,7 @@ def push(
 
 @app.verb("pull")
 def pull(
-    ctx: typer.Context,
+    runtime: Runtime,
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
     ],
@@ -111,7 +109,6 @@ def pull(
     from tpuctl.operations.stage.transfer.delete import delete_files
     from tpuctl.operations.stage.transfer.pull_objects import pull as fetch
 
-    runtime = ctx.ensure_object(Runtime)
     scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if not are_disk_and_bucket(target, source):
         from tpuctl.cli.data import worker_copy
@@ -131,7 +128,7 @@ def pull(
 
 @app.verb("verify")
 def verify(
-    ctx: typer.Context,
+    runtime: Runtime,
     source: Annotated[
         str,
         typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or worker:NODE[/ID]:PATH."),
@@ -148,19 +145,17 @@ def verify(
     """
     from tpuctl.cli.data import verify as data_verify
 
-    runtime = ctx.ensure_object(Runtime)
     data_verify.verify(runtime, source, target, is_sharded=shard)
 
 
 @app.verb("list")
 def list_objects(
-    ctx: typer.Context,
+    runtime: Runtime,
     url: Annotated[
         str | None, typer.Argument(metavar="gs://BUCKET/PREFIX", help="Default: the context's.")
     ] = None,
 ) -> None:
     """List objects with size, age and checksum."""
-    runtime = ctx.ensure_object(Runtime)
     if url is None and runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
@@ -171,5 +166,5 @@ def list_objects(
         raise NotFoundError(
             f"nothing is under gs://{bucket}/{prefix}", hint="run: tpuctl data list"
         )
-    found = itertools.chain([first], entries) if first else ()
-    runtime.output.stream(found, COLUMNS, title=f"objects of gs://{bucket}")
+    listed = itertools.chain([first], entries) if first else ()
+    runtime.output.stream(listed, COLUMNS, title=f"objects of gs://{bucket}")

@@ -4,7 +4,6 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 from tpuctl.cli.shell.copy_progress import show_copy
@@ -102,7 +101,7 @@ def carry_out_plan(
     }
     if remove is not None:
         row["objects_deleted"] = counts["deleted"]
-    runtime.output.item(row, {key: itemgetter(key) for key in row})
+    runtime.output.fields(row)
     _raise_failures(plan, errors, counts)
     _raise_refused(runtime, plan)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tpuctl.cli.data.worker_copy import buckets_of
+from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import reach_workers
@@ -13,12 +14,8 @@ from tpuctl.operations.stage import compare
 from tpuctl.operations.stage.plan.endpoints import BucketEndpoint, WorkerEndpoint, parse
 
 DIFFERENCE_COLUMNS = {
-    "name": lambda difference: difference.name,
-    "verdict": lambda difference: difference.verdict,
-    "worker": lambda difference: difference.worker_id,
-    "source_bytes": lambda difference: difference.source_bytes,
-    "target_bytes": lambda difference: difference.target_bytes,
-    "why": lambda difference: difference.why,
+    **attributes(name="name", verdict="verdict", worker="worker_id"),
+    **attributes("source_bytes", "target_bytes", "why"),
 }
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from tpuctl.cli.data.plan_runner import RERUN_HINT
 from tpuctl.cli.shell.byte_streams import byte_reader, byte_writer
-from tpuctl.cli.shell.copy_progress import show_growing_copy
+from tpuctl.cli.shell.copy_progress import show_copy
+from tpuctl.cli.shell.output import attributes, entries
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import raise_if_preempted, reach_workers
@@ -26,24 +27,11 @@ from tpuctl.operations.stage.transfer.streams import pull_stream, push_stream, s
 from tpuctl.operations.stage.workers import copies
 from tpuctl.operations.stage.workers.staging import Buckets
 
-STREAM_COLUMNS = {
-    "objects_sent": lambda _: 1,
-    "bytes_sent": lambda entry: entry.size_bytes,
-    "objects_skipped": lambda _: 0,
-}
 DELIVERY_COLUMNS = {
-    "worker": lambda delivery: delivery.worker_id,
-    "state": lambda delivery: delivery.state,
-    "objects_copied": lambda delivery: delivery.objects_copied,
-    "bytes_copied": lambda delivery: delivery.bytes_copied,
-    "objects_skipped": lambda delivery: delivery.objects_skipped,
-    "error": lambda delivery: delivery.error,
+    **attributes(worker="worker_id", state="state"),
+    **attributes("objects_copied", "bytes_copied", "objects_skipped", "error"),
 }
-PLANNED_COLUMNS = {
-    "worker": lambda row: row[0],
-    "path": lambda row: row[1],
-    "size_bytes": lambda row: row[2],
-}
+PLANNED_COLUMNS = entries("worker", "path", "size_bytes")
 
 
 def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> None:
@@ -57,7 +45,10 @@ def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> No
                 raise UsageError("a stream needs a name", hint="write gs://BUCKET/NAME")
             stdin = byte_reader(runtime.stdin)
             entry = push_stream(stdin, runtime.bulk(bucket), name, runtime.output.warn)
-            runtime.output.item(entry, STREAM_COLUMNS)
+            size_bytes = entry.size_bytes
+            runtime.output.fields(
+                {"objects_sent": 1, "bytes_sent": size_bytes, "objects_skipped": 0}
+            )
         case (_, WorkerEndpoint() as place):
             runtime.on_interrupt.append(
                 "what the workers have stays; run the same command again to copy the rest"
@@ -110,7 +101,7 @@ def _carry_out(runtime: Runtime, copy: copies.WorkerCopy, *, dry_run: bool) -> N
     if dry_run:
         runtime.output.items(copy.rows, PLANNED_COLUMNS)
     else:
-        with show_growing_copy(runtime) as meter:
+        with show_copy(runtime) as meter:
             result = copy.carry_out(meter, warn)
         _report_deliveries(runtime, copy.reach, result.deliveries)
     if copy.refusals:

@@ -18,7 +18,7 @@ COLUMNS = {
 
 
 def bundle(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: JobName,
     file: Annotated[
         Path | None,
@@ -28,7 +28,6 @@ def bundle(
     """Put a job's record, events, last lines, final statuses and stacks into one .tar.gz."""
     from tpuctl.operations.jobs import logs
 
-    runtime = ctx.ensure_object(Runtime)
     path, written = logs.write_bundle(runtime, name, file)
     runtime.output.item((path, written), COLUMNS)
     if written.unread:

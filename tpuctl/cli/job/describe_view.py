@@ -16,11 +16,12 @@ EVENTS_SHOWN = 12
 def job_view(found: JobDetails) -> DetailView:
     """The detail view of a job for people."""
     job = found.job
+    attempts = DetailBlock("attempts", [_attempt(found, attempt) for attempt in job.attempts])
     return DetailView(
         heading=job.job_id,
         state=job.state,
         fields=[(label, text) for label, text in _fields(found) if text],
-        blocks=[*_trouble(job), _attempts(found), _workers(job), _events(found)],
+        blocks=[*_trouble(job), attempts, _workers(job), _events(found)],
     )
 
 
@@ -118,10 +119,6 @@ def _title(job: JobRecord, attempt: Attempt, bad: WorkerReport) -> str:
         )
     title = f"worker {bad.worker_id}, the first to go wrong in attempt {attempt.number}"
     return f"{title}: {worker_text(bad)}"
-
-
-def _attempts(found: JobDetails) -> DetailBlock:
-    return DetailBlock("attempts", [_attempt(found, each) for each in found.job.attempts])
 
 
 def _attempt(found: JobDetails, attempt: Attempt) -> tuple[str, ...]:

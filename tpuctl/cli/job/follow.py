@@ -7,7 +7,6 @@ from contextlib import aclosing
 from tpuctl.cli.job.log_output import DocumentLogPrinter, GroupedLogPrinter, LogPrinter
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.job_notices import add_cancel_note
-from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import JobRecord, LogLine
 from tpuctl.models.log_filter import ALL_LINES, LogFilter
@@ -26,8 +25,8 @@ def follow_until_ended(runtime: Runtime, job_id: str, wanted: LogFilter = ALL_LI
 
 async def _follow(runtime: Runtime, job_id: str, wanted: LogFilter) -> None:
     use_daemon_threads()
-    is_document = runtime.shared.output in (Format.JSON, Format.YAML)
-    screen: LogPrinter = DocumentLogPrinter(runtime) if is_document else GroupedLogPrinter(runtime)
+    printer = DocumentLogPrinter if runtime.output.is_document else GroupedLogPrinter
+    screen: LogPrinter = printer(runtime)
     ticking = asyncio.create_task(screen.tick())
     try:
         await _print_items(

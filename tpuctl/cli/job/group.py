@@ -1,16 +1,13 @@
 """`tpuctl job ...`: programs on every worker of a slice."""
 
-from operator import itemgetter
 from typing import Annotated
 
 import typer
 
 from tpuctl.cli.job.details import job_document, show_jobs
 from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import JobName, Noun
+from tpuctl.cli.shell.options import JobName, Noun, Timeout
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.duration import parse_duration
 from tpuctl.operations.jobs import queries
 from tpuctl.operations.jobs.queries import ENDED_SHOWN
 
@@ -21,7 +18,7 @@ app.verb_in("submit", "job.submit:submit")
 
 @app.verb("list")
 def list_jobs(
-    ctx: typer.Context,
+    runtime: Runtime,
     everything: Annotated[
         bool, typer.Option("--all", help=f"Also jobs that ended before the last {ENDED_SHOWN}.")
     ] = False,
@@ -30,7 +27,6 @@ def list_jobs(
 
     How many were left out is told on stderr; -o json, yaml and name leave out none.
     """
-    runtime = ctx.ensure_object(Runtime)
     if runtime.has_no_local_state():
         show_jobs(runtime.output, [])
         return
@@ -48,19 +44,17 @@ def list_jobs(
 
 
 @app.verb("describe")
-def describe(ctx: typer.Context, name: JobName) -> None:
+def describe(runtime: Runtime, name: JobName) -> None:
     """Show one job: why it waits or what it does next, its attempts, who failed first, its cost."""
     from tpuctl.cli.job import describe_view
     from tpuctl.cli.shell import detail_view
     from tpuctl.operations.jobs import unsupervised
 
-    runtime = ctx.ensure_object(Runtime)
     details = job_notices.result_of(runtime, queries.load_details(runtime, name))
     if runtime.output.is_table:
         detail_view.print_details(runtime.output, describe_view.job_view(details))
     else:
-        whole = job_document(details)
-        runtime.output.item(whole, {key: itemgetter(key) for key in whole})
+        runtime.output.fields(job_document(details))
     runtime.supervisor_warned = True
     job_notices.show(runtime, unsupervised.check_supervised(runtime, [details.job]))
 
@@ -70,22 +64,20 @@ app.verb_in("bundle", "job.bundle:bundle")
 
 
 @app.verb("wait")
-def wait(ctx: typer.Context, name: JobName, timeout: slices.Timeout = None) -> None:
+def wait(runtime: Runtime, name: JobName, timeout: Timeout = None) -> None:
     """Wait until a job has ended and its slices are gone; fails when the job failed."""
     from tpuctl.operations.jobs import watch
 
-    runtime = ctx.ensure_object(Runtime)
     job = queries.find_job(runtime, name)
     job_notices.add_cancel_note(runtime, job)
-    timeout_s = parse_duration(timeout) if timeout else None
-    job = job_notices.result_of(runtime, watch.wait_until_settled(runtime, job, timeout_s))
+    job = job_notices.result_of(runtime, watch.wait_until_settled(runtime, job, timeout))
     show_jobs(runtime.output, [job])
     queries.require_success(job)
 
 
 @app.verb("cancel")
 def cancel(
-    ctx: typer.Context,
+    runtime: Runtime,
     names: Annotated[
         list[str], typer.Argument(metavar="NAME...", help="The jobs: their ids, or their names.")
     ],
@@ -94,7 +86,6 @@ def cancel(
     from tpuctl.cli.job import submit
     from tpuctl.operations.jobs import change, unsupervised
 
-    runtime = ctx.ensure_object(Runtime)
     submit.refuse_other_project(runtime)
     result = job_notices.result_of(runtime, change.cancel(runtime, names))
     show_jobs(runtime.output, result.asked)
@@ -104,12 +95,11 @@ def cancel(
 
 
 @app.verb("retry")
-def retry(ctx: typer.Context, name: JobName) -> None:
+def retry(runtime: Runtime, name: JobName) -> None:
     """Let a job that failed or was cancelled begin anew, and see that a supervisor runs."""
     from tpuctl.cli.job import submit
     from tpuctl.operations.jobs import change, unsupervised
 
-    runtime = ctx.ensure_object(Runtime)
     submit.refuse_other_project(runtime)
     job = job_notices.result_of(runtime, change.retry(runtime, name))
     show_jobs(runtime.output, [job])

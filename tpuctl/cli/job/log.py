@@ -15,7 +15,7 @@ from tpuctl.models.log_filter import ALL_LINES, LogFilter
 
 
 def logs(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: JobName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
     worker: Annotated[
@@ -39,7 +39,6 @@ def logs(
     from tpuctl.operations.jobs import queries, unsupervised
     from tpuctl.operations.remote.fanout import worker_ids
 
-    runtime = ctx.ensure_object(Runtime)
     wanted = LogFilter(
         frozenset(worker_ids(worker)) if worker is not None else None,
         frozenset({attempt}) if attempt is not None else None,

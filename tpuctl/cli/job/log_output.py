@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tpuctl.cli.job.log_window import WINDOW_S, LineGroup, LogWindow
 from tpuctl.cli.shell.options import Format
-from tpuctl.cli.shell.output import Columns, printable_with_colours
+from tpuctl.cli.shell.output import Columns, attributes, printable_with_colours, values_of
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import LogLine
 from tpuctl.models.worker_ranges import format_ranges
@@ -16,18 +16,15 @@ from tpuctl.models.worker_ranges import format_ranges
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 """Of the terminal's own palette: a worker each, again from the first after ten."""
 LINE: Columns[LogLine] = {
-    "attempt": lambda line: line.attempt,
-    "worker": lambda line: line.worker_id,
-    "time_s": lambda line: line.time_s,
-    "text": lambda line: line.text,
-    "missing_bytes": lambda line: line.missing_bytes,
+    **attributes(attempt="attempt", worker="worker_id", time_s="time_s"),
+    **attributes("text", "missing_bytes"),
 }
 TICK_S = 0.05
 
 
 def print_lines(runtime: Runtime, lines: Iterable[LogLine]) -> None:
     """Print finished logs; lines whose own times are close are grouped."""
-    if runtime.shared.output in (Format.JSON, Format.YAML):
+    if runtime.output.is_document:
         runtime.output.stream(lines, LINE)
         return
     window, show = LogWindow(), group_printer(runtime)
@@ -118,7 +115,7 @@ class DocumentLogPrinter(LogPrinter):
     def flush(self) -> None:
         """Print the lines that have come."""
         if self._waiting:
-            rows = ({key: get(line) for key, get in LINE.items()} for line in self._waiting)
+            rows = (values_of(line, LINE) for line in self._waiting)
             self._out.write("".join(f"{self._before}{json.dumps(row)}\n" for row in rows))
             self._out.flush()
             self._waiting = []

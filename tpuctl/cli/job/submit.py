@@ -24,7 +24,7 @@ Include = Annotated[
 
 
 def submit(
-    ctx: typer.Context,
+    runtime: Runtime,
     file: File,
     node: Annotated[
         str | None,
@@ -37,7 +37,6 @@ def submit(
     include: Include = None,
 ) -> None:
     """Submit a job; returns when it is in the bucket and a supervisor looks after it."""
-    runtime = ctx.ensure_object(Runtime)
     if follow and foreground:
         raise UsageError(
             "--follow and --foreground exclude each other",
@@ -53,9 +52,8 @@ def submit(
         show_jobs(runtime.output, [replace(job, why=STARTING_TEXT)])
 
 
-def run(ctx: typer.Context, file: File, include: Include = None) -> None:
+def run(runtime: Runtime, file: File, include: Include = None) -> None:
     """Submit a job and follow it to its end; its slice is torn down unless the file says else."""
-    runtime = ctx.ensure_object(Runtime)
     _hand_over_and_follow(runtime, _submit(runtime, file, None, include))
 
 

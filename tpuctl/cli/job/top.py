@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
-from tpuctl.cli.shell.options import Format
+from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.jobs.top import WorkerBoard, WorkerRow, worker_board
 
@@ -20,10 +20,9 @@ def metric(row: WorkerRow, name: str) -> Any:
 
 
 COLUMNS = {
-    "job": lambda row: row.job_id,
-    "worker": lambda row: row.report.worker_id,
+    **attributes(job="job_id", worker="report.worker_id"),
     "state": lambda row: row.report.phase.upper(),
-    "step": lambda row: row.report.step,
+    **attributes(step="report.step"),
     "examples_per_s": lambda row: metric(row, "examples_per_s"),
     "mxu_busy": lambda row: metric(row, "mxu_busy"),
     "memory_mib": lambda row: row.report.rss_bytes and round(row.report.rss_bytes / MIB, 1),
@@ -31,11 +30,10 @@ COLUMNS = {
 
 
 def top(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Only this job.")] = None,
 ) -> None:
     """Watch the workers of running jobs; on a pipe, print them once."""
-    runtime = ctx.ensure_object(Runtime)
     if name is None and runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
@@ -46,7 +44,7 @@ async def _watch(runtime: Runtime, board: WorkerBoard) -> None:
     use_daemon_threads()
     board.start()
     try:
-        if runtime.output.is_terminal and runtime.shared.output == Format.TABLE:
+        if runtime.output.is_screen:
             await _live(runtime, board)
         else:
             await board.wait_for_reports()

@@ -9,7 +9,7 @@ import typer
 
 from tpuctl import catalog
 from tpuctl.cli.local.shell import enter
-from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.options import Noun, Yes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
@@ -42,7 +42,7 @@ FAULT_COLUMNS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"
 
 @app.verb("up")
 def up(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: Name = DEFAULT_CONTEXT,
     scenario: Annotated[
         str | None,
@@ -79,7 +79,6 @@ def up(
     ] = False,
 ) -> None:
     """Start a local cloud, or find it running; prints its endpoints as one JSON line."""
-    runtime = ctx.ensure_object(Runtime)
     if name in runtime.config.contexts:
         raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
     if isolation not in (None, *local_cloud.ISOLATIONS):
@@ -105,22 +104,20 @@ def up(
 
 @app.verb("down")
 def down(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: Name = DEFAULT_CONTEXT,
     delete_state: Annotated[
         bool, typer.Option("--delete-state", help="Delete its nodes, buckets and disks as well.")
     ] = False,
 ) -> None:
     """End a local cloud, its workers and its supervisor; its state is kept unless you say so."""
-    runtime = ctx.ensure_object(Runtime)
     ended = local_cloud.stop(runtime.home, name, delete_state=delete_state)
     runtime.output.note(f"local cloud {name!r} {'is down' if ended else 'was not running'}")
 
 
 @app.verb("status")
-def status(ctx: typer.Context) -> None:
+def status(runtime: Runtime) -> None:
     """List the local clouds of this machine."""
-    runtime = ctx.ensure_object(Runtime)
     rows = []
     for name in local_cloud.local_cloud_names(runtime.home):
         line = local_cloud.endpoint_line(runtime.home, name)
@@ -139,12 +136,11 @@ def status(ctx: typer.Context) -> None:
 
 @app.verb("reset")
 def reset(
-    ctx: typer.Context,
+    runtime: Runtime,
     name: Name = DEFAULT_CONTEXT,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete every node, request, job and object of a running local cloud."""
-    runtime = ctx.ensure_object(Runtime)
     control = local_cloud.control_api(_endpoint_line(runtime, name))
     runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
     local_cloud.reset(runtime.home, name, control)
@@ -152,16 +148,15 @@ def reset(
 
 
 @app.verb("env")
-def env(ctx: typer.Context, name: Name = DEFAULT_CONTEXT) -> None:
+def env(runtime: Runtime, name: Name = DEFAULT_CONTEXT) -> None:
     """Print the exports that point other programs at it: eval "$(tpuctl local env)"."""
-    runtime = ctx.ensure_object(Runtime)
     for variable, value in local_cloud.client_environment(_endpoint_line(runtime, name)).items():
         runtime.output.line(f"export {variable}={shlex.quote(value)}")
 
 
 @app.verb("shell")
 def shell(
-    ctx: typer.Context,
+    runtime: Runtime,
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Default: your shell.")
     ] = None,
@@ -171,13 +166,12 @@ def shell(
 
     All that `tpuctl local env` prints is set in there.
     """
-    runtime = ctx.ensure_object(Runtime)
     enter(runtime, _endpoint_line(runtime, name), command or ())
 
 
 @app.verb("preempt")
 def preempt(
-    ctx: typer.Context,
+    runtime: Runtime,
     node: Annotated[str, typer.Argument(metavar="NODE")],
     notice: Annotated[
         str | None,
@@ -186,7 +180,6 @@ def preempt(
     no_notice: Annotated[bool, typer.Option("--no-notice", help="Take it at once.")] = False,
 ) -> None:
     """Take a node away, as Google does with spot capacity."""
-    runtime = ctx.ensure_object(Runtime)
     if notice and no_notice:
         raise UsageError("--notice and --no-notice exclude each other")
     notice_s = 0.0 if no_notice else parse_duration(notice) if notice else None
@@ -202,7 +195,7 @@ def preempt(
 
 @app.verb("fault")
 def fault(
-    ctx: typer.Context,
+    runtime: Runtime,
     text: Annotated[
         list[str] | None, typer.Argument(metavar="[TEXT]...", help="Such as: zone Z: unreachable")
     ] = None,
@@ -236,7 +229,6 @@ def fault(
         storage.objects.insert: disk full
         storage.*: latency 200ms
     """
-    runtime = ctx.ensure_object(Runtime)
     control = local_cloud.control_api(_endpoint_line(runtime, name))
     if clear:
         killed = any(row["kind"] == KILLED for row in control.faults())
@@ -253,7 +245,7 @@ def fault(
 
 @app.verb("bench")
 def bench(
-    ctx: typer.Context,
+    runtime: Runtime,
     accelerator_type: Annotated[
         str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
     ] = catalog.default_type("bench"),
@@ -268,7 +260,7 @@ def bench(
     """
     from tpuctl.cli.local import bench as local_bench
 
-    local_bench.run_bench(ctx.ensure_object(Runtime), accelerator_type, parse_duration(limit))
+    local_bench.run_bench(runtime, accelerator_type, parse_duration(limit))
 
 
 def _note_worker(runtime: Runtime, row: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, TextIO
 import typer
 
 from tpuctl.cli.job.log_output import line_printer
-from tpuctl.cli.shell.options import Format, Shared
+from tpuctl.cli.shell.options import Shared
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
@@ -29,19 +29,17 @@ LOG_EVERY_STEPS = 50
 
 
 def run_quickstart(
-    ctx: typer.Context,
+    runtime: Runtime,
     seed: Annotated[int, typer.Option(metavar="N", help="Decides when the slice is taken.")] = 0,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the local cloud and its bucket running.")
     ] = False,
 ) -> None:
     """Train on a slice, lose it, get it back, predict, clean up: about half a minute."""
-    runtime = ctx.ensure_object(Runtime)
     _refuse_other_contexts(runtime)
     quickstart.remove_old_simulator(runtime.home)
     # In JSON stdout holds the summary alone.
-    is_table = runtime.shared.output == Format.TABLE
-    screen = QuickstartDisplay(runtime, runtime.out if is_table else runtime.err)
+    screen = QuickstartDisplay(runtime, runtime.out if runtime.output.is_table else runtime.err)
     with _clean_up_at_end(screen, keep=keep):
         found = _run_steps(runtime, screen, seed, keep=keep)
     _show(runtime, found)
@@ -187,7 +185,7 @@ def _clean_up_at_end(screen: QuickstartDisplay, *, keep: bool) -> Iterator[None]
 
 
 def _show(runtime: Runtime, found: QuickstartSummary) -> None:
-    if runtime.shared.output in (Format.JSON, Format.YAML):
+    if runtime.output.is_document:
         runtime.output.document(asdict(found))
         return
     out = runtime.out

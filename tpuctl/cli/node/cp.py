@@ -2,14 +2,14 @@
 
 import errno
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.shell.copy_progress import show_growing_copy
-from tpuctl.cli.shell.output import printable
+from tpuctl.cli.shell.copy_progress import show_copy
+from tpuctl.cli.shell.output import attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, DialerOption, raise_if_preempted
+from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted, reach_workers
 from tpuctl.errors import (
     LocalIOError,
     NotFoundError,
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from tpuctl.models.delivery import Delivery
     from tpuctl.operations.remote.fanout import WorkerReach
 
-COLUMNS: dict[str, Any] = {
-    "worker": lambda delivery: delivery.worker_id,
-    "state": lambda delivery: delivery.state,
-    "files_copied": lambda delivery: delivery.objects_copied,
-    "bytes_copied": lambda delivery: delivery.bytes_copied,
+COLUMNS = {
+    **attributes(worker="worker_id", state="state"),
+    **attributes(files_copied="objects_copied", bytes_copied="bytes_copied"),
     "files_failed": lambda delivery: len(delivery.failures),
 }
-DOCUMENT = {**COLUMNS, "error": lambda delivery: delivery.error}
+DOCUMENT = {**COLUMNS, **attributes("error")}
 """Beside a table the warnings say why."""
 RERUN_HINT = f"run the same command again; or {CHECK_WORKERS_HINT}"
 FIX_CAUSE_HINT = "put right what is said here, then run the same command again"
@@ -46,7 +44,7 @@ _KINDS: dict[int, tuple[type[TpuctlError], str]] = {
 
 
 def copy(
-    ctx: typer.Context,
+    runtime: Runtime,
     paths: Annotated[
         list[str],
         typer.Argument(metavar="SRC... DST", help="NAME:PATH on one side, local on the other."),
@@ -58,7 +56,6 @@ def copy(
     recursive: Annotated[
         bool, typer.Option("--recurse", "-r", help="Directories with all that is in them.")
     ] = False,
-    dialer: DialerOption = None,
 ) -> None:
     """Copy files to the workers of a node, or from them.
 
@@ -66,18 +63,15 @@ def copy(
     where that is a directory, else it is called DST; from several workers it goes into DST/0,
     DST/1 and so on. No file shows under its name before it is whole.
     """
-    from tpuctl.cli.shell.worker_access import reach_workers
     from tpuctl.operations.workers import copying
 
-    runtime = ctx.ensure_object(Runtime)
-    runtime.dialer = dialer
     arguments = parse_arguments(paths)
     copy = copying.plan_copy(arguments, recursive=recursive)
     default = ALL if arguments.is_upload else "0"
     place = WorkerEndpoint(arguments.node, default if worker is None else worker, arguments.target)
     reach = reach_workers(runtime, place)
     runtime.on_interrupt.append("what was copied stays; no file is there in part")
-    with show_growing_copy(runtime) as meter:
+    with show_copy(runtime) as meter:
         deliveries = copying.carry_out(copy, reach, meter, is_one=place.is_one)
     _conclude(runtime, reach, deliveries)
 
@@ -87,7 +81,7 @@ def _conclude(runtime: Runtime, reach: "WorkerReach", done: Sequence["Delivery"]
     name = reach.node.name
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
     runtime.output.items(done, columns, title=f"workers of {name}")
-    failed = [one for one in done if one.error]
+    failed = [delivery for delivery in done if delivery.error]
     if not failed:
         return
     if len(done) > 1 or done[0].objects_copied or len(done[0].failures) > 1:
@@ -95,8 +89,8 @@ def _conclude(runtime: Runtime, reach: "WorkerReach", done: Sequence["Delivery"]
     raise_if_preempted(runtime, reach.node)
     if len(done) == 1:
         raise _failure(done[0], name)
-    names = ", ".join(str(one.worker_id) for one in failed)
-    hint = FIX_CAUSE_HINT if all(one.failures for one in failed) else RERUN_HINT.format(name)
+    names = ", ".join(str(delivery.worker_id) for delivery in failed)
+    hint = FIX_CAUSE_HINT if all(each.failures for each in failed) else RERUN_HINT.format(name)
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=hint)
 
 

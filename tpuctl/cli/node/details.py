@@ -1,25 +1,24 @@
 """What is shown of a node: the columns of a list, and everything that `describe` knows."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
-from typing import Any
 
-from tpuctl.cli.shell.output import Moment, Output, Usd, printable
-from tpuctl.models.node import LOST_STATES, ListedNode, Maintenance, Node, NodeState, Symptom
+from tpuctl.cli.shell.output import (
+    Output,
+    Usd,
+    attributes,
+    moments,
+    printable,
+    usd_of,
+    values_of,
+)
+from tpuctl.models.node import LOST_STATES, ListedNode, Node, NodeState
 from tpuctl.operations.slices import cost
 from tpuctl.operations.slices.startup_script import ScriptOutcome
 
 FREE_STATES = frozenset({NodeState.STOPPED, *LOST_STATES})
 """Not billed."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDetails:
-    """A node, and the state of each worker's startup script where it is known."""
-
-    node: Node
-    outcomes: Sequence[ScriptOutcome]
 
 
 def usd_per_hour(node: Node | ListedNode) -> Usd | None:
@@ -31,80 +30,48 @@ def usd_per_hour(node: Node | ListedNode) -> Usd | None:
 
 @cache
 def _usd(accelerator_type: str, zone: str, provisioning: str) -> Usd | None:
-    usd = cost.usd_per_hour(accelerator_type, zone, provisioning)
-    return None if usd is None else Usd(usd)
+    return usd_of(cost.usd_per_hour(accelerator_type, zone, provisioning))
 
 
-def maintenance_document(found: Maintenance | None) -> dict[str, Any] | None:
-    """Announced maintenance as a JSON object."""
-    return asdict(found) if found else None
-
-
-def symptom_document(found: Symptom) -> dict[str, Any]:
-    """A symptom that the service reports of a worker, as a JSON object."""
-    return {
-        "worker": found.worker_id,
-        "kind": found.kind,
-        "details": found.details,
-        "created": Moment(found.created_s),
-    }
-
-
-def script_document(found: ScriptOutcome) -> dict[str, Any]:
-    """The state of a worker's startup script as a JSON object."""
-    return {
-        "worker": found.worker_id,
-        "state": found.state,
-        "exit_code": found.exit_code,
-        "output": found.output,
-    }
-
-
+SYMPTOM = {
+    **attributes(worker="worker_id", kind="kind", details="details"),
+    **moments("created"),
+}
+"""A symptom that the service reports of a worker, as a JSON object."""
+SCRIPT = attributes(worker="worker_id", state="state", exit_code="exit_code", output="output")
+"""The state of a worker's startup script as a JSON object."""
 COLUMNS = {
-    "name": lambda node: node.name,
-    "zone": lambda node: node.zone,
-    "accelerator_type": lambda node: node.accelerator_type,
-    "state": lambda node: node.state,
-    "workers": lambda node: node.worker_count,
-    "provisioning": lambda node: node.provisioning,
-    "created": lambda node: Moment(node.created_s),
+    **attributes("name", "zone", "accelerator_type", "state", workers="worker_count"),
+    **attributes("provisioning"),
+    **moments("created"),
     "usd_per_hour": usd_per_hour,
 }
 DETAILS = {
     **COLUMNS,
-    "runtime_version": lambda node: node.runtime_version,
-    "health": lambda node: node.health,
-    "queued_resource": lambda node: node.queued_resource,
+    **attributes("runtime_version", "health", "queued_resource"),
     "addresses": lambda node: [worker.ip_address for worker in node.workers],
     "labels": lambda node: dict(node.labels),
-    "description": lambda node: node.description,
+    **attributes("description"),
     "id": lambda node: str(node.node_id),
     "external_addresses": lambda node: [w.external_ip for w in node.workers if w.external_ip],
-    "health_description": lambda node: node.health_description,
-    "symptoms": lambda node: list(map(symptom_document, node.symptoms)),
-    "upcoming_maintenance": lambda node: maintenance_document(node.maintenance),
-    "autocheckpoint": lambda node: node.autocheckpoint,
-    "multislice": lambda node: node.is_multislice,
-    "network": lambda node: node.network,
-    "subnetwork": lambda node: node.subnetwork,
-    "service_account": lambda node: node.service_account,
-    "scopes": lambda node: list(node.scopes),
-    "tags": lambda node: list(node.tags),
+    **attributes("health_description"),
+    "symptoms": lambda node: [values_of(each, SYMPTOM) for each in node.symptoms],
+    "upcoming_maintenance": lambda node: node.maintenance and asdict(node.maintenance),
+    **attributes("autocheckpoint", multislice="is_multislice"),
+    **attributes("network", "subnetwork", "service_account", "scopes", "tags"),
     "data_disks": lambda node: [asdict(disk) for disk in node.data_disks],
 }
 
 
-def print_node(output: Output, found: NodeDetails) -> None:
-    """Print one node, and below it the last output of each worker's startup script."""
-    columns: dict[str, Any] = {
-        key: lambda described, get=get: get(described.node) for key, get in DETAILS.items()
-    }
+def print_node(output: Output, node: Node, outcomes: Sequence[ScriptOutcome]) -> None:
+    """Print one node, and below it the state and the last output of known startup scripts."""
+    fields = values_of(node, DETAILS)
     if output.is_document:
-        columns["startup_script"] = lambda described: list(map(script_document, described.outcomes))
-    output.item(found, columns)
+        fields["startup_script"] = [values_of(outcome, SCRIPT) for outcome in outcomes]
+    output.fields(fields)
     if output.is_table:
-        for each in found.outcomes:
-            code = "" if each.exit_code is None else f" with {each.exit_code}"
-            output.line(f"startup script of worker {each.worker_id}: {each.state}{code}")
-            for line in each.output.splitlines():
-                output.line(f"[{each.worker_id}] {printable(line)}")
+        for outcome in outcomes:
+            code = "" if outcome.exit_code is None else f" with {outcome.exit_code}"
+            output.line(f"startup script of worker {outcome.worker_id}: {outcome.state}{code}")
+            for line in outcome.output.splitlines():
+                output.line(f"[{outcome.worker_id}] {printable(line)}")

@@ -7,8 +7,9 @@ import typer
 
 from tpuctl.cli.node.exec_output import FileSink, GroupedSink, LabelledSink, MemorySink
 from tpuctl.cli.node.exec_results import RESULTS, report_results
+from tpuctl.cli.shell.options import NodeName
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import DialerOption, Name, accessible_node
+from tpuctl.cli.shell.worker_access import accessible_node
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import Node, Worker
@@ -17,8 +18,8 @@ from tpuctl.operations.workers import execute as commands
 
 
 def execute(
-    ctx: typer.Context,
-    name: Name,
+    runtime: Runtime,
+    name: NodeName,
     argv: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARG]...")],
     worker: Annotated[
         str | None, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
@@ -35,14 +36,11 @@ def execute(
     timeout: Annotated[
         str | None, typer.Option(metavar="DURATION", help="End it on a worker after that.")
     ] = None,
-    dialer: DialerOption = None,
 ) -> None:
     """Run a command on the workers of a node.
 
     It gets no input, and ends with this command, whatever ends this one.
     """
-    runtime = ctx.ensure_object(Runtime)
-    runtime.dialer = dialer
     _require_one([only_failed, worker is not None], "--only-failed and --worker")
     task = commands.ExecTask(argv, timeout, parse_duration(timeout) if timeout else None)
     is_document = runtime.output.is_document

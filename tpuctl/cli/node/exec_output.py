@@ -14,16 +14,16 @@ class MemorySink:
     """Keeps all output in memory for the results."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[bytearray, bytearray]] = {}
+        self._buffers: dict[int, tuple[bytearray, bytearray]] = {}
 
     def writers(self, worker_id: int) -> tuple[Write, Write]:
         """What appends to the worker's buffers."""
-        out, err = self._found[worker_id] = bytearray(), bytearray()
+        out, err = self._buffers[worker_id] = bytearray(), bytearray()
         return out.extend, err.extend
 
     def ended(self, worker_id: int) -> tuple[bytes, bytes]:
         """All that the worker printed."""
-        out, err = self._found[worker_id]
+        out, err = self._buffers[worker_id]
         return bytes(out), bytes(err)
 
     def close(self) -> None:
@@ -40,10 +40,11 @@ class GroupedSink(MemorySink):
     def close(self) -> None:
         """Print what came, the text of the first worker first."""
         for stream, index in zip(self._streams, (0, 1), strict=True):
-            texts = {number: bytes(both[index]) for number, both in self._found.items()}
+            texts = {number: bytes(both[index]) for number, both in self._buffers.items()}
             write = lenient_byte_writer(stream)
             for workers, text in group_by_text(texts):
-                write(f"--- {workers} ---\n".encode() + text + _line_end(text))
+                end = b"" if text.endswith(b"\n") else b"\n"
+                write(f"--- {workers} ---\n".encode() + text + end)
 
 
 class LabelledSink:
@@ -57,15 +58,11 @@ class LabelledSink:
     def writers(self, worker_id: int) -> tuple[Write, Write]:
         """What writes to this command's own streams."""
         if not self._is_labelled:
-            out, err = map(lenient_byte_writer, self._streams)
-            return out, err
+            return lenient_byte_writer(self._streams[0]), lenient_byte_writer(self._streams[1])
         label = f"[{worker_id}] ".encode()
-        lines = (
-            LineBuffer(label, lenient_byte_writer(self._streams[0])),
-            LineBuffer(label, lenient_byte_writer(self._streams[1])),
-        )
-        self._open[worker_id] = lines
-        return lines[0].write, lines[1].write
+        out, err = (LineBuffer(label, lenient_byte_writer(stream)) for stream in self._streams)
+        self._open[worker_id] = (out, err)
+        return out.write, err.write
 
     def ended(self, worker_id: int) -> tuple[bytes, bytes]:
         """Print the worker's last lines, which have no newline."""
@@ -153,7 +150,3 @@ def group_by_text(texts: Mapping[int, bytes]) -> list[tuple[str, bytes]]:
 def workers_text(worker_ids: list[int]) -> str:
     """`worker 3`, `workers 0-2,5`."""
     return f"{'worker' if len(worker_ids) == 1 else 'workers'} {format_ranges(worker_ids)}"
-
-
-def _line_end(text: bytes) -> bytes:
-    return b"" if text.endswith(b"\n") else b"\n"

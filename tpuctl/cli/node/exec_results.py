@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
+from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted
 from tpuctl.errors import PartialFailureError, TransientError
@@ -16,11 +17,10 @@ from tpuctl.operations.workers.execute import TIMED_OUT
 """The exit status of a command that was ended for taking too long, as timeout(1) has it."""
 _SIGNALLED = 128
 RESULTS = {
-    "worker": lambda done: done.worker_id,
-    "exit_status": lambda done: done.exit_status,
+    **attributes(worker="worker_id", exit_status="exit_status"),
     "stdout": lambda done: done.stdout.decode("utf-8", "replace"),
     "stderr": lambda done: done.stderr.decode("utf-8", "replace"),
-    "lost": lambda done: done.lost,
+    **attributes("lost"),
 }
 
 
@@ -82,8 +82,11 @@ def _exit_as(runtime: Runtime, node: Node, done: CommandResult) -> None:
 def _table(done: Sequence[CommandResult]) -> str:
     """A row for each worker that failed, and one for the others together."""
     rows = [("WORKER", "EXIT", "WHY")]
-    rows += [(str(one.worker_id), _status(one), end_text(one)) for one in done if one.exit_status]
-    fine = [one.worker_id for one in done if not one.exit_status]
+    for result in done:
+        if result.exit_status:
+            status = "-" if result.lost else str(result.exit_status)
+            rows.append((str(result.worker_id), status, end_text(result)))
+    fine = [result.worker_id for result in done if not result.exit_status]
     if fine:
         rows.append((format_ranges(fine), "0", "ok"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -91,7 +94,3 @@ def _table(done: Sequence[CommandResult]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
-
-
-def _status(done: CommandResult) -> str:
-    return "-" if done.lost else str(done.exit_status)

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tpuctl.cli.shell.options import NodeName
+from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import DialerOption, accessible_node
+from tpuctl.cli.shell.worker_access import accessible_node
 from tpuctl.errors import UsageError
 from tpuctl.operations.remote import fanout
 
@@ -14,23 +16,19 @@ if TYPE_CHECKING:
     from tpuctl.operations.workers.forwarding import PortForward
 
 COLUMNS = {
-    "address": lambda one: f"{one.local_address}:{one.local_port}",
-    "local_address": lambda one: one.local_address,
-    "local_port": lambda one: one.local_port,
-    "worker": lambda one: one.worker_id,
-    "remote_port": lambda one: one.remote_port,
+    "address": lambda port: f"{port.local_address}:{port.local_port}",
+    **attributes("local_address", "local_port", worker="worker_id", remote_port="remote_port"),
 }
 
 
 def forward(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The node.")],
+    runtime: Runtime,
+    name: NodeName,
     ports: Annotated[
         list[str],
         typer.Argument(metavar="[LOCAL:]REMOTE...", help="Such as 8888, 9000:8888 or 0:8888."),
     ],
     worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
-    dialer: DialerOption = None,
 ) -> None:
     """Let ports of this machine lead to ports of a worker, until Ctrl-C.
 
@@ -40,8 +38,6 @@ def forward(
     from tpuctl.operations.workers import access
     from tpuctl.operations.workers import forwarding as ways
 
-    runtime = ctx.ensure_object(Runtime)
-    runtime.dialer = dialer
     if not (worker.isascii() and worker.isdecimal()):
         raise UsageError(f"{worker!r} is not one worker", hint="forward a port of each by itself")
     wanted = ways.parse_ports(int(worker), ports)
@@ -65,9 +61,9 @@ class ForwardReporter:
     def ready(self) -> None:
         """Report that the ports can be used."""
         if self._output.is_table:
-            for one in self._ports:
-                there = f"worker {one.worker_id} port {one.remote_port}"
-                self._output.line(f"{one.local_address}:{one.local_port} -> {there}")
+            for port in self._ports:
+                there = f"worker {port.worker_id} port {port.remote_port}"
+                self._output.line(f"{port.local_address}:{port.local_port} -> {there}")
         else:
             self._output.items(self._ports, COLUMNS)
         self._output.out.flush()

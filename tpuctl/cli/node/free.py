@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.output import Moment, printable
+from tpuctl.cli.shell.options import NodeName, Yes
+from tpuctl.cli.shell.output import Moment, age, attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import DialerOption
+from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 
@@ -16,34 +16,26 @@ if TYPE_CHECKING:
     from tpuctl.operations.workers.chip_holders import ChipHolder, FreeResult, WorkerChipUse
 
 RESULTS = {
-    "worker": lambda one: one.worker_id,
-    "state": lambda one: one.state,
-    "ended": lambda one: list(one.ended),
-    "killed": lambda one: list(one.killed),
-    "locks_removed": lambda one: list(one.removed),
-    "error": lambda one: one.error,
+    **attributes(worker="worker_id", state="state", ended="ended", killed="killed"),
+    **attributes(locks_removed="removed", error="error"),
 }
-RERUN_HINT = "run the same command again; or look: tpuctl node workers {} --check"
+RERUN_HINT = f"run the same command again; or {CHECK_WORKERS_HINT}"
 
 
 def free(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The node.")],
+    runtime: Runtime,
+    name: NodeName,
     worker: Annotated[
         str, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
     ] = ALL,
-    yes: slices.Yes = False,
-    dialer: DialerOption = None,
+    yes: Yes = False,
 ) -> None:
     """Show which programs hold the chips, ask, and end them.
 
     SIGTERM, and SIGKILL ten seconds later. A lock file of libtpu that nobody holds is removed.
     """
-    from tpuctl.cli.shell.worker_access import reach_workers
     from tpuctl.operations.workers import chip_holders
 
-    runtime = ctx.ensure_object(Runtime)
-    runtime.dialer = dialer
     reached = reach_workers(runtime, WorkerEndpoint(name, worker, ""))
     seen = chip_holders.find_holders(reached)
     for one in seen:
@@ -68,8 +60,6 @@ def _print_holders(runtime: Runtime, seen: "WorkerChipUse") -> None:
 
 
 def _holder_text(runtime: Runtime, one: "ChipHolder") -> str:
-    from tpuctl.cli.shell.output import age
-
     since = f"since {Moment(one.since_s)} ({age(runtime.now() - one.since_s)})"
     job = f", job {one.job}: better end it with: tpuctl job cancel {one.job}" if one.job else ""
     return f"pid {one.pid} of {one.user} {since}: {one.command}{job}"

@@ -5,14 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.node.details import COLUMNS, NodeDetails, print_node, usd_per_hour
+from tpuctl.cli.node.details import COLUMNS, print_node, usd_per_hour
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.options import NodeName, Noun, NoWait, Timeout, Yes
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.duration import parse_duration
 from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.operations.slices.specs import check_labels
@@ -20,19 +19,15 @@ from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Create, use and delete nodes (TPU slices).")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
-
 
 @app.verb("create", slices.SliceVerb)
 def create(
-    ctx: typer.Context,
-    name: Name,
-    no_wait: slices.NoWait = False,
-    timeout: slices.Timeout = None,
+    runtime: Runtime,
+    name: NodeName,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
 ) -> None:
     """Create a node and wait until it is READY."""
-    runtime = ctx.ensure_object(Runtime)
-    limit_s = parse_duration(timeout) if timeout else None
     spec = slices.slice_spec(runtime, name)
     slices.print_price(runtime, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
@@ -43,14 +38,13 @@ def create(
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
         return
     with show_spinner(runtime, f"creating node {name}"):
-        node = ready(Patience(limit_s, runtime.sleep))
+        node = ready(Patience(timeout, runtime.sleep))
     runtime.output.items([node], COLUMNS)
 
 
 @app.verb("list")
-def list_nodes(ctx: typer.Context) -> None:
+def list_nodes(runtime: Runtime) -> None:
     """List nodes, in every zone unless one is named, with what they cost."""
-    runtime = ctx.ensure_object(Runtime)
     if runtime.has_no_local_state():
         runtime.output.items([], COLUMNS)
         return
@@ -63,26 +57,24 @@ def list_nodes(ctx: typer.Context) -> None:
 
 
 @app.verb("describe")
-def describe(ctx: typer.Context, name: Name) -> None:
+def describe(runtime: Runtime, name: NodeName) -> None:
     """Show one node: its workers, its health, what is announced, how its startup script ended."""
-    runtime = ctx.ensure_object(Runtime)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_node)
     (node,) = with_flex_start(runtime.tpu, [node])
-    print_node(runtime.output, NodeDetails(node, lifecycle.startup_outcomes(runtime.tpu, node)))
+    print_node(runtime.output, node, lifecycle.startup_outcomes(runtime.tpu, node))
 
 
 @app.verb("delete")
 def delete(
-    ctx: typer.Context,
-    name: Name,
+    runtime: Runtime,
+    name: NodeName,
     node_only: Annotated[
         bool, typer.Option("--node-only", help="Keep the queued resource that owns it.")
     ] = False,
-    yes: slices.Yes = False,
-    no_wait: slices.NoWait = False,
+    yes: Yes = False,
+    no_wait: NoWait = False,
 ) -> None:
     """Delete a node, and the queued resource that owns it: a suspended one holds quota."""
-    runtime = ctx.ensure_object(Runtime)
     planned = lifecycle.plan_deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
     owner = f" and queued resource {planned.request!r}" if planned.request else ""
     others = "".join(f" and node {other!r}" for other in planned.others)
@@ -98,21 +90,21 @@ def delete(
 
 
 @app.verb("start")
-def start(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
+def start(runtime: Runtime, name: NodeName, no_wait: NoWait = False) -> None:
     """Start a stopped node (of one worker)."""
-    _start_or_stop(ctx, name, lifecycle.start, "starting", no_wait=no_wait)
+    _start_or_stop(runtime, name, lifecycle.start, "starting", no_wait=no_wait)
 
 
 @app.verb("stop")
-def stop(ctx: typer.Context, name: Name, no_wait: slices.NoWait = False) -> None:
+def stop(runtime: Runtime, name: NodeName, no_wait: NoWait = False) -> None:
     """Stop a node (of one worker): its disk stays, the price ends."""
-    _start_or_stop(ctx, name, lifecycle.stop, "stopping", no_wait=no_wait)
+    _start_or_stop(runtime, name, lifecycle.stop, "stopping", no_wait=no_wait)
 
 
 @app.verb("update")
 def update(
-    ctx: typer.Context,
-    name: Name,
+    runtime: Runtime,
+    name: NodeName,
     description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
     labels: Annotated[
         str | None, typer.Option(metavar="K=V,K=V", help="Set labels; `K=` removes one.")
@@ -122,7 +114,6 @@ def update(
     ] = None,
 ) -> None:
     """Change the description, labels or metadata of a READY node."""
-    runtime = ctx.ensure_object(Runtime)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     changes: dict[str, Any] = {}
     if description is not None:
@@ -139,10 +130,9 @@ def update(
 
 
 @app.verb("wait")
-def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None:
+def wait(runtime: Runtime, name: NodeName, timeout: Timeout = None) -> None:
     """Wait until a node is READY."""
-    runtime = ctx.ensure_object(Runtime)
-    patience = Patience(parse_duration(timeout) if timeout else None, runtime.sleep)
+    patience = Patience(timeout, runtime.sleep)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     (node,) = with_flex_start(runtime.tpu, [node])
     slices.add_interrupt_note(runtime, node, f"tpuctl node delete {name} --zone {node.zone}")
@@ -151,8 +141,7 @@ def wait(ctx: typer.Context, name: Name, timeout: slices.Timeout = None) -> None
     runtime.output.items(with_flex_start(runtime.tpu, [last] if last else []), COLUMNS)
 
 
-def _start_or_stop(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
-    runtime = ctx.ensure_object(Runtime)
+def _start_or_stop(runtime: Runtime, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     done = turn(runtime.tpu, runtime.context.zone, name)
     if doing == "starting":
@@ -167,9 +156,9 @@ def _start_or_stop(ctx: typer.Context, name: str, turn: Any, doing: str, *, no_w
     runtime.output.items([node], COLUMNS)
 
 
-app.verb_in("ssh", "node.ssh:ssh")
-app.verb_in("exec", "node.exec:execute")
-app.verb_in("cp", "node.cp:copy")
-app.verb_in("forward", "node.forward:forward")
-app.verb_in("workers", "node.workers:workers")
-app.verb_in("free", "node.free:free")
+app.verb_in("ssh", "node.ssh:ssh", slices.WorkerVerb)
+app.verb_in("exec", "node.exec:execute", slices.WorkerVerb)
+app.verb_in("cp", "node.cp:copy", slices.WorkerVerb)
+app.verb_in("forward", "node.forward:forward", slices.WorkerVerb)
+app.verb_in("workers", "node.workers:workers", slices.WorkerVerb)
+app.verb_in("free", "node.free:free", slices.WorkerVerb)

@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell.byte_streams import lenient_byte_writer
+from tpuctl.cli.shell.options import NodeName
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import (
     CHECK_WORKERS_HINT,
-    DialerOption,
-    Name,
     accessible_node,
     raise_if_preempted,
 )
@@ -22,25 +21,23 @@ SHELL_LINE = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -c "$1"', "sh")
 
 
 def ssh(
-    ctx: typer.Context,
-    name: Name,
+    runtime: Runtime,
+    name: NodeName,
     argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
     worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
-    dialer: DialerOption = None,
 ) -> None:
     """Log in to a worker of a node, or run a command there with your terminal and your input.
 
     As ssh has it, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
     """
     _require_no_option(name, argv or [])
-    runtime = ctx.ensure_object(Runtime)
-    runtime.dialer = dialer
     node = accessible_node(runtime, name)
     chosen = fanout.select_workers(node, worker)
     if len(chosen) != 1:
         raise UsageError("ssh goes to one worker", hint=f"run: tpuctl node exec {name} -- COMMAND")
+    line = [*SHELL_LINE, *argv] if argv and len(argv) == 1 else argv or []
     try:
-        status = asyncio.run(_login(runtime, node, chosen[0], _line(argv or [])))
+        status = asyncio.run(_login(runtime, node, chosen[0], line))
     except TransientError as error:
         raise_if_preempted(runtime, node)
         error.hint = error.hint or f"run it again; or {CHECK_WORKERS_HINT.format(name)}"
@@ -52,10 +49,6 @@ def _require_no_option(name: str, argv: list[str]) -> None:
     if argv and argv[0].startswith("-"):
         text = f"{argv[0]!r} is no command, and options of ssh are not taken"
         raise UsageError(text, hint=f"for ports run: tpuctl node forward {name} [LOCAL:]REMOTE")
-
-
-def _line(argv: list[str]) -> list[str]:
-    return [*SHELL_LINE, *argv] if len(argv) == 1 else argv
 
 
 async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) -> int:

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli.node.details import symptom_document
+from tpuctl.cli.node.details import SYMPTOM
+from tpuctl.cli.shell.options import NodeName
+from tpuctl.cli.shell.output import attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.worker_access import DialerOption, reach_workers
+from tpuctl.cli.shell.worker_access import reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
@@ -15,23 +17,23 @@ if TYPE_CHECKING:
     from tpuctl.operations.workers.reachability import WorkerStatus
 
 COLUMNS: dict[str, Any] = {
-    "worker": lambda one: one.worker.worker_id,
-    "address": lambda one: one.worker.ip_address,
-    "external_address": lambda one: one.worker.external_ip,
-    "hostname": lambda one: one.hostname,
-    "symptoms": lambda one: [each.kind for each in one.symptoms],
-    "ssh": lambda one: one.ssh,
+    **attributes(worker="worker.worker_id", address="worker.ip_address"),
+    **attributes(external_address="worker.external_ip", hostname="hostname"),
+    "symptoms": lambda status: [symptom.kind for symptom in status.symptoms],
+    **attributes("ssh"),
 }
-DOCUMENT = {**COLUMNS, "symptoms": lambda one: list(map(symptom_document, one.symptoms))}
+DOCUMENT = {
+    **COLUMNS,
+    "symptoms": lambda status: [values_of(symptom, SYMPTOM) for symptom in status.symptoms],
+}
 
 
 def workers(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The node.")],
+    runtime: Runtime,
+    name: NodeName,
     check: Annotated[
         bool, typer.Option("--check", help="Log in to each, and say why not where that fails.")
     ] = False,
-    dialer: DialerOption = None,
 ) -> None:
     """Show the workers of a node: addresses, host names, what is wrong with each.
 
@@ -39,8 +41,6 @@ def workers(
     """
     from tpuctl.operations.workers import reachability
 
-    runtime = ctx.ensure_object(Runtime)
-    runtime.dialer = dialer
     answers = None
     if check:
         reach = reach_workers(runtime, WorkerEndpoint(name, ALL, ""))
@@ -52,7 +52,7 @@ def workers(
     runtime.output.items(seen, columns, title=f"workers of {name}")
     if node.health not in ("", "HEALTHY") and not runtime.output.is_document:
         runtime.output.note(f"health of the node: {node.health}: {node.health_description}")
-    silent = [one for one in seen if one.ssh not in (None, reachability.YES)]
+    silent = [status for status in seen if status.ssh not in (None, reachability.YES)]
     if silent:
         raise _unreachable_error(name, seen, silent)
 
@@ -63,7 +63,7 @@ def _unreachable_error(
     hint = f"run: tpuctl node describe {name}"
     if len(seen) == 1:
         return TransientError(f"worker 0: {silent[0].ssh}", hint=hint)
-    names = ", ".join(str(one.worker.worker_id) for one in silent)
+    names = ", ".join(str(status.worker.worker_id) for status in silent)
     return PartialFailureError(
         f"{len(silent)} of {len(seen)} workers do not answer: {names}", hint=hint
     )

@@ -47,25 +47,17 @@ class CopyProgress:
 
 
 @contextmanager
-def show_copy(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[CopyProgress]:
-    """Show a copy of so many objects."""
-    if runtime.shared.quiet or not objects:
-        yield CopyProgress(objects, total_bytes, lambda _: None)
+def show_copy(
+    runtime: Runtime, objects: int | None = None, total_bytes: int = 0
+) -> Iterator[CopyProgress]:
+    """Show a copy of so many objects; None: it is told on its way how much is to come."""
+    count = objects or 0
+    if runtime.shared.quiet or objects == 0:
+        yield CopyProgress(count, total_bytes, lambda _: None)
     elif runtime.err.isatty():
-        yield from _bar(runtime, objects, total_bytes)
+        yield from _bar(runtime, count, total_bytes)
     else:
-        yield CopyProgress(objects, total_bytes, _lines(runtime))
-
-
-@contextmanager
-def show_growing_copy(runtime: Runtime) -> Iterator[CopyProgress]:
-    """Show a copy that is told on its way how much is to come."""
-    if runtime.shared.quiet:
-        yield CopyProgress(0, 0, lambda _: None)
-    elif runtime.err.isatty():
-        yield from _bar(runtime, 0, 0)
-    else:
-        yield CopyProgress(0, 0, _lines(runtime))
+        yield CopyProgress(count, total_bytes, _lines(runtime))
 
 
 def _lines(runtime: Runtime) -> Callable[[CopyProgress], None]:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from tpuctl.models.duration import parse_duration
 
 Command = TyperCommand | TyperGroup
 Handler = Callable[..., None]
@@ -41,6 +43,18 @@ JobName = Annotated[
         metavar="NAME", help="The job: its id, or its name (the open one, else the newest)."
     ),
 ]
+NodeName = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return when the request is accepted.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DURATION",
+        parser=lambda text: parse_duration(text) if text else None,
+        help="How long to wait, such as 20m.",
+    ),
+]
+"""In seconds, once it is parsed; an empty text is no limit."""
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Row = tuple[str, tuple[str, ...], dict[str, Any]]
 """An option: the name of its value, how it is written, and what Typer should know of it."""
 
@@ -85,10 +99,18 @@ def _store(name: str, target: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 class Verb(TyperCommand):
-    """A command that takes the shared options too."""
+    """A command that takes the options of a table and the shared ones after its own."""
+
+    table: tuple[Row, ...] = ()
 
     def __init__(self, *args: Any, params: list[Any] | None = None, **extra: Any) -> None:
-        super().__init__(*args, params=[*(params or []), *shared_options()], **extra)
+        common = [*options_of(self.table, self.target_of), *shared_options()]
+        super().__init__(*args, params=[*(params or []), *common], **extra)
+
+    @staticmethod
+    def target_of(runtime: Any) -> Any:
+        """The object whose attributes the options of the table set."""
+        return runtime
 
 
 class Noun(TyperGroup):
@@ -99,7 +121,7 @@ class Noun(TyperGroup):
         self._makers: dict[str, Callable[[], Command]] = {}
 
     def verb(self, name: str, kind: type[Verb] = Verb) -> Callable[[Handler], Handler]:
-        """Register a function as a verb."""
+        """Register a function as a verb; its first parameter is called `runtime`."""
 
         def register(function: Handler) -> Handler:
             self._add(name, partial(command_of, name, function, kind))
@@ -107,9 +129,9 @@ class Noun(TyperGroup):
 
         return register
 
-    def verb_in(self, name: str, place: str) -> None:
+    def verb_in(self, name: str, place: str, kind: type[Verb] = Verb) -> None:
         """Register the verb at a place such as `node.cp:copy` within `tpuctl.cli`."""
-        self._add(name, partial(load_command, name, place))
+        self._add(name, partial(load_command, name, place, kind))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The verb of that name, made at the first call."""
@@ -126,15 +148,26 @@ class Noun(TyperGroup):
 def command_of(name: str, function: Handler, kind: type[Verb] = Verb) -> Command:
     """The command that Typer makes of a function and its annotations."""
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-    app.command(name, cls=kind)(function)
+    app.command(name, cls=kind)(_with_runtime(function))
     return cast(TyperCommand, typer.main.get_command(app))
 
 
-def load_command(name: str, place: str) -> Command:
+def _with_runtime(function: Handler) -> Handler:
+    """The function as Typer calls it: with its own context, whose object is the runtime."""
+
+    @wraps(function)
+    def call(runtime: typer.Context, **values: Any) -> None:
+        function(runtime.obj, **values)
+
+    call.__annotations__ = {**function.__annotations__, "runtime": typer.Context}
+    return call
+
+
+def load_command(name: str, place: str, kind: type[Verb] = Verb) -> Command:
     """The function or noun at a place such as `node.cp:copy` within `tpuctl.cli`, as a command."""
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(f"tpuctl.cli.{module}"), attribute)
-    if not isinstance(found, Noun):
-        return command_of(name, found)
-    found.name = name
-    return found
+    member = getattr(import_module(f"tpuctl.cli.{module}"), attribute)
+    if not isinstance(member, Noun):
+        return command_of(name, member, kind)
+    member.name = name
+    return member

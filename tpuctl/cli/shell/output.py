@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from itertools import islice
+from operator import attrgetter, itemgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -54,6 +55,41 @@ class Usd:
         return f"{self.amount:.{digits}f}"
 
 
+def moment_of(epoch_s: float | None) -> Moment | None:
+    """The moment at so many seconds since 1970, where that is known."""
+    return None if epoch_s is None else Moment(epoch_s)
+
+
+def usd_of(amount: float | None) -> Usd | None:
+    """So many US dollars, where that is known."""
+    return None if amount is None else Usd(amount)
+
+
+def attributes(*names: str, **paths: str) -> dict[str, Callable[[Any], Any]]:
+    """Columns of attributes, each under its own name, or under the keyword that gives its path."""
+    named = {**dict(zip(names, names, strict=True)), **paths}
+    return {key: attrgetter(path) for key, path in named.items()}
+
+
+def entries(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Columns of the entries of a tuple, in its order."""
+    return {name: itemgetter(index) for index, name in enumerate(names)}
+
+
+def moments(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Columns of moments: each the attribute NAME_s in seconds since 1970, which may be None."""
+    return {name: partial(_moment_in, attrgetter(f"{name}_s")) for name in names}
+
+
+def _moment_in(seconds: Callable[[Any], float | None], item: Any) -> Moment | None:
+    return moment_of(seconds(item))
+
+
+def values_of(item: T, columns: Columns[T]) -> dict[str, Any]:
+    """The value of each column for one item."""
+    return {key: get(item) for key, get in columns.items()}
+
+
 @dataclass
 class Output:
     """Prints results and messages as the shared options say."""
@@ -74,6 +110,11 @@ class Output:
         return self.out.isatty()
 
     @property
+    def is_screen(self) -> bool:
+        """Whether a person sees tables on a terminal."""
+        return self.is_terminal and self.is_table
+
+    @property
     def is_document(self) -> bool:
         """Whether the format is one for programs: JSON or YAML."""
         return self.format in (Format.JSON, Format.YAML)
@@ -85,12 +126,12 @@ class Output:
 
     def items(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
         """Print a list: one row or one JSON object per item."""
-        if self.is_terminal and self.format == Format.TABLE:
+        if self.is_screen:
             self._show(self.table(items, columns, title=title))
             return
         listed = list(items)
         if self.is_document:
-            self.document([_row(item, columns) for item in listed])
+            self.document([_plain(values_of(item, columns)) for item in listed])
             return
         shown = list(columns.values())
         if self.format == Format.NAME:
@@ -114,7 +155,7 @@ class Output:
     def _stream_json(self, batch: list[T], rows: Iterator[T], columns: Columns[T]) -> None:
         before = "[\n"
         while batch:
-            text = json.dumps([_row(item, columns) for item in batch], indent=2)
+            text = json.dumps([_plain(values_of(item, columns)) for item in batch], indent=2)
             self.out.write(before + text[2:-2])
             before = ",\n"
             batch = list(islice(rows, _AT_ONCE))
@@ -122,7 +163,10 @@ class Output:
 
     def item(self, item: T, columns: Columns[T]) -> None:
         """Print one item: a field per line, or one JSON object."""
-        row = {key: get(item) for key, get in columns.items()}
+        self.fields(values_of(item, columns))
+
+    def fields(self, row: Mapping[str, Any]) -> None:
+        """Print the fields of one thing, a line for each, or one JSON object."""
         if self.is_document:
             self.document(_plain(row))
         elif self.format == Format.NAME:
@@ -166,8 +210,8 @@ class Output:
         text = self.typed(printable(" ".join(str(error).split())))
         hint = self.typed(error.hint) if error.hint else None
         if self.format == Format.JSON:
-            found = {"error": text, "reason": error.reason, "exit_code": error.exit_code}
-            self.err.write(json.dumps(found | ({"hint": hint} if hint else {})) + "\n")
+            document = {"error": text, "reason": error.reason, "exit_code": error.exit_code}
+            self.err.write(json.dumps(document | ({"hint": hint} if hint else {})) + "\n")
             return
         self.err.write(f"error: {text}\n")
         if hint:
@@ -182,19 +226,19 @@ class Output:
         """A table for people, which the caller shows."""
         from rich.table import Table
 
-        rows = [{key: get(item) for key, get in columns.items()} for item in items]
-        found = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
+        rows = [values_of(item, columns) for item in items]
+        table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
         for key in columns:
             numeric = any(isinstance(row[key], (int, float, Usd)) for row in rows)
-            found.add_column(
+            table.add_column(
                 key.replace("_", " ").upper(),
                 justify="right" if numeric else "left",
                 no_wrap=key not in _PROSE,
                 overflow="fold",
             )
         for row in rows:
-            found.add_row(*(self._styled(value) for value in row.values()))
-        return found
+            table.add_row(*(self._styled(value) for value in row.values()))
+        return table
 
     def _show(self, table: "Table") -> None:
         from rich.console import Console
@@ -236,7 +280,7 @@ def printable(text: str) -> str:
     """The text on one line, without control characters."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else " " if each.isspace() else "?" for each in text)
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 def printable_with_colours(text: str) -> str:
@@ -258,10 +302,6 @@ CELLS: Mapping[type, Callable[[Any], str]] = {
 
 def _cell(value: Any) -> str:
     return CELLS.get(type(value), str)(value) or "-"
-
-
-def _row(item: T, columns: Columns[T]) -> Any:
-    return _plain({key: get(item) for key, get in columns.items()})
 
 
 def _plain(value: Any) -> Any:

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from tpuctl.cli.shell.options import Row, Verb, options_of
+from tpuctl.cli.shell.options import Row, Verb
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import items, pairs
 from tpuctl.errors import LocalIOError, UsageError
@@ -114,18 +112,20 @@ SLICE_FIELDS = frozenset(each.name for each in fields(NodeSpec))
 class SliceVerb(Verb):
     """A verb that creates a slice."""
 
-    table: tuple[Row, ...] = TABLE
+    table = TABLE
 
-    def __init__(self, *args: Any, params: list[Any] | None = None, **extra: Any) -> None:
-        own = options_of(self.table, lambda root: root.slice_flags)
-        super().__init__(*args, params=[*(params or []), *own], **extra)
+    @staticmethod
+    def target_of(runtime: "Runtime") -> SliceFlags:
+        """The object that keeps what was typed."""
+        return runtime.slice_flags
 
 
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Return when the request is accepted.")]
-Timeout = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="How long to wait, such as 20m.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+class WorkerVerb(Verb):
+    """A verb that reaches the workers of a node."""
+
+    table = (
+        text_option("dialer", "HOW", "direct, internal, iap, socks5://… or jump://…, as context."),
+    )
 
 
 def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:

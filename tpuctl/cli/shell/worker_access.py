@@ -1,22 +1,11 @@
 """The workers of a node, as every command on workers reaches them."""
 
-from typing import Annotated
-
-import typer
-
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.node import Node
 from tpuctl.operations.remote import fanout
 from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.endpoints import WorkerEndpoint
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
-DialerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dialer", metavar="HOW", help="direct, internal, iap, socks5://… or jump://…, as context."
-    ),
-]
 CHECK_WORKERS_HINT = "look: tpuctl node workers {} --check"
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tpuctl.cli.shell.copy_progress import show_copy, show_growing_copy
+from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.runtime import Runtime
 
 
@@ -33,7 +33,7 @@ def test_a_warning_goes_on_a_line_of_its_own_above_the_bar():
 @pytest.mark.parametrize(("done_bytes", "is_shown"), [(2**20, True), (2**19, False), (0, False)])
 def test_only_of_a_whole_copy_the_bar_stays(done_bytes, is_shown):
     runtime = Runtime(out=io.StringIO(), err=Terminal())
-    with show_growing_copy(runtime) as watch:
+    with show_copy(runtime) as watch:
         if done_bytes:
             watch.expect(1, 2**20)
         watch.advance(done_bytes)
