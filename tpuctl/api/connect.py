@@ -1,7 +1,8 @@
 """The clients of a context: endpoints and credentials come from it and from nowhere else."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import grpc
 
@@ -19,13 +20,14 @@ CHANNEL_OPTIONS = (
 
 def tpu_api(context: Context) -> TpuApi:
     """The Cloud TPU API; raises CredentialsError without touching the network."""
-    found = tokens(context)
-    channel = _channel(context.tpu_endpoint, found)
+    access = tokens(context)
+    # Both endpoints are Google's, or neither is: only then they show one cloud.
+    is_one = (context.tpu_endpoint == GOOGLE_TPU) == (context.tpu_rest_endpoint == GOOGLE_TPU_REST)
     return TpuApi(
-        channel,
+        _channel(context.tpu_endpoint, access),
         context.project,
-        rest=(lambda: RestApi(context.tpu_rest_endpoint, authorized_session(found)))
-        if _are_endpoints_alike(context)
+        rest=(lambda: RestApi(context.tpu_rest_endpoint, authorized_session(access)))
+        if is_one
         else None,
     )
 
@@ -35,29 +37,13 @@ def service_usage_api(context: Context) -> RestApi:
     return RestApi(context.serviceusage_endpoint, authorized_session(tokens(context)))
 
 
-def _are_endpoints_alike(context: Context) -> bool:
-    """Whether the gRPC and the REST endpoint are both Google's, or neither: they show one cloud."""
-    return (context.tpu_endpoint == GOOGLE_TPU) == (context.tpu_rest_endpoint == GOOGLE_TPU_REST)
-
-
-def _channel(endpoint: str, found: Tokens | None) -> grpc.Channel:
-    if found is None:
+def _channel(endpoint: str, access: Tokens | None) -> grpc.Channel:
+    if access is None:
         direct = (*CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0))
         return grpc.insecure_channel(endpoint, options=direct)
     credentials = grpc.ssl_channel_credentials()
     secure = grpc.secure_channel(endpoint, credentials, options=CHANNEL_OPTIONS)
-    return grpc.intercept_channel(secure, _Authorizing(found))
-
-
-class _CallDetails(NamedTuple):
-    """The fields of grpc.ClientCallDetails, an abstract class that an interceptor implements."""
-
-    method: str
-    timeout: float | None
-    metadata: Any
-    credentials: Any
-    wait_for_ready: bool | None
-    compression: Any
+    return grpc.intercept_channel(secure, _Authorizing(access))
 
 
 _Interceptor: Any = grpc.UnaryUnaryClientInterceptor
@@ -66,20 +52,14 @@ _Interceptor: Any = grpc.UnaryUnaryClientInterceptor
 class _Authorizing(_Interceptor):
     """Puts a fresh token into every call of a channel that is encrypted."""
 
-    def __init__(self, found: Tokens) -> None:
-        self._tokens = found
+    def __init__(self, access: Tokens) -> None:
+        self._tokens = access
 
     def intercept_unary_unary(
         self, continuation: Callable[[Any, Any], Any], details: Any, request: Any
     ) -> Any:
         headers: dict[str, str] = {}
         self._tokens.apply(headers, details.timeout)
-        changed = _CallDetails(
-            details.method,
-            details.timeout,
-            (*(details.metadata or ()), *headers.items()),
-            details.credentials,
-            details.wait_for_ready,
-            details.compression,
-        )
+        # What gRPC does not find here it takes from the details that it gave.
+        changed = SimpleNamespace(metadata=(*(details.metadata or ()), *headers.items()))
         return continuation(changed, request)

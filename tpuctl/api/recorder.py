@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
-from google.protobuf import json_format
+from google.protobuf.json_format import MessageToDict
 
 from tpuctl.api.cassette import Cassette
 from tpuctl.api.tpu.rest import Reply, RestApi
@@ -16,11 +16,15 @@ _Interceptor: Any = grpc.UnaryUnaryClientInterceptor
 
 def recording_api(api: TpuApi, cassette: Cassette, now: Callable[[], float]) -> TpuApi:
     """The API, whose calls are added to the cassette; `now` is in seconds since the epoch."""
-    rest = api.rest
+    connect = api.rest
+
+    def recorded(rest: RestApi) -> RestApi:
+        return RecordedRest(rest.endpoint, rest.session, cassette, now)
+
     return replace(
         api,
         channel=grpc.intercept_channel(api.channel, Recorder(cassette, now)),
-        rest=rest and (lambda: _recording_rest(rest(), cassette, now)),
+        rest=connect and (lambda: recorded(connect())),
     )
 
 
@@ -37,8 +41,9 @@ class Recorder(_Interceptor):
         call = continuation(details, request)
         outcome = _outcome(call)
         if outcome:
-            entry = {"request": _document(request), **outcome}
-            self._cassette.add(f"grpc {_text(details.method)}", called_s, entry)
+            entry = {"request": MessageToDict(request), **outcome}
+            method = details.method if isinstance(details.method, str) else details.method.decode()
+            self._cassette.add(f"grpc {method}", called_s, entry)
         return call
 
 
@@ -58,24 +63,12 @@ class RecordedRest(RestApi):
         return reply
 
 
-def _recording_rest(rest: RestApi, cassette: Cassette, now: Callable[[], float]) -> RestApi:
-    return RecordedRest(rest.endpoint, rest.session, cassette, now)
-
-
 def _outcome(call: Any) -> dict[str, Any]:
     """The answer or the refusal; nothing of a call that was never made, as for want of a token."""
     error = call.exception()
     if error is None:
-        return {"response": _document(call.result())}
+        return {"response": MessageToDict(call.result())}
     if not isinstance(error, grpc.RpcError):
         return {}
     code: Any = error
     return {"error": {"code": code.code().value[0], "message": code.details() or ""}}
-
-
-def _document(message: Any) -> Any:
-    return json_format.MessageToDict(message)
-
-
-def _text(method: str | bytes) -> str:
-    return method if isinstance(method, str) else method.decode()

@@ -50,16 +50,6 @@ def parse_dialer(text: str) -> Dialer:
     raise UsageError(f"unknown dialer {text!r}", hint=f"use {FORMS}")
 
 
-def parse_address_dialer(text: str) -> Dialer:
-    """The dialer that a text names, if it needs neither jump host nor IAP; raises UsageError."""
-    found = parse_dialer(text)
-    if found.kind in (JUMP, IAP):
-        raise UsageError(
-            f"jobs cannot go through {text!r}", hint="use direct, internal or socks5://HOST:PORT"
-        )
-    return found
-
-
 def _is_bare(found: SplitResult, kind: str) -> bool:
     """Whether a URL has no path and no password, and a user only for a jump host."""
     rest = found.path.rstrip("/") or found.query or found.fragment or found.password

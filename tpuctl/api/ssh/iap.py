@@ -10,6 +10,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import aiohttp
@@ -34,34 +35,26 @@ NOT_AUTHORIZED = (4033, 401, 403)
 GRANT_HINT = "ask for roles/iap.tunnelResourceAccessor"
 
 
+@dataclass(frozen=True, slots=True)
 class IapRelay:
     """The route to a node's workers through the relay."""
 
-    def __init__(
-        self,
-        node: Node,
-        known: Mapping[int, WorkerIdentity],
-        *,
-        project: str,
-        headers: Callable[[], Mapping[str, str]],
-        relay: str = RELAY,
-    ) -> None:
-        """`headers` returns request headers with a fresh token."""
-        self._node = node
-        self._known = known
-        self._project = project
-        self._headers = headers
-        self._relay = relay
+    node: Node
+    known: Mapping[int, WorkerIdentity]
+    project: str
+    headers: Callable[[], Mapping[str, str]]
+    """Returns request headers with a fresh token."""
+    relay: str = RELAY
 
     async def dial(self, worker: Worker, port: int = SSH_PORT) -> socket.socket:
         """A connection to a worker; raises TransientError, PermissionDeniedError, UsageError."""
-        identity = self._known.get(worker.worker_id)
+        identity = self.known.get(worker.worker_id)
         if identity is None or not identity.instance:
             raise UsageError(
                 f"worker {worker.worker_id} does not tell the name of its VM, which IAP needs",
                 hint="use another --dialer",
             )
-        headers = {"Origin": ORIGIN, **await asyncio.to_thread(self._headers)}
+        headers = {"Origin": ORIGIN, **await asyncio.to_thread(self.headers)}
         tunnel = _Tunnel()
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -71,29 +64,29 @@ class IapRelay:
             if isinstance(error, (OSError, TimeoutError, aiohttp.ClientError)):
                 raise _tunnel_error(worker, identity.instance, error) from error
             raise
-        return socket_of(tunnel)
+        return socket_of(tunnel.receive, tunnel.send, tunnel.close)
 
     async def close(self) -> None:
         """Do nothing: every tunnel ends with its own connection."""
 
     def _url(self, instance: str, port: int) -> str:
         query = {
-            "project": self._project,
-            "zone": self._node.zone,
+            "project": self.project,
+            "zone": self.node.zone,
             "instance": instance,
             "interface": "nic0",
             "port": port,
             "newWebsocket": "True",
         }
-        return f"{self._relay}/connect?{urlencode(query)}"
+        return f"{self.relay}/connect?{urlencode(query)}"
 
 
 def google_relay(
     context: Context | None, node: Node, known: Mapping[int, WorkerIdentity]
 ) -> IapRelay:
     """The relay, with the credentials of a context that is Google's; raises UsageError."""
-    found = tokens(context) if context and context.tpu_endpoint == GOOGLE_TPU else None
-    if context is None or found is None:
+    access = tokens(context) if context and context.tpu_endpoint == GOOGLE_TPU else None
+    if context is None or access is None:
         raise UsageError(
             "iap needs a context with Google's endpoints and credentials",
             hint="use another --dialer",
@@ -101,10 +94,10 @@ def google_relay(
 
     def headers() -> Mapping[str, str]:
         carried: dict[str, str] = {}
-        found.apply(carried)
+        access.apply(carried)
         return carried
 
-    return IapRelay(node, known, project=context.project, headers=headers)
+    return IapRelay(node, known, context.project, headers)
 
 
 class RelayClosedError(OSError):
@@ -154,14 +147,11 @@ class _Tunnel:
             return None, b""
         message = await self._socket.receive()
         if message.type != aiohttp.WSMsgType.BINARY:
-            return self._ended(message)
+            if message.type is aiohttp.WSMsgType.CLOSE and message.data not in (1000, None):
+                raise RelayClosedError(message.data, message.extra or "closed by the relay")
+            return None, b""
         tag = int.from_bytes(message.data[:2])
         return tag, bytes(message.data[6:]) if tag in (CONNECTED, DATA) else b""
-
-    def _ended(self, message: aiohttp.WSMessage) -> tuple[None, bytes]:
-        if message.type is aiohttp.WSMsgType.CLOSE and message.data not in (1000, None):
-            raise RelayClosedError(message.data, message.extra or "closed by the relay")
-        return None, b""
 
     async def _acknowledge(self, size_bytes: int) -> None:
         self._received_bytes += size_bytes

@@ -9,7 +9,8 @@ import asyncssh
 from tpuctl.api.ssh.dialers import SSH_PORT, Dialer, unreachable_error
 from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.known_hosts import fingerprint
-from tpuctl.api.ssh.stream_socket import CHUNK_BYTES, socket_of
+from tpuctl.api.ssh.stream_socket import socket_of
+from tpuctl.api.ssh.tunnels import TunnelStream
 from tpuctl.errors import RefusedError, TransientError
 from tpuctl.models.node import Worker
 from tpuctl.network_policy import CONNECT_S, SSH_KEEPALIVE_S, SSH_LOGIN_S
@@ -31,13 +32,14 @@ class JumpHost:
                 self._connection = await self._open()
         try:
             async with asyncio.timeout(CONNECT_S):
-                stream = await self._connection.open_connection(
+                channel = await self._connection.open_connection(
                     worker.ip_address, port, encoding=None
                 )
         except (OSError, asyncssh.Error, TimeoutError) as error:
             place = f"{worker.ip_address}:{port} from {self._dialer.host}"
             raise unreachable_error(worker, place, error) from error
-        return socket_of(_Channel(*stream))
+        stream = TunnelStream(*channel)
+        return socket_of(stream.read, stream.write, stream.close)
 
     async def close(self) -> None:
         """Close the connection to the jump host, and all channels with it."""
@@ -73,32 +75,3 @@ class JumpHost:
             f"{place} shows a host key{shows} that is not known",
             hint=f"when it is the right one: {scan}",
         )
-
-
-class _Channel:
-    """One TCP connection through the jump host."""
-
-    def __init__(
-        self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def receive(self) -> bytes:
-        """The next bytes; b"" at the end. Raises OSError."""
-        try:
-            return bytes(await self._reader.read(CHUNK_BYTES))
-        except asyncssh.Error as error:
-            raise ConnectionResetError(str(error)) from error
-
-    async def send(self, data: bytes) -> None:
-        """Send bytes; raises OSError."""
-        try:
-            self._writer.write(data)
-            await self._writer.drain()
-        except asyncssh.Error as error:
-            raise ConnectionResetError(str(error)) from error
-
-    async def close(self) -> None:
-        """Close the channel."""
-        self._writer.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,21 +121,16 @@ def _identity(attributes: Mapping[str, str]) -> WorkerIdentity:
 
 
 def _keep(directory: Path, node: Node, found: Mapping[int, WorkerIdentity]) -> None:
-    lines = [_line(node, number, each) for number, each in sorted(found.items())]
-    write_private(_path(directory, node), _text([_heading(node), *lines]))
-
-
-def _text(lines: Sequence[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+    lines = [_heading(node)]
+    for number, identity in sorted(found.items()):
+        alias = f"tpu.{node.node_id}-{number}"
+        lines.append(f"{alias} {identity.host_key} {identity.instance}".rstrip())
+    write_private(_path(directory, node), "".join(f"{line}\n" for line in lines).encode())
 
 
 def _heading(node: Node) -> str:
     # Ids may be counted anew where a cloud begins anew; its time is not.
     return f"# node {node.name} in {node.zone}, created {node.created_s:.6f}"
-
-
-def _line(node: Node, number: int, identity: WorkerIdentity) -> str:
-    return f"tpu.{node.node_id}-{number} {identity.host_key} {identity.instance}".rstrip()
 
 
 def _read(line: str) -> tuple[int, WorkerIdentity]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import asyncssh
 
-from tpuctl.api.ssh import dialers
 from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.keys import Access
 from tpuctl.api.ssh.worker_shell import Shell
@@ -52,10 +51,8 @@ class DroppedError(TransientError):
     """The worker ended the connection before the login."""
 
 
-async def open_shell(
-    worker: Worker, access: Access, *, host_key: str | None, way: Dial | None = None
-) -> Shell:
-    """Log in to a worker that shows the host key the control plane knows.
+async def open_shell(worker: Worker, access: Access, *, host_key: str | None, way: Dial) -> Shell:
+    """Log in to a worker, through `way`, that shows the host key the control plane knows.
 
     Raises TransientError when it cannot be reached, RefusedError when it is somebody else.
     """
@@ -68,7 +65,7 @@ async def open_shell(
 
 
 async def open_shell_with_retry(
-    worker: Worker, access: Access, *, host_key: str | None, way: Dial | None = None
+    worker: Worker, access: Access, *, host_key: str | None, way: Dial
 ) -> Shell:
     """`open_shell`, again and again for `SSH_KEYS_S` while the worker does not take our key."""
     loop = asyncio.get_running_loop()
@@ -82,11 +79,8 @@ async def open_shell_with_retry(
         await asyncio.sleep(SSH_KEYS_PAUSE_S)
 
 
-async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dial | None) -> Shell:
-    if way:
-        connection = await way(worker)
-    else:
-        connection = await dialers.dial(dialers.parse_address_dialer(access.dialer), worker)
+async def _log_in(worker: Worker, access: Access, host_key: str | None, way: Dial) -> Shell:
+    connection = await way(worker)
     client = HostKeyRecorder()
     try:
         async with asyncio.timeout(SSH_LOGIN_S):

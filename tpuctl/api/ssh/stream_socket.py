@@ -4,53 +4,35 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 CHUNK_BYTES = 16 * 1024
 
 
-class ByteStream(Protocol):
-    """A stream of bytes in both directions."""
-
-    async def receive(self) -> bytes:
-        """The next bytes; b"" at the end. Raises OSError."""
-        ...
-
-    async def send(self, data: bytes) -> None:
-        """Send bytes; raises OSError."""
-        ...
-
-    async def close(self) -> None:
-        """Close the stream."""
-        ...
-
-
+Receive = Callable[[], Awaitable[bytes]]
+"""The next bytes of a stream; b"" at its end. Raises OSError."""
+Send = Callable[[bytes], Awaitable[None]]
+"""Sends bytes to a stream. Raises OSError."""
+Close = Callable[[], Awaitable[None] | None]
 _copy_tasks: set[asyncio.Task[None]] = set()  # the loop alone would forget them
 
 
-def socket_of(stream: ByteStream) -> socket.socket:
-    """A socket whose other end is the stream, until either ends."""
+def socket_of(receive: Receive, send: Send, close: Close) -> socket.socket:
+    """A socket whose other end is the stream of these functions, until either ends."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)  # noqa: FBT003
-    task = asyncio.create_task(_carry(theirs, stream))
+    task = asyncio.create_task(_carry(theirs, receive, send, close))
     _copy_tasks.add(task)
     task.add_done_callback(_copy_tasks.discard)
     return ours
 
 
-async def _carry(near: socket.socket, far: ByteStream) -> None:
+async def _carry(near: socket.socket, receive: Receive, send: Send, close: Close) -> None:
     loop = asyncio.get_running_loop()
 
-    async def receive() -> bytes:
-        return await loop.sock_recv(near, CHUNK_BYTES)
-
-    async def send(data: bytes) -> None:
-        await loop.sock_sendall(near, data)
-
     ways = [
-        asyncio.create_task(_copy(receive, far.send)),
-        asyncio.create_task(_copy(far.receive, send)),
+        asyncio.create_task(_copy(lambda: loop.sock_recv(near, CHUNK_BYTES), send)),
+        asyncio.create_task(_copy(receive, lambda data: loop.sock_sendall(near, data))),
     ]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -62,12 +44,11 @@ async def _carry(near: socket.socket, far: ByteStream) -> None:
         finally:  # when the loop ends too, in the middle of that
             near.close()
         with contextlib.suppress(OSError):
-            await far.close()
+            if (closing := close()) is not None:
+                await closing
 
 
-async def _copy(
-    receive: Callable[[], Awaitable[bytes]], send: Callable[[bytes], Awaitable[None]]
-) -> None:
+async def _copy(receive: Receive, send: Send) -> None:
     with contextlib.suppress(OSError):
         while data := await receive():
             await send(data)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import asyncssh
@@ -11,10 +9,7 @@ import asyncssh
 from tpuctl.errors import PreconditionError, TransientError
 
 if TYPE_CHECKING:
-    from tpuctl.api.ssh.keys import Access
     from tpuctl.api.ssh.worker_shell import Shell
-    from tpuctl.api.tpu.tpu import TpuApi
-    from tpuctl.models.node import Node, Worker
 
 CHUNK_BYTES = 64 * 1024
 HOST = "localhost"
@@ -87,17 +82,3 @@ class WorkerTunnels:
     async def broken(self) -> None:
         """Returns when the connection has ended."""
         await self._shell.connection.wait_closed()
-
-
-@asynccontextmanager
-async def open_tunnels(
-    api: TpuApi, node: Node, worker: Worker, access: Access
-) -> AsyncIterator[WorkerTunnels]:
-    """Log in to a worker and yield the way to its ports; raises TransientError, RefusedError."""
-    from tpuctl.api.ssh.worker_connections import WorkerConnections
-
-    async with (
-        WorkerConnections(api, access) as connections,
-        await connections.open(node, worker) as shell,
-    ):
-        yield WorkerTunnels(shell)

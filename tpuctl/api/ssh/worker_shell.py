@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 import asyncssh
@@ -41,12 +40,7 @@ class Shell:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -160,27 +154,18 @@ class Shell:
             self._attached.change_terminal_size(columns, rows)
 
 
-class lost_is_transient:
-    """Raise TransientError for a connection that breaks."""
+@contextlib.asynccontextmanager
+async def lost_is_transient(worker_id: int, *, has_output: bool = True) -> AsyncIterator[None]:
+    """Raise TransientError for a connection that breaks.
 
-    def __init__(self, worker_id: int, *, has_output: bool = True) -> None:
-        """`has_output`: what comes is written to our own output meanwhile."""
-        self.worker_id = worker_id
-        self.has_output = has_output
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(error, BrokenPipeError) and self.has_output:
-            return  # our own output: whoever read it has gone
-        if isinstance(error, (OSError, asyncssh.Error, TimeoutError)):
-            raise TransientError(f"worker {self.worker_id}: {reason(error)}") from error
+    `has_output`: what comes is written to our own output meanwhile.
+    """
+    try:
+        yield
+    except (OSError, asyncssh.Error, TimeoutError) as error:
+        if isinstance(error, BrokenPipeError) and has_output:
+            raise  # our own output: whoever read it has gone
+        raise TransientError(f"worker {worker_id}: {reason(error)}") from error
 
 
 def reason(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,28 @@ from tpuctl.api.tpu import decode, encode
 from tpuctl.api.tpu.grpc_client import GrpcClient
 from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.api.tpu.rest import RestApi
+from tpuctl.api.tpu.retry import POLICIES
 from tpuctl.api.tpu.rpc_errors import translate_errors
-from tpuctl.api.tpu.versions import V2, V2ALPHA1, node_needs_rest, request_needs_rest, version_for
+from tpuctl.api.tpu.versions import (
+    V2,
+    V2ALPHA1,
+    Version,
+    node_needs_rest,
+    request_needs_rest,
+    version_for,
+)
 from tpuctl.errors import UsageError
 from tpuctl.models.node import ListedNode, Node, NodeSpec, Provisioning
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
+from tpuctl.network_policy import TPU_CHANGE_ONCE
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu_rest import TpuRest
 
 ALL_ZONES = "-"
+WORDS = {NODE: "node", QR: "queued resource"}
+COLLECTIONS = {NODE: "nodes", QR: "queuedResources"}
 _ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,1000}")
 _ID_HINT = "names are letters, digits and _ - . ~ + %"
 
@@ -59,17 +70,11 @@ class TpuApi:
 
     def get_node(self, zone: str, name: str) -> Node:
         """One node; raises NotFoundError."""
-        path = self._path(zone, "nodes", name)
-        with self._about_node(zone, name):
-            return decode.node(self._grpc_client.call("GetNode", {"name": path}, {"name": path}))
+        return decode.node(self._call("GetNode", zone, name))
 
     def describe_node(self, zone: str, name: str) -> Node:
         """One node with what only v2alpha1 tells: announced maintenance, autocheckpoint."""
-        path = self._path(zone, "nodes", name)
-        with self._about_node(zone, name):
-            return decode.node(
-                self._grpc_client.call("GetNode", {"name": path}, {"name": path}, V2ALPHA1)
-            )
+        return decode.node(self._call("GetNode", zone, name, V2ALPHA1))
 
     def create_node(self, spec: NodeSpec, *, request_id: str) -> Operation:
         """Ask for a node; the operation ends when it is READY, or with the reason why not.
@@ -89,33 +94,32 @@ class TpuApi:
 
     def delete_node(self, zone: str, name: str) -> Operation:
         """Delete a node in whatever state it is; raises NotFoundError."""
-        return self._node_change("DeleteNode", zone, name)
+        return self._change("DeleteNode", zone, name)
 
     def stop_node(self, zone: str, name: str) -> Operation:
         """Stop a node of one worker; its disk stays."""
-        return self._node_change("StopNode", zone, name, changes=True)
+        return self._change("StopNode", zone, name)
 
     def start_node(self, zone: str, name: str) -> Operation:
         """Start a stopped node."""
-        return self._node_change("StartNode", zone, name, changes=True)
+        return self._change("StartNode", zone, name)
 
     def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
         """Replace whole fields (description, labels, metadata, tags) of a READY node."""
-        path = self._path(zone, "nodes", name)
-        request = {
-            "node": {"name": path, **changes},
-            "update_mask": {"paths": sorted(changes)},
-        }
-        with self._about_node(zone, name):
+        mask = {"paths": sorted(changes)}
+        with self._named("UpdateNode", zone, name) as path:
+            request = {"node": {"name": path, **changes}, "update_mask": mask}
             return self._grpc_client.change("UpdateNode", request, {"node.name": path})
 
     def host_keys(self, zone: str, name: str) -> list[str]:
         """The public SSH host key of every worker, in order, as the control plane knows it."""
-        return [decode.host_key(each) for each in self._told(zone, name, "").guest_attributes]
+        reply = self._call("GetGuestAttributes", zone, name, query_path="")
+        return [decode.host_key(attributes) for attributes in reply.guest_attributes]
 
     def guest_attributes(self, zone: str, name: str, query_path: str) -> list[Mapping[str, str]]:
         """What every worker, in order, has told under that path: `namespace/key` to value."""
-        return decode.guest_attributes(self._told(zone, name, query_path))
+        reply = self._call("GetGuestAttributes", zone, name, query_path=query_path)
+        return decode.guest_attributes(reply)
 
     def list_queued_resources(
         self, zone: str = ALL_ZONES
@@ -131,26 +135,19 @@ class TpuApi:
 
     def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
         """One request; raises NotFoundError."""
-        path = self._path(zone, "queuedResources", name)
-        with self._about_request(zone, name):
-            reply = self._grpc_client.call("GetQueuedResource", {"name": path}, {"name": path})
-        return decode.queued_resource(reply)
+        return decode.queued_resource(self._call("GetQueuedResource", zone, name))
 
     def describe_queued_resource(self, zone: str, name: str) -> QueuedResource:
         """One request with what v2 does not tell: best effort, and, told by JSON, flex-start.
 
         UNKNOWN where JSON cannot be had: a request can be looked at and deleted all the same.
         """
-        path = self._path(zone, "queuedResources", name)
-        request = {"name": path}
-        with self._about_request(zone, name):
-            reply = self._grpc_client.call("GetQueuedResource", request, request, V2ALPHA1)
-            found = decode.queued_resource(reply)
-            if found.provisioning != Provisioning.ON_DEMAND:
-                return found
+        request = decode.queued_resource(self._call("GetQueuedResource", zone, name, V2ALPHA1))
+        if request.provisioning != Provisioning.ON_DEMAND:
+            return request
         with suppress(UsageError, grpc.RpcError), self._json() as rest:
-            return rest.get_queued_resource(path)
-        return replace(found, provisioning=Provisioning.UNKNOWN)
+            return rest.get_queued_resource(f"{self._parent(zone)}/queuedResources/{name}")
+        return replace(request, provisioning=Provisioning.UNKNOWN)
 
     def flex_starts(self, zone: str = ALL_ZONES) -> frozenset[tuple[str, str]] | None:
         """Zone and name of the requests that are flex-start; None where JSON cannot be asked."""
@@ -182,16 +179,11 @@ class TpuApi:
 
     def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
         """Delete a request; `force` deletes its nodes first. Raises NotFoundError."""
-        path = self._path(zone, "queuedResources", name)
-        with self._about_request(zone, name):
-            request = {"name": path, "force": force}
-            return self._grpc_client.change("DeleteQueuedResource", request, {"name": path})
+        return self._change("DeleteQueuedResource", zone, name, force=force)
 
     def reset_queued_resource(self, zone: str, name: str) -> Operation:
         """Ask for the nodes of a request to be made anew."""
-        path = self._path(zone, "queuedResources", name)
-        with self._about_request(zone, name, changes=True):
-            return self._grpc_client.change("ResetQueuedResource", {"name": path}, {"name": path})
+        return self._change("ResetQueuedResource", zone, name)
 
     def get_operation(self, name: str) -> Operation:
         """The present state of a long-running operation."""
@@ -223,9 +215,8 @@ class TpuApi:
 
     def about_creation(self, noun: str, name: str, node: NodeSpec) -> CallSubject:
         """What a refusal of that creation names, at once or later from its operation."""
-        words = {NODE: "node", QR: "queued resource"}
         return CallSubject(
-            f"create {words[noun]} {name!r}",
+            f"create {WORDS[noun]} {name!r}",
             noun,
             name,
             node.zone,
@@ -258,38 +249,25 @@ class TpuApi:
     def _about(self, subject: str, noun: str, **extra: str) -> CallSubject:
         return CallSubject(subject, noun, project=self.project, **extra)
 
-    def _about_node(
-        self, zone: str, name: str, *, changes: bool = False
-    ) -> AbstractContextManager[None]:
-        about = self._about(
-            f"node {name!r} in {zone}", NODE, name=name, zone=zone, hint="run: tpuctl node list"
-        )
-        return translate_errors(about, changes=changes)
+    @contextmanager
+    def _named(self, method: str, zone: str, name: str) -> Iterator[str]:
+        """The path of the node or request that a method is about, whose refusals are explained."""
+        if not _ID.fullmatch(name):
+            raise UsageError(f"{name[:100]!r} cannot be a name", hint=_ID_HINT)
+        noun = QR if "QueuedResource" in method else NODE
+        subject, hint = f"{WORDS[noun]} {name!r} in {zone}", f"run: tpuctl {noun} list"
+        about = self._about(subject, noun, name=name, zone=zone, hint=hint)
+        with translate_errors(about, changes=POLICIES[method] is TPU_CHANGE_ONCE):
+            yield f"{self._parent(zone)}/{COLLECTIONS[noun]}/{name}"
 
-    def _about_request(
-        self, zone: str, name: str, *, changes: bool = False
-    ) -> AbstractContextManager[None]:
-        subject = f"queued resource {name!r} in {zone}"
-        about = self._about(subject, QR, name=name, zone=zone, hint="run: tpuctl qr list")
-        return translate_errors(about, changes=changes)
+    def _call(self, method: str, zone: str, name: str, version: Version = V2, **fields: str) -> Any:
+        with self._named(method, zone, name) as path:
+            request = {"name": path, **fields}
+            return self._grpc_client.call(method, request, {"name": path}, version)
 
-    def _node_change(
-        self, method: str, zone: str, name: str, *, changes: bool = False
-    ) -> Operation:
-        path = self._path(zone, "nodes", name)
-        with self._about_node(zone, name, changes=changes):
-            return self._grpc_client.change(method, {"name": path}, {"name": path}, V2)
-
-    def _told(self, zone: str, name: str, query_path: str) -> Any:
-        path = self._path(zone, "nodes", name)
-        with self._about_node(zone, name):
-            request = {"name": path, "query_path": query_path}
-            return self._grpc_client.call("GetGuestAttributes", request, {"name": path})
+    def _change(self, method: str, zone: str, name: str, **fields: bool) -> Operation:
+        with self._named(method, zone, name) as path:
+            return self._grpc_client.change(method, {"name": path, **fields}, {"name": path})
 
     def _parent(self, zone: str) -> str:
         return f"projects/{self.project}/locations/{zone}"
-
-    def _path(self, zone: str, collection: str, name: str) -> str:
-        if not _ID.fullmatch(name):
-            raise UsageError(f"{name[:100]!r} cannot be a name", hint=_ID_HINT)
-        return f"{self._parent(zone)}/{collection}/{name}"

@@ -73,10 +73,10 @@ def tunnel_opener(api: TpuApi, access: Access, node: Node, worker_id: int) -> Co
 
     @asynccontextmanager
     async def connect() -> AsyncIterator[WorkerTunnels]:
-        from tpuctl.api.ssh.tunnels import open_tunnels
+        from tpuctl.api.ssh.tunnels import WorkerTunnels
 
         newest = known.pop() if known else await asyncio.to_thread(find_again)
-        async with open_tunnels(api, newest, newest.workers[worker_id], access) as tunnels:
-            yield tunnels
+        async with open_shell(api, access, newest, newest.workers[worker_id]) as shell:
+            yield WorkerTunnels(shell)
 
     return connect

@@ -23,7 +23,7 @@ def logging_in(monkeypatch, refusals, patience_s=60.0):
     monkeypatch.setattr(login, "open_shell", open_shell)
     monkeypatch.setattr(login, "SSH_KEYS_PAUSE_S", 0.0)
     monkeypatch.setattr(login, "SSH_KEYS_S", patience_s)
-    return asyncio.run(open_shell_with_retry("w0", None, host_key=None)), left
+    return asyncio.run(open_shell_with_retry("w0", None, host_key=None, way=None)), left
 
 
 def test_it_is_let_in_once_the_key_is_known(monkeypatch):
