@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tpuctl import catalog
 from tpuctl.perfmodel import chip
-from tpuctl.perfmodel.chip import calibration, systolic
+from tpuctl.perfmodel.chip import calibration
+from unit.perfmodel import systolic
 
 SIDES = st.integers(min_value=1, max_value=5_000)
 

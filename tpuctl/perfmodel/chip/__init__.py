@@ -5,7 +5,6 @@ from. Sizes and sides are numbers or arrays that broadcast. What cannot be asked
 unknown generation or accelerator type a catalog.UnknownError.
 """
 
-from tpuctl.perfmodel.chip import systolic
 from tpuctl.perfmodel.chip.energy import energy
 from tpuctl.perfmodel.chip.estimate import EnergyEstimate, Estimate
 from tpuctl.perfmodel.chip.queries import (
@@ -33,5 +32,4 @@ __all__ = [
     "elementwise",
     "energy",
     "matmul",
-    "systolic",
 ]
