@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tpuctl.checkpoint.checkpoint_directory import Directory, open_directory
@@ -130,8 +129,10 @@ class Checkpointer:
         raise SystemExit(EXIT_CODE)
 
     def _write(self, step: int, tree: Tree, called_s: float, *, wait: bool) -> None:
-        if self._writer is None:
-            self._writer = self._begin_lineage()
+        if self._writer is None:  # the run restores nothing
+            from tpuctl.checkpoint.resume.coordination import begin_lineage
+
+            self._writer = self._new_writer(begin_lineage(self._run))
         self._writer.save(step, tree, called_s, wait=wait)
 
     def wait(self) -> None:
@@ -151,12 +152,7 @@ class Checkpointer:
         self._stopping.listen()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
             if error is None or (isinstance(error, SystemExit) and not error.code):
                 self.close()
@@ -175,12 +171,6 @@ class Checkpointer:
         elif self._run.worker_id == 0:
             announce_run(self._run.store, self._run.fence)
         self._has_begun = True
-
-    def _begin_lineage(self) -> StepWriter:
-        """For a run that restores nothing."""
-        from tpuctl.checkpoint.resume.coordination import begin_lineage
-
-        return self._new_writer(begin_lineage(self._run))
 
     def _new_writer(self, origin: Origin) -> StepWriter:
         from tpuctl.checkpoint.write.step_writer import StepWriter

@@ -29,12 +29,12 @@ from tpuctl.store.durable_files import (
     ChecksumFiles,
     StoreLock,
     TemporaryFiles,
-    checksum,
     make_durable,
+    next_generation,
     read_at,
     remove,
 )
-from tpuctl.store.entry import Entry, Source
+from tpuctl.store.entry import Entry, Source, measure_source
 
 PRIVATE = ".tpuctl-store"
 _KNOWN_PATHS = 64
@@ -69,10 +69,10 @@ class DirectoryStore:
         path = self._path(key)
         with _translate_errors(key):
             make_durable(self._root)
-            with self._lock.held() as last:
+            with self._lock.held() as descriptor:
                 # Looked at twice, so that what must fail does so before its bytes are written.
                 self._check(key, path, generation)
-                given = last.next()
+                given = next_generation(descriptor)
                 temporary = self._temporaries.create()
             with temporary.open() as file:
                 # All that takes long is done without the lock: several are written at once.
@@ -117,7 +117,7 @@ class DirectoryStore:
         try:
             with _translate_errors(key), self._open(key) as file:
                 found = self._entry(key, os.fstat(file.fileno()))
-                return found if found.crc32c else replace(found, crc32c=checksum(file))
+                return found if found.crc32c else replace(found, crc32c=measure_source(file)[1])
         except NotFoundError:
             return None
 

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import google_crc32c
 
@@ -37,14 +36,17 @@ class StoreLock:
         self._path = path
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[Generations]:
-        """Hold the lock; wait for its holder, and raise LockedError when that one stands still."""
+    def held(self) -> Iterator[int]:
+        """Hold the lock and yield the descriptor of its file.
+
+        Waits for the present holder, and raises LockedError when that one stands still.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             self._take(descriptor)
             try:
-                yield Generations(descriptor)
+                yield descriptor
             finally:
                 # A child forked meanwhile has the descriptor too: to close it would not do.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -79,19 +81,15 @@ class StoreLock:
         )
 
 
-class Generations:
-    """Gives out generations: the time in nanoseconds, forced up when the clock does not move."""
+def next_generation(descriptor: int) -> int:
+    """A generation that was never given before, from a lock file that is held.
 
-    def __init__(self, descriptor: int) -> None:
-        """Count in a lock file that is held."""
-        self._descriptor = descriptor
-
-    def next(self) -> int:
-        """A generation that was never given before."""
-        last = int.from_bytes(os.pread(self._descriptor, 8, 0), "big")
-        given = max(time.time_ns(), last + 1)
-        os.pwrite(self._descriptor, given.to_bytes(8, "big"), 0)
-        return given
+    It is the time in nanoseconds, forced up when the clock does not move.
+    """
+    last = int.from_bytes(os.pread(descriptor, 8, 0), "big")
+    given = max(time.time_ns(), last + 1)
+    os.pwrite(descriptor, given.to_bytes(8, "big"), 0)
+    return given
 
 
 class TemporaryFiles:
@@ -188,14 +186,6 @@ class ChecksumFiles:
 
     def _path(self, key: str) -> Path:
         return self._directory / hashlib.sha256(key.encode()).hexdigest()
-
-
-def checksum(file: BinaryIO) -> str:
-    """The checksum of a file's bytes."""
-    value = 0
-    for block in blocks(file):
-        value = google_crc32c.extend(value, block)
-    return encode_crc32c(value)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -53,14 +53,19 @@ def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
     sharding = _wanted_sharding(like)
     if sharding is None:
         return ExpectedLeaf(
-            name, shape, (whole_box(shape),), lambda arrays: _put(jax, arrays[0], name)
+            name,
+            shape,
+            (whole_box(shape),),
+            lambda arrays: jax.device_put(arrays[0].view(numpy_dtype(name))),
         )
     boxes = _needed_boxes(sharding, shape)
 
     def finish(arrays: Sequence[Array]) -> object:
         dtype = numpy_dtype(name)
-        found = {box: array.view(dtype) for box, array in zip(boxes, arrays, strict=True)}
-        return _assemble(jax, shape, sharding, found, dtype)
+        if not boxes:
+            return jax.make_array_from_single_device_arrays(shape, sharding, [], dtype=dtype)
+        parts = {box: array.view(dtype) for box, array in zip(boxes, arrays, strict=True)}
+        return jax.make_array_from_callback(shape, sharding, lambda at: parts[_box(at, shape)])
 
     return ExpectedLeaf(name, shape, boxes, finish)
 
@@ -126,22 +131,6 @@ def _wanted_sharding(like: Any) -> Any:
     """None where JAX was left to choose the device: it may choose again, beside other arrays."""
     is_committed = getattr(like, "committed", getattr(like, "_committed", True))
     return like.sharding if is_committed else None
-
-
-def _put(jax: Any, array: Array, name: str) -> object:
-    return jax.device_put(array.view(numpy_dtype(name)))
-
-
-def _assemble(
-    jax: Any,
-    shape: tuple[int, ...],
-    sharding: Any,
-    boxes: Mapping[Box, Array],
-    dtype: np.dtype[Any],
-) -> object:
-    if not boxes:
-        return jax.make_array_from_single_device_arrays(shape, sharding, [], dtype=dtype)
-    return jax.make_array_from_callback(shape, sharding, lambda index: boxes[_box(index, shape)])
 
 
 def _check_width(jax: Any, dtype: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tpuctl.checkpoint.arrays.boxes import whole_box
-from tpuctl.checkpoint.arrays.dtypes import DTYPES, Array
+from tpuctl.checkpoint.arrays.dtypes import DTYPES, Array, raw_dtype
 from tpuctl.checkpoint.arrays.leaves import ExpectedLeaf, LeafValue
 from tpuctl.checkpoint.arrays.numpy_arrays import replicated_leaf
 from tpuctl.errors import UsageError
@@ -52,19 +52,16 @@ def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
 
 def _elements(torch: Any, tensor: Any, name: str) -> Array:
     plain = tensor.detach().resolve_conj().resolve_neg()
-    if DTYPES[name].is_foreign:
-        plain = plain.view(getattr(torch, _signed(name).name))
-    elements: Array = plain.numpy()
-    return elements.view(_unsigned(name)) if DTYPES[name].is_foreign else elements
+    if not DTYPES[name].is_foreign:
+        elements: Array = plain.numpy()
+        return elements
+    elements = plain.view(getattr(torch, _signed(name).name)).numpy()
+    return elements.view(raw_dtype(name))
 
 
 def _signed(name: str) -> np.dtype[Any]:
     """Integers with as many bits: torch of before 2.3 has no unsigned ones of 16."""
     return np.dtype(f"i{DTYPES[name].bits // 8}")
-
-
-def _unsigned(name: str) -> np.dtype[Any]:
-    return np.dtype(f"u{DTYPES[name].bits // 8}")
 
 
 def _name(tensor: Any) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +105,17 @@ def is_version_of(stored: StoredObject, entry: Entry) -> bool:
     """
     found = (entry.key, entry.size_bytes, entry.generation, entry.crc32c or stored.crc32c)
     return (stored.path, stored.size_bytes, stored.generation, stored.crc32c) == found
+
+
+def parts_by_object(leaves: Sequence[Leaf]) -> dict[int, list[tuple[int, Part]]]:
+    """For each object its parts and the numbers of their leaves, in the order of their bytes."""
+    placed: dict[int, list[tuple[int, Part]]] = defaultdict(list)
+    for number, leaf in enumerate(leaves):
+        for part in leaf.parts:
+            placed[part.object].append((number, part))
+    for parts in placed.values():
+        parts.sort(key=lambda each: (each[1].start, each[1].box.size))
+    return placed
 
 
 def document(record: Commit | DoneRecord) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tpuctl.checkpoint.arrays.array_tree import leaf_paths
 from tpuctl.checkpoint.arrays.dtypes import size_bytes
 from tpuctl.checkpoint.arrays.statistics import ArrayStatistics
-from tpuctl.checkpoint.format.commit_schema import Commit, Leaf, Part
+from tpuctl.checkpoint.format.commit_schema import Commit, Part, parts_by_object
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.block_reader import BlockReader, reader_threads
 from tpuctl.store import Store
@@ -40,10 +39,10 @@ def describe_leaves(
     IntegrityError when one is not what was written.
     """
     reader = BlockReader(store, commit)
-    parts = _by_object(commit.leaves)
+    parts = parts_by_object(commit.leaves)
 
     def read(number: int) -> list[LeafStatistics]:
-        return _read(reader, number, commit.block_bytes, parts[number], advance)
+        return _read(reader, number, commit, parts[number], advance)
 
     sums = [ArrayStatistics(leaf.dtype) for leaf in commit.leaves]
     for found in parallel_map(read, sorted(parts), threads=reader_threads(store)):
@@ -53,50 +52,30 @@ def describe_leaves(
         yield LeafSummary(path, leaf.dtype, leaf.shape, total.norm, total.nan, total.inf)
 
 
-@dataclass(frozen=True)
-class _PlacedPart:
-    """A part in its object."""
-
-    leaf: int
-    dtype: str
-    start: int
-    end: int
-
-
-def _by_object(leaves: Sequence[Leaf]) -> dict[int, list[_PlacedPart]]:
-    placed: dict[int, list[_PlacedPart]] = defaultdict(list)
-    for number, leaf in enumerate(leaves):
-        for part in leaf.parts:
-            placed[part.object].append(
-                _PlacedPart(number, leaf.dtype, part.start, _end(leaf, part))
-            )
-    for parts in placed.values():
-        parts.sort(key=lambda each: each.start)
-    return placed
-
-
-def _end(leaf: Leaf, part: Part) -> int:
-    return part.start + size_bytes(leaf.dtype, part.box.size)
-
-
 def _read(
     reader: BlockReader,
     number: int,
-    block_bytes: int,
-    parts: Sequence[_PlacedPart],
+    commit: Commit,
+    parts: Sequence[tuple[int, Part]],
     advance: Callable[[int], object],
 ) -> list[LeafStatistics]:
     """What each part of an object amounts to; they follow one another."""
-    sums = [(part.leaf, ArrayStatistics(part.dtype)) for part in parts]
+    dtypes = [commit.leaves[leaf].dtype for leaf, _ in parts]
+    sums = [(leaf, ArrayStatistics(dtype)) for (leaf, _), dtype in zip(parts, dtypes, strict=True)]
+    ends = [
+        part.start + size_bytes(dtype, part.box.size)
+        for (_, part), dtype in zip(parts, dtypes, strict=True)
+    ]
     first = 0
     for block in range(reader.count(number)):
         data = reader.block(number, block).data
-        begins = block * block_bytes
-        while first < len(parts) and parts[first].end <= begins:
+        begins = block * commit.block_bytes
+        while first < len(parts) and ends[first] <= begins:
             first += 1
-        for part, (_, statistics) in zip(parts[first:], sums[first:], strict=True):
-            if part.start >= begins + len(data):
+        for index in range(first, len(parts)):
+            start = parts[index][1].start
+            if start >= begins + len(data):
                 break
-            statistics.add(data[max(0, part.start - begins) : max(0, part.end - begins)])
+            sums[index][1].add(data[max(0, start - begins) : max(0, ends[index] - begins)])
         advance(len(data))
     return sums

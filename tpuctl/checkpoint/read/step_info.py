@@ -8,6 +8,9 @@ from tpuctl.checkpoint.checkpoint_directory import Directory, open_directory
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.read.step_history import CheckpointStep, read_history
 
+_OF_COMMIT = ("save_ms", "blocked_ms", "job", "attempt", "program", "created")
+"""What a step has of its COMMIT by the same name."""
+
 
 @dataclass(frozen=True)
 class StepInfo:
@@ -43,45 +46,30 @@ def describe(step: CheckpointStep) -> StepInfo:
     """The information on a step of a history."""
     commit = step.commit
     if commit is None:
-        return _info_without_commit(step)
+        size_bytes, workers, fence = _listed(step)
+    else:
+        size_bytes, workers, fence = commit.size_bytes, commit.worker_count, commit.fence
     return StepInfo(
         step=step.step,
         state=step.state,
-        size_bytes=commit.size_bytes,
-        workers=commit.worker_count,
-        fence=commit.fence,
-        committed_s=_committed_s(step),
-        save_ms=commit.save_ms,
-        blocked_ms=commit.blocked_ms,
-        job=commit.job,
-        attempt=commit.attempt,
-        program=commit.program,
-        created=commit.created,
+        size_bytes=size_bytes,
+        workers=workers,
+        fence=fence,
+        committed_s=None if step.committed is None else step.committed.updated_s,
         pinned=step.is_pinned,
         reason=step.reason,
+        **({} if commit is None else {name: getattr(commit, name) for name in _OF_COMMIT}),
     )
 
 
-def _info_without_commit(step: CheckpointStep) -> StepInfo:
-    """Without a COMMIT that can be read there are the names and sizes of what it would name."""
+def _listed(step: CheckpointStep) -> tuple[int, int, int]:
+    """Bytes, workers and fence of the newest files: all there is without a COMMIT to be read."""
     named = [(entry, layout.parse_key(entry.key)) for entry in step.entries]
     shards = [
-        (entry.size_bytes, name.fence, name.worker_count)
+        (entry.size_bytes, name.worker_count, name.fence)
         for entry, name in named
         if name is not None and name.kind == layout.SHARD
     ]
-    fence = max((fence for _, fence, _ in shards), default=0)
-    return StepInfo(
-        step=step.step,
-        state=step.state,
-        size_bytes=sum(size_bytes for size_bytes, of, _ in shards if of == fence),
-        workers=max((count for _, of, count in shards if of == fence), default=0),
-        fence=fence,
-        committed_s=_committed_s(step),
-        pinned=step.is_pinned,
-        reason=step.reason,
-    )
-
-
-def _committed_s(step: CheckpointStep) -> float | None:
-    return None if step.committed is None else step.committed.updated_s
+    fence = max((fence for _, _, fence in shards), default=0)
+    newest = [shard for shard in shards if shard[2] == fence]
+    return sum(shard[0] for shard in newest), max((n for _, n, _ in newest), default=0), fence

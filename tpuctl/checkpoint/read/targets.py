@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -51,15 +52,15 @@ def read_targets(
     Raises UsageError, with the path, where `like` is another tree than the checkpoint's.
     """
     if like is None:
-        expected = [(leaf.index, _as_saved(leaves[leaf.index], leaf)) for leaf in walk(structure)]
+        expected = [(node.index, _as_saved(leaves[node.index], node)) for node in walk(structure)]
     else:
         matched = _match(structure, like, ())
         expected = [
-            (index, _as_in_like(leaves[index], each, path)) for index, each, path in matched
+            (number, _as_in_like(leaves[number], each, path)) for number, each, path in matched
         ]
     return [
-        ReadTarget(each.boxes, raw_dtype(each.dtype), each.finish)
-        for _, each in sorted(expected, key=_index)
+        ReadTarget(leaf.boxes, raw_dtype(leaf.dtype), leaf.finish)
+        for _, leaf in sorted(expected, key=itemgetter(0))
     ]
 
 
@@ -127,7 +128,3 @@ def _mismatch_error(path: str, stored: str, like: str) -> UsageError:
 
 def _type_text(like: Tree) -> str:
     return f"a {type(like).__name__}"
-
-
-def _index(found: tuple[int, ExpectedLeaf]) -> int:
-    return found[0]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from tpuctl.checkpoint.arrays.array_tree import leaf_paths
 from tpuctl.checkpoint.format import shard_file
-from tpuctl.checkpoint.format.commit_schema import Commit
+from tpuctl.checkpoint.format.commit_schema import Commit, Part, parts_by_object
 from tpuctl.checkpoint.format.shard_file import ShardTensor
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.block_reader import BlockReader, reader_threads
@@ -52,14 +51,17 @@ def verify_step(
 
 def _tensors(commit: Commit) -> Mapping[int, list[PlacedTensor]]:
     """What COMMIT says is in each object, in the order of its bytes."""
-    placed: dict[int, list[PlacedTensor]] = defaultdict(list)
-    for path, leaf in zip(leaf_paths(commit.tree), commit.leaves, strict=True):
-        for part in leaf.parts:
-            name = shard_file.tensor_name(path, leaf.shape, part.box)
-            placed[part.object].append((part.start, ShardTensor(name, leaf.dtype, part.box)))
-    for tensors in placed.values():
-        tensors.sort(key=lambda each: (each[0], each[1].size_bytes))
-    return placed
+    leaves = list(zip(leaf_paths(commit.tree), commit.leaves, strict=True))
+
+    def placed(number: int, part: Part) -> PlacedTensor:
+        path, leaf = leaves[number]
+        name = shard_file.tensor_name(path, leaf.shape, part.box)
+        return part.start, ShardTensor(name, leaf.dtype, part.box)
+
+    return {
+        place: [placed(number, part) for number, part in parts]
+        for place, parts in parts_by_object(commit.leaves).items()
+    }
 
 
 def _check_sum(commit: Commit, reader: BlockReader, number: int) -> None:

@@ -7,8 +7,8 @@ writes ROLLBACK when it is agreed from where the run goes on. Before that nobody
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.manifest import decode, encode
@@ -42,7 +42,7 @@ def wait_for(probe: Callable[[], T | None], timeout_s: float) -> T | None:
 
 def announce_run(store: Store, fence: int) -> None:
     """Put RUN for this fence; ConflictError when a run has used the fence already."""
-    _put_once(store, layout.run_key(fence), {"fence": fence})
+    put_once(store, layout.run_key(fence), {"fence": fence})
 
 
 def take_fence(store: Store) -> int:
@@ -108,7 +108,7 @@ def write_rollback(run: WorkerRun, origin: Origin) -> None:
     if read_rollback(run, said) == origin:
         return  # it was put when the answer to that was lost, and the program tries again
     record = {"fence": run.fence, "from": origin.step, "from_fence": origin.fence}
-    _put_once(run.store, layout.rollback_key(run.fence), record)
+    put_once(run.store, layout.rollback_key(run.fence), record)
 
 
 def read_rollback(run: WorkerRun, said: dict[str, Entry]) -> Origin | None:
@@ -135,7 +135,8 @@ def fence_used_error(store: Store, fence: int) -> ConflictError:
     )
 
 
-def _put_once(store: Store, key: str, record: dict[str, int]) -> None:
+def put_once(store: Store, key: str, record: Mapping[str, Any]) -> None:
+    """Put a record of a run; ConflictError when a run with its fence has put one before."""
     try:
         store.put_if_absent(key, encode(record))
     except PreconditionError as error:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from tpuctl.checkpoint.arrays.array_tree import Tree
 from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
+from tpuctl.checkpoint.format.manifest import decode, decode_commit
 from tpuctl.checkpoint.format.record_cache import RecordCache, read_record
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.lineage import NO_ORIGIN, NO_STEP, Origin
-from tpuctl.checkpoint.read.step_history import CheckpointStep, History, mark_bad, read_history
+from tpuctl.checkpoint.read.step_history import CheckpointStep, mark_bad, read_history
 from tpuctl.checkpoint.read.step_reader import (
     LISTING_TRIES,
     Restored,
@@ -26,6 +26,7 @@ from tpuctl.checkpoint.resume.coordination import (
     check_fence,
     fence_used_error,
     list_run_records,
+    put_once,
     read_rollback,
     resume_timeout_error,
     wait_for,
@@ -37,7 +38,6 @@ from tpuctl.errors import (
     IntegrityError,
     NotFoundError,
     PartialFailureError,
-    PreconditionError,
 )
 from tpuctl.store import Entry
 
@@ -90,7 +90,9 @@ class _Leader:
     def _first_good(self, step: int | None) -> ResumeResult:
         store = self._run.store
         history = read_history(store)
-        self._remember(history)
+        for listed in history.steps:  # the saves of this run need not read these again
+            if listed.committed is not None and listed.commit is not None:
+                self._records.add(listed.committed, listed.commit)
         check_fence(history, self._run.fence)
         skipped: list[tuple[int, str]] = []
         for candidate in candidates(store, history, step):
@@ -108,12 +110,6 @@ class _Leader:
             return ResumeResult(None, NO_ORIGIN)
         raise no_good_step_error(store, skipped)
 
-    def _remember(self, history: History) -> None:
-        """The saves of this run need not read these again."""
-        for step in history.steps:
-            if step.committed is not None and step.commit is not None:
-                self._records.add(step.committed, step.commit)
-
     def _read_on_all_workers(self, step: CheckpointStep) -> Tree:
         """The tree, when all workers can read their share; IntegrityError, GoneError."""
         if self._run.worker_count == 1 or step.commit is None or step.defect:
@@ -128,10 +124,7 @@ class _Leader:
         fence = self._run.fence
         generation = 0 if step.committed is None else step.committed.generation
         record = {"fence": fence, "step": step.step, "generation": generation}
-        try:
-            self._run.store.put_if_absent(layout.try_key(fence, number), encode(record))
-        except PreconditionError as error:
-            raise fence_used_error(self._run.store, fence) from error
+        put_once(self._run.store, layout.try_key(fence, number), record)
 
     def _await_answers(self, number: int, step: CheckpointStep) -> None:
         run = self._run
@@ -193,23 +186,23 @@ class _Follower:
     def resume(self) -> ResumeResult:
         read = ResumeResult(None, NO_ORIGIN)
         for number in itertools.count():
-            said = wait_for(self._next(number), self._run.timeout_s)
-            if said is None:
+            records = wait_for(self._next(number), self._run.timeout_s)
+            if records is None:
                 raise resume_timeout_error(self._run)
-            origin = read_rollback(self._run, said)
+            origin = read_rollback(self._run, records)
             if origin is not None:
                 return self._result_of(origin, read)
             if read.restored is not None:
                 self._skipped.append((read.origin.step, "another worker could not read it"))
-            read = self._answer(number, said)
+            read = self._answer(number, records)
         raise AssertionError("a count does not end")
 
     def _next(self, number: int) -> Callable[[], dict[str, Entry] | None]:
         keys = {layout.try_key(self._run.fence, number), layout.rollback_key(self._run.fence)}
 
         def probe() -> dict[str, Entry] | None:
-            said = list_run_records(self._run)
-            return said if keys & said.keys() else None
+            records = list_run_records(self._run)
+            return records if keys & records.keys() else None
 
         return probe
 
@@ -221,10 +214,9 @@ class _Follower:
             raise fence_used_error(self._run.store, self._run.fence)
         return read
 
-    def _answer(self, number: int, said: dict[str, Entry]) -> ResumeResult:
-        proposed = read_record(
-            self._run.store, said[layout.try_key(self._run.fence, number)], decode
-        )
+    def _answer(self, number: int, records: dict[str, Entry]) -> ResumeResult:
+        entry = records[layout.try_key(self._run.fence, number)]
+        proposed = read_record(self._run.store, entry, decode)
         step, generation = proposed.get("step", NO_STEP), proposed.get("generation", 0)
         try:
             read = self._read(step, generation)
@@ -257,8 +249,4 @@ class _Follower:
     def _say(self, number: int, kind: str, reason: str) -> None:
         run = self._run
         record = {"fence": run.fence, "worker": run.worker_id, "kind": kind, "reason": reason}
-        key = layout.answer_key(run.fence, number, run.worker_id)
-        try:
-            run.store.put_if_absent(key, encode(record))
-        except PreconditionError as error:
-            raise fence_used_error(run.store, run.fence) from error
+        put_once(run.store, layout.answer_key(run.fence, number, run.worker_id), record)

@@ -69,6 +69,7 @@ def commit(
     run has taken over.
     """
     dones = _collect(run, snapshot.step, own)
+    _check_trees(dones, own, snapshot.step)
     leaves = _join_parts(snapshot.leaves, dones)
     _check_cover(snapshot.structure, leaves)
     record = Commit(
@@ -102,14 +103,12 @@ def commit(
 def is_committed(run: WorkerRun, step: int) -> bool:
     """Whether this run has committed the step."""
     entry = run.store.head(layout.commit_key(step))
+    if entry is None:
+        return False
     try:
-        return entry is not None and _read_fence(run, entry) == run.fence
+        return read_record(run.store, entry, decode_commit).fence == run.fence
     except (NotFoundError, IntegrityError):
         return False
-
-
-def _read_fence(run: WorkerRun, entry: Entry) -> int:
-    return read_record(run.store, entry, decode_commit).fence
 
 
 def wait_for_commit(run: WorkerRun, step: int, timeout_s: float) -> None:
@@ -149,7 +148,9 @@ def _put_commit(run: WorkerRun, record: Commit, records: RecordCache) -> bool:
     check_fence(history, run.fence)
     if _is_ours(history, record):
         return True
-    record = replace(record, parent=_parent(history, record.step))
+    complete = (step.step for step in history.steps if step.state == COMPLETE)
+    parent = max((step for step in complete if step < record.step), default=NO_STEP)
+    record = replace(record, parent=parent)
     data = encode_commit(record)
     decode_commit(data)  # what no reader would take is never written
     key = layout.commit_key(record.step)
@@ -176,11 +177,6 @@ def _is_ours(history: History, record: Commit) -> bool:
     )
 
 
-def _parent(history: History, step: int) -> int:
-    earlier = (each.step for each in history.steps if each.state == COMPLETE and each.step < step)
-    return max(earlier, default=NO_STEP)
-
-
 def _replaceable_generation(history: History, step: int) -> int:
     """The generation that COMMIT may replace, 0 for none."""
     there = history.find(step)
@@ -194,20 +190,25 @@ def _replaceable_generation(history: History, step: int) -> int:
 def _collect(run: WorkerRun, step: int, own: DoneRecord) -> list[DoneRecord]:
     """Every worker's record, as it says and as the store says; names who is missing."""
     dones = {own.worker: own}
-    ended = _ProgramEnd()
+    alive_s = time.monotonic()
 
     def probe() -> list[DoneRecord] | None:
+        nonlocal alive_s
         prefix = layout.attempt_prefix(step, run.fence)
         entries = {entry.key: entry for entry in run.store.list(prefix)}
-        others = [worker_id for worker_id in range(run.worker_count) if worker_id not in dones]
+        keys = {i: layout.done_key(step, run.fence, i) for i in range(run.worker_count)}
+        others = [i for i, key in keys.items() if i not in dones and key in entries]
         for done in parallel_map(
-            lambda i: _read_listed_done(run, step, i, entries), others, threads=_AT_ONCE
+            lambda i: _read_done(run, entries[keys[i]], i), others, threads=_AT_ONCE
         ):
             if done is not None and _is_stored(done, own.round, entries):
                 dones[done.worker] = done
-        if len(dones) < run.worker_count:
-            return [] if ended.for_s > _AFTER_END_S else None
-        return [dones[worker_id] for worker_id in range(run.worker_count)]
+        if len(dones) == run.worker_count:
+            return [dones[worker_id] for worker_id in keys]
+        if threading.main_thread().is_alive():
+            alive_s = time.monotonic()
+        # After the program's end the other workers may have ended, too.
+        return [] if time.monotonic() - alive_s > _AFTER_END_S else None
 
     collected = wait_for(probe, run.timeout_s)
     if not collected:
@@ -218,35 +219,16 @@ def _collect(run: WorkerRun, step: int, own: DoneRecord) -> list[DoneRecord]:
             if collected is None
             else f"step {step} is not saved: the program ended, and {workers} is missing"
         )
-    for done in collected:
+    return collected
+
+
+def _check_trees(dones: list[DoneRecord], own: DoneRecord, step: int) -> None:
+    for done in dones:
         if done.digest != own.digest:
             raise UsageError(
                 f"worker {done.worker} saved another tree at step {step} than worker {own.worker}",
                 hint="every worker saves the same names, dtypes and shapes at the same step",
             )
-    return collected
-
-
-class _ProgramEnd:
-    """How long ago the program came to its end: then the other workers may have, too."""
-
-    def __init__(self) -> None:
-        self._since_s: float | None = None
-
-    @property
-    def for_s(self) -> float:
-        if threading.main_thread().is_alive():
-            return 0.0
-        if self._since_s is None:
-            self._since_s = time.monotonic()
-        return time.monotonic() - self._since_s
-
-
-def _read_listed_done(
-    run: WorkerRun, step: int, worker_id: int, entries: Mapping[str, Entry]
-) -> DoneRecord | None:
-    entry = entries.get(layout.done_key(step, run.fence, worker_id))
-    return None if entry is None else _read_done(run, entry, worker_id)
 
 
 def _read_done(run: WorkerRun, entry: Entry, worker_id: int) -> DoneRecord | None:
@@ -274,9 +256,7 @@ def _join_parts(leaves: tuple[Leaf, ...], dones: list[DoneRecord]) -> tuple[Leaf
         for leaf, part in done.parts:
             parts[leaf].append(replace(part, object=before + part.object))
         before += len(done.objects)
-    return tuple(
-        replace(leaf, parts=tuple(found)) for leaf, found in zip(leaves, parts, strict=True)
-    )
+    return tuple(replace(leaf, parts=tuple(own)) for leaf, own in zip(leaves, parts, strict=True))
 
 
 def _check_cover(structure: Structure, leaves: tuple[Leaf, ...]) -> None:

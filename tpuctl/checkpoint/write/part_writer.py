@@ -76,7 +76,7 @@ def write_parts(run: WorkerRun, snapshot: Snapshot, tries: SaveRetryState) -> Do
 
 
 def _put_file(run: WorkerRun, key: str, file: SnapshotFile) -> StoredObject:
-    views = [memoryview(file.header), *(stored.data.data for stored in file.stored)]
+    views = [memoryview(file.header), *(stored.array.data for stored in file.stored)]
     source = Buffers(views, BLOCK_BYTES)
     try:
         entry = run.store.put_if_absent(key, source)

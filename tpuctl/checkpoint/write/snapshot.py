@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,28 +29,19 @@ _COPIERS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class LeafPiece:
-    """A box of a leaf: its number, its tensor in a file, its elements."""
+    """A box of a leaf: its number, its tensor in a file; its elements, or bytes as a file's."""
 
     leaf: int
     tensor: ShardTensor
     array: Array
 
 
-@dataclass(frozen=True)
-class TensorBytes:
-    """A box of a leaf with its bytes as a file has them."""
-
-    leaf: int
-    tensor: ShardTensor
-    data: Bytes
-
-
 class SnapshotFile:
     """The tensors of one file, in order."""
 
-    def __init__(self, found: Iterable[TensorBytes]) -> None:
+    def __init__(self, pieces: Iterable[LeafPiece]) -> None:
         """Put wide elements first, as safetensors does: then every tensor is aligned."""
-        self.stored = sorted(found, key=lambda stored: -DTYPES[stored.tensor.dtype].bits)
+        self.stored = sorted(pieces, key=lambda stored: -DTYPES[stored.tensor.dtype].bits)
 
     @functools.cached_property
     def header(self) -> bytes:
@@ -114,27 +106,35 @@ def split_to_file_size(box: Box, dtype: str) -> Iterator[Box]:
         yield from split_to_file_size(part, dtype)
 
 
+def _place_in_files(
+    found: Iterable[LeafPiece], alignment: int
+) -> Iterator[tuple[int, int, LeafPiece]]:
+    """Yield each piece with the number of its file and its first byte among the file's data."""
+    number, end = -1, FILE_BYTES
+    for piece in found:
+        start = -(-end // alignment) * alignment
+        if start + piece.tensor.size_bytes > FILE_BYTES or number < 0:
+            number, start = number + 1, 0
+        end = start + piece.tensor.size_bytes
+        yield number, start, piece
+
+
 def copy_pieces(found: Iterable[LeafPiece], memory: CopyBuffers) -> list[SnapshotFile]:
     """Copy the pieces into files, once; some at a time, so that few wait to be copied."""
-    files: list[list[TensorBytes]] = []
+    files: dict[int, list[LeafPiece]] = defaultdict(list)
     waiting: list[tuple[Bytes, LeafPiece]] = []
-    end, left = FILE_BYTES, _TOGETHER_BYTES
-    for piece in found:
-        start = -(-end // _ALIGNMENT) * _ALIGNMENT
-        if start + piece.tensor.size_bytes > FILE_BYTES or not files:
-            files.append([])
-            start = 0
-        end = start + piece.tensor.size_bytes
-        data = memory.chunk(len(files) - 1)[start:end]
+    left = _TOGETHER_BYTES
+    for number, start, piece in _place_in_files(found, _ALIGNMENT):
+        data = memory.chunk(number)[start : start + piece.tensor.size_bytes]
         waiting.append((data, piece))
-        files[-1].append(TensorBytes(piece.leaf, piece.tensor, data))
+        files[number].append(replace(piece, array=data))
         left -= data.nbytes
         if left <= 0:
             _copy(waiting)
             waiting, left = [], _TOGETHER_BYTES
     _copy(waiting)
     memory.keep(len(files))
-    return [SnapshotFile(file) for file in files]
+    return list(map(SnapshotFile, files.values()))
 
 
 def _copy(waiting: Sequence[tuple[Bytes, LeafPiece]]) -> None:
@@ -147,15 +147,10 @@ def _copy(waiting: Sequence[tuple[Bytes, LeafPiece]]) -> None:
 
 def view_pieces(found: Iterable[LeafPiece]) -> list[SnapshotFile]:
     """Put the pieces into files without a copy: valid while the program leaves its arrays alone."""
-    files: list[list[TensorBytes]] = []
-    size = FILE_BYTES
-    for piece in found:
-        if size + piece.tensor.size_bytes > FILE_BYTES or not files:
-            files.append([])
-            size = 0
-        size += piece.tensor.size_bytes
-        files[-1].append(TensorBytes(piece.leaf, piece.tensor, _bytes_of(piece)))
-    return [SnapshotFile(file) for file in files]
+    files: dict[int, list[LeafPiece]] = defaultdict(list)
+    for number, _, piece in _place_in_files(found, 1):
+        files[number].append(replace(piece, array=_bytes_of(piece)))
+    return list(map(SnapshotFile, files.values()))
 
 
 def _bytes_of(piece: LeafPiece) -> Bytes:

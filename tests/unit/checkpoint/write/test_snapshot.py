@@ -27,7 +27,7 @@ def found(tree, worker_id=0, worker_count=1):
 
 
 def contents(files):
-    return [{each.tensor.name: each.data.tobytes() for each in file.stored} for file in files]
+    return [{each.tensor.name: each.array.tobytes() for each in file.stored} for file in files]
 
 
 TREE = {
@@ -57,9 +57,9 @@ def test_a_copy_stays_as_it_was_and_a_view_does_not():
 def test_the_same_memory_serves_the_next_save():
     memory = CopyBuffers()
     first = copy_pieces(found(TREE), memory)
-    addresses = [each.data.ctypes.data for each in first[0].stored]
+    addresses = [each.array.ctypes.data for each in first[0].stored]
     second = copy_pieces(found(TREE), memory)
-    assert [each.data.ctypes.data for each in second[0].stored] == addresses
+    assert [each.array.ctypes.data for each in second[0].stored] == addresses
 
 
 @pytest.mark.parametrize("take", [lambda own: copy_pieces(own, CopyBuffers()), view_pieces])
@@ -79,7 +79,7 @@ def test_a_leaf_that_is_larger_than_a_file_is_cut(small_files, take):
         ["w[8:10,0:10]"],
     ]
     assert (
-        b"".join(each.data.tobytes() for file in files for each in file.stored) == array.tobytes()
+        b"".join(each.array.tobytes() for file in files for each in file.stored) == array.tobytes()
     )
 
 
