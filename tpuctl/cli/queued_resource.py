@@ -7,15 +7,24 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes
+from tpuctl.cli.shell.options import Noun, NoWait, Row, Timeout, Yes
 from tpuctl.cli.shell.output import Moment, Usd, attributes, moments
+from tpuctl.cli.shell.parsing import moment_s
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
-from tpuctl.cli.shell.request_options import RequestVerb, request_spec
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.slice_options import SliceVerb, flag_option, text_option
+from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import NodeSpec
-from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
-from tpuctl.operations.slices import cost, queued_resources
+from tpuctl.models.queued_resource import (
+    ENDED_STATES,
+    QueuedResource,
+    QueuedResourceSpec,
+    QueuedResourceState,
+    Queueing,
+)
+from tpuctl.operations.slices import cost, queued_resources, request_specs
 from tpuctl.operations.slices.flex_start import with_flex_start
+from tpuctl.operations.slices.specs import check_name
 from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
@@ -53,10 +62,34 @@ DETAILS = {
 }
 
 
+REQUEST_OPTIONS: tuple[Row, ...] = (
+    text_option("node_id", "NAME", "Name of its node; default: the same."),
+    (
+        "node_count",
+        ("--node-count",),
+        {"metavar": "N", "type": int, "help": "A multislice of N nodes."},
+    ),
+    text_option("node_prefix", "PREFIX", "With --node-count: PREFIX-0, PREFIX-1, …"),
+    flag_option("best_effort", "Whatever is left over; may be taken away."),
+    flag_option("flex_start", "For --max-run-duration, when it can be had in one piece."),
+    text_option("max_run_duration", "DURATION", "With --flex-start: then the nodes are deleted."),
+    text_option("valid_after_duration", "DURATION", "Not before this long from now."),
+    text_option("valid_after_time", "TIME", "Not before this time, such as 2026-12-01T09:00:00Z."),
+    text_option("valid_until_duration", "DURATION", "Give up this long from now."),
+    text_option("valid_until_time", "TIME", "Give up at this time."),
+)
+
+
+class RequestVerb(SliceVerb):
+    """A verb that files a request for slices."""
+
+    table = (*SliceVerb.table, *REQUEST_OPTIONS)
+
+
 @app.verb("create", RequestVerb)
 def create(runtime: Runtime, name: Name) -> None:
     """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
-    spec = request_spec(runtime, name)
+    spec = _request_spec(runtime, name)
     node, count = spec.node, spec.node_count or 1
     slices.print_price(runtime, node, count)
     look = f"tpuctl qr describe {name} --zone {node.zone}"
@@ -134,6 +167,36 @@ def delete(
         with show_spinner(runtime, f"deleting {name}"):
             done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+
+
+def _request_spec(runtime: Runtime, name: str) -> QueuedResourceSpec:
+    """The checked request that the options describe. Raises UsageError, LocalIOError."""
+    flags = runtime.slice_flags
+    check_name(name)
+    limit = flags.max_run_duration
+    spec = QueuedResourceSpec(
+        name,
+        slices.slice_spec(runtime, flags.node_id or flags.node_prefix or name),
+        node_count=flags.node_count,
+        queueing=_queueing(runtime),
+        max_run_duration_s=parse_duration(limit) if limit else None,
+    )
+    return request_specs.check_request(spec, runtime.now())
+
+
+def _queueing(runtime: Runtime) -> Queueing:
+    flags = runtime.slice_flags
+    after, until = flags.valid_after_time, flags.valid_until_time
+    return Queueing(
+        after_duration_s=_seconds(flags.valid_after_duration),
+        after_s=moment_s(after, "--valid-after-time") if after else None,
+        until_duration_s=_seconds(flags.valid_until_duration),
+        until_s=moment_s(until, "--valid-until-time") if until else None,
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    return parse_duration(text) if text else None
 
 
 def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterator[QueuedResource]:

@@ -208,8 +208,8 @@ def test_nobody_waits_for_ever_for_who_stands_still(store, tmp_path, monkeypatch
 def test_a_child_that_was_forked_meanwhile_does_not_hold_the_lock(tmp_path, monkeypatch):
     monkeypatch.setattr(durable_files, "_PATIENCE_S", 0.01)
     lock = durable_files.StoreLock(tmp_path / "lock")
-    with lock.held() as generations:
-        of_child = os.dup(vars(generations)["_descriptor"])
+    with lock.held() as descriptor:
+        of_child = os.dup(descriptor)
     with lock.held():
         pass
     os.close(of_child)
@@ -262,7 +262,7 @@ def test_a_list_reads_no_file_that_other_hands_put_there(store, tmp_path, monkey
     store.put_if_absent("a", b"1")
     (tmp_path / "objects" / "huge").write_bytes(b"2")
     (tmp_path / "objects" / "link").symlink_to(tmp_path / "elsewhere")
-    monkeypatch.setattr(directory, "checksum", None)
+    monkeypatch.setattr(directory, "measure_source", None)
     assert [(entry.key, entry.crc32c) for entry in store.list()] == [
         ("a", crc32c(b"1")),
         ("huge", ""),

@@ -7,8 +7,8 @@ from pathlib import Path
 import asyncssh
 
 from tpuctl.api.ssh.dialers import SSH_PORT, Dialer, unreachable_error
-from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.known_hosts import fingerprint
+from tpuctl.api.ssh.login import HostKeyRecorder
 from tpuctl.api.ssh.stream_socket import socket_of
 from tpuctl.api.ssh.tunnels import TunnelStream
 from tpuctl.errors import RefusedError, TransientError

@@ -9,7 +9,6 @@ from typing import Any
 
 import asyncssh
 
-from tpuctl.api.ssh.host_key_recorder import HostKeyRecorder
 from tpuctl.api.ssh.keys import Access
 from tpuctl.api.ssh.worker_shell import Shell
 from tpuctl.errors import RefusedError, TransientError
@@ -32,6 +31,18 @@ FAST_ALGORITHMS: dict[str, Any] = {
 """The least work for both ends, first where both know it."""
 DROP_ERRORS = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)
 Dial = Callable[[Worker], Awaitable[socket.socket]]
+
+
+class HostKeyRecorder(asyncssh.SSHClient):
+    """An SSH client that refuses unknown host keys; `shown` is the last that it refused."""
+
+    shown = ""
+    """The public key, without a comment; '' as long as none was refused."""
+
+    def validate_host_public_key(self, *shown: Any) -> bool:
+        """Remember the key in OpenSSH's form, and refuse it."""
+        self.shown = " ".join(shown[-1].export_public_key().decode().split()[:2])
+        return False
 
 
 class NotAdmittedError(TransientError):

@@ -7,7 +7,7 @@ import typer
 
 from tpuctl.cli.data import plan_runner
 from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
-from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.options import Noun, Shard
 from tpuctl.cli.shell.output import attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError
@@ -35,9 +35,6 @@ MaxDelete = Annotated[
     int, typer.Option(metavar="N", min=0, help="Refuse, when --delete would remove more.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --delete.")]
-Shard = Annotated[
-    bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")
-]
 COLUMNS = {
     **attributes("key", "size_bytes"),
     **moments("updated"),
@@ -126,26 +123,7 @@ def pull(
     )  # fmt: skip
 
 
-@app.verb("verify")
-def verify(
-    runtime: Runtime,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or worker:NODE[/ID]:PATH."),
-    ],
-    target: Annotated[
-        str | None,
-        typer.Argument(metavar="TARGET", help="As SOURCE; without it gs:// is read again."),
-    ] = None,
-    shard: Shard = False,
-) -> None:
-    """Compare two ends by size and checksum, or read a bucket again; nothing is written.
-
-    One of the two is gs://. With that alone every object is fetched and compared with its checksum.
-    """
-    from tpuctl.cli.data import verify as data_verify
-
-    data_verify.verify(runtime, source, target, is_sharded=shard)
+app.verb_in("verify", "data.verify:verify")
 
 
 @app.verb("list")

@@ -1,10 +1,12 @@
 """`tpuctl data verify`: what is not the same at both ends, by name; nothing is written."""
 
-from __future__ import annotations
-
 from collections import Counter
+from typing import Annotated
+
+import typer
 
 from tpuctl.cli.data.worker_copy import buckets_of
+from tpuctl.cli.shell.options import Shard
 from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
@@ -19,11 +21,25 @@ DIFFERENCE_COLUMNS = {
 }
 
 
-def verify(runtime: Runtime, source: str, target: str | None, *, is_sharded: bool) -> None:
-    """Compare two ends, or one bucket with its own checksums. IntegrityError, UsageError."""
+def verify(
+    runtime: Runtime,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or worker:NODE[/ID]:PATH."),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="TARGET", help="As SOURCE; without it gs:// is read again."),
+    ] = None,
+    shard: Shard = False,
+) -> None:
+    """Compare two ends by size and checksum, or read a bucket again; nothing is written.
+
+    One of the two is gs://. With that alone every object is fetched and compared with its checksum.
+    """
     here = parse(source)
     if target is None:
-        if not isinstance(here, BucketEndpoint) or is_sharded:
+        if not isinstance(here, BucketEndpoint) or shard:
             raise UsageError(
                 "one end alone can only be gs://: its objects are read again",
                 hint="name two: tpuctl data verify SOURCE TARGET",
@@ -31,10 +47,10 @@ def verify(runtime: Runtime, source: str, target: str | None, *, is_sharded: boo
         differences, count = _reread_bucket(runtime, here)
     else:
         ends = here, parse(target)
-        compare.check_ends(*ends, is_sharded=is_sharded)
+        compare.check_ends(*ends, is_sharded=shard)
         reaches = [reach_workers(runtime, end) for end in ends if isinstance(end, WorkerEndpoint)]
         differences, count = compare.compare_ends(
-            buckets_of(runtime), *ends, reaches[0] if reaches else None, is_sharded=is_sharded
+            buckets_of(runtime), *ends, reaches[0] if reaches else None, is_sharded=shard
         )
     runtime.output.items(differences, DIFFERENCE_COLUMNS)
     if differences:
@@ -47,8 +63,8 @@ def verify(runtime: Runtime, source: str, target: str | None, *, is_sharded: boo
 
 def _reread_bucket(runtime: Runtime, place: BucketEndpoint) -> tuple[list[compare.Difference], int]:
     bulk = runtime.bulk(place.bucket)
-    found = compare.objects_by_path(bulk, place.name)
-    size_bytes = sum(one.size_bytes for one in found.values())
-    runtime.output.note(f"reading {len(found)} objects, {size_bytes} bytes (charged as egress)")
+    objects = compare.objects_by_path(bulk, place.name)
+    size_bytes = sum(stored.size_bytes for stored in objects.values())
+    runtime.output.note(f"reading {len(objects)} objects, {size_bytes} bytes (charged as egress)")
     with show_byte_bar(runtime, size_bytes) as advance:
-        return list(compare.reread_objects(bulk, found, advance)), len(found)
+        return list(compare.reread_objects(bulk, objects, advance)), len(objects)

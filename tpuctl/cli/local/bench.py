@@ -1,14 +1,17 @@
 """`tpuctl local bench`: times of this machine, measured, beside those of a chip, modelled."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from tpuctl import catalog
 from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.operations.local import bench
-from tpuctl.operations.local.bench import BenchRow
+from tpuctl.models.duration import parse_duration
+from tpuctl.operations.local.bench import BenchRow, bench_rows
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 MATMUL: Columns[BenchRow] = {
@@ -30,18 +33,31 @@ COLLECTIVES: Columns[BenchRow] = {
 }
 
 
-def run_bench(runtime: Runtime, accelerator_type: str, limit_s: float) -> None:
-    """Measure and print: two tables for people, one document for programs."""
-    with bench.bench_rows(accelerator_type, limit_s) as rows:
+def bench(
+    runtime: Runtime,
+    accelerator_type: Annotated[
+        str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
+    ] = catalog.default_type("bench"),
+    limit: Annotated[
+        str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
+    ] = "60s",
+) -> None:
+    """Multiply on its chips, and let them exchange arrays: times of this machine and of a real one.
+
+    MEASURED is this machine's; MODELLED what the chips would have taken, with its interval. The
+    workers of the type are processes of this machine; no local cloud needs to run.
+    """
+    limit_s = parse_duration(limit)
+    with bench_rows(accelerator_type, limit_s) as rows:
         about = next(rows)
         with show_spinner(runtime, f"measuring {accelerator_type}, {limit_s:.0f} s at most"):
-            found = list(rows)
+            measured = list(rows)
     # As they come, the small ones are first; a table compares what has one format.
     matmul = sorted(
-        (row for row in found if row["kind"] == "matmul"), key=lambda row: str(row["dtype"])
+        (row for row in measured if row["kind"] == "matmul"), key=lambda row: str(row["dtype"])
     )
-    collectives = [row for row in found if row["kind"] == "collective"]
-    left_out = about["rows"] - len(found)
+    collectives = [row for row in measured if row["kind"] == "collective"]
+    left_out = about["rows"] - len(measured)
     if runtime.output.is_document:
         runtime.output.document(_document(about, matmul, collectives, left_out))
         return

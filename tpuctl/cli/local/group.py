@@ -2,20 +2,17 @@
 
 import json
 import shlex
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tpuctl import catalog
-from tpuctl.cli.local.shell import enter
 from tpuctl.cli.shell.options import Noun, Yes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.models.duration import parse_duration
-from tpuctl.operations.local import local_cloud
-from tpuctl.operations.local import network as local_shell
+from tpuctl.operations.local import local_cloud, network
 
 app = Noun("The cloud in a box: rehearse everything offline.")
 
@@ -34,6 +31,7 @@ STATUS_COLUMNS = {
     ),
     "state_dir": lambda row: row["state_dir"],
 }
+FALLBACK_SHELL = "/bin/sh"
 KILLED = "worker-killed"
 """The kind of a fault that kills a worker, on the control port."""
 STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
@@ -93,7 +91,7 @@ def up(
         loopback_doors=loopback_doors,
     )
     if local_cloud.endpoint_line(runtime.home, name) is None:
-        local_shell.require_outside(runtime.home)
+        network.require_outside(runtime.home)
     line = local_cloud.up(runtime.home, name, options)
     if reason := line.get("mode_reason"):
         runtime.output.note(f"workers are processes of this machine: {reason}")
@@ -166,7 +164,7 @@ def shell(
 
     All that `tpuctl local env` prints is set in there.
     """
-    enter(runtime, _endpoint_line(runtime, name), command or ())
+    _enter(runtime, _endpoint_line(runtime, name), command or ())
 
 
 @app.verb("preempt")
@@ -243,24 +241,7 @@ def fault(
         runtime.output.items(control.faults(), FAULT_COLUMNS)
 
 
-@app.verb("bench")
-def bench(
-    runtime: Runtime,
-    accelerator_type: Annotated[
-        str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
-    ] = catalog.default_type("bench"),
-    limit: Annotated[
-        str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
-    ] = "60s",
-) -> None:
-    """Multiply on its chips, and let them exchange arrays: times of this machine and of a real one.
-
-    MEASURED is this machine's; MODELLED what the chips would have taken, with its interval. The
-    workers of the type are processes of this machine; no local cloud needs to run.
-    """
-    from tpuctl.cli.local import bench as local_bench
-
-    local_bench.run_bench(runtime, accelerator_type, parse_duration(limit))
+app.verb_in("bench", "local.bench:bench")
 
 
 def _note_worker(runtime: Runtime, row: Mapping[str, Any]) -> None:
@@ -279,3 +260,29 @@ def _endpoint_line(runtime: Runtime, name: str) -> dict[str, object]:
             hint=f"run: tpuctl local up{'' if name == DEFAULT_CONTEXT else f' --name {name}'}",
         )
     return dict(line)
+
+
+def _enter(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> NoReturn:
+    """Replace this process by the command, or by the user's own shell."""
+    environ = network.shell_environment(line, runtime.environ)
+    argv = list(command) or [environ.get("SHELL") or FALLBACK_SHELL]
+    path = network.find_program(argv, environ)
+    if line["mode"] == "namespace":
+        network.require_outside(runtime.home, "no other one can be opened")
+        network.enter_network(line)
+        if not command:
+            key = shlex.quote(str(runtime.access.key_path))
+            runtime.output.note(
+                f"inside the network of the local cloud {line['name']!r}: its workers answer at "
+                f"their own names and addresses: ssh -i {key} {runtime.access.user}@NAME; "
+                "leave with: exit"
+            )
+    else:
+        reason = f" ({line['mode_reason']})" if line.get("mode_reason") else ""
+        runtime.output.note(
+            "note: only the endpoints are set: workers are processes of this machine, without "
+            f"addresses of their own{reason}; log in with: tpuctl node ssh NAME"
+        )
+    runtime.out.flush()
+    runtime.err.flush()
+    network.exec_program(path, argv, environ)

@@ -55,6 +55,9 @@ Timeout = Annotated[
 ]
 """In seconds, once it is parsed; an empty text is no limit."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Shard = Annotated[
+    bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")
+]
 Row = tuple[str, tuple[str, ...], dict[str, Any]]
 """An option: the name of its value, how it is written, and what Typer should know of it."""
 

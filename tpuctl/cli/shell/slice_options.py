@@ -42,7 +42,7 @@ class SliceFlags:
     data_disk: tuple[str, ...] = field(default=())
     description: str = ""
     autocheckpoint: bool = False
-    # Of a queued resource alone: cli/request_options.py
+    # Of a queued resource alone: cli/queued_resource.py
     node_id: str | None = None
     node_count: int | None = None
     node_prefix: str | None = None
