@@ -13,11 +13,12 @@ from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.journal import NotWrittenError
 from localsim.cloud.model import events
 from localsim.cloud.model.cloud_errors import CloudError
-from localsim.cloud.model.nodes import HostIdentity, Node
+from localsim.cloud.model.nodes import Node
 from localsim.cloud.scenario import fault_texts
 from localsim.cloud.scenario.fault_types import FaultEffect, WorkerFault
 from localsim.cloud.scenario.scenario_checks import ScenarioError
 from localsim.group_commit import GroupCommit
+from localsim.worker_facts import HostIdentity
 from localsim.worker_specs import absent_identities, fault_effects_of, slice_spec
 from localsim.workers.autocheckpoint import Autocheckpoints
 from localsim.workers.disk.slice_disk import NewerDiskError
@@ -232,8 +233,7 @@ class Orchestrator:
             never_boots=event.never_boots,
             ssh_keys_delay_s=event.ssh_keys_delay_s,
         )
-        booted = await self.slices.boot(spec)
-        return [HostIdentity(one.hostname, one.host_key) for one in booted]
+        return await self.slices.boot(spec)
 
     async def _stop(self, event: events.StopSlice) -> None:
         await self.slices.stop(event.node.name)

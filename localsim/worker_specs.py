@@ -5,22 +5,15 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.nodes import HostIdentity, Maintenance, Node, ServiceAccount
+from localsim.cloud.model.nodes import Node, ServiceAccount
 from localsim.cloud.scenario.fault_types import WorkerFault, WorkerFaultKind
-from localsim.cloud.state.slice_positions import SlicePosition
-from localsim.workers.spec import (
-    HostFault,
-    MultisliceMembership,
-    SliceSpec,
-    UpcomingMaintenance,
-    WorkerAttribute,
-)
+from localsim.worker_facts import HostIdentity
+from localsim.workers.spec import HostFault, SliceSpec
 
 
 def slice_spec(node: Node, cloud: Cloud, project_metadata: Mapping[str, str]) -> SliceSpec:
     """The specification of a node's slice."""
     account = node.spec.service_account or ServiceAccount()
-    place = cloud.slice_position(node)
     return SliceSpec(
         name=node.name,
         node_id=node.id,
@@ -36,22 +29,19 @@ def slice_spec(node: Node, cloud: Cloud, project_metadata: Mapping[str, str]) ->
         external_addresses=node.external_addresses,
         service_account=account.email,
         scopes=account.scopes,
-        maintenance=_upcoming(node.maintenance) if node.maintenance else None,
-        guest_attributes=tuple(
-            tuple(WorkerAttribute(each.namespace, each.key, each.value) for each in worker)
-            for worker in node.told
-        ),
-        multislice=_multislice(place) if place else None,
+        maintenance=node.maintenance,
+        guest_attributes=node.told,
+        multislice=cloud.slice_position(node),
         worker_faults={
-            worker: fault_effects_of(found)
-            for worker, found in cloud.faults_by_worker(node).items()
+            worker: fault_effects_of(faults)
+            for worker, faults in cloud.faults_by_worker(node).items()
         },
     )
 
 
-def fault_effects_of(troubles: Iterable[WorkerFault]) -> HostFault:
+def fault_effects_of(faults: Iterable[WorkerFault]) -> HostFault:
     """The effects of a worker's faults."""
-    factors = {each.trouble: each.factor for each in troubles}
+    factors = {fault.trouble: fault.factor for fault in faults}
     return HostFault(
         hangs=WorkerFaultKind.HANGS in factors,
         killed=WorkerFaultKind.KILLED in factors,
@@ -59,21 +49,6 @@ def fault_effects_of(troubles: Iterable[WorkerFault]) -> HostFault:
         disk_full=WorkerFaultKind.DISK_FULL in factors,
         refuses_ssh=WorkerFaultKind.REFUSES_SSH in factors,
         slow=factors.get(WorkerFaultKind.SLOW),
-    )
-
-
-def _multislice(place: SlicePosition) -> MultisliceMembership:
-    return MultisliceMembership(place.request, place.slice_id, place.num_slices, place.coordinator)
-
-
-def _upcoming(maintenance: Maintenance) -> UpcomingMaintenance:
-    return UpcomingMaintenance(
-        type=maintenance.type,
-        can_reschedule=maintenance.can_reschedule,
-        window_start_s=maintenance.window_start_s,
-        window_end_s=maintenance.window_end_s,
-        latest_window_start_s=maintenance.latest_window_start_s,
-        status=maintenance.status,
     )
 
 

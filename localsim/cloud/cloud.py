@@ -15,7 +15,7 @@ from localsim.cloud.methods_requests import RequestMethods
 from localsim.cloud.methods_scenario import ScenarioMethods
 from localsim.cloud.model.cloud_errors import Code, Failure
 from localsim.cloud.model.events import BootSlice, DestroySlice, Event, StopSlice
-from localsim.cloud.model.nodes import NODE_TRANSITIONS, HostIdentity, Node, NodeEvent, NodeState
+from localsim.cloud.model.nodes import NODE_TRANSITIONS, Node, NodeEvent, NodeState
 from localsim.cloud.model.queued_resources import Initiator
 from localsim.cloud.model.resource_names import ProjectNames
 from localsim.cloud.nodes import (
@@ -28,8 +28,8 @@ from localsim.cloud.nodes import (
 from localsim.cloud.requests import request_lifecycle
 from localsim.cloud.scenario.scenario import Scenario
 from localsim.cloud.state import node_faults
-from localsim.cloud.state.slice_positions import SlicePosition, position_of
 from localsim.cloud.state.state import State
+from localsim.worker_facts import HostIdentity, SlicePosition
 
 
 class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, ScenarioMethods):
@@ -185,7 +185,17 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
 
     def slice_position(self, node: Node) -> SlicePosition | None:
         """The place of a node in its multislice request; None for a single slice."""
-        return position_of(self._state, node)
+        request = self._state.requests.find(node.queued_resource) if node.multislice else None
+        if request is None:
+            return None
+        names = [wanted.name for wanted in request.spec.nodes]
+        first = self._state.nodes.find(names[0])
+        return SlicePosition(
+            request=request.name,
+            slice_id=names.index(node.name),
+            num_slices=len(names),
+            coordinator=first.addresses[0] if first is not None else "",
+        )
 
     def clear(self) -> None:
         """Delete every resource and begin the scenario anew."""

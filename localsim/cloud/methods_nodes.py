@@ -5,7 +5,7 @@ from typing import Any
 
 from localsim.cloud.api_methods import ApiMethods
 from localsim.cloud.db.collection import Page, page_of
-from localsim.cloud.model.nodes import GuestAttributesEntry, Node, NodeSpec
+from localsim.cloud.model.nodes import Node, NodeSpec
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.queued_resources import Initiator
 from localsim.cloud.model.resource_names import checked_id, checked_request_id
@@ -21,6 +21,7 @@ from localsim.cloud.requests import request_lifecycle
 from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.supply import reservations
 from localsim.cloud.supply.reservations import Reservation
+from localsim.worker_facts import GuestAttributesEntry
 
 
 class NodeMethods(ApiMethods):

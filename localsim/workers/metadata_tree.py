@@ -8,7 +8,8 @@ from math import prod
 from typing import Any, TypeAlias
 
 from localsim import accounts
-from localsim.workers.spec import SliceSpec, UpcomingMaintenance
+from localsim.worker_facts import Maintenance
+from localsim.workers.spec import SliceSpec
 from tpuctl.catalog import AcceleratorType, accelerator_type, generation
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -162,8 +163,8 @@ def _is_maintained(spec: SliceSpec) -> bool:
     return spec.maintenance is not None and spec.maintenance.status == "ONGOING"
 
 
-def _upcoming(maintenance: UpcomingMaintenance) -> RecordValue:
-    """The words of Compute Engine's metadata server for its API's UpcomingMaintenance."""
+def _upcoming(maintenance: Maintenance) -> RecordValue:
+    """The words of Compute Engine's metadata server for its API's Maintenance."""
     return RecordValue(
         {
             "can_reschedule": str(maintenance.can_reschedule).lower(),

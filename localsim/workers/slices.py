@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
+from localsim.worker_facts import HostIdentity
 from localsim.workers import free_ports, host_faults, startup_script
 from localsim.workers.disk import slice_disk as disks
 from localsim.workers.disk.slice_disk import SliceDisk
 from localsim.workers.isolation.interface import Host, Isolation
-from localsim.workers.spec import HEALTHY, BootedWorker, HostFault, SliceSpec
+from localsim.workers.spec import HEALTHY, HostFault, SliceSpec
 from localsim.workers.ssh_endpoint import SshEndpoint
 from localsim.workers.worker import Worker, WorkerContext
 
@@ -48,7 +49,7 @@ class _Running:
     """What waits for a worker to fail."""
 
     @property
-    def identities(self) -> tuple[BootedWorker, ...]:
+    def identities(self) -> tuple[HostIdentity, ...]:
         return tuple(worker.identity for worker in self.workers)
 
     def ssh_endpoint(self, address: str) -> SshEndpoint | None:
@@ -84,7 +85,7 @@ class Slices:
         self._running: dict[str, _Running] = {}
         self._changing = asyncio.Lock()
 
-    async def boot(self, spec: SliceSpec) -> tuple[BootedWorker, ...]:
+    async def boot(self, spec: SliceSpec) -> tuple[HostIdentity, ...]:
         """Start a slice's workers, on the disk it has or a new one; raises OSError.
 
         A worker that never boots gets no SSH server and runs no program.

@@ -1,33 +1,14 @@
-"""The types that the cloud and the workers exchange: the spec of a slice, and its answers."""
+"""The specification of a slice and its faults, as the workers are given them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import TypeAlias
 
+from localsim.worker_facts import GuestAttributesEntry, Maintenance, SlicePosition
+
 SUBNET_PREFIX = 16
 """Bits of the network that the workers of a zone share; its first address is the gateway."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpcomingMaintenance:
-    """An announced maintenance of the slice's hosts; `type` and `status` as the API spells them."""
-
-    type: str
-    can_reschedule: bool
-    window_start_s: float
-    window_end_s: float
-    latest_window_start_s: float
-    status: str
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerAttribute:
-    """One guest attribute that a worker published."""
-
-    namespace: str
-    key: str
-    value: str
 
 
 class AttributeNotPublishedError(Exception):
@@ -61,19 +42,6 @@ HEALTHY = HostFault()
 
 
 @dataclass(frozen=True, slots=True)
-class MultisliceMembership:
-    """A slice's place among the slices of one request."""
-
-    request: str
-    """The full resource name, the same for all of them."""
-    slice_id: int
-    """Stays the slice's when it is made anew."""
-    num_slices: int
-    coordinator: str
-    """The VPC address of worker 0 of slice 0; empty while there is none."""
-
-
-@dataclass(frozen=True, slots=True)
 class SliceSpec:
     """One node of the cloud as its workers need to know it."""
 
@@ -95,8 +63,8 @@ class SliceSpec:
     """Its e-mail address; the project's Compute Engine default account without one."""
     scopes: tuple[str, ...] = ()
     """What its tokens are good for; none named means cloud-platform."""
-    maintenance: UpcomingMaintenance | None = None
-    guest_attributes: tuple[tuple[WorkerAttribute, ...], ...] = ()
+    maintenance: Maintenance | None = None
+    guest_attributes: tuple[tuple[GuestAttributesEntry, ...], ...] = ()
     """What each worker told in earlier boots; it may end before the last worker."""
     never_boots: tuple[int, ...] = ()
     """Workers that stay down; a slice with one never comes up."""
@@ -105,7 +73,7 @@ class SliceSpec:
 
     project_metadata: Mapping[str, str] = field(default_factory=dict)
     """What every worker of the project is shown."""
-    multislice: MultisliceMembership | None = None
+    multislice: SlicePosition | None = None
     worker_faults: Mapping[int, HostFault] = field(default_factory=dict)
     """By worker; one that is not in it is healthy."""
 
@@ -126,12 +94,3 @@ class SliceSpec:
     def addresses_of(self, index: int) -> tuple[str, ...]:
         """Return a worker's VPC address, then its external one if it has one."""
         return self.addresses[index], *self.external_addresses[index : index + 1]
-
-
-@dataclass(frozen=True, slots=True)
-class BootedWorker:
-    """What guest attributes publish of a worker."""
-
-    hostname: str
-    host_key: str
-    """`ssh-ed25519 AAAA…`"""

@@ -7,17 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from localsim.worker_facts import GuestAttributesEntry, HostIdentity
 from localsim.workers import metadata_tree
 from localsim.workers.disk.slice_disk import WorkerDisk
 from localsim.workers.isolation.interface import Command, Host, Program
-from localsim.workers.spec import (
-    HEALTHY,
-    BootedWorker,
-    HostFault,
-    PublishAttribute,
-    SliceSpec,
-    WorkerAttribute,
-)
+from localsim.workers.spec import HEALTHY, HostFault, PublishAttribute, SliceSpec
 from localsim.workers.ssh_keys import SshKeys
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -48,7 +42,7 @@ class GuestAttributes:
 
     def __init__(
         self,
-        entries: Iterable[WorkerAttribute],
+        entries: Iterable[GuestAttributesEntry],
         *,
         tell: Callable[[str, str, str | None], Awaitable[None]],
         announce: Callable[[], None],
@@ -132,10 +126,10 @@ class Worker:
         )
 
     @property
-    def identity(self) -> BootedWorker:
+    def identity(self) -> HostIdentity:
         """Host name and SSH host key, as guest attributes publish them."""
         algorithm, key, *_ = self.host_key.export_public_key().decode().split()
-        return BootedWorker(self.hostname, f"{algorithm} {key}")
+        return HostIdentity(self.hostname, f"{algorithm} {key}")
 
     @property
     def accelerator_type(self) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from localsim.worker_facts import GuestAttributesEntry, HostIdentity, Maintenance
+
 
 class NodeState(StrEnum):
     """The states of a google.cloud.tpu Node that the simulated cloud reaches."""
@@ -87,14 +89,6 @@ NODE_TRANSITIONS: Mapping[NodeState, Mapping[NodeEvent, NodeState]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class HostIdentity:
-    """How a booted worker is known: `host_key` is a line as in known_hosts."""
-
-    hostname: str
-    host_key: str
-
-
-@dataclass(frozen=True, slots=True)
 class AcceleratorConfig:
     """The other spelling of an accelerator type: its generation's enum name and a topology."""
 
@@ -165,27 +159,6 @@ class Symptom:
     symptom_type: str
     details: str
     worker_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Maintenance:
-    """UpcomingMaintenance; `type` and `status` as the API spells them."""
-
-    type: str
-    can_reschedule: bool
-    window_start_s: float
-    window_end_s: float
-    latest_window_start_s: float
-    status: str
-
-
-@dataclass(frozen=True, slots=True)
-class GuestAttributesEntry:
-    """One entry that one worker told the control plane."""
-
-    namespace: str
-    key: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,14 @@ from dataclasses import dataclass, replace
 from localsim.cloud.db.agenda import Action
 from localsim.cloud.model.cloud_errors import Code, conflict, invalid, precondition
 from localsim.cloud.model.events import BootSlice, NoticeMaintenance, StopSlice
-from localsim.cloud.model.nodes import (
-    NODE_TRANSITIONS,
-    Health,
-    Maintenance,
-    Node,
-    NodeEvent,
-    NodeState,
-)
+from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent, NodeState
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.queued_resources import RequestState
 from localsim.cloud.model.transitions import next_state
 from localsim.cloud.nodes import node_lifecycle, node_power
 from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
+from localsim.worker_facts import Maintenance
 
 NOTICE_S = 7 * 86400.0
 """How long before it starts scheduled maintenance is announced."""

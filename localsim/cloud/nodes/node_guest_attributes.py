@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from localsim.cloud.model.cloud_errors import CloudError, Code, invalid, not_found, precondition
-from localsim.cloud.model.nodes import GuestAttributesEntry, HostIdentity, Node, NodeState
+from localsim.cloud.model.nodes import Node, NodeState
 from localsim.cloud.state.state import State
+from localsim.worker_facts import GuestAttributesEntry, HostIdentity
 
 # Compute Engine refuses entries without a namespace; the figures are assumed.
 MAX_VALUE_BYTES = 32 * 1024

@@ -11,7 +11,6 @@ from localsim.cloud.model.events import BootSlice, DestroySlice, NoticeMaintenan
 from localsim.cloud.model.nodes import (
     NODE_TRANSITIONS,
     Health,
-    HostIdentity,
     Node,
     NodeEvent,
     NodeSpec,
@@ -25,6 +24,7 @@ from localsim.cloud.scenario.distributions import draw_amount
 from localsim.cloud.state import external_addresses, node_faults, operation_lifecycle, subnets
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import capacity, quota, reservations
+from localsim.worker_facts import HostIdentity
 from tpuctl import catalog
 
 PREEMPTIBLE_LIFE_S = 24 * 3600.0

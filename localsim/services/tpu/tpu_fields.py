@@ -6,7 +6,7 @@ Plain values by attribute (message_fields.py); a message takes those that its ve
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.cloud.model.nodes import Maintenance, Node, NodeSpec
+from localsim.cloud.model.nodes import Node, NodeSpec
 from localsim.cloud.model.queued_resources import (
     QueuedResource,
     QueuedResourceSpec,
@@ -17,6 +17,7 @@ from localsim.cloud.model.queued_resources import (
 )
 from localsim.cloud.supply.reservations import Reservation
 from localsim.services.tpu.message_fields import Fields, fields_of
+from localsim.worker_facts import Maintenance
 
 ENDPOINT_PORT = 8470
 

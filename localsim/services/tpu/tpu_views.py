@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.db.collection import Page
-from localsim.cloud.model.nodes import GuestAttributesEntry, Node
+from localsim.cloud.model.nodes import Node
 from localsim.cloud.model.offerings import Location, OfferedType, OfferedVersion
 from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import QueuedResource
@@ -22,6 +22,7 @@ from localsim.services.tpu.tpu_fields import (
     queued_resource_fields,
     reservation_fields,
 )
+from localsim.worker_facts import GuestAttributesEntry
 
 API_VERSIONS = {"v2": "V2", "v2alpha1": "V2_ALPHA1"}
 """Node.ApiVersion."""

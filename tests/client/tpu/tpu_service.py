@@ -22,10 +22,10 @@ from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
 from localsim.cloud.model.events import BootSlice, StopSlice
-from localsim.cloud.model.nodes import HostIdentity
 from localsim.cloud.scenario.scenario import Scenario
 from localsim.services.rest import rest
 from localsim.services.tpu import tpu_grpc
+from localsim.worker_facts import HostIdentity
 
 ZONE = "projects/demo/locations/us-west4-a"
 START_S = 1_800_000_000.0

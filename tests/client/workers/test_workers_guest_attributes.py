@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from client.workers.worker_fixtures import GOOGLE, NAME, ONE, ask, run, server_of, vpc
-from localsim.workers.spec import AttributeNotPublishedError, WorkerAttribute
+from localsim.worker_facts import GuestAttributesEntry
+from localsim.workers.spec import AttributeNotPublishedError
 
 PATH = "/computeMetadata/v1/instance/guest-attributes"
 
@@ -149,7 +150,7 @@ def test_what_the_control_plane_does_not_take_does_not_show(tmp_path: Path):
 
 
 def test_a_worker_boots_with_what_it_told_before(tmp_path: Path):
-    known = replace(ONE, guest_attributes=((WorkerAttribute("a", "b", "kept"),),))
+    known = replace(ONE, guest_attributes=((GuestAttributesEntry("a", "b", "kept"),),))
 
     async def test() -> None:
         async with vpc(tmp_path, known) as here:

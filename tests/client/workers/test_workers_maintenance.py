@@ -18,12 +18,12 @@ from client.workers.worker_fixtures import (
     vpc,
 )
 from localsim.clock import Clock
+from localsim.worker_facts import Maintenance
 from localsim.workers.autocheckpoint import Autocheckpoints
-from localsim.workers.spec import UpcomingMaintenance
 
 INSTANCE = "/computeMetadata/v1/instance"
 START_S = 1_800_000_000.0
-PENDING = UpcomingMaintenance(
+PENDING = Maintenance(
     type="SCHEDULED",
     can_reschedule=True,
     window_start_s=604_800.0,

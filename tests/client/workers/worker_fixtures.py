@@ -19,11 +19,12 @@ from localsim.services.net.socks import SocksServer, serve_socks
 from localsim.services.ssh.ssh_server import open_ssh_server
 from localsim.services.worker.chip_lock_server import ChipLockServers
 from localsim.services.worker.metadata_server import open_metadata
+from localsim.worker_facts import HostIdentity
 from localsim.workers.chip_holders import CHIP_FILES
 from localsim.workers.isolation.interface import Isolation
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
-from localsim.workers.spec import BootedWorker, PublishAttribute, SliceSpec
+from localsim.workers.spec import PublishAttribute, SliceSpec
 from localsim.workers.worker import WorkerContext
 
 KEY = asyncssh.generate_private_key("ssh-ed25519", comment="ada@laptop")
@@ -103,9 +104,9 @@ class Vpc:
     def __init__(self, slices: Slices, proxy: SocksServer) -> None:
         self.slices = slices
         self.proxy = proxy
-        self.identities: dict[str, BootedWorker] = {}
+        self.identities: dict[str, HostIdentity] = {}
 
-    async def boot(self, spec: SliceSpec) -> tuple[BootedWorker, ...]:
+    async def boot(self, spec: SliceSpec) -> tuple[HostIdentity, ...]:
         identities = await self.slices.boot(spec)
         self.identities.update(zip(spec.addresses, identities, strict=True))
         return identities

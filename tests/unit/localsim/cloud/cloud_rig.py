@@ -4,7 +4,8 @@ from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
 from localsim.cloud.model.events import BootSlice
-from localsim.cloud.model.nodes import HostIdentity, NodeSpec, Scheduling
+from localsim.cloud.model.nodes import NodeSpec, Scheduling
+from localsim.worker_facts import HostIdentity
 
 ZONE = "projects/demo/locations/us-west4-a"
 NODE = f"{ZONE}/nodes/a"

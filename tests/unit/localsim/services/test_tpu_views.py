@@ -10,7 +10,6 @@ from localsim.cloud.model.nodes import (
     BootDisk,
     DataDisk,
     Health,
-    Maintenance,
     Node,
     NodeSpec,
     NodeState,
@@ -31,6 +30,7 @@ from localsim.cloud.supply.reservations import Reservation
 from localsim.services.tpu.proto_messages import GRPC_MESSAGES
 from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_views import TpuViews
+from localsim.worker_facts import Maintenance
 
 ZONE = "projects/p/locations/z"
 NOW_S = 1_800_000_000.0

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from localsim.worker_facts import Maintenance, SlicePosition
 from localsim.workers.metadata_tree import (
     RecordValue,
     WorkerState,
@@ -11,7 +12,7 @@ from localsim.workers.metadata_tree import (
     ssh_keys,
     tpu_env,
 )
-from localsim.workers.spec import MultisliceMembership, SliceSpec, UpcomingMaintenance
+from localsim.workers.spec import SliceSpec
 from tpuctl.catalog import generations
 
 SPEC = SliceSpec(
@@ -112,7 +113,7 @@ def test_the_node_s_service_account_is_the_default_one():
 
 
 def test_maintenance_is_announced_then_begins_then_is_over():
-    pending = UpcomingMaintenance(
+    pending = Maintenance(
         type="SCHEDULED",
         can_reschedule=True,
         window_start_s=604_800.0,
@@ -162,7 +163,7 @@ def instance(spec: SliceSpec, *, index: int = 0, is_preempted: bool = False) -> 
 
 
 def test_a_slice_of_several_knows_the_others():
-    place = MultisliceMembership(
+    place = SlicePosition(
         "projects/demo/locations/us-west4-a/queuedResources/q", 1, 2, "10.128.0.9"
     )
     assert tpu_env(replace(SPEC, multislice=place), 0).splitlines()[-3:] == [
