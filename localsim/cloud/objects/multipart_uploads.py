@@ -9,7 +9,6 @@ import base64
 import dataclasses
 import json
 import secrets
-import sqlite3
 from collections.abc import Callable, Sequence
 
 from localsim.clock import Clock
@@ -93,7 +92,7 @@ class MultipartUploads:
         check_object_name(new.name)
         upload_id = secrets.token_hex(32)
         with self._database.change():
-            self._execute(
+            self._database.execute(
                 "INSERT INTO storage_multiparts VALUES (?, ?, ?, ?, ?)",
                 upload_id,
                 new.bucket,
@@ -105,7 +104,7 @@ class MultipartUploads:
 
     def require(self, key: ObjectKey, upload_id: str) -> MultipartUpload:
         """The upload of that id and object; raises 404."""
-        row = self._execute(
+        row = self._database.execute(
             "SELECT id, bucket, name, created_s FROM storage_multiparts"
             " WHERE id = ? AND bucket = ? AND name = ?",
             upload_id,
@@ -133,7 +132,7 @@ class MultipartUploads:
                 number, body.size_bytes, body.crc32c, str(body.md5), updated_s=self._clock.now()
             )
             self._forget(upload_id, number, number)
-            self._execute(
+            self._database.execute(
                 "INSERT INTO storage_parts VALUES (?, ?, ?, ?, ?, NULL, ?, ?)",
                 upload_id,
                 number,
@@ -147,7 +146,7 @@ class MultipartUploads:
 
     def list_uploads(self, bucket: str, query: UploadsQuery) -> list[MultipartUpload]:
         """The first uploads behind the markers, by name and then by id."""
-        rows = self._execute(
+        rows = self._database.execute(
             "SELECT id, bucket, name, created_s FROM storage_multiparts WHERE bucket = ?"
             " AND substr(name, 1, ?) = ? AND (name > ? OR (name = ? AND id > ? AND ? != ''))"
             " ORDER BY name, id LIMIT ?",
@@ -167,7 +166,7 @@ class MultipartUploads:
     ) -> list[UploadPart]:
         """The first parts whose numbers are greater than `after`, in order."""
         self.require(key, upload_id)
-        rows = self._execute(
+        rows = self._database.execute(
             "SELECT number, size_bytes, crc32c, md5, updated_s FROM storage_parts"
             " WHERE upload_id = ? AND number > ? ORDER BY number LIMIT ?",
             upload_id,
@@ -189,7 +188,7 @@ class MultipartUploads:
             bodies = self._claimed(upload_id, claims)
             stored = self._place(self._new_object(key, upload_id), _joined(bodies))
             # Their files are the object's now; those of the other parts go with the upload.
-            self._execute(
+            self._database.execute(
                 "DELETE FROM storage_parts WHERE upload_id = ? AND number IN"
                 " (SELECT value FROM json_each(?))",
                 upload_id,
@@ -206,12 +205,12 @@ class MultipartUploads:
 
     def drop_all(self, bucket: str) -> None:
         """Within a change: delete the uploads of a bucket that is deleted."""
-        rows = self._execute("SELECT id FROM storage_multiparts WHERE bucket = ?", bucket)
+        rows = self._database.execute("SELECT id FROM storage_multiparts WHERE bucket = ?", bucket)
         for (upload_id,) in rows.fetchall():
             self._drop(upload_id)
 
     def _claimed(self, upload_id: str, claims: Sequence[ClaimedPart]) -> Sequence[ObjectBody]:
-        rows = self._execute(
+        rows = self._database.execute(
             "SELECT number, size_bytes, crc32c, md5, body_files FROM storage_parts"
             " WHERE upload_id = ?",
             upload_id,
@@ -227,18 +226,18 @@ class MultipartUploads:
         return bodies
 
     def _new_object(self, key: ObjectKey, upload_id: str) -> NewObject:
-        ((properties,),) = self._execute(
+        ((properties,),) = self._database.execute(
             "SELECT new_object FROM storage_multiparts WHERE id = ?", upload_id
         ).fetchall()
         return NewObject(key.bucket, key.name, json.loads(properties))
 
     def _drop(self, upload_id: str) -> None:
         self._forget(upload_id, 1, MAX_PARTS)
-        self._execute("DELETE FROM storage_multiparts WHERE id = ?", upload_id)
+        self._database.execute("DELETE FROM storage_multiparts WHERE id = ?", upload_id)
 
     def _forget(self, upload_id: str, first: int, last: int) -> None:
         """Within a change: drop parts by number, their files when that is durable."""
-        rows = self._execute(
+        rows = self._database.execute(
             "DELETE FROM storage_parts WHERE upload_id = ? AND number BETWEEN ? AND ?"
             " RETURNING body_files",
             upload_id,
@@ -248,9 +247,6 @@ class MultipartUploads:
         files = [file for (names,) in rows.fetchall() for file in json.loads(names)]
         if files:
             self._database.after_commit(lambda: self._bodies.remove(files))
-
-    def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
-        return self._database.connection.execute(statement, values)
 
 
 def md5_hex(md5: str) -> str:

@@ -1,19 +1,25 @@
-"""Objects made of others: composed, copied, moved. The files are linked, not copied.
+"""Objects placed, deleted, and made of others: composed, copied, moved by linking the files.
 
 Rules: cloud.google.com/storage/docs/json_api/v1/objects, of the methods compose, copy and move.
 """
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
 
+from localsim.clock import Clock
 from localsim.cloud.objects.buckets.bucket_store import Buckets
 from localsim.cloud.objects.files.body_directory import BodyDirectory
 from localsim.cloud.objects.files.incoming_body import ObjectBody
 from localsim.cloud.objects.files.object_database import ObjectDatabase
 from localsim.cloud.objects.object_rows import ObjectRows
 from localsim.cloud.objects.properties import DEFAULT_CLASS
-from localsim.cloud.objects.retention import inherited_properties, new_properties
+from localsim.cloud.objects.retention import (
+    check_deletable,
+    has_versions,
+    inherited_properties,
+    new_properties,
+    with_expiration,
+)
 from localsim.cloud.objects.storage_model import (
     NO_PRECONDITIONS,
     NewObject,
@@ -21,32 +27,12 @@ from localsim.cloud.objects.storage_model import (
     Preconditions,
     StorageError,
     StoredObject,
+    check_object_name,
     invalid,
 )
 
 MAX_SOURCES = 32
 MAX_OBJECT_BYTES = 5 * 1024**4
-
-
-class CopyStore(Protocol):
-    """The operations on objects that copies need."""
-
-    database: ObjectDatabase
-    bodies: BodyDirectory
-    rows: ObjectRows
-    buckets: Buckets
-
-    def find(self, key: ObjectKey, preconditions: Preconditions = ...) -> StoredObject:
-        """The live or the named generation; raises 404 and 412."""
-        ...
-
-    def place(self, new: NewObject, body: ObjectBody, components: int | None = ...) -> StoredObject:
-        """Make a body the live object; raises 400, 403, 404 and 412."""
-        ...
-
-    def delete(self, key: ObjectKey, preconditions: Preconditions = ...) -> None:
-        """Delete the live or the named generation; raises 403, 404 and 412."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,23 +44,75 @@ class ComposeSource:
     if_generation_match: int | None = None
 
 
-class ObjectCopier:
-    """Makes objects of others by the rules for any new object."""
+class ObjectChanges:
+    """Finds, places and deletes objects, and makes objects of others by the rules for new ones."""
 
-    def __init__(self, store: CopyStore) -> None:
-        self._store = store
+    def __init__(
+        self,
+        database: ObjectDatabase,
+        bodies: BodyDirectory,
+        rows: ObjectRows,
+        buckets: Buckets,
+        clock: Clock,
+    ) -> None:
+        self.database = database
+        self.bodies = bodies
+        self.rows = rows
+        self.buckets = buckets
+        self._clock = clock
+
+    def find(
+        self,
+        key: ObjectKey,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        reading: bool = False,
+    ) -> StoredObject:
+        """An object as its row says, without what depends on its bucket."""
+        self.buckets.get(key.bucket)
+        found = self.rows.find(key)
+        if found is None:
+            raise StorageError(404, "notFound", f"No such object: {key.bucket}/{key.name}")
+        preconditions.check(found, reading=reading)
+        return found
+
+    def place(
+        self, new: NewObject, body: ObjectBody, components: int | None = None
+    ) -> StoredObject:
+        """Within a change: make a kept body the live object, by the rules of its bucket."""
+        check_object_name(new.name)
+        bucket = self.buckets.get(new.bucket)
+        replaced = self.rows.live(new.bucket, new.name)
+        new.preconditions.check(replaced)
+        check_deletable(bucket, replaced, self._clock.now())
+        if replaced is not None:
+            self.rows.retire(replaced, keep=has_versions(bucket))
+        completed = dataclasses.replace(new, properties=new_properties(bucket, new.properties))
+        stored = self.rows.insert(completed, body, components)
+        return with_expiration(bucket, stored)
+
+    def delete(self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
+        """Delete the live object, which may become noncurrent, or the named generation."""
+        with self.database.change():
+            found = self.find(key, preconditions)
+            bucket = self.buckets.get(key.bucket)
+            check_deletable(bucket, found, self._clock.now())
+            if key.generation is None:
+                self.rows.retire(found, keep=has_versions(bucket))
+            else:
+                self.rows.drop(found)
 
     def compose(
         self, new: NewObject, sources: Sequence[ComposeSource], *, delete_sources: bool = False
     ) -> StoredObject:
         """Join 1 to 32 objects of the bucket into one, which may be one of them."""
         _check_number(len(sources))
-        with self._store.database.change():
+        with self.database.change():
             found = [self._source(new.bucket, source) for source in sources]
             _check_size(sum(stored.size_bytes for stored in found))
-            whole = self._store.bodies.joined([self._store.rows.body(stored) for stored in found])
+            whole = self.bodies.joined([self.rows.body(stored) for stored in found])
             components = sum(stored.component_count or 1 for stored in found)
-            result = self._store.place(new, dataclasses.replace(whole, md5=None), components)
+            result = self.place(new, dataclasses.replace(whole, md5=None), components)
             if delete_sources:
                 self._remove_sources(new, sources)
         return result
@@ -88,19 +126,19 @@ class ObjectCopier:
         keeps_metadata: bool = False,
     ) -> StoredObject:
         """Copy an object; with `keeps_metadata` that of the source counts, not that of `new`."""
-        with self._store.database.change():
-            found = self._store.find(source, source_preconditions)
+        with self.database.change():
+            found = self.find(source, source_preconditions)
             if keeps_metadata:
                 new = dataclasses.replace(new, properties=inherited_properties(found))
             components = found.component_count
             if components is not None and self.needs_rewrite(found, new):
                 components = 1
-            body = self._store.bodies.joined([self._store.rows.body(found)])
-            return self._store.place(new, body, components)
+            body = self.bodies.joined([self.rows.body(found)])
+            return self.place(new, body, components)
 
     def needs_rewrite(self, source: StoredObject, new: NewObject) -> bool:
         """Whether the copy has another location or class, so that Google rewrites the bytes."""
-        origin, target = (self._store.buckets.get(name) for name in (source.bucket, new.bucket))
+        origin, target = (self.buckets.get(name) for name in (source.bucket, new.bucket))
         places = {bucket.properties.get("location", "US") for bucket in (origin, target)}
         classes = {
             properties.get("storageClass", DEFAULT_CLASS)
@@ -118,20 +156,20 @@ class ObjectCopier:
         """Rename the live object within its bucket; it replaces one that has the new name."""
         if source.name == target_name:
             raise invalid("Source and destination object names must be different.")
-        with self._store.database.change():
-            found = self._store.find(source, source_preconditions)
-            body = self._store.bodies.joined([self._store.rows.body(found)])
+        with self.database.change():
+            found = self.find(source, source_preconditions)
+            body = self.bodies.joined([self.rows.body(found)])
             new = NewObject(source.bucket, target_name, found.properties, preconditions)
-            moved = self._store.place(new, body, found.component_count)
+            moved = self.place(new, body, found.component_count)
             # By its generation it goes for good, as the same object lives on.
             gone = ObjectKey(source.bucket, source.name, found.generation)
-            self._store.delete(gone)
+            self.delete(gone)
         return moved
 
     def _source(self, bucket: str, source: ComposeSource) -> StoredObject:
         key = ObjectKey(bucket, source.name, source.generation)
         try:
-            return self._store.find(key, Preconditions(generation_match=source.if_generation_match))
+            return self.find(key, Preconditions(generation_match=source.if_generation_match))
         except StorageError as error:
             if error.code != 404:  # noqa: PLR2004
                 raise
@@ -142,7 +180,7 @@ class ObjectCopier:
         """Delete what has been joined, but not the result where it has taken a source's place."""
         gone = {(source.name, source.generation) for source in sources if source.name != new.name}
         for name, generation in sorted(gone, key=str):
-            self._store.delete(ObjectKey(new.bucket, name, generation))
+            self.delete(ObjectKey(new.bucket, name, generation))
 
 
 def _check_number(sources: int) -> None:

@@ -27,9 +27,8 @@ class ObjectRows:
 
     def live(self, bucket: str, name: str) -> StoredObject | None:
         """The live generation of an object, or None."""
-        row = self._database.connection.execute(
-            "SELECT * FROM storage_objects WHERE bucket = ? AND name = ?", (bucket, name)
-        ).fetchone()
+        query = "SELECT * FROM storage_objects WHERE bucket = ? AND name = ?"
+        row = self._database.execute(query, bucket, name).fetchone()
         return None if row is None else object_of_row(row)
 
     def find(self, key: ObjectKey) -> StoredObject | None:
@@ -37,10 +36,8 @@ class ObjectRows:
         live = self.live(key.bucket, key.name)
         if key.generation is None or (live is not None and live.generation == key.generation):
             return live
-        row = self._database.connection.execute(
-            "SELECT * FROM storage_noncurrent WHERE bucket = ? AND name = ? AND generation = ?",
-            (key.bucket, key.name, key.generation),
-        ).fetchone()
+        query = "SELECT * FROM storage_noncurrent WHERE bucket = ? AND name = ? AND generation = ?"
+        row = self._database.execute(query, key.bucket, key.name, key.generation).fetchone()
         return None if row is None else object_of_row(row)
 
     def body(self, stored: StoredObject) -> ObjectBody:
@@ -50,37 +47,19 @@ class ObjectRows:
 
     def data(self, stored: StoredObject) -> bytes:
         """The bytes of a generation that are in the database; raises FileNotFoundError."""
-        row = self._database.connection.execute(
-            "SELECT data FROM storage_bodies WHERE generation = ?", (stored.generation,)
-        ).fetchone()
+        query = "SELECT data FROM storage_bodies WHERE generation = ?"
+        row = self._database.execute(query, stored.generation).fetchone()
         if row is None:
             raise FileNotFoundError
         return bytes(row[0])
 
-    def replace(
-        self,
-        replaced: StoredObject | None,
-        new: NewObject,
-        body: ObjectBody,
-        *,
-        keep_replaced: bool,
-        component_count: int | None = None,
-    ) -> StoredObject:
-        """Put a new live generation in the place of another, which is archived or gone."""
-        if replaced is not None:
-            self.retire(replaced, keep=keep_replaced)
-        return self.insert(new, body, component_count=component_count)
-
-    def insert(
-        self, new: NewObject, body: ObjectBody, *, component_count: int | None = None
-    ) -> StoredObject:
+    def insert(self, new: NewObject, body: ObjectBody, component_count: int | None) -> StoredObject:
         """Add a live generation where there is none."""
-        connection = self._database.connection
         now_s = self._clock.now()
         stored = StoredObject(
             bucket=new.bucket,
             name=new.name,
-            generation=next_generation(connection, self._clock),
+            generation=next_generation(self._database.connection, self._clock),
             metageneration=1,
             size_bytes=body.size_bytes,
             crc32c=body.crc32c,
@@ -91,21 +70,17 @@ class ObjectRows:
             body_files=body.files,
             component_count=component_count,
         )
-        self._write(stored)
+        self.write(stored)
         if not body.files:
-            row = (stored.generation, body.data or b"")
-            connection.execute("INSERT INTO storage_bodies VALUES (?, ?)", row)
+            statement = "INSERT INTO storage_bodies VALUES (?, ?)"
+            self._database.execute(statement, stored.generation, body.data or b"")
         return stored
-
-    def rewrite(self, stored: StoredObject) -> None:
-        """Replace the metadata of this very generation, live or noncurrent."""
-        self._write(stored)
 
     def retire(self, live: StoredObject, *, keep: bool) -> None:
         """End a live generation: it becomes noncurrent, or is gone with its bytes."""
         if keep:
             self._delete_row(live)
-            self._write(dataclasses.replace(live, deleted_s=self._clock.now()))
+            self.write(dataclasses.replace(live, deleted_s=self._clock.now()))
         else:
             self.drop(live)
 
@@ -115,36 +90,32 @@ class ObjectRows:
         if stored.body_files:
             self._database.after_commit(lambda: self._bodies.remove(stored.body_files))
         else:
-            self._database.connection.execute(
-                "DELETE FROM storage_bodies WHERE generation = ?", (stored.generation,)
-            )
+            statement = "DELETE FROM storage_bodies WHERE generation = ?"
+            self._database.execute(statement, stored.generation)
 
     def count(self) -> int:
         """How many live objects there are in all buckets."""
-        rows = self._database.connection.execute("SELECT count(*) FROM storage_objects").fetchall()
-        return int(rows[0][0])
+        ((count,),) = self._database.execute("SELECT count(*) FROM storage_objects").fetchall()
+        return int(count)
 
     def files(self) -> set[str]:
         """The file names of all bodies."""
         return {
             file
             for table in TABLES_WITH_FILES
-            for (file,) in self._database.connection.execute(
+            for (file,) in self._database.execute(
                 f"SELECT value FROM {table}, json_each(body_files) WHERE body_files != '[]'"
             )
         }
 
-    def _write(self, stored: StoredObject) -> None:
-        self._database.connection.execute(
-            f"INSERT OR REPLACE INTO {_table(stored)} VALUES ({OBJECT_PLACEHOLDERS})",
-            row_of_object(stored),
-        )
+    def write(self, stored: StoredObject) -> None:
+        """Write the row of a generation, live or noncurrent; its bytes stay as they are."""
+        statement = f"INSERT OR REPLACE INTO {_table(stored)} VALUES ({OBJECT_PLACEHOLDERS})"
+        self._database.execute(statement, *row_of_object(stored))
 
     def _delete_row(self, stored: StoredObject) -> None:
-        self._database.connection.execute(
-            f"DELETE FROM {_table(stored)} WHERE bucket = ? AND name = ? AND generation = ?",
-            (stored.bucket, stored.name, stored.generation),
-        )
+        statement = f"DELETE FROM {_table(stored)} WHERE bucket = ? AND name = ? AND generation = ?"
+        self._database.execute(statement, stored.bucket, stored.name, stored.generation)
 
 
 def _table(stored: StoredObject) -> str:

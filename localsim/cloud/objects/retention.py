@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from localsim.cloud.objects.properties import DEFAULT_CLASS, HOLD_FIELDS, RETENTION_START
-from localsim.cloud.objects.storage_model import Bucket, Properties, StorageError, StoredObject
+from localsim.cloud.objects.storage_model import (
+    Bucket,
+    Properties,
+    StorageError,
+    StoredObject,
+    instant,
+)
 
 EXPIRATION = "retentionExpirationTime"
 _OF_A_GENERATION = (EXPIRATION, RETENTION_START)
@@ -40,11 +46,12 @@ def check_deletable(bucket: Bucket, stored: StoredObject | None, now_s: float) -
             )
     until_s = retained_until_s(bucket, stored)
     if until_s is not None and now_s < until_s:
+        until = datetime.fromtimestamp(until_s, UTC).isoformat(timespec="microseconds")
         raise StorageError(
             403,
             "retentionPolicyNotMet",
             f"Object '{name}' is subject to bucket's retention policy or object retention and"
-            f" cannot be deleted or overwritten until {_instant(until_s, 'microseconds')}",
+            f" cannot be deleted or overwritten until {until}",
         )
 
 
@@ -62,8 +69,8 @@ def with_expiration(bucket: Bucket, stored: StoredObject) -> StoredObject:
     until_s = retained_until_s(bucket, stored)
     if until_s is None:
         return stored
-    shown = _instant(until_s, "milliseconds").replace("+00:00", "Z")
-    return dataclasses.replace(stored, properties={**stored.properties, EXPIRATION: shown})
+    properties = {**stored.properties, EXPIRATION: instant(until_s)}
+    return dataclasses.replace(stored, properties=properties)
 
 
 def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
@@ -81,7 +88,3 @@ def inherited_properties(source: StoredObject) -> dict[str, Any]:
     """The metadata that a copy takes from its source, which excludes holds and class."""
     left = (*_OF_A_GENERATION, *HOLD_FIELDS, "storageClass")
     return {name: value for name, value in source.properties.items() if name not in left}
-
-
-def _instant(seconds: float, precision: str) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=precision)

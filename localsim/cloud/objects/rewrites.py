@@ -11,7 +11,7 @@ import secrets
 from typing import Any
 
 from localsim.clock import Clock
-from localsim.cloud.objects.object_copies import CopyStore, ObjectCopier
+from localsim.cloud.objects.object_copies import ObjectChanges
 from localsim.cloud.objects.retention import inherited_properties
 from localsim.cloud.objects.storage_model import (
     NO_PRECONDITIONS,
@@ -55,9 +55,8 @@ class RewriteProgress:
 class ObjectRewrites:
     """The rewrites under way, in rows that survive a restart."""
 
-    def __init__(self, store: CopyStore, copies: ObjectCopier, clock: Clock) -> None:
+    def __init__(self, store: ObjectChanges, clock: Clock) -> None:
         self._store = store
-        self._copies = copies
         self._clock = clock
 
     def rewrite(self, request: RewriteRequest, token: str | None = None) -> RewriteProgress:
@@ -74,7 +73,7 @@ class ObjectRewrites:
         if request.keeps_metadata:
             new = dataclasses.replace(new, properties=inherited_properties(found))
         step_bytes = request.call_bytes or DEFAULT_CALL_BYTES
-        if found.size_bytes <= step_bytes or not self._copies.needs_rewrite(found, new):
+        if found.size_bytes <= step_bytes or not self._store.needs_rewrite(found, new):
             return self._finished(found, new)
         new.preconditions.check(self._store.rows.live(new.bucket, new.name))
         state = {
@@ -85,13 +84,10 @@ class ObjectRewrites:
             "result": None,
         }
         token = secrets.token_urlsafe(24)
-        self._execute("DELETE FROM storage_rewrites WHERE created_s < ?", self._oldest_s(lives=2))
-        self._execute(
-            "INSERT INTO storage_rewrites VALUES (?, ?, ?)",
-            token,
-            json.dumps(state),
-            self._clock.now(),
-        )
+        statement = "DELETE FROM storage_rewrites WHERE created_s < ?"
+        self._store.database.execute(statement, self._oldest_s(lives=2))
+        row = token, json.dumps(state), self._clock.now()
+        self._store.database.execute("INSERT INTO storage_rewrites VALUES (?, ?, ?)", *row)
         return RewriteProgress(step_bytes, found.size_bytes, token)
 
     def _continue(self, request: RewriteRequest, token: str) -> RewriteProgress:
@@ -112,20 +108,18 @@ class ObjectRewrites:
         else:
             rewrite = self._finished(found, new)
             state["result"] = rewrite.result and rewrite.result.generation
-        self._execute(
-            "UPDATE storage_rewrites SET state = ? WHERE id = ?", json.dumps(state), token
-        )
+        statement = "UPDATE storage_rewrites SET state = ? WHERE id = ?"
+        self._store.database.execute(statement, json.dumps(state), token)
         return rewrite
 
     def _finished(self, found: StoredObject, new: NewObject) -> RewriteProgress:
         key = ObjectKey(found.bucket, found.name, found.generation)
-        result = self._copies.copy(key, NO_PRECONDITIONS, new)
+        result = self._store.copy(key, NO_PRECONDITIONS, new)
         return RewriteProgress(found.size_bytes, found.size_bytes, result=result)
 
     def _state(self, token: str) -> dict[str, Any]:
-        row = self._store.database.connection.execute(
-            "SELECT state, created_s FROM storage_rewrites WHERE id = ?", (token,)
-        ).fetchone()
+        query = "SELECT state, created_s FROM storage_rewrites WHERE id = ?"
+        row = self._store.database.execute(query, token).fetchone()
         if row is None:
             raise _not_a_token()
         if row[1] < self._oldest_s(lives=1):
@@ -135,9 +129,6 @@ class ObjectRewrites:
 
     def _oldest_s(self, lives: int) -> float:
         return self._clock.now() - lives * TOKEN_LIFE_S
-
-    def _execute(self, statement: str, *values: object) -> None:
-        self._store.database.connection.execute(statement, values)
 
 
 def _not_a_token() -> StorageError:

@@ -4,7 +4,8 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Protocol
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
 
 import google_crc32c
 
@@ -48,25 +49,6 @@ def not_implemented(what: str) -> StorageError:
     return StorageError(501, "notImplemented", f"{what} is not implemented by localsim")
 
 
-class Versioned(Protocol):
-    """A bucket or object as preconditions see it."""
-
-    @property
-    def generation(self) -> int:
-        """The number that changes with the content."""
-        ...
-
-    @property
-    def metageneration(self) -> int:
-        """The number that changes with the metadata."""
-        ...
-
-    @property
-    def etag(self) -> str:
-        """The tag that changes with either."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Preconditions:
     """What must hold at the moment of the change, or the request has no effect."""
@@ -78,7 +60,7 @@ class Preconditions:
     etag_match: str | None = None
     etag_not_match: str | None = None
 
-    def check(self, current: Versioned | None, *, reading: bool = False) -> None:
+    def check(self, current: "Bucket | StoredObject | None", *, reading: bool = False) -> None:
         """Raise 412, or 304 where what must not be there is there.
 
         By number that holds for any method, cloud.google.com/storage/docs/request-preconditions;
@@ -96,7 +78,7 @@ class Preconditions:
         ):
             raise precondition_failed(code=304)
 
-    def _matches(self, current: Versioned | None) -> bool:
+    def _matches(self, current: "Bucket | StoredObject | None") -> bool:
         return (
             self.generation_match in (None, 0 if current is None else current.generation)
             and self.metageneration_match in (None, current and current.metageneration)
@@ -104,7 +86,7 @@ class Preconditions:
         )
 
 
-def _same_etag(header: str, current: Versioned | None) -> bool:
+def _same_etag(header: str, current: "Bucket | StoredObject | None") -> bool:
     wanted = {etag.strip().strip('"') for etag in header.split(",")}
     return current is not None and not wanted.isdisjoint({"*", current.etag})
 
@@ -208,6 +190,12 @@ def _etag(*numbers: int) -> str:
             rest >>= 7
         data.append(rest)
     return base64.b64encode(data).decode()
+
+
+def instant(seconds: float) -> str:
+    """A moment in seconds of the epoch as RFC 3339 in UTC, with milliseconds and `Z`."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encode_crc32c(value: int) -> str:

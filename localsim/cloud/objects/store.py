@@ -18,14 +18,11 @@ from localsim.cloud.objects.files.incoming_body import ObjectBody
 from localsim.cloud.objects.files.object_database import ObjectDatabase
 from localsim.cloud.objects.listing import Listing, ListQuery, list_page
 from localsim.cloud.objects.multipart_uploads import MultipartUploads
-from localsim.cloud.objects.object_copies import ObjectCopier
+from localsim.cloud.objects.object_copies import ObjectChanges
 from localsim.cloud.objects.object_rows import ObjectRows
 from localsim.cloud.objects.open_object import OpenObject
 from localsim.cloud.objects.properties import changed_properties
 from localsim.cloud.objects.retention import (
-    check_deletable,
-    has_versions,
-    new_properties,
     with_expiration,
 )
 from localsim.cloud.objects.rewrites import ObjectRewrites
@@ -37,7 +34,6 @@ from localsim.cloud.objects.storage_model import (
     Properties,
     StorageError,
     StoredObject,
-    check_object_name,
 )
 from localsim.cloud.objects.tables import TABLES
 from localsim.cloud.objects.upload_sessions import UploadSessions
@@ -57,7 +53,7 @@ def has_no_objects(directory: Path) -> bool:
     return not (path.exists() and path.stat().st_size)
 
 
-class ObjectStore:
+class ObjectStore(ObjectChanges):
     """The objects of a simulated cloud, kept in a directory."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
@@ -66,15 +62,13 @@ class ObjectStore:
         Raises NewerSchemaError, sqlite3.Error or OSError.
         """
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._clock = clock
-        self.database = ObjectDatabase(directory / _DATABASE)
-        self.bodies = BodyDirectory(directory, self.database)
-        self.rows = ObjectRows(self.database, self.bodies, clock)
-        self.parts = MultipartUploads(self.database, self.bodies, clock, self.place)
-        self.buckets = Buckets(self.database, clock, also_delete=self.parts.drop_all)
-        self.uploads = UploadSessions(self.database, self.bodies, clock)
-        self.copies = ObjectCopier(self)
-        self.rewrites = ObjectRewrites(self, self.copies, clock)
+        database = ObjectDatabase(directory / _DATABASE)
+        bodies = BodyDirectory(directory, database)
+        self.parts = MultipartUploads(database, bodies, clock, self.place)
+        self.uploads = UploadSessions(database, bodies, clock)
+        buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
+        super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
+        self.rewrites = ObjectRewrites(self, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 
@@ -100,16 +94,12 @@ class ObjectStore:
 
     @contextmanager
     def open(
-        self,
-        key: ObjectKey,
-        preconditions: Preconditions = NO_PRECONDITIONS,
-        *,
-        reading: bool = True,
+        self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS
     ) -> Iterator[OpenObject]:
         """Open the object for the block; its bytes stay even if it is replaced or deleted."""
         for _ in range(_OPENING_TRIES):
             with self.database.snapshot():
-                stored = self.get(key, preconditions, reading=reading)
+                stored = self.get(key, preconditions, reading=True)
                 data = b"" if stored.body_files else self.rows.data(stored)
             try:
                 held = self.bodies.hold(stored.body_files)
@@ -155,17 +145,6 @@ class ObjectStore:
         """Replace the metadata as a whole."""
         return self._rewrite(key, properties, preconditions, keep=False)
 
-    def delete(self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
-        """Delete the live object, which may become noncurrent, or the named generation."""
-        with self.database.change():
-            found = self.find(key, preconditions)
-            bucket = self.buckets.get(key.bucket)
-            check_deletable(bucket, found, self._clock.now())
-            if key.generation is None:
-                self.rows.retire(found, keep=has_versions(bucket))
-            else:
-                self.rows.drop(found)
-
     def count(self) -> int:
         """The number of live objects in all buckets."""
         return self.rows.count()
@@ -193,38 +172,5 @@ class ObjectStore:
                 metageneration=found.metageneration + 1,
                 updated_s=now_s,
             )
-            self.rows.rewrite(result)
+            self.rows.write(result)
             return with_expiration(self.buckets.get(key.bucket), result)
-
-    def find(
-        self,
-        key: ObjectKey,
-        preconditions: Preconditions = NO_PRECONDITIONS,
-        *,
-        reading: bool = False,
-    ) -> StoredObject:
-        """An object as its row says, without what depends on its bucket."""
-        self.buckets.get(key.bucket)
-        found = self.rows.find(key)
-        if found is None:
-            raise StorageError(404, "notFound", f"No such object: {key.bucket}/{key.name}")
-        preconditions.check(found, reading=reading)
-        return found
-
-    def place(
-        self, new: NewObject, body: ObjectBody, components: int | None = None
-    ) -> StoredObject:
-        """Within a change: make a kept body the live object, by the rules of its bucket."""
-        check_object_name(new.name)
-        bucket = self.buckets.get(new.bucket)
-        replaced = self.rows.live(new.bucket, new.name)
-        new.preconditions.check(replaced)
-        check_deletable(bucket, replaced, self._clock.now())
-        stored = self.rows.replace(
-            replaced,
-            dataclasses.replace(new, properties=new_properties(bucket, new.properties)),
-            body,
-            keep_replaced=has_versions(bucket),
-            component_count=components,
-        )
-        return with_expiration(bucket, stored)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import sqlite3
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from localsim.clock import Clock
@@ -106,7 +107,10 @@ TABLES_WITH_FILES = ("storage_objects", "storage_noncurrent", "storage_parts")
 _BUCKET_COLUMNS = tuple(field.name for field in dataclasses.fields(Bucket))
 _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder().encode
-OBJECT_PLACEHOLDERS = ", ".join("?" * len(dataclasses.fields(StoredObject)))
+_OBJECT_COLUMNS = tuple(field.name for field in dataclasses.fields(StoredObject))
+_PROPERTIES, _FILES = map(_OBJECT_COLUMNS.index, ("properties", "body_files"))
+_values = attrgetter(*_OBJECT_COLUMNS)
+OBJECT_PLACEHOLDERS = ", ".join("?" * len(_OBJECT_COLUMNS))
 
 
 def next_generation(connection: sqlite3.Connection, clock: Clock) -> int:
@@ -125,40 +129,16 @@ def bucket_of_row(row: tuple[Any, ...]) -> Bucket:
 
 def object_of_row(row: tuple[Any, ...]) -> StoredObject:
     """Read one row of `SELECT * FROM storage_objects`, or of `storage_noncurrent`."""
-    # Written out, with the bare decoder: a page of a listing is a thousand of these.
-    bucket, name, generation, metageneration, size_bytes, crc32c, md5, *others = row
-    properties, created_s, updated_s, files, component_count, deleted_s = others
-    return StoredObject(
-        bucket,
-        name,
-        generation,
-        metageneration,
-        size_bytes,
-        crc32c,
-        md5,
-        _decode(properties)[0],
-        created_s,
-        updated_s,
-        tuple(_decode(files)[0]),
-        component_count,
-        deleted_s,
-    )
+    # By place, with the bare decoder: a page of a listing is a thousand of these.
+    values = list(row)
+    values[_PROPERTIES] = _decode(row[_PROPERTIES])[0]
+    values[_FILES] = tuple(_decode(row[_FILES])[0])
+    return StoredObject(*values)
 
 
 def row_of_object(stored: StoredObject) -> tuple[Any, ...]:
     """The columns that `object_of_row` reads."""
-    return (
-        stored.bucket,
-        stored.name,
-        stored.generation,
-        stored.metageneration,
-        stored.size_bytes,
-        stored.crc32c,
-        stored.md5,
-        _encode(dict(stored.properties)),
-        stored.created_s,
-        stored.updated_s,
-        _encode(stored.body_files),
-        stored.component_count,
-        stored.deleted_s,
-    )
+    row = list(_values(stored))
+    row[_PROPERTIES] = _encode(dict(stored.properties))
+    row[_FILES] = _encode(stored.body_files)
+    return tuple(row)

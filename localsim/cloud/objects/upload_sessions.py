@@ -46,10 +46,9 @@ class UploadSessions:
         with self._database.change():
             self.drop_expired()
             self._bodies.create(upload_id)
-            self._database.connection.execute(
-                "INSERT INTO storage_uploads VALUES (?, ?, 0, 0, ?, NULL)",
-                (upload_id, json.dumps(dataclasses.asdict(new)), self._clock.now()),
-            )
+            row = upload_id, json.dumps(dataclasses.asdict(new)), self._clock.now()
+            statement = "INSERT INTO storage_uploads VALUES (?, ?, 0, 0, ?, NULL)"
+            self._database.execute(statement, *row)
         return upload_id
 
     def result(self, upload_id: str) -> StoredObject | None:
@@ -75,54 +74,42 @@ class UploadSessions:
     def checkpoint(self, upload: UploadSession) -> None:
         """Record how many bytes are on disk."""
         with self._database.change():
-            self._database.connection.execute(
-                "UPDATE storage_uploads SET received_bytes = ?, crc32c = ? WHERE id = ?",
-                (upload.body.size_bytes, upload.body.crc32c, upload.id),
-            )
+            statement = "UPDATE storage_uploads SET received_bytes = ?, crc32c = ? WHERE id = ?"
+            body = upload.body
+            self._database.execute(statement, body.size_bytes, body.crc32c, upload.id)
 
     def finish(self, upload_id: str, stored: StoredObject) -> None:
         """Within a change: keep the published object for a client that loses the reply."""
-        self._database.connection.execute(
-            "UPDATE storage_uploads SET result = ? WHERE id = ?",
-            (json.dumps(dataclasses.asdict(stored)), upload_id),
-        )
+        statement = "UPDATE storage_uploads SET result = ? WHERE id = ?"
+        self._database.execute(statement, json.dumps(dataclasses.asdict(stored)), upload_id)
 
     def cancel(self, upload_id: str) -> None:
         """Delete a session and its bytes; raises 404 when there is none."""
         with self._database.change():
             self._row(upload_id)
-            self._database.connection.execute(
-                "DELETE FROM storage_uploads WHERE id = ?", (upload_id,)
-            )
+            self._database.execute("DELETE FROM storage_uploads WHERE id = ?", upload_id)
             self._database.after_commit(partial(self._bodies.forget, upload_id))
 
     def drop_expired(self) -> None:
         """Drop the bytes of the sessions older than a week; after two weeks nothing is left."""
         with self._database.change():
-            connection = self._database.connection
-            rows = connection.execute(
-                "SELECT id FROM storage_uploads WHERE created_s < ?", (self._oldest_s(),)
-            ).fetchall()
-            for (upload_id,) in rows:
+            query = "SELECT id FROM storage_uploads WHERE created_s < ?"
+            for (upload_id,) in self._database.execute(query, self._oldest_s()).fetchall():
                 self._database.after_commit(partial(self._bodies.forget, upload_id))
-            oldest_s = self._oldest_s(lives=2)
-            connection.execute("DELETE FROM storage_uploads WHERE created_s < ?", (oldest_s,))
+            statement = "DELETE FROM storage_uploads WHERE created_s < ?"
+            self._database.execute(statement, self._oldest_s(lives=2))
 
     def unfinished(self) -> set[str]:
         """The ids of the sessions that may still publish something."""
-        rows = self._database.connection.execute(
-            "SELECT id FROM storage_uploads WHERE result IS NULL AND created_s >= ?",
-            (self._oldest_s(),),
-        )
-        return {upload_id for (upload_id,) in rows}
+        query = "SELECT id FROM storage_uploads WHERE result IS NULL AND created_s >= ?"
+        return {upload_id for (upload_id,) in self._database.execute(query, self._oldest_s())}
 
     def _oldest_s(self, lives: int = 1) -> float:
         return self._clock.now() - lives * SESSION_LIFE_S
 
     def _row(self, upload_id: str) -> tuple[Any, ...]:
-        row: tuple[Any, ...] | None = self._database.connection.execute(
-            "SELECT * FROM storage_uploads WHERE id = ?", (upload_id,)
-        ).fetchone()
+        query = "SELECT * FROM storage_uploads WHERE id = ?"
+        row: tuple[Any, ...] | None = self._database.execute(query, upload_id).fetchone()
         if row is None:
             raise StorageError(404, "notFound", f"No such upload session: {upload_id}")
         if row[_CREATED_S] < self._oldest_s():

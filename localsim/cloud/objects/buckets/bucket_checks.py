@@ -7,11 +7,10 @@ The words of the refusals are the JSON API's as a public client's tests recorded
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from localsim.cloud.objects.properties import DEFAULT_CLASS, checked_storage_class
-from localsim.cloud.objects.storage_model import StorageError, invalid
+from localsim.cloud.objects.storage_model import StorageError, instant, invalid
 
 _MAX_LABELS = 64
 _LABEL_CHARACTERS = 63
@@ -102,7 +101,7 @@ def _retention_policy(value: Any, change: BucketChange) -> Any:
             "Cannot reduce retention duration of a locked Retention Policy for bucket"
             f" '{change.bucket}'.",
         )
-    effective = before.get("effectiveTime") or _instant(change.now_s)
+    effective = before.get("effectiveTime") or instant(change.now_s)
     lock = {"isLocked": True} if before.get("isLocked") else {}
     return {"retentionPeriod": str(period_s), "effectiveTime": effective, **lock}
 
@@ -119,7 +118,7 @@ def _soft_delete(value: Any, change: BucketChange) -> Any:
         raise invalid(
             "Soft delete policy must have a retention duration between 7 days and 90 days."
         )
-    effective = {"effectiveTime": _instant(change.now_s)} if duration_s else {}
+    effective = {"effectiveTime": instant(change.now_s)} if duration_s else {}
     return {"retentionDurationSeconds": str(duration_s), **effective}
 
 
@@ -143,7 +142,7 @@ def _iam_configuration(value: Any, change: BucketChange) -> Any:
     access = _object("uniformBucketLevelAccess", given.get("uniformBucketLevelAccess") or {})
     uniform: dict[str, Any] = {"enabled": _boolean(access.get("enabled", False))}
     if uniform["enabled"]:
-        locked = _instant(change.now_s + _UNIFORM_ACCESS_LOCKS_S)
+        locked = instant(change.now_s + _UNIFORM_ACCESS_LOCKS_S)
         uniform["lockedTime"] = _locked_time(change.before) or locked
     return {
         "uniformBucketLevelAccess": uniform,
@@ -172,7 +171,7 @@ def _autoclass(value: Any, change: BucketChange) -> Any:
     before = change.before or {}
     if before.get("enabled", False) == enabled and before:
         return {**fields, "toggleTime": before["toggleTime"]}
-    return {**fields, "toggleTime": _instant(change.now_s)}
+    return {**fields, "toggleTime": instant(change.now_s)}
 
 
 def _kept(value: Any, _: BucketChange) -> Any:
@@ -224,8 +223,3 @@ def _integer(value: Any) -> int:
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
         raise invalid(f"Parse Error: Invalid value for TYPE_INT64 field: '{value}'.")
     return int(value)
-
-
-def _instant(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -91,10 +91,10 @@ class Buckets:
 
     def list(self, project: str, *, prefix: str, start: str, limit: int) -> list[Bucket]:
         """The first `limit` buckets of a project with the prefix, from the name `start` on."""
-        rows = self._database.connection.execute(
+        rows = self._database.execute(
             "SELECT * FROM storage_buckets WHERE project = ? AND name >= ?"
             " AND substr(name, 1, ?) = ? ORDER BY name LIMIT ?",
-            (project, start, len(prefix), prefix, limit),
+            *(project, start, len(prefix), prefix, limit),
         )
         return [bucket_of_row(row) for row in rows]
 
@@ -136,11 +136,8 @@ class Buckets:
             if self._has_objects(name):
                 message = "The bucket you tried to delete is not empty."
                 raise StorageError(409, "conflict", message)
-            for statement in (
-                "DELETE FROM storage_buckets WHERE name = ?",
-                "DELETE FROM storage_policies WHERE bucket = ?",
-            ):
-                self._database.connection.execute(statement, (name,))
+            self._database.execute("DELETE FROM storage_buckets WHERE name = ?", name)
+            self._database.execute("DELETE FROM storage_policies WHERE bucket = ?", name)
             self._also_delete(name)
 
     def get_iam_policy(self, name: str, version: int = 1) -> dict[str, Any]:
@@ -154,10 +151,8 @@ class Buckets:
         with self._database.change():
             bucket = self.get(name)
             bindings = checked_bindings(bucket, policy)
-            self._database.connection.execute(
-                "INSERT OR REPLACE INTO storage_policies VALUES (?, ?)",
-                (name, json.dumps(bindings)),
-            )
+            statement = "INSERT OR REPLACE INTO storage_policies VALUES (?, ?)"
+            self._database.execute(statement, name, json.dumps(bindings))
             changed = self._change(bucket, bucket.properties)
         return shown_policy(changed, bindings, version=3)
 
@@ -174,27 +169,23 @@ class Buckets:
     def _write(self, bucket: Bucket) -> None:
         values = {field.name: getattr(bucket, field.name) for field in dataclasses.fields(bucket)}
         row = values | {"properties": json.dumps(dict(bucket.properties))}
-        self._database.connection.execute(
-            "INSERT OR REPLACE INTO storage_buckets VALUES (?, ?, ?, ?, ?, ?, ?)",
-            tuple(row.values()),
-        )
+        statement = "INSERT OR REPLACE INTO storage_buckets VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._database.execute(statement, *row.values())
 
     def _bindings(self, bucket: Bucket) -> Sequence[Binding]:
-        row = self._database.connection.execute(
-            "SELECT bindings FROM storage_policies WHERE bucket = ?", (bucket.name,)
-        ).fetchone()
+        query = "SELECT bindings FROM storage_policies WHERE bucket = ?"
+        row = self._database.execute(query, bucket.name).fetchone()
         return first_bindings(bucket) if row is None else tuple(json.loads(row[0]))
 
     def _find(self, name: str) -> Bucket | None:
-        row = self._database.connection.execute(
-            "SELECT * FROM storage_buckets WHERE name = ?", (name,)
-        ).fetchone()
+        query = "SELECT * FROM storage_buckets WHERE name = ?"
+        row = self._database.execute(query, name).fetchone()
         return None if row is None else bucket_of_row(row)
 
     def _has_objects(self, name: str) -> bool:
         return any(
-            self._database.connection.execute(
-                f"SELECT 1 FROM {table} WHERE bucket = ? LIMIT 1", (name,)
+            self._database.execute(
+                f"SELECT 1 FROM {table} WHERE bucket = ? LIMIT 1", name
             ).fetchone()
             for table in ("storage_objects", "storage_noncurrent")
         )

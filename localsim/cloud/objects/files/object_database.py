@@ -46,6 +46,10 @@ class ObjectDatabase:
         """The connection to read from: within a change it sees the change's own rows."""
         return self._writer if self._is_open else self._reader
 
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Run one statement on `connection` with the values of its question marks."""
+        return self.connection.execute(statement, values)
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let the block read the rows of one moment."""

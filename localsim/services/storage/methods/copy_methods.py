@@ -34,7 +34,7 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
     new = NewObject(call.bucket, call.key.name, writable_properties(given), call.preconditions)
     deletes = resource.get("deleteSourceObjects") is True
     check_object_name(new.name)
-    compose = service.objects.copies.compose
+    compose = service.objects.compose
     return object_reply(call, await service.commit(compose, new, parts, delete_sources=deletes))
 
 
@@ -42,7 +42,7 @@ async def copy_object(service: StorageService, call: StorageCall) -> web.StreamR
     """Copy an object, with its metadata unless the body brings other."""
     new, keeps_metadata = await _target(call)
     stored = await service.commit(
-        service.objects.copies.copy,
+        service.objects.copy,
         _source(call),
         call.source_preconditions,
         new,
@@ -78,7 +78,7 @@ async def move_object(service: StorageService, call: StorageCall) -> web.StreamR
     """Rename an object within its bucket."""
     check_object_name(call.names["to_object"])
     stored = await service.commit(
-        service.objects.copies.move,
+        service.objects.move,
         _source(call),
         call.names["to_object"],
         call.source_preconditions,

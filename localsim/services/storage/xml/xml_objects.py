@@ -149,7 +149,7 @@ async def _copy(
 
     def copy() -> StoredObject:
         check_validators(call, _live(service, call.key), reading=False)
-        return service.objects.copies.copy(
+        return service.objects.copy(
             source, call.source_preconditions, new, keeps_metadata=not replaces
         )
 

@@ -47,7 +47,7 @@ class ObjectRig:
 
     def copy(self, source, target, *, properties=None, bucket="box", **preconditions):
         new = NewObject(bucket, target, properties or {}, Preconditions(**preconditions))
-        return self.store.copies.copy(
+        return self.store.copy(
             ObjectKey("box", source), NO_PRECONDITIONS, new, keeps_metadata=properties is None
         )
 

@@ -25,11 +25,11 @@ THREE_CALLS = b"0123456789abcdef" * (5 * UNIT_BYTES // 32)  # 2.5 MiB
 def compose(objects, target, *sources, properties=None, delete_sources=False, **preconditions):
     new = NewObject("box", target, properties or {}, Preconditions(**preconditions))
     found = [ComposeSource(name) if isinstance(name, str) else name for name in sources]
-    return objects.store.copies.compose(new, found, delete_sources=delete_sources)
+    return objects.store.compose(new, found, delete_sources=delete_sources)
 
 
 def move(objects, source, target, *, of_source=NO_PRECONDITIONS, **preconditions):
-    return objects.store.copies.move(
+    return objects.store.move(
         ObjectKey("box", source), target, of_source, Preconditions(**preconditions)
     )
 
@@ -157,7 +157,7 @@ def test_conditions_on_both_ends_of_a_copy(objects):
     objects.put("b")
     assert refusal_code(objects.copy, "a", "b", generation_match=0) == 412
     assert refusal_code(objects.copy, "none", "b") == 404
-    copying = objects.store.copies.copy
+    copying = objects.store.copy
     new = NewObject("box", "c", {})
     wrong = Preconditions(generation_match=source.generation + 1)
     assert refusal_code(copying, ObjectKey("box", "a"), wrong, new) == 412

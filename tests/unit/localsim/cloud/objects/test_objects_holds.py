@@ -15,12 +15,12 @@ def retain(objects, period_s):
 
 
 def move(objects, source, target):
-    return objects.store.copies.move(ObjectKey("box", source), target, NO_PRECONDITIONS)
+    return objects.store.move(ObjectKey("box", source), target, NO_PRECONDITIONS)
 
 
 def compose(objects, target, *sources, **options):
     found = [ComposeSource(name) for name in sources]
-    return objects.store.copies.compose(NewObject("box", target, {}), found, **options)
+    return objects.store.compose(NewObject("box", target, {}), found, **options)
 
 
 @pytest.fixture
