@@ -2,7 +2,7 @@
 
 While programs run on a worker, its disk is measured every few seconds, in a thread, by adding up
 its files. When it holds more than the limit, the disk is full: what is written from then on fails
-with ENOSPC (see isolation/inside/fullness.py for what that covers), until so much was deleted that
+with ENOSPC (see isolation/inside/full_disk.py for what that covers), until so much was deleted that
 it is below the limit again. Between two measurements a program can write more than the limit.
 """
 
@@ -15,9 +15,9 @@ from localsim.workers.disk.slice_disk import WorkerDisk
 LIMIT_BYTES = 20 << 30
 SHORTEST_S, LONGEST_S = 2.0, 60.0
 _MEASURING_SHARE = 0.02
-"""Of the time, at most, goes into measuring."""
+"""The largest share of the time that goes into measuring."""
 _FASTEST_BYTES_PER_S = 500e6
-"""A program is not expected to write faster."""
+"""The fastest that a program is expected to write."""
 
 
 class Fillable(Protocol):
@@ -58,6 +58,6 @@ async def enforce_limit(
 
 
 def _period_s(took_s: float, room_bytes: int) -> float:
-    """Until the next measurement: often when the limit is near, seldom when it takes long."""
+    """Seconds until the next measurement: few near the limit, many when measuring takes long."""
     wanted_s = max(took_s / _MEASURING_SHARE, room_bytes / _FASTEST_BYTES_PER_S)
     return min(max(wanted_s, SHORTEST_S), LONGEST_S)

@@ -1,6 +1,7 @@
-"""The way out of the VPC, told to what installs packages: by its own files, not by variables.
+"""Configures package installers for the HTTP proxy that leads out of the VPC.
 
-Programs look at HTTPS_PROXY as well, and JAX warns of it: an unchanged one must find none.
+It is named in their configuration files, not in HTTPS_PROXY: other programs read that variable too,
+and JAX warns when it is set.
 """
 
 import configparser
@@ -68,7 +69,7 @@ def _pip_conf(path: Path, proxy: str) -> str:
 
 
 def _sources(apt: Path) -> Iterator[Path]:
-    """Where packages of the distribution come from, in both of its formats."""
+    """The files that name the sources of the distribution's packages, in both formats."""
     yield from (path for path in (apt / "sources.list",) if path.exists())
     for pattern in ("*.list", "*.sources"):
         yield from (apt / "sources.list.d").glob(pattern)
@@ -82,7 +83,7 @@ def _read(path: Path) -> str:
 
 
 def _write(top: Path, path: Path, text: str) -> None:
-    """Put a file in the place of a link, and nothing where a link leads out of our root."""
+    """Write a file, in place of a link; do nothing where its directory lies outside of `top`."""
     if path.parent.resolve().is_relative_to(top.resolve()):
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         path.unlink(missing_ok=True)

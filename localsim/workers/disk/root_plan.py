@@ -41,7 +41,7 @@ def layer_directory(shared: Path) -> Path:
 
 
 def prepare_shared(shared: Path, files: Mapping[str, Path], *, proxy: str | None = None) -> None:
-    """Make what the plans of all workers refer to; takes some 0.1 s. Raises OSError.
+    """Create the layer that the plans of all workers share, in some 0.1 s; raises OSError.
 
     `files` are put on every worker: path below /opt/localsim -> file or directory here. What
     installs packages there goes through the HTTP `proxy`.
@@ -55,7 +55,7 @@ def prepare_shared(shared: Path, files: Mapping[str, Path], *, proxy: str | None
 def plan_root(
     disk: WorkerDisk, *, accelerator_type: str, hosts_file: Path, shared: Path
 ) -> dict[str, Any]:
-    """What `root.build` needs to know, for JSON; touches nothing. `prepare` must have been called.
+    """What `root.build` needs to know, for JSON; touches nothing. `prepare_shared` comes first.
 
     `hosts_file` becomes /etc/hosts: rewrite it in place, a file of the same name is not seen.
     """
@@ -78,7 +78,7 @@ def plan_root(
 
 
 def interpreter_prefixes() -> list[Path]:
-    """Where the interpreter that runs localsim is installed, as far as that is no system's place.
+    """The directories of the interpreter that runs localsim which no system directory contains.
 
     A virtual environment has two: its own, and that of the interpreter it was made from.
     """
@@ -151,7 +151,7 @@ def _binds(hosts_file: Path, packages: Iterable[str]) -> Iterator[dict[str, Any]
 
 
 def _by_depth(mount: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is mounted on something comes after it."""
+    """The sort key by which a mount comes after what it is mounted on."""
     return tuple(mount["path"].split("/"))
 
 

@@ -45,7 +45,7 @@ class WorkerDisk:
 
     @property
     def home(self) -> Path:
-        """Where commands start."""
+        """The directory in which commands start."""
         return self.directory / "home"
 
     @property
@@ -55,27 +55,27 @@ class WorkerDisk:
 
     @property
     def system(self) -> Path:
-        """What programs of a host of its own see as /."""
+        """The directory that programs see as / in namespace mode."""
         return self.directory / "system"
 
     @property
     def upper(self) -> Path:
-        """What they changed below directories that are the machine's own, one for each."""
+        """The upper layers of the overlays over the machine's own directories, one for each."""
         return self.directory / "upper"
 
     @property
     def work(self) -> Path:
-        """What the kernel needs beside `upper`."""
+        """The work directories of the overlays, one for each of `upper`."""
         return self.directory / "work"
 
     @property
     def processes(self) -> Path:
-        """Records of the programs that run."""
+        """The directory with an empty file per running program."""
         return self.directory / "processes"
 
     @property
     def marker(self) -> str:
-        """What tells the worker's processes from all others on this machine."""
+        """The value of an environment variable that marks the worker's processes."""
         return f"{self.directory.parent.name}-{self.directory.name}"
 
     def used_bytes(self) -> int:
@@ -92,7 +92,7 @@ class WorkerDisk:
         return read_private_key(self.directory / "host_key")
 
     def format(self, hostname: str) -> None:
-        """Lay out a new disk."""
+        """Create the directories and the host key of a new disk; raises OSError."""
         from asyncssh import generate_private_key
 
         for directory in (self.home, self.temporary, self.processes):
@@ -131,7 +131,7 @@ class SliceDisk:
         return frozenset({self.coordinator_port, *self.worker_ports})
 
     def save(self) -> None:
-        """Write slice.json, whole or not at all."""
+        """Write slice.json, as a whole or not at all; raises OSError."""
         content = {
             "schema": SCHEMA,
             "name": self.name,

@@ -136,17 +136,17 @@ def build_layer(
 
 
 def root_directory(layer: Path) -> Path:
-    """What / is on every worker, but for what is mounted there."""
+    """The directory that is the lowest layer of / on every worker."""
     return layer / "root"
 
 
 def database_directory(layer: Path) -> Path:
-    """What comes on top of the machine's DATABASE."""
+    """The directory that is the layer on top of the machine's DATABASE."""
     return layer / "database"
 
 
 def pci_devices_directory(layer: Path, kind: AcceleratorType) -> Path:
-    """What /sys/bus/pci/devices shows on workers of this type."""
+    """The directory that /sys/bus/pci/devices shows on workers of this type."""
     return layer / "pci" / f"{kind.generation}-{kind.chips_per_worker}"
 
 
@@ -169,7 +169,7 @@ def _write_tree(top: Path, points: Iterable[str], links: Mapping[str, str]) -> N
 
 
 def _copy_readable(source: Path, target: Path, skipped: frozenset[str] = frozenset()) -> None:
-    """Copy a directory, but what some user of this machine may not read."""
+    """Copy a directory without the files that some user of this machine may not read."""
     target.mkdir(mode=0o755, exist_ok=True)
     for entry in os.scandir(source):
         found = entry.stat(follow_symlinks=False)
@@ -191,7 +191,7 @@ def _is_wanted(found: os.stat_result) -> bool:
 
 
 def _hide_private(source: Path, target: Path) -> None:
-    """Cover what some user of this machine may not read, as an overlay's layer does it."""
+    """Hide what some user of this machine may not read, by whiteouts in the layer `target`."""
     if os.geteuid() != 0 or not source.is_dir():
         return  # who may not read it does not see it
     for entry in os.scandir(source):
@@ -211,7 +211,7 @@ def _write_own(etc: Path) -> None:
 
 
 def _system_rows(name: str) -> Iterator[str]:
-    """The rows that packages come with: no people, and not root's."""
+    """The rows of /etc/passwd or /etc/group that packages add: no people, and not root's."""
     try:
         rows = Path("/etc", name).read_text().splitlines()
     except OSError:
@@ -253,7 +253,7 @@ def _lend_owner(source: Path, target: Path, levels: int) -> None:
 
 
 def _lend_database(target: Path) -> None:
-    """A package manager locks and rewrites its own files; the lists of what is where are many."""
+    """Copy the files that a package manager locks and rewrites, but not the many lists of files."""
     if not DATABASE.is_dir():
         return
     for source in (DATABASE, DATABASE / "triggers"):

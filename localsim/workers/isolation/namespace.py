@@ -109,11 +109,6 @@ class NamespaceIsolation:
             raise
         return isolation
 
-    @property
-    def launcher_pid(self) -> int:
-        """The process whose only child is in the VPC's namespaces."""
-        return self._launcher.pid
-
     async def listen(self, address: str, port: int) -> socket.socket:
         """A listening socket in the VPC itself; raises OSError."""
         _, (descriptor,) = await self._channel.ask("listen", address=address, port=port)

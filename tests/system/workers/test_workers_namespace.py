@@ -58,7 +58,7 @@ async def main():
         async with here.ssh() as worker:
             program = await worker.create_process("exec setsid nohup sleep 600")
             host = here.slices._running[SPEC.name].workers[0].host
-            print(here.slices._isolation.launcher_pid, flush=True)
+            print(here.slices._isolation._launcher.pid, flush=True)
             await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -260,7 +260,7 @@ def test_a_worker_that_fails_by_itself_is_news(tmp_path):
             lost.put_nowait(news)
 
         async with vpc(tmp_path, SPEC, tell=tell, mode="namespace") as here, here.ssh() as worker:
-            (launcher,) = children(here.slices._isolation.launcher_pid)
+            (launcher,) = children(here.slices._isolation._launcher.pid)
             os.kill(children(launcher)[1], signal.SIGKILL)
             assert await asyncio.wait_for(lost.get(), 10) == (SPEC.name, 1)
             assert (await worker.run("echo well")).stdout == "well\n"

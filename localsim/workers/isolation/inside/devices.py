@@ -49,7 +49,7 @@ def make_proc(*, guarded: bool) -> None:
 
 
 def make_sys(host: str, pci: str) -> list[str]:
-    """Mount /sys, with the chips as its only PCI devices; what could be done only in part."""
+    """Mount /sys with the chips as its only PCI devices; return notes on what failed in part."""
     notes = []
     tree.make_directory("/sys")
     try:

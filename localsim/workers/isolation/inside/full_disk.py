@@ -1,4 +1,4 @@
-"""A full disk, for a disk that is only directories: no quota is to be had without root."""
+"""Makes a worker's disk full where it is directories of a larger one: quotas need root."""
 
 import contextlib
 import os
@@ -14,11 +14,11 @@ _OPAQUE = "user.overlay.opaque"
 
 
 class _Full:
-    """What was mounted and opened to make the disk full."""
+    """The mounts and open descriptors that make the disk full."""
 
     def __init__(self) -> None:
         self.stacked: list[str] = []
-        """What is mounted over something else now, in order."""
+        """The paths that are covered by a mount, in the order of mounting."""
         self.layers: dict[str, tuple[str, str]] = {}
         """Place -> the layer with what programs changed since, and the place as it is on the disk;
         both as paths through a descriptor."""
@@ -59,7 +59,7 @@ def free() -> None:
     full = _full.pop()
     for path in reversed(full.stacked):
         with contextlib.suppress(OSError):  # a program that is root may have been quicker
-            kernel.umount(path, kernel.MNT_DETACH)
+            kernel.umount(path)
     try:
         for layer, place in full.layers.values():
             _apply(layer, place, deletions_only=False)
@@ -95,26 +95,26 @@ def _stack(full: _Full, planned: list[dict[str, Any]]) -> None:
         else:
             mounts.bind_read_only(opened[place], place)
         full.stacked.append(place)
-    kernel.umount(_STAGE, kernel.MNT_DETACH)
+    kernel.umount(_STAGE)
     os.rmdir(_STAGE)
 
 
 def _at_the_top() -> set[str]:
-    """The directories of / that are the disk's own."""
+    """The directories in / that lie on the disk itself, as paths."""
     disk = os.stat("/").st_dev
     found = (entry for entry in os.scandir("/") if entry.is_dir(follow_symlinks=False))
-    return {each.path for each in found if each.stat(follow_symlinks=False).st_dev == disk}
+    return {entry.path for entry in found if entry.stat(follow_symlinks=False).st_dev == disk}
 
 
 def _opened(full: _Full, path: str, flags: int) -> str:
-    """The path by which something stays in reach whatever is mounted over it."""
+    """Open a file or directory; return a path that reaches it whatever is mounted over it."""
     descriptor = os.open(path, flags | os.O_CLOEXEC)
     full.descriptors.append(descriptor)
     return f"/proc/self/fd/{descriptor}"
 
 
 def _open_stage(full: _Full) -> str:
-    """A memory file system without a free block, soon to be mounted nowhere."""
+    """Mount a memory file system without a free block; return a path to it by descriptor."""
     tree.make_directory(_STAGE)
     options = f"size={_PAGE_BYTES},nr_inodes={_INODES},mode=700"
     kernel.mount("tmpfs", _STAGE, "tmpfs", 0, options)
@@ -123,7 +123,7 @@ def _open_stage(full: _Full) -> str:
 
 
 def _take_rest(full: _Full, directory: str) -> None:
-    """Hold what is left of a memory file system's last page in a file without a name."""
+    """Fill the last page of a memory file system with a file that has no name."""
     descriptor = os.open(f"{directory}/.rest", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     full.descriptors.append(descriptor)
     os.unlink(f"{directory}/.rest")
@@ -133,7 +133,7 @@ def _take_rest(full: _Full, directory: str) -> None:
 
 
 def _cover(place: str, below: str, layer: str) -> bool:
-    """Stack an overlay on a place, if the kernel allows that."""
+    """Mount an overlay on a place; return False where the kernel refuses it."""
     # The root of an overlay looks as its upper directory does.
     tree.make_directory(f"{layer}/upper", stat.S_IMODE(os.stat(place).st_mode))
     tree.make_directory(f"{layer}/work")
@@ -145,7 +145,7 @@ def _cover(place: str, below: str, layer: str) -> bool:
 
 
 def _apply(layer: str, place: str, *, deletions_only: bool) -> None:
-    """Do to a directory what an overlay's upper layer says was done to it."""
+    """Apply the changes in an overlay's upper layer to the directory `place`."""
     for entry in os.scandir(layer):
         path = f"{place}/{entry.name}"
         found = entry.stat(follow_symlinks=False)
@@ -169,7 +169,7 @@ def _apply_directory(layer: str, place: str, *, deletions_only: bool) -> None:
 
 
 def _renew(source: str, target: str, found: os.stat_result) -> None:
-    """A file without data, a link: all that fits on a full disk."""
+    """Copy a link, a pipe or a file without data, all that fits on a full disk, to `target`."""
     tree.remove(target)
     if stat.S_ISLNK(found.st_mode):
         os.symlink(os.readlink(source), target)

@@ -3,16 +3,15 @@
 import contextlib
 import errno
 import os
-import select
 import signal
 import socket
 import time
 from typing import Any, NoReturn
 
 from localsim.workers.isolation.inside import full_disk, kernel, root, socket_messages, users
+from localsim.workers.isolation.inside.commands import BACKLOG, CommandServer
 from localsim.workers.isolation.inside.netlink import Netlink
 
-BACKLOG = 128
 HOMES = "/home"
 METADATA = ("169.254.169.254", 80)
 SLOW_PERIOD_S = 0.1
@@ -43,7 +42,7 @@ def main(control: socket.socket, released: int, worker: dict[str, Any]) -> NoRet
         except OSError as error:
             socket_messages.send(control, {"failed": error.strerror or str(error)})
         else:
-            machine = _InitProcess(control)
+            machine = _InitProcess(control, worker["plan"]["mounts"])
             socket_messages.send(control, {"ready": True, "notes": notes})
             machine.serve()
             status = 0
@@ -54,7 +53,7 @@ def main(control: socket.socket, released: int, worker: dict[str, Any]) -> NoRet
 
 
 def _close_all_but(*kept: int) -> None:
-    """What the parent holds, other workers' sockets among it, is none of this worker's."""
+    """Close what was inherited from the launcher, such as the sockets of other workers."""
     opened = [int(name) for name in os.listdir("/proc/self/fd")]
     for descriptor in opened:
         if descriptor > 2 and descriptor not in kept:
@@ -63,7 +62,7 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _set_up(worker: dict[str, Any]) -> list[str]:
-    """Name, network and files; what could be done only in part."""
+    """Set the worker's name, network and files up; return notes on what was done in part only."""
     kernel.set_host_name(worker["hostname"])
     links = Netlink()
     links.set_up("lo")
@@ -89,12 +88,13 @@ def _lock() -> None:
     kernel.become_root_of_namespace(0, 0)
 
 
-class _InitProcess:
-    """What runs on the worker."""
+class _InitProcess(CommandServer):
+    """Starts, signals, freezes and slows the programs of one worker."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
-        self._inbox = socket_messages.Inbox()
+    def __init__(self, control: socket.socket, mounts: list[dict[str, Any]]) -> None:
+        """`mounts` are those of the plan of the worker's root."""
+        super().__init__(control)
+        self._mounts = mounts
         self._programs: dict[int, int] = {}
         """Process -> the simulator's number for it."""
         self._is_frozen = False
@@ -102,60 +102,26 @@ class _InitProcess:
         self._is_paused = False
         self._turns_s = 0.0
         self._is_idle = True
-        self._ended, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def serve(self) -> None:
-        """Do what the simulator says until it has gone."""
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        poll.register(self._ended, select.POLLIN)
-        while True:
-            for descriptor, _ in poll.poll(self._turn()):
-                if descriptor == self._ended:
-                    self._reap()
-                elif not self._inbox.receive(self._control):
-                    return
-            while taken := self._inbox.take():
-                self._answer(*taken)
-
-    def _answer(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        reply: dict[str, Any] = {"reply": message["id"]}
-        found: list[int] = []
-        try:
-            found = (
-                getattr(self, f"do_{message['op']}")(reply, descriptors, **message["with"]) or []
-            )
-        except OSError as error:
-            reply["error"] = [error.errno or 0, str(error.strerror or error)]
-        except RecursionError:
-            reply["error"] = [errno.ELOOP, "programs nested directories too deep to follow"]
-        socket_messages.send(self._control, reply, *found)
-        for descriptor in [*found, *descriptors]:
-            os.close(descriptor)
-
-    def do_start(
-        self, _reply: dict[str, Any], streams: list[int], program: int, **command: Any
-    ) -> None:
-        """Run a command; its end is told later."""
+    def do_start(self, program: int, **command: Any) -> None:
+        """Run a command with the received descriptors as its streams; its end is told later."""
         home, user = os.path.split(command["directory"])
         if home == HOMES:
             users.add(user)
         child = os.fork()
         if child == 0:
-            _become(command, streams, frozen=self._is_frozen)
+            _become(command, self._received, frozen=self._is_frozen)
         self._programs[child] = program
         self._is_idle = False
 
-    def do_signal(self, _reply: dict[str, Any], _: list[int], program: int, number: int) -> None:
+    def do_signal(self, program: int, number: int) -> None:
         """Signal a program's process group."""
         for leader, found in self._programs.items():
             if found == program:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(leader, number)
 
-    def do_signal_groups(self, _reply: dict[str, Any], _: list[int], number: int) -> None:
+    def do_signal_groups(self, number: int) -> None:
         """Signal every process group of the worker, once."""
         # A program that has no session yet is in our own group, which is the simulator's too.
         targets = {-group if group else process for process, group in _groups().items()}
@@ -163,40 +129,43 @@ class _InitProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(target, number)
 
-    def do_freeze(self, _reply: dict[str, Any], _: list[int], *, frozen: bool) -> None:
+    def do_freeze(self, *, frozen: bool) -> None:
         """Stop everything where it stands, or let it go on."""
         self._is_frozen = frozen
         self._send_all(signal.SIGSTOP if frozen else signal.SIGCONT)
 
-    def do_slow(self, _reply: dict[str, Any], _: list[int], factor: float) -> None:
+    def do_slow(self, factor: float) -> None:
         """Let everything run a part of the time only; 1 is full speed."""
         self._slowness = factor
         self._turns_s = time.monotonic()
 
-    def do_fill(self, _reply: dict[str, Any], _: list[int], *, full: bool) -> None:
+    def do_fill(self, *, full: bool) -> None:
         """Leave no room on the worker's disk, or free it again."""
-        (root.fill if full else root.free)()
+        if full:
+            full_disk.fill(self._mounts)
+        else:
+            full_disk.free()
 
-    def do_settle(self, _reply: dict[str, Any], _: list[int]) -> None:
+    def do_settle(self) -> None:
         """Take deletions to the disk while it is full."""
         full_disk.settle()
 
-    def do_listen(self, _reply: dict[str, Any], _: list[int], address: str, port: int) -> list[int]:
-        """A listening socket of the worker."""
+    def do_listen(self, address: str, port: int) -> list[int]:
+        """Return a listening socket of the worker."""
         return [socket.create_server((address, port), backlog=BACKLOG).detach()]
 
-    def do_socket(self, _reply: dict[str, Any], _: list[int]) -> list[int]:
-        """An unconnected socket of the worker."""
+    def do_socket(self) -> list[int]:
+        """Return an unconnected socket of the worker."""
         return [socket.socket().detach()]
 
-    def do_terminal(self, reply: dict[str, Any], _: list[int]) -> list[int]:
-        """A new terminal: our end, the program's, and its name."""
+    def do_terminal(self) -> list[int]:
+        """Return both ends of a new terminal, the simulator's first; the answer has its name."""
         ours, theirs = os.openpty()
-        reply["name"] = os.ttyname(theirs)
+        self._reply["name"] = os.ttyname(theirs)
         return [ours, theirs]
 
-    def _turn(self) -> int | None:
-        """Milliseconds until a slow worker's next turn, None when there is none."""
+    def turn(self) -> int | None:
+        """Stop or continue a slow worker; milliseconds until its next turn, None when not slow."""
         if self._slowness == 1.0 and not self._is_paused:
             return None
         now_s = time.monotonic()
@@ -208,19 +177,18 @@ class _InitProcess:
             self._turns_s = now_s + SLOW_PERIOD_S * (1 - share if self._is_paused else share)
         return max(1, round((self._turns_s - now_s) * 1000))
 
-    def _reap(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._ended, 4096)
-        try:
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                program = self._programs.pop(found[0], None)
-                if program is not None:
-                    status = os.waitstatus_to_exitcode(found[1])
-                    socket_messages.send(self._control, {"exited": program, "status": status})
-        except ChildProcessError:
-            if not self._is_idle:
-                self._is_idle = True
-                socket_messages.send(self._control, {"idle": True})
+    def end(self, process: int, status: int) -> None:
+        """Tell the simulator the exit status of a program, if the process is one."""
+        program = self._programs.pop(process, None)
+        if program is not None:
+            exit_status = os.waitstatus_to_exitcode(status)
+            socket_messages.send(self._control, {"exited": program, "status": exit_status})
+
+    def end_last(self) -> None:
+        """Tell the simulator, once, that nothing runs on the worker."""
+        if not self._is_idle:
+            self._is_idle = True
+            socket_messages.send(self._control, {"idle": True})
 
     @staticmethod
     def _send_all(number: int) -> None:
@@ -256,7 +224,7 @@ def _become(command: dict[str, Any], streams: list[int], *, frozen: bool) -> NoR
 
 
 def _groups() -> dict[int, int]:
-    """Every process but ourselves, and its group."""
+    """The process group of every process but this one, by process."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":

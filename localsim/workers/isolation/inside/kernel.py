@@ -19,8 +19,7 @@ MS_REMOUNT = 32
 MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
-MS_SLAVE = 1 << 19
-MNT_DETACH = 2
+_MNT_DETACH = 2
 
 _PR_SET_PDEATHSIG = 1
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
@@ -36,12 +35,12 @@ def unshare(flags: int) -> None:
 
 
 def enter(descriptor: int, flags: int) -> None:
-    """setns(2): join a namespace, or several of a process handle; raises OSError."""
+    """Join a namespace, or several of a process handle, by setns(2); raises OSError."""
     _check(_LIBC.setns(descriptor, flags), "setns")
 
 
 def clone(flags: int) -> int:
-    """fork(2) into new namespaces: 0 in the child, its process id here; raises OSError.
+    """Fork into new namespaces: return 0 in the child, its process id here; raises OSError.
 
     For programs of one thread alone.
     """
@@ -55,25 +54,25 @@ def clone(flags: int) -> int:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when the thread that made it ends."""
+    """Have the kernel kill this process when the thread that made it ends; raises OSError."""
     _check(_LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
 def set_host_name(name: str) -> None:
-    """The name of this UTS namespace; raises OSError."""
+    """Set the host name of this UTS namespace; raises OSError."""
     encoded = os.fsencode(name)
     _check(_LIBC.sethostname(encoded, len(encoded)), "sethostname")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    """mount(2); raises OSError with the target."""
+    """Mount `source` at `target` by mount(2); raises OSError with the target."""
     encoded = (os.fsencode(source), os.fsencode(target), kind.encode() or None)
     _check(_LIBC.mount(*encoded, flags, os.fsencode(data) or None), f"mount {target}")
 
 
-def umount(target: str, flags: int = 0) -> None:
-    """umount2(2); raises OSError with the target."""
-    _check(_LIBC.umount2(os.fsencode(target), flags), f"umount {target}")
+def umount(target: str) -> None:
+    """Unmount even what is in use (umount2(2) with MNT_DETACH); raises OSError with the target."""
+    _check(_LIBC.umount2(os.fsencode(target), _MNT_DETACH), f"umount {target}")
 
 
 def pivot_root(new: str, old: str) -> None:
@@ -90,12 +89,9 @@ def become_root_of_namespace(user: int, group: int) -> None:
 
 
 def write(path: str, text: str) -> None:
-    """Set what the kernel shows as a file; raises OSError."""
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+    """Write a setting of the kernel that is shown as a file; raises OSError."""
+    with open(path, "wb", buffering=0) as file:
+        file.write(text.encode())
 
 
 def _number(numbers: dict[str, int], name: str) -> int:

@@ -7,15 +7,14 @@ import contextlib
 import errno
 import gc
 import os
-import select
 import signal
 import socket
 from typing import Any
 
 from localsim.workers.isolation.inside import devices, init, kernel, socket_messages
+from localsim.workers.isolation.inside.commands import BACKLOG, CommandServer
 from localsim.workers.isolation.inside.netlink import Netlink
 
-BACKLOG = 128
 _VPC = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID
 _WORKER = (
     kernel.CLONE_NEWNET
@@ -57,7 +56,7 @@ def main(descriptor: int, parent: int) -> None:
 
 
 def _leave_home() -> None:
-    """New namespaces, in which this user is root."""
+    """Enter new namespaces, in which this user is root; raises OSError."""
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(_VPC)
     kernel.become_root_of_namespace(user, group)
@@ -68,86 +67,55 @@ def _leave_home() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the simulator's
 
 
-class _Vpc:
-    """The first process of the VPC's PID namespace."""
+class _Vpc(CommandServer):
+    """The first process of the VPC: it owns bridges, routes and the workers' first processes."""
 
     def __init__(self, control: socket.socket) -> None:
-        self._control = control
-        self._inbox = socket_messages.Inbox()
+        super().__init__(control)
         self._links = Netlink()
         self._links.set_up("lo")
         with contextlib.suppress(OSError):  # nobody speaks IPv6 in here
             kernel.write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")
         kernel.write("/proc/sys/net/ipv4/ip_forward", "1")
         self._workers: dict[int, str] = {}
-        """Process -> name of its cable."""
-        self._ended, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        """First process of a worker -> its link in the VPC."""
         gc.collect()
         gc.freeze()
         gc.disable()  # what a worker's first process shares with us stays shared
 
-    def serve(self) -> None:
-        """Do what the simulator says until it has gone."""
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        poll.register(self._ended, select.POLLIN)
-        while True:
-            for descriptor, _ in poll.poll():
-                if descriptor == self._ended:
-                    self._reap()
-                elif not self._inbox.receive(self._control):
-                    return
-            while taken := self._inbox.take():
-                self._answer(*taken)
-
-    def _answer(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        reply: dict[str, Any] = {"reply": message["id"]}
-        found: socket.socket | None = None
-        try:
-            found = getattr(self, f"do_{message['op']}")(reply, **message["with"])
-        except OSError as error:
-            reply["error"] = [error.errno or 0, str(error.strerror or error)]
-        socket_messages.send(self._control, reply, *([found.fileno()] if found else []))
-        if found:
-            found.close()
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-    def do_subnet(self, _reply: dict[str, Any], bridge: str, gateway: str) -> None:
-        """A bridge for a zone's workers, `gateway` as `10.128.0.1/16`."""
+    def do_subnet(self, bridge: str, gateway: str) -> None:
+        """Create a bridge for a zone's workers, with a gateway such as `10.128.0.1/16`."""
         self._links.add_bridge(bridge)
         self._links.add_address(bridge, gateway)
 
-    def do_address(self, _reply: dict[str, Any], address: str) -> None:
-        """An address of the VPC itself."""
+    def do_address(self, address: str) -> None:
+        """Give the VPC itself an address."""
         self._links.add_address("lo", f"{address}/32")
 
-    def do_listen(self, _reply: dict[str, Any], address: str, port: int) -> socket.socket:
-        """A listening socket in the VPC."""
-        return socket.create_server((address, port), backlog=BACKLOG)
+    def do_listen(self, address: str, port: int) -> list[int]:
+        """Return a listening socket in the VPC."""
+        return [socket.create_server((address, port), backlog=BACKLOG).detach()]
 
-    def do_socket(self, _reply: dict[str, Any]) -> socket.socket:
-        """An unconnected socket in the VPC."""
-        return socket.socket()
+    def do_socket(self) -> list[int]:
+        """Return an unconnected socket in the VPC."""
+        return [socket.socket().detach()]
 
-    def do_cable(self, _reply: dict[str, Any], worker: int, *, up: bool) -> None:
+    def do_cable(self, worker: int, *, up: bool) -> None:
         """Pull a worker's cable, or put it back."""
         if worker not in self._workers:
             raise OSError(errno.ESHUTDOWN, "it is switched off")
         self._links.set_up(self._workers[worker], up=up)
 
-    def do_route(self, _reply: dict[str, Any], target: str, via: str, bridge: str) -> None:
-        """A further address of a worker."""
+    def do_route(self, target: str, via: str, bridge: str) -> None:
+        """Route a further address of a worker to it."""
         self._links.add_route(f"{target}/32", via=via, link=bridge)
 
-    def do_unroute(self, _reply: dict[str, Any], target: str, via: str, bridge: str) -> None:
-        """That address is nobody's any more."""
+    def do_unroute(self, target: str, via: str, bridge: str) -> None:
+        """Remove the route to a further address of a worker."""
         self._links.delete_route(f"{target}/32", via=via, link=bridge)
 
-    def do_boot(self, reply: dict[str, Any], **worker: Any) -> socket.socket:
-        """Start a worker; the socket is the way to its first process, which says when it is up."""
+    def do_boot(self, **worker: Any) -> list[int]:
+        """Start a worker; return a socket to its first process, which reports when it is up."""
         ours, theirs = socket.socketpair()
         released, release = os.pipe()
         try:
@@ -163,16 +131,16 @@ class _Vpc:
             theirs.close()
             os.close(released)
             os.close(release)  # its other end breaks: go on
-        reply["worker"] = child
-        return ours
+        self._reply["worker"] = child
+        return [ours.detach()]
 
-    def do_kill(self, _reply: dict[str, Any], worker: int) -> None:
+    def do_kill(self, worker: int) -> None:
         """End a worker, and all that runs on it with it; its end is told when it is over."""
         if worker in self._workers:
             os.kill(worker, signal.SIGKILL)
 
     def _plug_in(self, worker: int, bridge: str) -> None:
-        """Give a new worker its cable; raises OSError, and ends it then."""
+        """Connect a new worker to its bridge; when that fails, end the worker and raise OSError."""
         cable = f"v{worker}"
         try:
             self._links.add_veth(cable, bridge=bridge, peer="eth0", pid=worker)
@@ -181,10 +149,7 @@ class _Vpc:
             raise
         self._workers[worker] = cable
 
-    def _reap(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._ended, 4096)
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-                self._workers.pop(ended, None)
-                socket_messages.send(self._control, {"ended": ended})
+    def end(self, process: int, status: int) -> None:  # noqa: ARG002 -- a worker has none
+        """Tell the simulator that a worker has ended."""
+        self._workers.pop(process, None)
+        socket_messages.send(self._control, {"ended": process})

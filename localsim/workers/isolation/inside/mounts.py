@@ -9,7 +9,7 @@ _SAME = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRA
 
 
 def mount_overlay(path: str, lower: list[str], upper: str, work: str) -> None:
-    """Show the directories `lower`, the first on top, and keep what is written in `upper`.
+    """Mount an overlay of the directories `lower`, the first on top; writes go to `upper`.
 
     Raises OSError where the kernel or a file system refuses.
     """
@@ -19,7 +19,7 @@ def mount_overlay(path: str, lower: list[str], upper: str, work: str) -> None:
 
 
 def bind(source: str, path: str) -> None:
-    """Show a file or a directory at another place; raises OSError."""
+    """Mount a file or a directory at another place too; raises OSError."""
     try:
         kernel.mount(source, path, flags=kernel.MS_BIND)
     except OSError:
@@ -28,7 +28,7 @@ def bind(source: str, path: str) -> None:
 
 
 def bind_read_only(source: str, path: str) -> None:
-    """Show a file or a directory, which nobody can change from here; raises OSError.
+    """Mount a file or a directory at another place, read-only; raises OSError.
 
     Device files can be written to all the same, but keep their mode.
     """
@@ -40,7 +40,7 @@ def bind_read_only(source: str, path: str) -> None:
 
 
 def mount_memory(path: str, size_bytes: int, mode: int) -> None:
-    """An empty directory in memory that takes so much and no more; raises OSError."""
+    """Mount an empty directory in memory that takes at most `size_bytes`; raises OSError."""
     tree.make_directory(path)
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("tmpfs", path, "tmpfs", flags, f"size={size_bytes},mode={mode:o}")

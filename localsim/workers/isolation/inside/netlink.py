@@ -1,5 +1,6 @@
 """Links, addresses and routes of one network namespace, by rtnetlink(7)."""
 
+import contextlib
 import errno
 import os
 import socket
@@ -13,6 +14,8 @@ _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY = 1, 4, 5
 _IFF_UP = 1
 _TABLE_MAIN, _BY_BOOT, _UNIVERSE, _UNICAST = 254, 3, 0, 1
+_KIND = (_TABLE_MAIN, _BY_BOOT, _UNIVERSE, _UNICAST)
+"""Table, protocol, scope and type of every route that is made here."""
 _RTNH_F_ONLINK = 4
 _ANSWER_BYTES = 65536
 _BRIDGE_ADDRESS = b"\x02\0\0\0\0\x01"
@@ -20,18 +23,18 @@ _BRIDGE_ADDRESS = b"\x02\0\0\0\0\x01"
 
 
 class Netlink:
-    """A conversation with the kernel about the namespace it was opened in."""
+    """A netlink socket, by which links and routes of one namespace are changed."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         self._sequence = 0
 
     def close(self) -> None:
-        """Nothing more to say."""
+        """Close the socket."""
         self._socket.close()
 
     def add_bridge(self, name: str) -> None:
-        """A bridge that is up; raises OSError."""
+        """Create a bridge that is up; raises OSError."""
         quiet = _attribute(_BR_MCAST_SNOOPING, b"\0")  # it would ask its members now and then
         info = _attribute(_INFO_KIND, b"bridge") + _attribute(_INFO_DATA, quiet)
         # Else it takes the lowest address of its cables: another one when that cable goes.
@@ -40,7 +43,7 @@ class Netlink:
         self._ask(_NEWLINK, _CREATE | _EXCL, body)
 
     def add_veth(self, name: str, *, bridge: str, peer: str, pid: int) -> None:
-        """A cable from the bridge into the network namespace of a process; raises OSError."""
+        """Connect the bridge by a veth pair with `peer` in another namespace; raises OSError."""
         far = _link() + _name(peer) + _attribute(_IFLA_NET_NS_PID, struct.pack("I", pid))
         data = _attribute(_INFO_DATA, _attribute(_VETH_INFO_PEER, far))
         info = _attribute(_INFO_KIND, b"veth") + data
@@ -63,18 +66,14 @@ class Netlink:
         self._ask(_NEWADDR, _CREATE | _EXCL, body)
 
     def add_route(self, target: str, *, via: str, link: str) -> None:
-        """A way to `0.0.0.0/0` or another network; one that is there is no error. OSError."""
-        try:
+        """Add a route to `target`, such as 0.0.0.0/0, unless it is there; raises OSError."""
+        with contextlib.suppress(FileExistsError):
             self._ask(_NEWROUTE, _CREATE | _EXCL, _route(target, via, link))
-        except FileExistsError:
-            return
 
     def delete_route(self, target: str, *, via: str, link: str) -> None:
-        """Forget a way; one that is not there is no error. Raises OSError."""
-        try:
+        """Delete a route to `target` if it is there; raises OSError."""
+        with contextlib.suppress(ProcessLookupError):
             self._ask(_DELROUTE, 0, _route(target, via, link))
-        except ProcessLookupError:
-            return
 
     def _ask(self, kind: int, flags: int, body: bytes) -> None:
         self._sequence += 1
@@ -85,11 +84,11 @@ class Netlink:
         answer = self._socket.recv(_ANSWER_BYTES)
         (code,) = struct.unpack_from("i", answer, 16)
         if code:
-            raise (
-                OSError(-code, os.strerror(-code))
-                if code != -errno.EOPNOTSUPP
-                else OSError(errno.EOPNOTSUPP, "this kernel has no bridges or veth pairs")
+            lacks_links = code == -errno.EOPNOTSUPP
+            reason = (
+                "this kernel has no bridges or veth pairs" if lacks_links else os.strerror(-code)
             )
+            raise OSError(-code, reason)
 
 
 def _link(index: int = 0, *, up: bool = False) -> bytes:
@@ -98,22 +97,11 @@ def _link(index: int = 0, *, up: bool = False) -> bytes:
 
 def _route(target: str, via: str, link: str) -> bytes:
     host, _, bits = target.partition("/")
-    head = struct.pack(
-        "BBBBBBBBI",
-        socket.AF_INET,
-        int(bits),
-        0,
-        0,
-        _TABLE_MAIN,
-        _BY_BOOT,
-        _UNIVERSE,
-        _UNICAST,
-        _RTNH_F_ONLINK,
-    )
-    ways = _attribute(_RTA_GATEWAY, socket.inet_aton(via)) + _attribute(
-        _RTA_OIF, struct.pack("I", socket.if_nametoindex(link))
-    )
-    return head + (_attribute(_RTA_DST, socket.inet_aton(host)) if int(bits) else b"") + ways
+    head = struct.pack("BBBBBBBBI", socket.AF_INET, int(bits), 0, 0, *_KIND, _RTNH_F_ONLINK)
+    gateway = _attribute(_RTA_GATEWAY, socket.inet_aton(via))
+    way = _attribute(_RTA_OIF, struct.pack("I", socket.if_nametoindex(link)))
+    destination = _attribute(_RTA_DST, socket.inet_aton(host)) if int(bits) else b""
+    return head + destination + gateway + way
 
 
 def _name(name: str) -> bytes:

@@ -9,13 +9,11 @@ localsim/workers/disk/root_plan.py.
 import os
 from typing import Any
 
-from localsim.workers.isolation.inside import devices, full_disk, kernel, mounts, tree
-
-_built: dict[str, Any] = {}
+from localsim.workers.isolation.inside import devices, kernel, mounts, tree
 
 
 def build(plan: dict[str, Any]) -> list[str]:
-    """Make the root and enter it; what could be done only in part. Raises OSError.
+    """Make the root and enter it; return notes on what was done in part only. Raises OSError.
 
     Called in new user, mount, PID, network and IPC namespaces, by their first process.
     """
@@ -32,20 +30,9 @@ def build(plan: dict[str, Any]) -> list[str]:
     for path, target in plan["links"]:
         tree.make_link(path, target)
     tree.make_directory("/run/lock", 0o1777)
-    kernel.umount(host, kernel.MNT_DETACH)
+    kernel.umount(host)
     os.rmdir(host)
-    _built.update(plan)
     return notes
-
-
-def fill() -> None:
-    """Leave no room on the disk: see fullness.fill. Raises OSError."""
-    full_disk.fill(_built["mounts"])
-
-
-def free() -> None:
-    """Give the room back."""
-    full_disk.free()
 
 
 def _enter(mount: dict[str, Any], old: str) -> list[str]:
@@ -91,7 +78,7 @@ def _mount_overlay(mount: dict[str, Any], host: str) -> list[str]:
 
 
 def _copied(path: str, lower: list[str]) -> str:
-    """Private from the first boot on."""
+    """Copy the lowest directory to `path` unless an earlier boot did; return a note."""
     if not os.listdir(path):
         tree.copy(lower[0], path)
     return "a private copy"

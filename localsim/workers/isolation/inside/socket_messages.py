@@ -17,11 +17,11 @@ _READ_BYTES = 65536
 
 
 class GarbledError(Exception):
-    """These are no messages: a program has meddled with its worker's first process."""
+    """What came is not a message: a program has meddled with its worker's first process."""
 
 
 class Inbox:
-    """Bytes and descriptors as they come, and the messages they make up."""
+    """Collects received bytes and descriptors, and splits them into messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -61,7 +61,7 @@ class Inbox:
         return message, descriptors
 
     def close(self) -> None:
-        """Let go of descriptors whose message never came."""
+        """Close the descriptors whose message never came."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
@@ -78,7 +78,7 @@ def _read(body: bytearray) -> "dict[str, Any]":
 
 
 def pack(message: "dict[str, Any]", descriptors: int = 0) -> bytes:
-    """A message that goes with so many descriptors."""
+    """Encode a message that goes with so many descriptors."""
     body = json.dumps(message).encode()
     return _HEAD.pack(len(body), descriptors) + body
 

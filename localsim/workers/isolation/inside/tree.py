@@ -63,10 +63,8 @@ def write(path: str, text: str) -> None:
             os.close(descriptor)
         os.unlink(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        os.write(descriptor, data)
-    finally:
-        os.close(descriptor)
+    with open(descriptor, "wb", buffering=0) as file:
+        file.write(data)
 
 
 def copy(source: str, target: str) -> None:
@@ -87,7 +85,7 @@ def copy(source: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file, or a directory with all that is in it; nothing there is all right."""
+    """Remove a file, or a directory with all that is in it, if it is there; raises OSError."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -103,13 +101,9 @@ def _copy_file(source: str, target: str) -> None:
         reading = os.open(source, os.O_RDONLY)
     except PermissionError:
         return
-    try:
+    with open(reading, "rb", buffering=0) as original:
         mode = stat.S_IMODE(os.fstat(reading).st_mode) | stat.S_IRUSR | stat.S_IWUSR
         writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        try:
-            while data := os.read(reading, _CHUNK_BYTES):
-                os.write(writing, data)
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
+        with open(writing, "wb", buffering=0) as copied:
+            while data := original.read(_CHUNK_BYTES):
+                copied.write(data)

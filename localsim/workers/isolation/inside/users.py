@@ -34,17 +34,10 @@ def _add(name: str, home: str) -> None:
         tree.write(f"{home}/.bashrc", _BASHRC)
     if is_known:
         return
-    descriptor = os.open(_PASSWD, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(descriptor, f"{name}:x:0:0::{home}:/bin/bash\n".encode())
-    finally:
-        os.close(descriptor)
+    with open(_PASSWD, "ab", buffering=0) as rows:
+        rows.write(f"{name}:x:0:0::{home}:/bin/bash\n".encode())
 
 
 def _is_known(name: str) -> bool:
-    descriptor = os.open(_PASSWD, os.O_RDONLY)
-    try:
-        rows = os.read(descriptor, os.fstat(descriptor).st_size)
-    finally:
-        os.close(descriptor)
-    return f"\n{name}:".encode() in b"\n" + rows
+    with open(_PASSWD, "rb") as rows:
+        return f"\n{name}:".encode() in b"\n" + rows.read()

@@ -21,8 +21,7 @@ NAMESPACES = (
     | kernel.CLONE_NEWIPC
 )
 ACTIONS = {
-    "!fill": root.fill,
-    "!free": root.free,
+    "!free": full_disk.free,
     "!settle": full_disk.settle,
     "!user": users.add,
 }
@@ -66,6 +65,7 @@ def do(step):
 def be_worker(order):
     kernel.set_host_name(order["hostname"])
     notes = root.build(order["plan"])
+    ACTIONS["!fill"] = lambda: full_disk.fill(order["plan"]["mounts"])
     results = [do(step) for step in order["steps"]]
     os.write(1, json.dumps({"notes": notes, "results": results}).encode())
 
