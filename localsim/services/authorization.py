@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from localsim.cloud.model.cloud_errors import CloudError, unimplemented
+from localsim.cloud.scenario.roles import TPU_METHODS
 from localsim.services.auth import iam
 from localsim.services.auth.tokens import AccessTokens, require_scope
 from localsim.services.auth.worker_tokens import WorkerTokens
@@ -148,7 +149,7 @@ def other_api_authorization(callers: Authenticator) -> Authorize:
 def _require(account: iam.Account | None, method: str, resource: str) -> None:
     """Raise CloudError unless the account may call the method of that full name."""
     name = method.rpartition(".")[2]
-    permission = iam.METHODS.get(name)
+    permission = TPU_METHODS.get(name)
     if permission is None:
         raise unimplemented(f"Method {name}")
     if not iam.granted_permissions(account, [permission]):

@@ -20,7 +20,7 @@ from localsim.cloud.scenario.fault_types import (
     UnreachableZone,
 )
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.cloud.scenario.scenario_checks import ANY, split_worker
+from localsim.cloud.scenario.scenario_checks import split_worker
 from localsim.cloud.scenario.storage_faults import StorageFault
 
 Kind = TypeVar("Kind")
@@ -103,7 +103,7 @@ class ActiveScenario:
         verdict, standing = None, []
         for active in self.standing:
             fault = active.fault
-            if isinstance(fault, MethodFault) and fault.method in (method, ANY):
+            if isinstance(fault, MethodFault) and fault.concerns(method):
                 strikes = fault.strikes(active.calls)
                 active = replace(active, calls=active.calls + 1, met=active.met + strikes)  # noqa: PLW2901
                 if strikes:
@@ -116,7 +116,7 @@ class ActiveScenario:
         """Whether a fault of the method is not used up."""
         return any(
             isinstance(each.fault, MethodFault)
-            and each.fault.method in (method, ANY)
+            and each.fault.concerns(method)
             and not each.fault.is_over(each.calls)
             for each in self.standing
         )
@@ -149,14 +149,14 @@ class ActiveScenario:
     def capacity(self, zone: str, accelerator_type: str, now_s: float) -> float:
         """How many slices of a type the zone has; the last fault overrules the scenario."""
         for fault in self._last(CapacityOverride):
-            if fault.zone in (zone, ANY) and fault.accelerator_type in (accelerator_type, ANY):
+            if fault.concerns(zone, accelerator_type):
                 return fault.slices
         return self.scenario.limit(zone, accelerator_type, now_s - self.start_s)
 
     def quota_limit(self, quota_id: str, location: str) -> int | None:
         """The limit of a quota in a zone or region; None where there is none."""
         for fault in self._last(QuotaOverride):
-            if fault.quota_id == quota_id and fault.location in (location, ANY):
+            if fault.concerns(quota_id, location):
                 return fault.limit
         return self.scenario.quota_limit(quota_id, location)
 

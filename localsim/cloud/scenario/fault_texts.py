@@ -19,6 +19,7 @@ from localsim.cloud.scenario.fault_types import (
     WorkerFault,
     WorkerFaultKind,
 )
+from localsim.cloud.scenario.roles import TPU_METHODS
 from localsim.cloud.scenario.scenario_checks import ANY, ScenarioError
 from localsim.cloud.scenario.storage_faults import StorageFault
 
@@ -55,39 +56,6 @@ takes [xN] [after call M]. Any instruction that Google's storage test bench take
 
 MAX_SLOWDOWN = 100.0
 
-METHODS = frozenset(
-    {
-        "ListNodes",
-        "GetNode",
-        "CreateNode",
-        "DeleteNode",
-        "StopNode",
-        "StartNode",
-        "UpdateNode",
-        "ListQueuedResources",
-        "GetQueuedResource",
-        "CreateQueuedResource",
-        "DeleteQueuedResource",
-        "ResetQueuedResource",
-        "GenerateServiceIdentity",
-        "ListAcceleratorTypes",
-        "GetAcceleratorType",
-        "ListRuntimeVersions",
-        "GetRuntimeVersion",
-        "GetGuestAttributes",
-        "PerformMaintenance",
-        "PerformMaintenanceQueuedResource",
-        "SimulateMaintenanceEvent",
-        "ListReservations",
-        "ListOperations",
-        "GetOperation",
-        "DeleteOperation",
-        "CancelOperation",
-        "ListLocations",
-        "GetLocation",
-    }
-)
-
 
 def parse(text: str) -> Fault:
     """The fault that a text means; raises ScenarioError."""
@@ -113,7 +81,7 @@ def _parse(text: str) -> Fault:
         raise ScenarioError(f"fault: {_quoted(text)} has no colon; as: {_example('GetNode')}")
     if kind in _WORLD:
         return _WORLD[kind](text, rest, what)
-    if storage.is_storage_method(subject):
+    if subject.startswith("storage."):
         return _storage_fault(text, subject, what)
     if rest:
         known = ", ".join(_WORLD)
@@ -129,15 +97,16 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 def _method_fault(text: str, method: str, what: str) -> MethodFault:
     if method != ANY:
-        checks.check_known("fault", "method", method, sorted(METHODS))
-    said, times, after = _counted(text, "GetNode", what)
-    return MethodFault(method, _effect(text, said), times, after)
+        checks.check_known("fault", "method", method, sorted(TPU_METHODS))
+    effect, times, after = _counted(text, "GetNode", what)
+    return MethodFault(method, _effect(text, effect), times, after)
 
 
 def _storage_fault(text: str, method: str, what: str) -> StorageFault:
-    storage.check_method(method)
-    said, times, after = _counted(text, "storage.objects.insert", what)
-    effect = storage.parse_effect(said, lambda argument: _time_s(text, argument))
+    known = (*storage.METHODS, *storage.PATTERNS)
+    checks.check_known("fault", "method", method, known)
+    words, times, after = _counted(text, "storage.objects.insert", what)
+    effect = storage.parse_effect(words, lambda argument: _time_s(text, argument))
     if effect is None:
         raise _wrong(text, "storage.objects.insert")
     return StorageFault(method, effect, times, after)

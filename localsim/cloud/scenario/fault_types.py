@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from localsim.cloud.model.cloud_errors import Code
+from localsim.cloud.scenario.scenario_checks import ANY
 from localsim.cloud.scenario.storage_faults import StorageFault
 
 
@@ -34,6 +35,10 @@ class MethodFault:
     verdict: FaultEffect
     times: int | None = None
     after: int = 0
+
+    def concerns(self, method: str) -> bool:
+        """Whether it concerns calls of the method."""
+        return self.method in (method, ANY)
 
     def strikes(self, calls: int) -> bool:
         """Whether it strikes a call that comes after `calls` others."""
@@ -97,6 +102,10 @@ class CapacityOverride:
     accelerator_type: str
     slices: int
 
+    def concerns(self, zone: str, accelerator_type: str) -> bool:
+        """Whether it concerns slices of the type in the zone."""
+        return self.zone in (zone, ANY) and self.accelerator_type in (accelerator_type, ANY)
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaOverride:
@@ -105,6 +114,10 @@ class QuotaOverride:
     quota_id: str
     location: str
     limit: int
+
+    def concerns(self, quota_id: str, location: str) -> bool:
+        """Whether it concerns the quota in the zone or region."""
+        return self.quota_id == quota_id and self.location in (location, ANY)
 
 
 class FaultKind(StrEnum):

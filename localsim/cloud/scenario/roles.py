@@ -69,6 +69,39 @@ ROLES: Mapping[str, frozenset[str]] = {
 EDITOR = "roles/editor"
 """What the Compute Engine default account has in most projects."""
 
+_NODES, _OPERATIONS = "tpu.nodes", "tpu.operations"
+TPU_METHODS: Mapping[str, str] = {
+    "ListNodes": f"{_NODES}.list",
+    "GetNode": f"{_NODES}.get",
+    "CreateNode": f"{_NODES}.create",
+    "DeleteNode": f"{_NODES}.delete",
+    "StopNode": f"{_NODES}.stop",
+    "StartNode": f"{_NODES}.start",
+    "UpdateNode": f"{_NODES}.update",
+    "ListQueuedResources": f"{_NODES}.list",
+    "GetQueuedResource": f"{_NODES}.get",
+    "CreateQueuedResource": f"{_NODES}.create",
+    "DeleteQueuedResource": f"{_NODES}.delete",
+    "ResetQueuedResource": f"{_NODES}.update",
+    "GetGuestAttributes": f"{_NODES}.get",
+    "PerformMaintenance": f"{_NODES}.performMaintenance",
+    "PerformMaintenanceQueuedResource": f"{_NODES}.performMaintenance",
+    "SimulateMaintenanceEvent": f"{_NODES}.simulateMaintenanceEvent",
+    "ListReservations": f"{_NODES}.list",
+    "GenerateServiceIdentity": f"{_NODES}.create",
+    "ListAcceleratorTypes": "tpu.acceleratortypes.list",
+    "GetAcceleratorType": "tpu.acceleratortypes.get",
+    "ListRuntimeVersions": "tpu.runtimeversions.list",
+    "GetRuntimeVersion": "tpu.runtimeversions.get",
+    "ListLocations": "tpu.locations.list",
+    "GetLocation": "tpu.locations.get",
+    "ListOperations": f"{_OPERATIONS}.list",
+    "GetOperation": f"{_OPERATIONS}.get",
+    "CancelOperation": f"{_OPERATIONS}.cancel",
+    "DeleteOperation": f"{_OPERATIONS}.delete",
+}
+"""Method of the Cloud TPU API -> the permission that it asks for."""
+
 
 def permissions(roles: Iterable[str]) -> frozenset[str]:
     """The permissions that the roles hold together."""

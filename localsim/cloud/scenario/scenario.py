@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self, get_type_hints
 
 import yaml
 
@@ -19,55 +20,88 @@ UNLIMITED = float("inf")
 _DIRECTORY = Path(__file__).parents[2] / "scenarios"
 
 
+_RESERVATION: Mapping[str, checks.Check] = {
+    "name": checks.text,
+    "zone": checks.zone,
+    "accelerator_type": checks.accelerator_type,
+    "slices": checks.count,
+    "start_s": checks.seconds,
+    "end_s": checks.seconds,
+}
+_MAINTENANCE: Mapping[str, checks.Check] = {
+    "nodes": checks.text,
+    "after_s": checks.seconds,
+    "notice_s": checks.seconds,
+    "window_s": checks.seconds,
+    "type": checks.one_of("SCHEDULED", "UNSCHEDULED"),
+    "can_reschedule": checks.boolean,
+}
+Capacity = Mapping[str, Mapping[str, Any]]
+Seconds = Annotated[float, checks.seconds]
+Probability = Annotated[float, checks.probability]
+Zones = Annotated[Sequence[str], checks.list_of(checks.zone)]
+Ability = Annotated[str, checks.one_of("enabled", "disabled")]
+Reservations = Annotated[
+    Sequence[Mapping[str, Any]],
+    checks.list_of_entries(_RESERVATION, ("name", "zone", "accelerator_type", "slices")),
+]
+Maintenances = Annotated[
+    Sequence[Mapping[str, Any]], checks.list_of_entries(_MAINTENANCE, ("nodes", "after_s"))
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The behaviour of the cloud; the fields are the keys of a scenario's YAML file."""
+    """The behaviour of the cloud; the fields are the keys of a scenario's YAML file.
 
-    seed: int = 0
-    acceptance_delay_s: float = 0.3
+    Each field is annotated with the check of its values.
+    """
+
+    seed: Annotated[int, checks.seed] = 0
+    acceptance_delay_s: Seconds = 0.3
     """From an accepted queued resource to provisioning or waiting."""
-    provisioning_delay_s: Amount = 1.0
+    provisioning_delay_s: Annotated[Amount, checks.amount] = 1.0
     """From the request for a node to the boot of its workers."""
-    deletion_delay_s: float = 0.2
-    suspension_delay_s: float = 0.3
-    update_delay_s: float = 0.2
-    repair_delay_s: float = 2.0
+    deletion_delay_s: Seconds = 0.2
+    suspension_delay_s: Seconds = 0.3
+    update_delay_s: Seconds = 0.2
+    repair_delay_s: Seconds = 2.0
     """How long the workers of a node are down for maintenance."""
-    repair_failure_probability: float = 0.0
+    repair_failure_probability: Probability = 0.0
     """Whether a node is UNKNOWN after maintenance instead of READY."""
-    preemption_notice_probability: float = 0.5
-    preemption_notice_max_s: float = 30.0
-    spot_lifetime_s: Amount | None = None
+    preemption_notice_probability: Probability = 0.5
+    preemption_notice_max_s: Seconds = 30.0
+    spot_lifetime_s: Annotated[Amount | None, checks.amount] = None
     """How long a node that can be preempted stays READY; None leaves it alone."""
-    preemption_spread_s: float = 0.0
+    preemption_spread_s: Seconds = 0.0
     """Within which time the workers of a node that is preempted vanish, one after the other."""
-    detection_delay_s: float = 60.0
+    detection_delay_s: Seconds = 60.0
     """How long the service needs to notice that a worker does not answer, or does again."""
-    expired_requests: str = "fail"
+    expired_requests: Annotated[str, checks.one_of("fail", "wait")] = "fail"
     """What becomes of a request whose window has passed: it fails, or it waits for ever."""
-    workers: str = "process"
+    workers: Annotated[str, checks.one_of("process", "none")] = "process"
     """`none` makes nodes READY that have no workers: nothing can be run on them."""
-    ssh_keys_delay_s: float = 0.0
+    ssh_keys_delay_s: Seconds = 0.0
     """From the boot of a worker until it lets in those whose keys the metadata holds."""
-    worker_that_never_boots: str | None = None
+    worker_that_never_boots: Annotated[str | None, checks.worker] = None
     """`NODE/INDEX`; NODE may hold `*`."""
-    capacity: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    capacity: Annotated[Capacity, checks.capacity] = field(default_factory=dict)
     """Zone -> accelerator type -> slices there are, or steps in time; without one no limit."""
-    quota: Mapping[str, Any] = field(default_factory=dict)
+    quota: Annotated[Mapping[str, Any], checks.quota] = field(default_factory=dict)
     """Quota id -> limit, or zone or region -> limit; without one no limit."""
-    reservations: Sequence[Mapping[str, Any]] = ()
-    maintenance: Sequence[Mapping[str, Any]] = ()
-    unreachable: Sequence[str] = ()
+    reservations: Reservations = ()
+    maintenance: Maintenances = ()
+    unreachable: Zones = ()
     """Zones whose control plane does not answer."""
-    closed_zones: Sequence[str] = ()
+    closed_zones: Zones = ()
     """Zones that are not open to the project."""
-    tpu_api: str = "enabled"
+    tpu_api: Ability = "enabled"
     """`disabled` until somebody enables the service for the project."""
-    billing: str = "enabled"
+    billing: Ability = "enabled"
     """`disabled` refuses everything, whatever the quota."""
-    worker_roles: Sequence[str] = (EDITOR,)
+    worker_roles: Annotated[Sequence[str], checks.list_of(checks.one_of(*ROLES))] = (EDITOR,)
     """Of the service account that programs on workers act as."""
-    faults: Sequence[str] = ()
+    faults: Annotated[Sequence[str], checks.list_of(fault_texts.check)] = ()
     """Texts as `tpuctl local fault` takes them."""
 
     def limit(self, zone: str, accelerator_type: str, at_s: float = 0.0) -> float:
@@ -96,7 +130,7 @@ class Scenario:
 
     def settings(self) -> dict[str, Any]:
         """Every key with its value, as `from_mapping` takes them."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {key.name: getattr(self, key.name) for key in fields(self)}
 
     def changed(self, settings: Mapping[str, Any]) -> Self:
         """The scenario with these settings merged in, mappings key by key; null means the default.
@@ -112,8 +146,15 @@ class Scenario:
         _check_keys(cls, settings)
         for key, value in settings.items():
             if value is not None:
-                _CHECKS[key](key, value)
+                _checks()[key](key, value)
         return cls(**{key: value for key, value in settings.items() if value is not None})
+
+
+@cache
+def _checks() -> Mapping[str, checks.Check]:
+    """The check of each key's values."""
+    hints = get_type_hints(Scenario, include_extras=True)
+    return {key: hint.__metadata__[0] for key, hint in hints.items()}
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:
@@ -158,58 +199,3 @@ def _merged(old: Any, new: Any) -> Any:
         return new
     merged = {**old, **{key: _merged(old.get(key, {}), value) for key, value in new.items()}}
     return {key: value for key, value in merged.items() if value is not None}
-
-
-def _reservation(key: str, value: Any) -> None:
-    checks.entry(key, value, _RESERVATION, ("name", "zone", "accelerator_type", "slices"))
-
-
-def _maintenance(key: str, value: Any) -> None:
-    checks.entry(key, value, _MAINTENANCE, ("nodes", "after_s"))
-
-
-_RESERVATION: Mapping[str, checks.Check] = {
-    "name": checks.text,
-    "zone": checks.zone,
-    "accelerator_type": checks.accelerator_type,
-    "slices": checks.count,
-    "start_s": checks.seconds,
-    "end_s": checks.seconds,
-}
-_MAINTENANCE: Mapping[str, checks.Check] = {
-    "nodes": checks.text,
-    "after_s": checks.seconds,
-    "notice_s": checks.seconds,
-    "window_s": checks.seconds,
-    "type": checks.one_of("SCHEDULED", "UNSCHEDULED"),
-    "can_reschedule": checks.boolean,
-}
-_CHECKS: Mapping[str, checks.Check] = {
-    "seed": checks.seed,
-    "acceptance_delay_s": checks.seconds,
-    "provisioning_delay_s": checks.amount,
-    "deletion_delay_s": checks.seconds,
-    "suspension_delay_s": checks.seconds,
-    "update_delay_s": checks.seconds,
-    "repair_delay_s": checks.seconds,
-    "repair_failure_probability": checks.probability,
-    "preemption_notice_probability": checks.probability,
-    "preemption_notice_max_s": checks.seconds,
-    "preemption_spread_s": checks.seconds,
-    "detection_delay_s": checks.seconds,
-    "spot_lifetime_s": checks.amount,
-    "expired_requests": checks.one_of("fail", "wait"),
-    "workers": checks.one_of("process", "none"),
-    "tpu_api": checks.one_of("enabled", "disabled"),
-    "billing": checks.one_of("enabled", "disabled"),
-    "ssh_keys_delay_s": checks.seconds,
-    "worker_that_never_boots": checks.worker,
-    "capacity": checks.capacity,
-    "quota": checks.quota,
-    "reservations": checks.list_of(_reservation),
-    "maintenance": checks.list_of(_maintenance),
-    "unreachable": checks.list_of(checks.zone),
-    "closed_zones": checks.list_of(checks.zone),
-    "worker_roles": checks.list_of(checks.one_of(*ROLES)),
-    "faults": checks.list_of(fault_texts.check),
-}

@@ -111,8 +111,8 @@ def amount(key: str, value: Any) -> None:
     values = parameters(given)
     if len(values) != len(names):
         raise ScenarioError(f"scenario: {key}.{name} takes {', '.join(names)}, not {given!r}")
-    for parameter, one in zip(names, values, strict=True):
-        seconds(f"{key}.{name} {parameter}", one)
+    for parameter, number_s in zip(names, values, strict=True):
+        seconds(f"{key}.{name} {parameter}", number_s)
 
 
 def zone(key: str, value: Any) -> None:
@@ -157,7 +157,7 @@ def capacity(key: str, value: Any) -> None:
             if name != ANY:
                 accelerator_type(here, name)
             if isinstance(slices, list | tuple):
-                list_of(lambda at, step: entry(at, step, _STEP, _STEP))(f"{here}.{name}", slices)
+                list_of_entries(_STEP, _STEP)(f"{here}.{name}", slices)
             else:
                 count(f"{here}.{name}", slices)
 
@@ -174,15 +174,19 @@ def list_of(check: Check) -> Check:
     return check_all
 
 
-def entry(key: str, value: Any, known: Mapping[str, Check], required: Iterable[str] = ()) -> None:
-    """Require a mapping with keys of `known` only, and the `required` ones among them."""
-    given = mapping(key, value, "keys to values")
-    for name, one in given.items():
-        check_known(key, "key", name, known)
-        known[name](f"{key}.{name}", one)
-    missing = [name for name in required if name not in given]
-    if missing:
-        raise ScenarioError(f"scenario: {key} needs {missing[0]}")
+def list_of_entries(known: Mapping[str, Check], required: Iterable[str]) -> Check:
+    """A check of a list of mappings with keys of `known` only, the `required` ones among them."""
+
+    def check(key: str, value: Any) -> None:
+        given = mapping(key, value, "keys to values")
+        for name, item in given.items():
+            check_known(key, "key", name, known)
+            known[name](f"{key}.{name}", item)
+        missing = [name for name in required if name not in given]
+        if missing:
+            raise ScenarioError(f"scenario: {key} needs {missing[0]}")
+
+    return list_of(check)
 
 
 def mapping(key: str, value: Any, what: str) -> Mapping[Any, Any]:

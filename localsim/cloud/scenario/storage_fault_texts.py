@@ -54,16 +54,6 @@ PATTERNS = ("storage.*", "storage.buckets.*", "storage.objects.*", "storage.mult
 _FEW_BYTES = 4  # what the test bench lets through of a `return-broken-stream`
 
 
-def is_storage_method(method: str) -> bool:
-    """Whether a text names a method of Cloud Storage."""
-    return method.startswith("storage.")
-
-
-def check_method(method: str) -> None:
-    """Raise ScenarioError for a method, or group of methods, that is not known."""
-    checks.check_known("fault", "method", method, (*METHODS, *PATTERNS))
-
-
 def parse_instruction(text: str) -> StorageFaultEffect | None:
     """What an instruction of Google's storage test bench means; None for all it does not know.
 
@@ -96,18 +86,14 @@ def parse_effect(text: str, seconds: Callable[[str], float]) -> StorageFaultEffe
 
     `seconds` reads a time. Raises ScenarioError.
     """
-    if found := parse_instruction(text):
-        _check_time(found)
-        return found
-    for pattern, said in _WORDS.items():
+    if effect := parse_instruction(text):
+        if isinstance(effect, TransferStall):
+            checks.seconds("the time of a fault", effect.time_s)
+        return effect
+    for pattern, effect_of in _WORDS.items():
         if match := re.fullmatch(pattern, text, re.ASCII):
-            return said(match, seconds)
+            return effect_of(match, seconds)
     return None
-
-
-def _check_time(found: StorageFaultEffect) -> None:
-    if isinstance(found, TransferStall):
-        checks.seconds("the time of a fault", found.time_s)
 
 
 _SIZE = r"(?P<number>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>B|KiB|MiB|GiB|K)"

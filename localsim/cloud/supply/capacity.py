@@ -7,8 +7,7 @@ from localsim.cloud.db.agenda import Action
 from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
 from localsim.cloud.model.nodes import Node, NodeSpec
 from localsim.cloud.model.resource_names import zone_of
-from localsim.cloud.scenario.fault_types import CapacityOverride, Fault
-from localsim.cloud.scenario.scenario_checks import ANY
+from localsim.cloud.scenario.fault_types import CapacityOverride
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import quota, reservations
 from tpuctl import catalog
@@ -80,14 +79,9 @@ def _free_slices(state: State, zone: str, spec: NodeSpec, now_s: float) -> float
 
 
 def _count_refusal(state: State, zone: str, kind: str) -> None:
-    def refused(fault: Fault) -> bool:
-        return (
-            isinstance(fault, CapacityOverride)
-            and fault.zone in (zone, ANY)
-            and fault.accelerator_type in (kind, ANY)
-        )
-
-    state.conditions.strike(refused)
+    state.conditions.strike(
+        lambda fault: isinstance(fault, CapacityOverride) and fault.concerns(zone, kind)
+    )
 
 
 def _stock_out(zone: str, kind: str) -> str:

@@ -15,8 +15,7 @@ from localsim.cloud.model.quota_pools import (
     quota_of_request,
     region_of,
 )
-from localsim.cloud.scenario.fault_types import Fault, QuotaOverride
-from localsim.cloud.scenario.scenario_checks import ANY
+from localsim.cloud.scenario.fault_types import QuotaOverride
 from localsim.cloud.state import external_addresses
 from localsim.cloud.state.state import State
 from tpuctl import catalog
@@ -110,14 +109,9 @@ def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
 
 
 def _exceeded(state: State, quota_id: str, location: str, limit: int, zone: str) -> CloudError:
-    def refused(fault: Fault) -> bool:
-        return (
-            isinstance(fault, QuotaOverride)
-            and fault.quota_id == quota_id
-            and fault.location in (location, ANY)
-        )
-
-    state.conditions.strike(refused)
+    state.conditions.strike(
+        lambda fault: isinstance(fault, QuotaOverride) and fault.concerns(quota_id, location)
+    )
     sentence = (
         f"Quota limit '{quota_id}' has been exceeded. "
         f"Limit: {limit} in region {region_of(zone)}, zone {zone}."

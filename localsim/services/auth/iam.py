@@ -16,39 +16,6 @@ ACCOUNTS: Mapping[str, Sequence[str]] = {
 }
 """Service accounts that have a key, and their roles in the project."""
 
-_NODES, _OPERATIONS = "tpu.nodes", "tpu.operations"
-METHODS: Mapping[str, str] = {
-    "ListNodes": f"{_NODES}.list",
-    "GetNode": f"{_NODES}.get",
-    "CreateNode": f"{_NODES}.create",
-    "DeleteNode": f"{_NODES}.delete",
-    "StopNode": f"{_NODES}.stop",
-    "StartNode": f"{_NODES}.start",
-    "UpdateNode": f"{_NODES}.update",
-    "ListQueuedResources": f"{_NODES}.list",
-    "GetQueuedResource": f"{_NODES}.get",
-    "CreateQueuedResource": f"{_NODES}.create",
-    "DeleteQueuedResource": f"{_NODES}.delete",
-    "ResetQueuedResource": f"{_NODES}.update",
-    "GetGuestAttributes": f"{_NODES}.get",
-    "PerformMaintenance": f"{_NODES}.performMaintenance",
-    "PerformMaintenanceQueuedResource": f"{_NODES}.performMaintenance",
-    "SimulateMaintenanceEvent": f"{_NODES}.simulateMaintenanceEvent",
-    "ListReservations": f"{_NODES}.list",
-    "GenerateServiceIdentity": f"{_NODES}.create",
-    "ListAcceleratorTypes": "tpu.acceleratortypes.list",
-    "GetAcceleratorType": "tpu.acceleratortypes.get",
-    "ListRuntimeVersions": "tpu.runtimeversions.list",
-    "GetRuntimeVersion": "tpu.runtimeversions.get",
-    "ListLocations": "tpu.locations.list",
-    "GetLocation": "tpu.locations.get",
-    "ListOperations": f"{_OPERATIONS}.list",
-    "GetOperation": f"{_OPERATIONS}.get",
-    "CancelOperation": f"{_OPERATIONS}.cancel",
-    "DeleteOperation": f"{_OPERATIONS}.delete",
-}
-"""What a method of the Cloud TPU API asks for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Account:

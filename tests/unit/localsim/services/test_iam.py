@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from localsim.cloud.scenario import fault_texts
-from localsim.cloud.scenario.roles import permissions
+from localsim.cloud.scenario.roles import TPU_METHODS, permissions
 from localsim.services.auth import iam
 from localsim.services.storage.permissions import permissions_of
 from localsim.services.storage.routes import ROUTES
@@ -18,12 +17,12 @@ def allowed(account: str) -> frozenset[str]:
 
 def test_every_method_that_is_served_asks_for_a_permission_and_can_go_wrong():
     served = {method.name for method in all_methods()}
-    assert set(iam.METHODS) == fault_texts.METHODS == served
-    assert set(iam.METHODS.values()) <= allowed("admin")
+    assert set(TPU_METHODS) == served
+    assert set(TPU_METHODS.values()) <= allowed("admin")
 
 
 def test_a_viewer_may_nothing_that_changes_anything():
-    readable = {name for name, needed in iam.METHODS.items() if needed in allowed("viewer")}
+    readable = {name for name, needed in TPU_METHODS.items() if needed in allowed("viewer")}
     assert {name for name in readable if not name.startswith(("Get", "List"))} == set()
     assert "ListNodes" in readable
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.model.events import BootSlice
-from localsim.cloud.scenario.fault_texts import GRAMMAR, METHODS, parse
+from localsim.cloud.scenario.fault_texts import GRAMMAR, parse
 from localsim.cloud.scenario.fault_types import (
     BootFault,
     CapacityOverride,
@@ -20,6 +20,7 @@ from localsim.cloud.scenario.fault_types import (
     WorkerFaultKind,
     kind_of,
 )
+from localsim.cloud.scenario.roles import TPU_METHODS
 from localsim.cloud.scenario.scenario import ScenarioError
 from localsim.cloud.scenario.storage_faults import StorageFault
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, SPOT, ZONE
@@ -128,7 +129,7 @@ def test_a_fault_strikes_the_calls_it_is_meant_for(rigged):
 @given(times=st.integers(1, 5), after=st.integers(0, 5), methods=st.lists(st.sampled_from("GLD")))
 def test_faults_count_their_own_method(times, after, methods):
     names = {"G": "GetNode", "L": "ListNodes", "D": "DeleteNode"}
-    assert set(names.values()) <= METHODS
+    assert set(names.values()) <= set(TPU_METHODS)
     fault = MethodFault("GetNode", UNAVAILABLE, times, after)
     struck = [fault.strikes(call) for call in range(methods.count("G"))]
     assert sum(struck) == max(0, min(times, len(struck) - after))
