@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from unit.agent.agent_worker import Worker, alive_in
 
+from tpuctl.agent.job.prepare import workdir_stage
+
 
 def archive(files: dict[str, bytes], **extra) -> bytes:
     buffer = io.BytesIO()
@@ -47,7 +49,8 @@ def test_the_program_waits_at_the_barrier(worker):
 
 
 def test_an_exit_status_a_signal_and_a_failed_setup_are_told_apart(worker, tmp_path):
-    assert worker.finish("exit 7")["exit_status"] == 7
+    status = worker.finish("exit 137")
+    assert (status["exit_status"], status["signal"]) == (137, None)
     killed = Worker(tmp_path / "second", worker.server)
     status = killed.finish("kill -9 $$", logs="logs/a1/w1", final="status/a1/w1")
     assert (status["exit_status"], status["signal"]) == (None, signal.SIGKILL)
@@ -87,20 +90,21 @@ def test_a_redirected_worker_reads_and_writes_there_without_a_token(worker, monk
     ("name", "extra"),
     [("../escape", {}), ("/etc/escape", {}), ("a/./b", {}), ("link", {"type": tarfile.SYMTYPE})],
 )
-def test_an_archive_that_would_escape_is_not_unpacked(worker, name, extra):
+def test_an_archive_that_would_escape_is_not_unpacked(worker, monkeypatch, capsys, name, extra):
+    monkeypatch.setenv("GCE_METADATA_HOST", worker.server.address)
     data = archive({name: b"" if extra else b"x"}, **extra)
     worker.server.store.put_if_absent("w.tar.gz", data)
-    worker.run("true", workdir="w.tar.gz", workdir_sha256=sha256(data).hexdigest())
-    status = worker.until(closed=True)
-    assert (status["stage"], status["exit_status"]) == ("fetch", 1)
-    assert "not a plain file" in worker.text()
+    worker.configure("true", workdir="w.tar.gz", workdir_sha256=sha256(data).hexdigest())
+    assert workdir_stage.fetch(str(worker.directory)) == 1
+    assert "not a plain file" in capsys.readouterr().err
     assert not list(worker.home.rglob("escape"))
 
 
 def test_a_workdir_that_changed_is_refused(worker):
     worker.server.store.put_if_absent("w.tar.gz", archive({"a": b"x"}))
     worker.run("true", workdir="w.tar.gz", workdir_sha256="0" * 64)
-    assert worker.until(closed=True)["stage"] == "fetch"
+    status = worker.until(closed=True)
+    assert (status["stage"], status["exit_status"]) == ("fetch", 1)
     assert worker.text() == "tpuctl: the workdir is not what was submitted"
 
 
@@ -110,19 +114,17 @@ def test_progress_is_the_last_step_line(worker):
     assert status["metrics"] == {"loss": 0.5, "note": "ok"}
 
 
-@pytest.mark.parametrize("step", ["9" * 5000, "²", "-1", "", "1e3"])
-def test_a_step_that_is_no_number_is_no_progress(worker, step):
-    status = worker.finish(f"echo step={step}; echo resumed step={step}")
+def test_a_step_that_is_no_number_is_no_progress(worker):
+    steps = ["9" * 5000, "²", "-1", "", "1e3"]
+    said = "; ".join(f"echo step={step}; echo resumed step={step}" for step in steps)
+    status = worker.finish(said)
     assert status["exit_status"] == 0
     assert "step" not in status
     assert "resume_step" not in status
 
 
 def test_stop_is_sigterm_then_sigkill_of_the_whole_group(worker):
-    worker.run("trap 'echo term' TERM; sleep 100 & echo up; while :; do wait; done")
-    worker.until(phase="prepared")
-    worker.agent("start")
-    status = worker.until(phase="running")
+    worker.begin("trap 'echo term' TERM; sleep 100 & echo up; while :; do wait; done")
     worker.until_printed("up")
     worker.agent("stop", "--grace", "0.3")
     status = worker.until(closed=True)
@@ -133,12 +135,9 @@ def test_stop_is_sigterm_then_sigkill_of_the_whole_group(worker):
 
 def test_what_a_shell_started_has_the_grace_that_the_shell_did_not_need(worker):
     saving = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.05; done"
-    worker.run(f"({saving}) & wait")
-    worker.until(phase="prepared")
-    worker.agent("start")
-    worker.until(phase="running")
+    worker.begin(f"({saving}) & wait")
     worker.until_printed("up")
-    worker.agent("stop", "--grace", "30")
+    worker.order("stop", "--grace", "30")
     status = worker.until(closed=True)
     assert status["signal"] == signal.SIGTERM
     assert worker.text().splitlines()[-1] == "saved"
@@ -148,7 +147,7 @@ def test_what_a_shell_started_has_the_grace_that_the_shell_did_not_need(worker):
 def test_a_stop_at_the_barrier_ends_the_run_before_it_began(worker):
     worker.run("echo never")
     worker.until(phase="prepared")
-    worker.agent("stop")
+    worker.order("stop")
     status = worker.until(closed=True)
     assert (status["stage"], status["exit_status"], status["stopped"]) == ("run", None, True)
 
@@ -193,20 +192,14 @@ def test_watch_says_that_the_agent_is_gone(worker):
 
 
 def test_a_later_attempt_ends_an_earlier_one(worker):
-    worker.run("exec sleep 100")
-    worker.until(phase="prepared")
-    worker.agent("start")
-    worker.until(phase="running")
+    worker.begin("exec sleep 100")
     second_attempt(worker).finish("echo second")
     assert worker.until(phase="ended")["stopped"] is True
 
 
 def test_a_later_attempt_ends_what_an_earlier_one_still_gives_time(worker):
-    worker.run("(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait")
-    worker.until(phase="prepared")
-    worker.agent("start")
-    status = worker.until(phase="running")
-    worker.agent("stop", "--grace", "1000")
+    status = worker.begin("(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait")
+    worker.order("stop", "--grace", "1000")
     later = second_attempt(worker)
     later.configure("echo second")
     impatient = "from tpuctl.agent.job import launch as b; b.EVICTION_S = 0.1\n"
@@ -217,7 +210,7 @@ def test_a_later_attempt_ends_what_an_earlier_one_still_gives_time(worker):
     )  # fmt: skip
     later.until(phase="prepared")
     assert alive_in(status["pid"]) == []
-    later.agent("start")
+    later.order("start")
     later.until(closed=True)
 
 

@@ -91,14 +91,14 @@ def test_a_program_that_goes_on_after_a_notice_can_be_stopped(worker):
     worker.until_printed("up")
     worker.server.preempted = True
     worker.until_printed("noticed")
-    worker.agent("stop", "--grace", "0")
+    worker.order("stop", "--grace", "0")
     assert worker.until(closed=True)["signal"] == signal.SIGKILL
 
 
 def test_a_disk_that_takes_no_word_keeps_nobody_from_stopping(worker):
     worker.begin("exec sleep 100")
     (worker.directory / "stop").mkdir()  # nothing can be given that name any more
-    assert worker.agent("stop", "--grace", "5").returncode == 0
+    assert worker.order("stop", "--grace", "5") == 0
     (worker.directory / "stop").rmdir()
     status = worker.until(closed=True)
     assert (status["stopped"], status["terminated"], status["signal"]) == (True, False, 15)
@@ -115,7 +115,7 @@ def test_a_dump_has_every_stack_and_no_secret(worker):
     (worker.home / "hangs.py").write_text(WAITING)
     worker.begin(f'python3 {worker.home}/hangs.py "$KEY"; true', {"KEY": "hunter22"})
     worker.until_printed("up")
-    worker.agent("stop", "--grace", "1", "--dump")
+    worker.order("stop", "--grace", "1", "--dump")
     status = worker.until(closed=True)
     assert status["stopped"] is True
     text = worker.server.store.get_range("stacks/a1/w0").decode()
@@ -134,7 +134,7 @@ def test_what_ignores_the_dump_is_stopped_as_ever(worker):
     deaf = "trap '' ABRT; trap 'echo saved; exit 5' TERM; echo up"
     worker.begin(f"{deaf}; while :; do sleep 0.05; done")
     worker.until_printed("up")
-    worker.agent("stop", "--grace", "20", "--dump")
+    worker.order("stop", "--grace", "20", "--dump")
     status = worker.until(closed=True)
     assert (status["exit_status"], status["last_lines"][-1]) == (5, "saved")
 

@@ -33,22 +33,34 @@ def test_mounts_are_copied_before_setup(worker, tmp_path):
     assert worker.text() == f"tpuctl: {data}: 2 objects copied (3 bytes), 0 were there\n1"
 
 
-def test_a_second_attempt_copies_nothing_again(worker, tmp_path):
+def copied(worker, path, url) -> int:
+    """The exit code of the stage `mounts` of an attempt, in this process."""
+    worker.configure("true", mounts=[{"path": str(path), "url": url}])
+    return mounts.copy_all(str(worker.directory))
+
+
+@pytest.fixture
+def at_worker(worker, monkeypatch):
+    """The environment that the stages of that worker have."""
+    monkeypatch.setenv("GCE_METADATA_HOST", worker.server.address)
+    return worker
+
+
+def test_a_second_attempt_copies_nothing_again(at_worker, tmp_path, capsys):
     for number in range(5):
-        worker.server.store.put_if_absent(f"set/{number}", b"x" * number)
-    mounts = [{"path": str(tmp_path / "data"), "url": "gs://b/set/"}]
-    worker.finish("true", mounts=mounts)
-    worker.server.media.clear()
-    second = type(worker)(worker.home, worker.server, attempt=2)
-    second.finish("true", mounts=mounts)
-    assert "0 objects copied (0 bytes), 5 were there" in second.text()
-    assert worker.server.media == []
+        at_worker.server.store.put_if_absent(f"set/{number}", b"x" * number)
+    assert copied(at_worker, tmp_path / "data", "gs://b/set/") == 0
+    assert "5 objects copied (10 bytes), 0 were there" in capsys.readouterr().out
+    at_worker.server.media.clear()
+    assert copied(at_worker, tmp_path / "data", "gs://b/set/") == 0
+    assert "0 objects copied (0 bytes), 5 were there" in capsys.readouterr().out
+    assert at_worker.server.media == []
 
 
-def test_one_object_can_be_mounted(worker, tmp_path):
-    worker.server.store.put_if_absent("vocabulary.txt", b"words")
+def test_one_object_can_be_mounted(at_worker, tmp_path):
+    at_worker.server.store.put_if_absent("vocabulary.txt", b"words")
     path = tmp_path / "here" / "words.txt"
-    worker.finish("true", mounts=[{"path": str(path), "url": "gs://b/vocabulary.txt"}])
+    assert copied(at_worker, path, "gs://b/vocabulary.txt") == 0
     assert path.read_bytes() == b"words"
 
 
@@ -81,7 +93,7 @@ def test_secrets_reach_the_program_and_nothing_else(worker):
     assert with_secrets == []
     assert worker.status()["metrics"] == {"token": "***"}
     assert worker.text().split("\n")[:3] == ["12", "20", "*** *** ***"]
-    worker.agent("stop", "--grace", "0")
+    worker.order("stop", "--grace", "0")
     status = worker.until(closed=True)
     assert "step=1 token=***" in status["last_lines"]
     assert worker.server.authorizations == {"Bearer a-token"}

@@ -19,7 +19,7 @@ ZONE = "us-central2-b"
 TYPES = {1: "v4-8", 2: "v4-16", 4: "v4-32", 16: "v4-128"}
 QUICK = "provisioning_delay_s: 0.1\nacceptance_delay_s: 0.1\ndeletion_delay_s: 0.1\n"
 DEADLINE_S = 90.0
-LOOK_S = 0.1
+LOOK_S = 0.2
 
 
 @dataclass

@@ -12,31 +12,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tpuctl
+from tpuctl.agent.job import agent
 from tpuctl.agent.job.state import processes
 from unit.agent.bucket_server import BucketServer, serving
 
 AGENT = Path(tpuctl.__file__).parent / "agent"
-SHARED = ("crc32c", "fetcher", "metadata_server", "range_reader", "report", "target_tree")
 DEADLINE_S = 20.0
 JOB = "digits-a1b2c3"
 
 
 def install(directory: Path) -> None:
-    """The files of the agent, as they lie on a worker."""
+    """The files of the agent, as they lie on a worker; compiled, where they are compiled here."""
     package = directory / "tpuctl" / "agent"
-    shutil.copytree(AGENT / "job", package / "job", ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "data").mkdir()
+    for room in ("job", "data"):
+        shutil.copytree(AGENT / room, package / room)
     for path in (package.parent, package, package / "data"):
         (path / "__init__.py").touch()
-    for name in SHARED:
-        shutil.copy(AGENT / "data" / f"{name}.py", package / "data")
     shutil.copy(AGENT / "job" / "agent.py", directory)
 
 
 class Worker:
     """One run's directory and the commands to its agent."""
 
-    python = [sys.executable, "-W", "error"]
+    python = [sys.executable, "-S", "-W", "error"]
 
     def __init__(self, home: Path, server: BucketServer, attempt: int = 1) -> None:
         self.home = home
@@ -76,6 +74,10 @@ class Worker:
         assert "Warning" not in done.stderr
         return done
 
+    def order(self, verb: str, *options: str) -> int:
+        """`start` or `stop` from this process: it leaves a word in the directory."""
+        return agent.main([verb, str(self.directory), *options])
+
     def run(self, command: str, told: dict[str, str] | None = None, **extra) -> None:
         self.configure(command, **extra)
         assert self.agent("run", stdin=json.dumps({"secrets": told or {}})).returncode == 0
@@ -98,13 +100,12 @@ class Worker:
     def begin(self, command: str, told: dict[str, str] | None = None, **extra) -> dict:
         self.run(command, told, **extra)
         self.until(phase="prepared")
-        assert self.agent("start").returncode == 0
+        assert self.order("start") == 0
         return self.until(phase="running")
 
     def finish(self, command: str, told: dict[str, str] | None = None, **extra) -> dict:
+        assert self.order("start") == 0  # before it waits for that
         self.run(command, told, **extra)
-        self.until(phase="prepared")
-        assert self.agent("start").returncode == 0
         return self.until(closed=True)
 
     def errors(self) -> str:
@@ -130,7 +131,7 @@ class Worker:
         """End what a test left running."""
         pid = self.status().get("agent_pid")
         if pid and not self.status().get("closed"):
-            self.agent("stop", "--grace", "0")
+            self.order("stop", "--grace", "0")
             self.until(closed=True)
         if pid and processes.start_ticks(pid) == self.status().get("agent_started", 0):
             with contextlib.suppress(ProcessLookupError):  # the bucket is away: it goes on trying
