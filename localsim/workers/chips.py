@@ -7,6 +7,7 @@ for v2 also the slots from 0000:00:04.0 on and the class ff00 (lspci on a v2-8),
 for the other generations, as is one PCI function per chip.
 """
 
+import shutil
 from pathlib import Path
 
 from tpuctl.catalog import AcceleratorType, generation
@@ -34,7 +35,9 @@ def devices_per_worker(kind: AcceleratorType) -> int:
 
 
 def write_pci_devices(directory: Path, kind: AcceleratorType) -> None:
-    """Make what /sys/bus/pci/devices shows on a worker; raises OSError."""
+    """Make what /sys/bus/pci/devices shows on a worker, all of it or none; raises OSError."""
+    unfinished = directory.with_name(f"{directory.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
     vendor, device = generation(kind.generation).pci_id.split(":")
     files = {
         "vendor": f"0x{vendor}",
@@ -45,9 +48,10 @@ def write_pci_devices(directory: Path, kind: AcceleratorType) -> None:
     }
     uses_vfio = generation(kind.generation).device_node.startswith(_VFIO)
     for chip in range(kind.chips_per_worker):
-        slot = directory / f"0000:00:{FIRST_SLOT + chip:02x}.0"
+        slot = unfinished / f"0000:00:{FIRST_SLOT + chip:02x}.0"
         slot.mkdir(parents=True)
         for name, content in files.items():
             (slot / name).write_text(content + "\n")
         if uses_vfio:
             (slot / "iommu_group").symlink_to(f"../../../../kernel/iommu_groups/{chip}")
+    unfinished.rename(directory)

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self, get_type_hints
 
-import yaml
-
 from localsim.cloud.scenario import fault_texts
 from localsim.cloud.scenario import scenario_checks as checks
 from localsim.cloud.scenario.distributions import Amount
@@ -162,6 +160,8 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
 
     Raises ScenarioError.
     """
+    import yaml  # few simulators have a file
+
     name = str(name_or_path)
     path = _DIRECTORY / f"{name}.yaml" if name in built_in_scenarios() else Path(name_or_path)
     try:

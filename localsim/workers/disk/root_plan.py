@@ -41,7 +41,7 @@ def layer_directory(shared: Path) -> Path:
 
 
 def prepare_shared(shared: Path, files: Mapping[str, Path], *, proxy: str | None = None) -> None:
-    """Create the layer that the plans of all workers share, in some 0.1 s; raises OSError.
+    """Make what all workers' plans refer to but their chips, in 0.1 s; raises OSError.
 
     `files` are put on every worker: path below /opt/localsim -> file or directory here. What
     installs packages there goes through the HTTP `proxy`.
@@ -52,12 +52,21 @@ def prepare_shared(shared: Path, files: Mapping[str, Path], *, proxy: str | None
     system_layer.build_layer(layer, files, points=points, links=machine.links, proxy=proxy)
 
 
+def prepare_chips(shared: Path, accelerator_type: str) -> None:
+    """Make what the plan of a worker of this type refers to, unless it is there; raises OSError."""
+    kind = catalog.accelerator_type(accelerator_type)
+    directory = system_layer.pci_devices_directory(layer_directory(shared), kind)
+    if not directory.exists():
+        chips.write_pci_devices(directory, kind)
+
+
 def plan_root(
     disk: WorkerDisk, *, accelerator_type: str, hosts_file: Path, shared: Path
 ) -> dict[str, Any]:
-    """What `root.build` needs to know, for JSON; touches nothing. `prepare_shared` comes first.
+    """What `root.build` needs to know, for JSON; touches nothing.
 
-    `hosts_file` becomes /etc/hosts: rewrite it in place, a file of the same name is not seen.
+    `prepare_shared` and `prepare_chips` must have been called. `hosts_file` becomes /etc/hosts:
+    rewrite it in place, a file of the same name is not seen.
     """
     kind = catalog.accelerator_type(accelerator_type)
     layer = layer_directory(shared)

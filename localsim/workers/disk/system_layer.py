@@ -5,11 +5,13 @@
     root/usr/, lib/ …    sudo, libtpu's stand-in, and directories that their owner can write to
     root/opt/localsim/   what else is put on a worker
     database/            what a package manager must be able to write to
-    pci/<generation>-<chips>/   what /sys/bus/pci/devices shows
+    pci/<generation>-<chips>/   what /sys/bus/pci/devices shows, with the first worker of the type
 
-It is made anew at each start of a simulator. A user namespace of an ordinary user maps one user id:
-files of root below an overlay are nobody's there, and nothing can be made in a directory that is
-nobody's. A directory of the same name in a layer of the simulator's own user lends its owner to it.
+It is made anew with the first worker after each start of a simulator.
+
+A user namespace of an ordinary user maps one user id: files of root below an overlay are nobody's
+there, and nothing can be made in a directory that is nobody's. A directory of the same name in a
+layer of the simulator's own user lends its owner to it.
 """
 
 import contextlib
@@ -19,9 +21,8 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from localsim.workers import chips
 from localsim.workers.disk import installers
-from tpuctl.catalog import AcceleratorType, generations
+from tpuctl.catalog import AcceleratorType
 
 _DIRECTORIES = {
     "/dev": 0o755,
@@ -131,8 +132,6 @@ def build_layer(
         for path, levels in _LENT.items():
             _lend_owner(Path(path), top / path[1:], levels)
         _lend_database(database_directory(layer))
-    for kind in _kinds():
-        chips.write_pci_devices(pci_devices_directory(layer, kind), kind)
 
 
 def root_directory(layer: Path) -> Path:
@@ -148,12 +147,6 @@ def database_directory(layer: Path) -> Path:
 def pci_devices_directory(layer: Path, kind: AcceleratorType) -> Path:
     """The directory that /sys/bus/pci/devices shows on workers of this type."""
     return layer / "pci" / f"{kind.generation}-{kind.chips_per_worker}"
-
-
-def _kinds() -> Iterator[AcceleratorType]:
-    """One type for each generation and number of chips per worker."""
-    types = (kind for each in generations() for kind in each.types)
-    yield from {(kind.generation, kind.chips_per_worker): kind for kind in types}.values()
 
 
 def _write_tree(top: Path, points: Iterable[str], links: Mapping[str, str]) -> None:

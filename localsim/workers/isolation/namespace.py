@@ -71,7 +71,7 @@ class NamespaceIsolation:
 
     mode = "namespace"
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, proxy: str | None) -> None:
         self._state_dir = state_dir
         self._shared = state_dir / "vpc"
         self._hosts_file = HostsFile(self._shared / "hosts")
@@ -82,7 +82,9 @@ class NamespaceIsolation:
         self._watching: dict[int, asyncio.Task[None]] = {}
         self._has_told = False
         self._over = asyncio.Event()
-        self._prepared: asyncio.Future[None]
+        self._proxy = proxy
+        self._preparing: asyncio.Future[None] | None = None
+        """Begun with the first worker: many simulators never have one."""
         self._channel: Channel
         self._launcher: asyncio.subprocess.Process
 
@@ -92,16 +94,12 @@ class NamespaceIsolation:
 
         What installs packages on workers goes through the HTTP `proxy`.
         """
-        isolation = cls(state_dir)
+        isolation = cls(state_dir, proxy)
         await launcher_record.end_orphans(state_dir)
         isolation._launcher, isolation._channel = await vpc.start_vpc(
             sys.executable, isolation._news
         )
         launcher_record.record_launcher(state_dir, isolation._launcher.pid)
-        preparing = asyncio.to_thread(
-            root_plan.prepare_shared, isolation._shared, SHARED_FILES, proxy=proxy
-        )
-        isolation._prepared = asyncio.ensure_future(preparing)
         try:
             await isolation._channel.ask("address", address=vpc.API_ADDRESS)
         except BaseException:
@@ -121,7 +119,7 @@ class NamespaceIsolation:
 
     async def boot(self, disk: SliceDisk, spec: SliceSpec) -> tuple["NamespaceHost", ...]:
         """One host per worker of the slice; raises OSError."""
-        await asyncio.shield(self._prepared)
+        await self._prepare(spec.accelerator_type)
         names = dict(_names(disk, spec))
         self._hosts_file.add(names)
         booting = [self._boot(disk, spec, index) for index in range(len(spec.addresses))]
@@ -162,7 +160,8 @@ class NamespaceIsolation:
         """End the VPC and everything in it."""
         self._channel.close()
         await self._launcher.wait()
-        await asyncio.wait({self._prepared})
+        if self._preparing is not None:
+            await asyncio.wait({self._preparing})
         launcher_record.forget_launcher(self._state_dir)
 
     def _news(self, message: dict[str, Any]) -> None:
@@ -174,6 +173,16 @@ class NamespaceIsolation:
                 (host.fail if message else host.end)()
             if watching := self._watching.pop(worker, None):
                 watching.cancel()
+
+    async def _prepare(self, accelerator_type: str) -> None:
+        """Make what workers of this type share, but for what is there; raises OSError."""
+        if self._preparing is None:
+            preparing = asyncio.to_thread(
+                root_plan.prepare_shared, self._shared, SHARED_FILES, proxy=self._proxy
+            )
+            self._preparing = asyncio.ensure_future(preparing)
+        await asyncio.shield(self._preparing)
+        root_plan.prepare_chips(self._shared, accelerator_type)
 
     async def _boot(self, disk: SliceDisk, spec: SliceSpec, index: int) -> "NamespaceHost":
         address, *external = spec.addresses_of(index)

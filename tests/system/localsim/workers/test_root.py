@@ -21,6 +21,7 @@ DRIVER = Path(__file__).with_name("boot_root.py")
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 ORDINARY_USER = 54321
 HOSTNAME = "t1v-n-0a1b2c3d-w-0"
+KIND = "v5litepod-16"
 HOSTS = "127.0.0.1 localhost\n10.128.0.2 t1v-n-0a1b2c3d-w-0\n"
 
 
@@ -43,7 +44,7 @@ class Machine:
     def plan(self) -> dict[str, Any]:
         plan = root_plan.plan_root(
             self.disk,
-            accelerator_type="v5litepod-16",
+            accelerator_type=KIND,
             hosts_file=self.directory / "hosts",
             shared=self.directory / "vpc",
         )
@@ -92,6 +93,7 @@ def simulator(request: pytest.FixtureRequest) -> Iterator[Machine]:
             (directory / "guest").mkdir()
             (directory / "guest" / "hook.py").write_text("found = True\n")
             root_plan.prepare_shared(directory / "vpc", {"python": directory / "guest"})
+            root_plan.prepare_chips(directory / "vpc", KIND)
             if ordinary:
                 hand_over(directory)
             yield Machine(directory, ORDINARY_USER if ordinary else None)

@@ -2,6 +2,7 @@ import json
 import os
 from pathlib import Path
 
+import asyncssh  # noqa: F401 - it starts ldconfig when it is imported, which no unit test may do
 import pytest
 
 from localsim.workers.disk import slice_disk as disks
