@@ -3,10 +3,10 @@
 import asyncio
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
@@ -56,11 +56,11 @@ class Orchestrator:
         self._handlers: dict[type, Callable[..., Awaitable[None]]] = {
             events.BootSlice: self._boot,
             events.StopSlice: self._stop,
-            events.DestroySlice: self._destroy,
-            events.NoticePreemption: self._notice,
-            events.ShowMetadata: self._metadata,
+            events.DestroySlice: lambda event: slices.destroy(event.node.name),
+            events.NoticePreemption: lambda event: slices.notice(event.node.name),
+            events.ShowMetadata: lambda event: self._show(event.node),
             events.NoticeMaintenance: self._maintenance,
-            events.ApplyWorkerFaults: self._afflict,
+            events.ApplyWorkerFaults: lambda event: slices.apply_faults(self._spec(event.node)),
         }
 
     async def run(self, action: Callable[[Cloud], T]) -> T:
@@ -124,11 +124,7 @@ class Orchestrator:
         while True:
             self._sooner.clear()
             self._awaited_s = self.cloud.next_due_s()
-            due = asyncio.ensure_future(self.clock.sleep_until(self._awaited_s))
-            sooner = asyncio.ensure_future(self._sooner.wait())
-            _, waiting = await asyncio.wait({due, sooner}, return_when=asyncio.FIRST_COMPLETED)
-            for task in waiting:
-                task.cancel()
+            await _first_of(self.clock.sleep_until(self._awaited_s), self._sooner.wait())
             await self._insist(_nothing)
 
     async def settle(self) -> None:
@@ -141,11 +137,7 @@ class Orchestrator:
             tail for name, tail in self._tails.items() if not self._checkpoints.waits(name)
         ]:
             self._checkpoints.begun.clear()
-            done = asyncio.ensure_future(asyncio.wait(busy))
-            begun = asyncio.ensure_future(self._checkpoints.begun.wait())
-            _, waiting = await asyncio.wait({done, begun}, return_when=asyncio.FIRST_COMPLETED)
-            for task in waiting:
-                task.cancel()
+            await _first_of(asyncio.wait(busy), self._checkpoints.begun.wait())
             await self.run(_nothing)
 
     async def reset(self) -> None:
@@ -186,8 +178,8 @@ class Orchestrator:
             else:
                 return
 
-    def _dispatch(self, found: Sequence[events.Event]) -> None:
-        for event in found:
+    def _dispatch(self, happened: Sequence[events.Event]) -> None:
+        for event in happened:
             handler = self._handlers[type(event)]
             if isinstance(event, events.DestroySlice):
                 self._checkpoints.give_up(event.node.name)
@@ -239,28 +231,26 @@ class Orchestrator:
         await self.slices.stop(event.node.name)
         await self._insist(lambda cloud: cloud.mark_slice_stopped(event.node.name))
 
-    async def _destroy(self, event: events.DestroySlice) -> None:
-        await self.slices.destroy(event.node.name)
-
-    async def _notice(self, event: events.NoticePreemption) -> None:
-        await self.slices.notice(event.node.name)
-
     def _spec(self, node: Node) -> SliceSpec:
         return slice_spec(node, self.cloud, self._project_metadata())
 
     async def _show(self, node: Node) -> None:
         self.slices.show(self._spec(node))
 
-    async def _afflict(self, event: events.ApplyWorkerFaults) -> None:
-        await self.slices.apply_faults(self._spec(event.node))
-
-    async def _metadata(self, event: events.ShowMetadata) -> None:
-        await self._show(event.node)
-
     async def _maintenance(self, event: events.NoticeMaintenance) -> None:
         await self._show(event.node)
         if event.save_until_s is not None:
             await self._checkpoints.take(event.node.name, event.save_until_s)
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when the first of the waits is over; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _nothing(_cloud: Cloud) -> None:

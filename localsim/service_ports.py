@@ -5,12 +5,13 @@ import socket
 import ssl
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from itertools import product
 from typing import Any
 
 import grpc
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+
+from localsim.state_directory import ServeError
 
 
 class _OwnFaults(logging.Filter):
@@ -38,14 +39,6 @@ TLS_TWINS = {
 PORT_LIMIT = 65536
 GRPC_OPTIONS = (("grpc.so_reuseport", 0),)
 """Without this a second server could share a port unnoticed."""
-
-
-class ServeError(Exception):
-    """The reason why a simulator cannot serve; `exit_code` is one of tpuctl's."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class PortTakenError(ServeError):
@@ -78,11 +71,6 @@ def choose_ports(
         if _free_port(port) != port:
             raise ServeError(f"port {port} is in use or not allowed", 60)
     return found
-
-
-def allowed_hosts(hosts: Iterable[str], ports: Iterable[int]) -> frozenset[str]:
-    """The values of the Host header that honest clients send, lower case."""
-    return frozenset(f"{host}:{port}" for host, port in product(hosts, ports))
 
 
 async def serve_grpc(

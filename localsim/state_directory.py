@@ -16,8 +16,8 @@ LOCK_TRIES = 20
 LOCK_PAUSE_S = 0.01  # a client that looks whether the lock is held, holds it for an instant
 
 
-class StateDirectoryError(Exception):
-    """The directory cannot be served; `exit_code` is one of tpuctl's."""
+class ServeError(Exception):
+    """The reason why a simulator cannot serve; `exit_code` is one of tpuctl's."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class StateDirectory:
     def private(self, name: str) -> Path:
         """A file that only its owner can read, created at first use.
 
-        Raises StateDirectoryError.
+        Raises ServeError.
         """
         path = self.path / name
         try:
@@ -47,7 +47,7 @@ class StateDirectory:
             os.fchmod(descriptor, 0o600)
             os.close(descriptor)
         except OSError as error:
-            raise StateDirectoryError(f"cannot use {path}: {error.strerror}", 60) from error
+            raise ServeError(f"cannot use {path}: {error.strerror}", 60) from error
         return path
 
     def token(self) -> str:
@@ -63,9 +63,9 @@ class StateDirectory:
             return {}
 
     def require_present(self, name: str, *, is_empty: bool) -> None:
-        """Raise StateDirectoryError where state was served before and `name` is empty."""
+        """Raise ServeError where state was served before and `name` is empty."""
         if is_empty and (self.path / "ports.json").exists():
-            raise StateDirectoryError(f"the state in {self.path} is lost: {name} is empty", 62)
+            raise ServeError(f"the state in {self.path} is lost: {name} is empty", 62)
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Replace a small JSON file in one step."""
@@ -73,18 +73,18 @@ class StateDirectory:
 
 
 def claim(path: Path) -> StateDirectory:
-    """Claim the directory, created when it does not exist; raises StateDirectoryError."""
+    """Claim the directory, created when it does not exist; raises ServeError."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         foreign = {entry.name for entry in path.iterdir()} - {"lock"}
         if foreign and not (path / MARKER).is_file():
-            raise StateDirectoryError(f"{path} holds something else; choose another directory", 80)
+            raise ServeError(f"{path} holds something else; choose another directory", 80)
         path.chmod(0o700)
         lock = _lock(path)
         _check_marker(path)
         (path / "endpoints.json").unlink(missing_ok=True)
     except OSError as error:
-        raise StateDirectoryError(f"cannot use {path}: {error.strerror}", 60) from error
+        raise ServeError(f"cannot use {path}: {error.strerror}", 60) from error
     return StateDirectory(path, lock)
 
 
@@ -105,11 +105,16 @@ def write_private(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    synchronize(path.parent)
+
+
+def synchronize(path: Path) -> None:
+    """Flush a file's bytes, or a directory's entries, to disk; blocks, and raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _lock(path: Path) -> int:
@@ -125,7 +130,7 @@ def _lock(path: Path) -> int:
             return lock
     holder = (path / "lock").read_text("ascii").strip()
     os.close(lock)
-    raise StateDirectoryError(f"{path} is served by process {holder} already", 61)
+    raise ServeError(f"{path} is served by process {holder} already", 61)
 
 
 def _check_marker(path: Path) -> None:
@@ -135,6 +140,6 @@ def _check_marker(path: Path) -> None:
     try:
         schema = int(json.loads(marker.read_text("ascii"))["schema"])
     except (ValueError, KeyError, TypeError):
-        raise StateDirectoryError(f"{marker} cannot be read", 62) from None
+        raise ServeError(f"{marker} cannot be read", 62) from None
     if schema > SCHEMA:
-        raise StateDirectoryError(f"{path} was written by a newer localsim", 62)
+        raise ServeError(f"{path} was written by a newer localsim", 62)

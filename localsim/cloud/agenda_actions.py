@@ -1,7 +1,10 @@
 """What is done when an entry of the agenda falls due."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 from localsim.cloud.db.agenda import Action, AgendaEntry
-from localsim.cloud.model.nodes import Node
+from localsim.cloud.model.nodes import Node, NodeEvent
 from localsim.cloud.model.queued_resources import Initiator
 from localsim.cloud.nodes import (
     maintenance,
@@ -54,12 +57,8 @@ def handle_lost_node(state: State, node: Node | None, now_s: float) -> None:
         maintenance.settle_request(state, node.queued_resource, now_s)
 
 
-def _preempt(state: State, name: str, now_s: float) -> None:
-    handle_lost_node(state, node_loss.finish_preemption(state, name, now_s), now_s)
-
-
-def _expire(state: State, name: str, now_s: float) -> None:
-    handle_lost_node(state, node_loss.expire(state, name, now_s), now_s)
+def _lose(event: NodeEvent, state: State, name: str, now_s: float) -> None:
+    handle_lost_node(state, node_loss.mark_lost(state, name, event, now_s), now_s)
 
 
 def _repair(state: State, name: str, now_s: float) -> None:
@@ -78,10 +77,10 @@ def _change_capacity(_state: State, _subject: str, _now_s: float) -> None:
     """Do nothing here: `apply_entry` offers the new capacity afterwards."""
 
 
-_ACTIONS = {
+_ACTIONS: Mapping[Action, Callable[[State, str, float], object]] = {
     Action.PROVISION_NODE: _provision,
-    Action.PREEMPT_NODE: _preempt,
-    Action.EXPIRE_NODE: _expire,
+    Action.PREEMPT_NODE: partial(_lose, NodeEvent.PREEMPT),
+    Action.EXPIRE_NODE: partial(_lose, NodeEvent.EXPIRE),
     Action.LOSE_WORKER: node_loss.lose_worker,
     Action.NOTICE_TROUBLE: node_faults.detect_faults,
     Action.END_SPOT_LIFE: scheduled_events.end_spot_life,

@@ -115,8 +115,12 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
     def mark_slice_booted(self, node_name: str, identities: Sequence[HostIdentity]) -> None:
         """Record that a node's workers are up; ignored when the node is gone or was stopped."""
         with self._state.change():
-            if self._awaits_boot(node_name):
-                is_new = self._state.nodes.get(node_name).state == NodeState.CREATING
+            found = self._state.nodes.find(node_name)
+            # The workers of a READY node come back with a localsim that was started again.
+            if found is not None and (
+                found.state == NodeState.READY or node_lifecycle.is_booting(self._state, found)
+            ):
+                is_new = found.state == NodeState.CREATING
                 node = node_lifecycle.mark_ready(
                     self._state, node_name, identities, self._clock.now()
                 )
@@ -151,7 +155,8 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
     def mark_slice_stopped(self, node_name: str) -> None:
         """Record that a node's workers have ended; ignored when the node is gone."""
         with self._state.change():
-            if self._allows(node_name, NodeEvent.STOPPED):
+            node = self._state.nodes.find(node_name)
+            if node is not None and NodeEvent.STOPPED in NODE_TRANSITIONS[node.state]:
                 node_power.finish_stop(self._state, node_name, self._clock.now())
 
     def preempt(self, node_name: str, notice_s: float | None) -> None:
@@ -212,14 +217,3 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
             "queued_resources": len(state.requests),
             "operations": len(state.operations),
         }
-
-    def _awaits_boot(self, node_name: str) -> bool:
-        node = self._state.nodes.find(node_name)
-        if node is None:
-            return False
-        # The workers of a READY node come back with a localsim that was started again.
-        return node.state == NodeState.READY or node_lifecycle.is_booting(self._state, node)
-
-    def _allows(self, node_name: str, event: NodeEvent) -> bool:
-        node = self._state.nodes.find(node_name)
-        return node is not None and event in NODE_TRANSITIONS[node.state]

@@ -2,6 +2,6 @@
 
 from localsim.server.serving import serve
 from localsim.server.settings import Settings
-from localsim.service_ports import ServeError
+from localsim.state_directory import ServeError
 
 __all__ = ["ServeError", "Settings", "serve"]

@@ -2,7 +2,7 @@
 
 import socket
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,14 +18,14 @@ from localsim.cloud.scenario.scenario import Scenario, ScenarioError, load_scena
 from localsim.orchestrator import Orchestrator
 from localsim.server.isolation_choice import IsolationChoice
 from localsim.server.settings import Settings
-from localsim.service_ports import LOOPBACK, ServeError
+from localsim.service_ports import LOOPBACK
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.worker_tokens import WorkerTokens
 from localsim.services.other_apis.other_api_calls import ProjectContext
 from localsim.services.ssh.loopback_ssh import LoopbackSshServers
 from localsim.services.worker.chip_lock_server import ChipLockServers
 from localsim.services.worker.metadata_server import open_metadata
-from localsim.state_directory import StateDirectory
+from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.chip_holders import CHIP_FILES
 from localsim.workers.isolation.vpc import API_ADDRESS
 from localsim.workers.slices import OpenSshEndpoint, Slices
@@ -87,7 +87,8 @@ def build_components(
     objects = ObjectStore(state.path / "storage", clock)
     objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
     environment = _environment(hosts, chosen)
-    tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=_named_accounts())
+    named = {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
+    tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=named)
     loopback_ssh = _loopback_doors(state) if settings.loopback_doors else None
     slices = Slices(
         state.path,
@@ -128,11 +129,6 @@ def _environment(hosts: IsolationChoice, chosen: Mapping[str, int]) -> dict[str,
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://{host}:{chosen['tpu_rest']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"http://{host}:{chosen['neighbours']}/",
     }
-
-
-def _named_accounts() -> dict[str, Sequence[str]]:
-    """The roles of the accounts that have a key, by their e-mail addresses."""
-    return {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
 
 
 def _loopback_doors(state: StateDirectory) -> LoopbackSshServers:

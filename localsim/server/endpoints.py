@@ -33,10 +33,5 @@ def endpoints_document(
     }
 
 
-def isolation_fields(mode: str, reason: str) -> Mapping[str, str]:
-    """The mode of isolation, and the reason for it where one is known."""
-    return {"mode": mode, **({"mode_reason": reason} if reason else {})}
-
-
 def _http(port: int) -> str:
     return f"http://{LOOPBACK}:{port}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localsim.server.settings import IsolationMode
-from localsim.service_ports import ServeError
+from localsim.state_directory import ServeError
 from localsim.workers.isolation.namespace import NamespaceIsolation
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.processes import UnkillableError

@@ -8,6 +8,8 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from localsim import service_ports
@@ -103,7 +105,8 @@ def _callers(parts: Components) -> Authenticator:
 
 
 def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:
-    allowed = service_ports.allowed_hosts(hosts, chosen.values())
+    """Refuse what has no Host header that honest clients send, in lower case."""
+    allowed = frozenset(f"{host}:{port}" for host, port in product(hosts, chosen.values()))
     return (guard(hosts=lambda: allowed),)
 
 
@@ -135,14 +138,10 @@ async def _open_vpc_sockets(
 async def _open_relays(parts: Components, stack: AsyncExitStack) -> None:
     """Relay ports in the VPC that gRPC or TLS serve, which take no sockets made by others."""
     for name in parts.ports.keys() - {"tpu_rest", "storage", "neighbours", "control", "vpc"}:
-        acceptor = Acceptor(relay.relay_to(_connector(parts.ports[name])))
+        acceptor = Acceptor(relay.relay_to(partial(proxy.connect, LOOPBACK, parts.ports[name])))
         stack.push_async_callback(acceptor.close)
         for listening in await _open_vpc_sockets(parts, name, stack):
             acceptor.open(listening)
-
-
-def _connector(port: int) -> "relay.Connect":
-    return lambda: proxy.connect(LOOPBACK, port)
 
 
 async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:

@@ -29,8 +29,7 @@ from localsim.server.components import (
     requested_scenario,
 )
 from localsim.server.settings import Settings
-from localsim.service_ports import ServeError
-from localsim.state_directory import StateDirectory, StateDirectoryError
+from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.isolation.interface import Isolation
 
 PORT_TRIES = 3
@@ -44,10 +43,7 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `announce` gets the line of endpoints once all is open."""
     settings.check()
     rules = requested_scenario(settings)
-    try:
-        state = state_directory.claim(settings.state_dir.absolute())
-    except StateDirectoryError as error:
-        raise ServeError(str(error), error.exit_code) from error
+    state = state_directory.claim(settings.state_dir.absolute())
     _open_many_files()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -131,7 +127,9 @@ async def _until_either(stopping: asyncio.Event, *lives: asyncio.Task[None]) -> 
 
 def _line(settings: Settings, state: StateDirectory, parts: Components) -> dict[str, Any]:
     identity = {"name": settings.name, "project": PROJECT, "zone": ZONE, "bucket": BUCKET}
-    workers = endpoints.isolation_fields(parts.hosts.isolation.mode, parts.hosts.reason)
+    workers = {"mode": parts.hosts.isolation.mode}
+    if parts.hosts.reason:
+        workers["mode_reason"] = parts.hosts.reason
     line = endpoints.endpoints_document({**identity, **workers}, state, parts.ports)
     if parts.tls_services is not None:
         line["google"] = parts.tls_services.endpoints(parts.ports)
@@ -157,7 +155,7 @@ def describe_unreadable(record: UnreadableRecord) -> str:
 
 
 def check_state_present(state: StateDirectory, connection: sqlite3.Connection) -> None:
-    """Raise StateDirectoryError where state was served before and its file is empty now."""
+    """Raise ServeError where state was served before and its file is empty now."""
     tables = connection.execute("SELECT 1 FROM sqlite_master").fetchall()
     state.require_present("state.sqlite", is_empty=not tables)
     lacks_objects = has_no_objects(state.path / "storage")
@@ -169,8 +167,6 @@ def convert_state_errors(path: Path) -> Iterator[None]:
     """Convert errors of the state in the directory at `path` into ServeError."""
     try:
         yield
-    except StateDirectoryError as error:
-        raise ServeError(str(error), error.exit_code) from error
     except NotWrittenError as error:
         raise ServeError(error.message, 60 if error.may_pass else 62) from error
     except StorageError as error:

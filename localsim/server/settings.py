@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from localsim import service_ports
-from localsim.service_ports import ServeError
+from localsim.state_directory import ServeError
 
 IsolationMode = Literal["namespace", "process"]
 

@@ -11,12 +11,12 @@ from typing import Any
 from localsim import accounts
 from localsim.server import authority
 from localsim.server.authority import Authority
-from localsim.service_ports import LOOPBACK, ServeError
+from localsim.service_ports import LOOPBACK
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.oauth2 import PATH
 from localsim.services.auth.tokens import AccessTokens
 from localsim.services.authorization import Authenticator, GrpcAuthorization
-from localsim.state_directory import StateDirectory
+from localsim.state_directory import ServeError, StateDirectory
 
 
 @dataclass(frozen=True, slots=True)

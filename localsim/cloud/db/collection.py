@@ -4,6 +4,7 @@ import base64
 import binascii
 import sqlite3
 from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -60,22 +61,18 @@ class Tally(Generic[Resource]):
     def __init__(self, amounts: Callable[[Resource], Mapping[Hashable, int]]) -> None:
         """`amounts` returns what a resource adds to each key."""
         self._amounts = amounts
-        self._sums: dict[Hashable, int] = {}
+        self._sums: Counter[Hashable] = Counter()
 
     def __getitem__(self, key: Hashable) -> int:
         """The sum under a key, 0 where there is none."""
-        return self._sums.get(key, 0)
+        return self._sums[key]
 
     def replace(self, _name: str, previous: Resource | None, following: Resource | None) -> None:
         """Update the sums for a resource that is new, changed or removed (None)."""
-        if previous is not None:
-            for key, amount in self._amounts(previous).items():
-                self._sums[key] -= amount
-                if not self._sums[key]:
-                    del self._sums[key]
-        if following is not None:
-            for key, amount in self._amounts(following).items():
-                self._sums[key] = self._sums.get(key, 0) + amount
+        for sign, resource in ((-1, previous), (1, following)):
+            if resource is not None:
+                for key, amount in self._amounts(resource).items():
+                    self._sums[key] += sign * amount
 
 
 MAX_PAGE_SIZE = 1000

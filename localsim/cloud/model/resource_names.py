@@ -15,19 +15,15 @@ _ID = re.compile(r"[A-Za-z0-9_.~+%-]+")  # the documented pattern; no length is 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
-def _never(_zone: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class ProjectNames:
     """The names of the one project, known by its id and by its number."""
 
     id: str
     number: int
-    is_closed: Callable[[str], bool] = _never
+    is_closed: Callable[[str], bool]
     """Whether a zone of the service is not open to this project."""
-    is_unreachable: Callable[[str], bool] = _never
+    is_unreachable: Callable[[str], bool]
     """Whether the control plane of a zone does not answer."""
 
     def parent(self, name: str) -> str:

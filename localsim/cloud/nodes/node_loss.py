@@ -26,16 +26,6 @@ def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> No
     state.agenda.add(now_s + wait_s, Action.PREEMPT_NODE, name)
 
 
-def finish_preemption(state: State, name: str, now_s: float) -> Node | None:
-    """Make the node PREEMPTED; its disks are lost, and it is listed until it is deleted."""
-    return _mark_lost(state, name, NodeEvent.PREEMPT, now_s)
-
-
-def expire(state: State, name: str, now_s: float) -> Node | None:
-    """Make the node TERMINATED at the end of its life; its disks are lost."""
-    return _mark_lost(state, name, NodeEvent.EXPIRE, now_s)
-
-
 def lose_worker(state: State, name: str, _now_s: float) -> None:
     """End one worker of a lost node; the last one takes the disks with it."""
     node = state.nodes.get(name)
@@ -48,7 +38,11 @@ def lose_worker(state: State, name: str, _now_s: float) -> None:
     state.events.append(ApplyWorkerFaults(fewer))
 
 
-def _mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node | None:
+def mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node | None:
+    """Make a node PREEMPTED or, at the end of its life, TERMINATED, as the event says.
+
+    Its disks are lost, and it is listed until it is deleted. Returns None where it was lost before.
+    """
     node = state.nodes.find(name)
     if node is None or event not in NODE_TRANSITIONS[node.state]:
         return None

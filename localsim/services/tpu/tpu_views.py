@@ -10,8 +10,8 @@ from google.protobuf import json_format
 from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.db.collection import Page
+from localsim.cloud.methods_offerings import Location, OfferedType, OfferedVersion
 from localsim.cloud.model.nodes import Node
-from localsim.cloud.model.offerings import Location, OfferedType, OfferedVersion
 from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import QueuedResource
 from localsim.cloud.supply.reservations import Reservation

@@ -72,13 +72,13 @@ def plan_root(
     layer = layer_directory(shared)
     machine = _machine(layer)
     top = _Overlay("/", (str(system_layer.root_directory(layer)),), "copy")
-    overlays = [_overlay(each, disk) for each in machine.overlays]
+    overlays = [_overlay(overlay, disk) for overlay in machine.overlays]
+    mounts = [*_memory(), *overlays, *_binds(hosts_file, machine.packages)]
     return {
         "root": _overlay(top, disk) | {"path": str(disk.system)},
         "links": list(machine.links.items()),
-        "mounts": sorted(
-            [*_memory(), *overlays, *_binds(hosts_file, machine.packages)], key=_by_depth
-        ),
+        # What is mounted on something comes after it.
+        "mounts": sorted(mounts, key=lambda mount: mount["path"].split("/")),
         "pci": str(system_layer.pci_devices_directory(layer, kind)),
         "chips": chips.device_files(kind),
         "shm_bytes": SHM_BYTES,
@@ -157,11 +157,6 @@ def _binds(hosts_file: Path, packages: Iterable[str]) -> Iterator[dict[str, Any]
     yield {"kind": "bind", "path": "/etc/hosts", "source": str(hosts_file.absolute())}
     for path in packages:
         yield {"kind": "bind", "path": path, "source": path}
-
-
-def _by_depth(mount: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sort key by which a mount comes after what it is mounted on."""
-    return tuple(mount["path"].split("/"))
 
 
 def _links() -> dict[str, str]:

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localsim.state_directory import write_private
+
 if TYPE_CHECKING:
     from asyncssh import SSHKey
 
@@ -99,7 +101,7 @@ class WorkerDisk:
             directory.mkdir(mode=0o700, parents=True)
         (self.home / ".bashrc").write_text(f"PS1='$LOGNAME@{hostname}:\\w\\$ '\n")
         key = generate_private_key("ssh-ed25519", comment=hostname)
-        _write_durably(self.directory / "host_key", key.export_private_key())
+        write_private(self.directory / "host_key", key.export_private_key())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class SliceDisk:
             "coordinator_port": self.coordinator_port,
             "worker_ports": self.worker_ports,
         }
-        _write_durably(self.directory / "slice.json", json.dumps(content).encode())
+        write_private(self.directory / "slice.json", json.dumps(content).encode())
 
 
 def create_disk(slices: Path, name: str, ports: tuple[int, ...]) -> SliceDisk:
@@ -215,13 +217,3 @@ def _system(program: str, option: str, *arguments: str | Path) -> subprocess.Com
         env={**os.environ, "LC_ALL": "C"},
         check=False,
     )
-
-
-def _write_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    draft = path.with_name(path.name + ".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, for its mode
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    draft.replace(path)

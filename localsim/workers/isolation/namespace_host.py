@@ -220,13 +220,9 @@ async def connect_socket(descriptor: int, address: str, port: int) -> socket.soc
         ipaddress.IPv4Address(address)  # a name would be looked up by this machine
         await asyncio.get_running_loop().sock_connect(connection, (address, port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError:
+    except BaseException as error:
         connection.close()
-        raise
-    except ValueError as error:  # a name that is nobody's
-        connection.close()
-        raise OSError(errno.EHOSTUNREACH, f"{address} is not an address of the VPC") from error
-    except BaseException:
-        connection.close()
+        if isinstance(error, ValueError):  # a name that is nobody's
+            raise OSError(errno.EHOSTUNREACH, f"{address} is not an address of the VPC") from error
         raise
     return connection

@@ -9,7 +9,7 @@ import pytest
 
 from localsim import service_ports
 from localsim.server import Settings, serve
-from localsim.service_ports import ServeError
+from localsim.state_directory import ServeError
 
 
 @pytest.fixture

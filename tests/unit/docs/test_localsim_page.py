@@ -35,7 +35,8 @@ def test_the_first_line_has_the_keys_of_the_page():
         "project": "p",
         "zone": "z",
         "bucket": "b",
-        **endpoints.isolation_fields("process", "why"),
+        "mode": "process",
+        "mode_reason": "why",
     }
     ports = dict.fromkeys(service_ports.port_names(tls=True), 1)
     line = endpoints.endpoints_document(identity, StateDirectory(Path("/x"), 0), ports)

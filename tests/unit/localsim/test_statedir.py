@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from localsim.state_directory import StateDirectoryError, claim
+from localsim.state_directory import ServeError, claim
 
 
 def claimed(path):
@@ -47,14 +47,14 @@ def test_damaged_ports_are_forgotten(tmp_path, ports):
 )
 def test_a_damaged_or_newer_marker_is_refused(tmp_path, marker, code):
     (tmp_path / "localsim.json").write_text(marker)
-    with pytest.raises(StateDirectoryError) as refused:
+    with pytest.raises(ServeError) as refused:
         claimed(tmp_path)
     assert refused.value.exit_code == code
 
 
 def test_somebody_else_s_directory_is_refused_and_left_alone(tmp_path):
     (tmp_path / "precious").write_text("x")
-    with pytest.raises(StateDirectoryError) as refused:
+    with pytest.raises(ServeError) as refused:
         claimed(tmp_path)
     assert refused.value.exit_code == 80
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]

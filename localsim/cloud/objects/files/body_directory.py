@@ -18,12 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from localsim.cloud.objects.files.checksums import combine_crc32c
-from localsim.cloud.objects.files.durable_files import (
-    create_private,
-    disk_errors,
-    synchronize,
-    write_all,
-)
+from localsim.cloud.objects.files.durable_files import create_private, disk_errors, write_all
 from localsim.cloud.objects.files.incoming_body import (
     FLUSHES,
     INLINE_BYTES,
@@ -33,6 +28,7 @@ from localsim.cloud.objects.files.incoming_body import (
 )
 from localsim.cloud.objects.files.object_database import ObjectDatabase
 from localsim.cloud.objects.storage_model import Hashes, StorageError
+from localsim.state_directory import synchronize
 
 __all__ = ["INLINE_BYTES", "ObjectBody", "BodyDirectory", "IncomingBody", "crc32c_of"]
 

@@ -25,15 +25,6 @@ def write_all(file: BinaryIO, data: bytes) -> None:
         view = view[file.write(view) :]
 
 
-def synchronize(path: Path) -> None:
-    """Flush a file's bytes, or a directory's entries, to disk; blocks."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def disk_errors() -> Iterator[None]:
     """Convert errors of the disk in the block into StorageError 507."""

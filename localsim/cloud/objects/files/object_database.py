@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from localsim.cloud.db.database import connect
-from localsim.cloud.objects.files.durable_files import disk_errors, synchronize
+from localsim.cloud.objects.files.durable_files import disk_errors
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.tables import SCHEMA, SCHEMA_VERSION
+from localsim.state_directory import synchronize
 
 PAGE_BYTES = 16384
 """Bodies of 64 KiB are written in two thirds of the time that pages of 4 KiB take."""

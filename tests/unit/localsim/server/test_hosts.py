@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localsim.server import isolation_choice
-from localsim.service_ports import ServeError
+from localsim.state_directory import ServeError
 from localsim.workers.isolation.namespace import NamespaceIsolation
 
 

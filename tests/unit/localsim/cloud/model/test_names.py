@@ -13,7 +13,7 @@ from localsim.cloud.model.resource_names import (
 )
 from unit.localsim.cloud.cloud_rig import ZONE
 
-PROJECT = ProjectNames("demo", 7, is_closed=lambda zone: zone == "us-east5-b")
+PROJECT = ProjectNames("demo", 7, lambda zone: zone == "us-east5-b", lambda _: False)
 
 
 def refused(call, *arguments):
