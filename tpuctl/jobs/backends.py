@@ -9,7 +9,7 @@ from tpuctl.api.service_usage import tpu_limits
 from tpuctl.api.ssh.keys import Access
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
-from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, WorkerShell, refuse_to_open
+from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, WorkerShell
 from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
 from tpuctl.models.node import Node, Worker
 from tpuctl.store import Store
@@ -24,7 +24,7 @@ def build_backends(
     store: Store,
     tpu: TpuApi,
     access: Access,
-    open_store: OpenStore = refuse_to_open,
+    open_store: OpenStore,
 ) -> Backends:
     """The clients of a context, as jobs need them."""
     return Backends(

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from tpuctl.errors import TransientError
 from tpuctl.jobs.remaining_quota import QuotaReader
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import CommandResult, Operation
@@ -57,11 +56,6 @@ SYSTEM_CLOCKS = Clocks(time.time, time.monotonic, asyncio.sleep, _elapsed_s)
 """Those of this machine."""
 
 
-def refuse_to_open(url: str) -> Store:
-    """An OpenStore that raises TransientError: only the context's bucket can be read."""
-    raise TransientError(f"{url} cannot be read from here")
-
-
 class SliceApi(Protocol):
     """The part of the Cloud TPU API that jobs use."""
 
@@ -99,7 +93,7 @@ class Backends:
     open_shell: OpenShell
     key_line: str
     """Our public key, as a line of a node's `ssh-keys` metadata."""
+    open_store: OpenStore
     project: str = ""
-    open_store: OpenStore = refuse_to_open
     quota: QuotaReader | None = None
     """How to ask what is left of it."""

@@ -28,6 +28,11 @@ DEADLINE_S = 30.0
 DONE = Operation("operations/1", done=True)
 
 
+def refuse_to_open(url: str):
+    """Only the bucket of the context can be read."""
+    raise TransientError(f"{url} cannot be read from here")
+
+
 @dataclass
 class Tpu:
     """Nodes and queued resources in memory, granted at once."""
@@ -191,7 +196,7 @@ class World:
         self.outside = Backends(
             context="here", zone=ZONE, bucket="b", storage_endpoint=server.endpoint,
             store=self.store, tpu=self.tpu, open_shell=self.open_shell,
-            key_line="tpuctl:ssh-ed25519 K",
+            key_line="tpuctl:ssh-ed25519 K", open_store=refuse_to_open,
         )  # fmt: skip
 
     async def open_shell(self, _node: Node, worker: Worker) -> LocalShell:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record.decoding import MalformedError
-from tpuctl.store import Entry, Store
+from tpuctl.store import Store
 
 LEASES = "tpuctl/leases/"
 HEARTBEATS = "tpuctl/supervisors/"
@@ -129,7 +129,11 @@ def list_leases(
     for entry in list(store.list(LEASES)):
         lease = known.get(entry.key.removeprefix(LEASES))
         if lease is None or lease.generation != entry.generation:
-            lease = _readable(store, entry, on_unreadable)
+            try:
+                lease = _read(store, entry.key, entry.generation)
+            except DamagedStateError as error:
+                on_unreadable(error)
+                continue
         if lease is not None:
             found.append(lease)
     return found
@@ -157,16 +161,6 @@ def _put(store: Store, lease: Lease) -> Lease:
     data = json.dumps(document).encode()
     entry = store.put_if_generation(LEASES + lease.job_id, data, lease.generation)
     return replace(lease, generation=entry.generation)
-
-
-def _readable(
-    store: Store, entry: Entry, on_unreadable: Callable[[DamagedStateError], None]
-) -> Lease | None:
-    try:
-        return _read(store, entry.key, entry.generation)
-    except DamagedStateError as error:
-        on_unreadable(error)
-        return None
 
 
 def _read(store: Store, key: str, generation: int) -> Lease | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tpuctl.config import write_private
 from tpuctl.errors import LocalIOError
+from tpuctl.jobs.local.supervisor_lock import state_file
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record.decoding import MalformedError
 
@@ -33,7 +34,7 @@ class OpenJobs:
 def load(home: Path, context: str) -> OpenJobs:
     """Read the file of a context; an empty OpenJobs when it is missing or damaged."""
     try:
-        document = decoding.parse_document(_path(home, context).read_bytes())
+        document = decoding.parse_document(state_file(home, context, "jobs").read_bytes())
         return decoding.decode_dataclass(OpenJobs, document)
     except (OSError, MalformedError):
         return OpenJobs()
@@ -58,7 +59,7 @@ def replace_all(home: Path, context: str, told: OpenJobs) -> None:
 
 def remove_file(home: Path, context: str) -> None:
     """Remove the file of a context that is deleted."""
-    _path(home, context).unlink(missing_ok=True)
+    state_file(home, context, "jobs").unlink(missing_ok=True)
 
 
 def _update(home: Path, context: str, change: Callable[[OpenJobs], OpenJobs]) -> None:
@@ -67,7 +68,7 @@ def _update(home: Path, context: str, change: Callable[[OpenJobs], OpenJobs]) ->
         new = change(load(home, context))
         if new.jobs:
             data = json.dumps({"schema": SCHEMA, **asdict(new)}).encode()
-            write_private(_path(home, context), data)
+            write_private(state_file(home, context, "jobs"), data)
         else:
             remove_file(home, context)
 
@@ -77,7 +78,3 @@ def _without(old: OpenJobs, job_id: str) -> OpenJobs:
         return tuple(each for each in ids if each != job_id)
 
     return replace(old, jobs=others(old.jobs), silent=others(old.silent))
-
-
-def _path(home: Path, context: str) -> Path:
-    return home / "supervisors" / f"{context}.jobs"

@@ -62,14 +62,14 @@ def ensure_host_id(home: Path, context: str) -> str:
 
 def wake(home: Path, context: str) -> None:
     """Let the supervisor that runs here look at its bucket now."""
-    os.close(open_private(_file(home, context, "poke"), os.O_WRONLY | os.O_TRUNC))
-    os.utime(_file(home, context, "poke"))
+    os.close(open_private(state_file(home, context, "poke"), os.O_WRONLY | os.O_TRUNC))
+    os.utime(state_file(home, context, "poke"))
 
 
 def last_wake_ns(home: Path, context: str) -> int:
     """When `wake` was last called, in nanoseconds of the file system's clock; 0: never."""
     try:
-        return _file(home, context, "poke").stat().st_mtime_ns
+        return state_file(home, context, "poke").stat().st_mtime_ns
     except OSError:
         return 0
 
@@ -95,12 +95,12 @@ def stop_supervisor(home: Path, context: str, *, patience_s: float = 10.0) -> No
 def remove_files(home: Path, context: str) -> None:
     """Remove the lock file of a context that is gone, and what its supervisor left."""
     for suffix in ("lock", "log", "poke", "jobs", "sock"):
-        _file(home, context, suffix).unlink(missing_ok=True)
+        state_file(home, context, suffix).unlink(missing_ok=True)
 
 
 def log_path(home: Path, context: str) -> Path:
     """Where the background supervisor of a context writes what it does."""
-    return _file(home, context, "log")
+    return state_file(home, context, "log")
 
 
 def supervisor_argv(executable: str, context: str) -> Sequence[str]:
@@ -114,7 +114,8 @@ def open_private(path: Path, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _file(home: Path, context: str, suffix: str) -> Path:
+def state_file(home: Path, context: str, suffix: str) -> Path:
+    """A file of what this machine knows of a context and its supervisor."""
     return home / "supervisors" / f"{context}.{suffix}"
 
 
@@ -173,7 +174,7 @@ def _write(file: IO[str], text: str) -> None:
 
 
 def _open_lock_file(home: Path, context: str) -> IO[str]:
-    path = _file(home, context, "lock")
+    path = state_file(home, context, "lock")
     try:
         return os.fdopen(open_private(path, os.O_RDWR), "r+", encoding="ascii", errors="replace")
     except OSError as error:

@@ -89,11 +89,8 @@ def _in_some_zone(record: JobRecord, seen: JobObservation) -> JobRecord:
     if attempt_end.is_overdue(record, seen.now_s):
         return end_job(record, JobState.FAILED, attempt_end.no_slice_text(record), seen)
     if record.unwanted or seen.zone_health is None or _changed_s(record) >= seen.now_s:
-        return (
-            record
-            if record.state == JobState.QUEUED
-            else wait_for_slice(record, ZoneChoice(None), seen)
-        )
+        is_queued = record.state == JobState.QUEUED
+        return record if is_queued else wait_for_slice(record, ZoneChoice(None), seen)
     choice = zones.choose_zone(record, seen.zone_health, seen.now_s)
     if choice.zone is None:
         return wait_for_slice(record, choice, seen)

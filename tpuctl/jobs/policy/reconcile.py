@@ -9,13 +9,13 @@ Actions are repeated until the world shows their effect, so each must be harmles
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tpuctl.jobs.policy import attempt_end, attempts, restart, slice_end, worker_timeouts, zones
 from tpuctl.jobs.policy.actions import Action, required_actions
 from tpuctl.jobs.policy.attempts import enter_state, replace_attempt
 from tpuctl.jobs.policy.observation import ABSENT, JobObservation
 from tpuctl.jobs.policy.slice_end import AttemptEnd
-from tpuctl.jobs.record import clock_skew
 from tpuctl.jobs.record.status_text import format_moment, switch_warning, with_event, with_status
 from tpuctl.models.job import (
     Attempt,
@@ -43,6 +43,11 @@ LINE_CHARS = 500
 """No longer are the last lines of a worker, as the record keeps them."""
 DECIDED_OUTCOMES = frozenset({AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT})
 """What was decided here stays, whatever becomes of the slice meanwhile."""
+ATTEMPT_TIMES = (
+    *("requested_s", "accepted_s", "ready_s", "started_s", "stopping_s"),
+    *("ended_s", "deleted_s", "awaited_s"),
+)
+RECORD_TIMES = ("wanted_since_s", "ended_s")
 ENDED_STATE = {
     AttemptOutcome.SUCCEEDED: JobState.SUCCEEDED,
     AttemptOutcome.CANCELLED: JobState.CANCELLED,
@@ -59,7 +64,7 @@ class ReconcileStep:
 
 def reconcile(record: JobRecord, seen: JobObservation) -> ReconcileStep:
     """Advance a job by what was observed. Pure: no call, no clock."""
-    record = _note_deleted(clock_skew.clamp_to_now(record, seen.now_s), seen)
+    record = _note_deleted(_clamp_to_now(record, seen.now_s), seen)
     if not record.is_ended:
         record = _advance(record, seen)
     elif record.unwanted and seen.trouble:
@@ -112,19 +117,15 @@ def _advance_queued(
     text = f"{attempt.zone}: queued resource {attempt.queued_resource} is {request}"
     if request == QueuedResourceState.WAITING_FOR_RESOURCES:
         text += f" since {format_moment(attempt.accepted_s or seen.now_s, seen.now_s)}"
-    later = zones.fallback_choice(record, attempt, seen.zone_health)
-    if later is None or later.next_s is None or request not in zones.QUEUED_STATES:
-        return with_status(replace(record, next_s=None, next_zone=""), text, seen.now_s)
-    if seen.now_s < later.next_s:
-        return with_status(
-            replace(record, next_s=later.next_s, next_zone=later.next_zone), text, seen.now_s
-        )
-    waited = f"no {record.accelerator_type} in {attempt.zone} for {_minutes(attempt, seen)} min"
+    later = zones.NO_FALLBACK
+    if request in zones.QUEUED_STATES:
+        later = zones.fallback_choice(record, attempt, seen.zone_health or {})
+    if later.next_s is None or seen.now_s < later.next_s:
+        waiting = replace(record, next_s=later.next_s, next_zone=later.next_zone)
+        return with_status(waiting, text, seen.now_s)
+    minutes = round((seen.now_s - (attempt.accepted_s or seen.now_s)) / 60.0)
+    waited = f"no {record.accelerator_type} in {attempt.zone} for {minutes} min"
     return _finish(record, attempt, AttemptEnd(AttemptOutcome.STOCKOUT, waited), seen)
-
-
-def _minutes(attempt: Attempt, seen: JobObservation) -> int:
-    return round((seen.now_s - (attempt.accepted_s or seen.now_s)) / 60.0)
 
 
 def _advance_working(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
@@ -168,10 +169,10 @@ def _waits_for(attempt: Attempt, now_s: float) -> str | None:
 def _advance_stopping(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
     """Wait until every worker is accounted for, and the node was looked at since; then judge."""
     found = _slice_end(attempt, seen)
-    if found is None and (
-        attempt_end.has_pending_reports(attempt, seen) or not _is_node_checked(attempt, seen)
-    ):
-        unasked = seen.trouble is not None and not attempt_end.has_pending_reports(attempt, seen)
+    is_pending = attempt_end.has_pending_reports(attempt, seen)
+    is_checked = attempt.stopping_s is not None and seen.node_checked_s > attempt.stopping_s
+    if found is None and (is_pending or not is_checked):
+        unasked = seen.trouble is not None and not is_pending
         return with_status(record, f"stopping: {seen.trouble}", seen.now_s) if unasked else record
     outcome = attempt.outcome or AttemptOutcome.FAILED
     noticed = outcome == AttemptOutcome.PREEMPTED and found is not None and found.final
@@ -223,16 +224,9 @@ def _slice_end(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
 
 def _with_final_reports(attempt: Attempt, found: AttemptEnd, seen: JobObservation) -> AttemptEnd:
     """A slice may be gone because its job was done: the workers' last words decide."""
-    if not seen.final_reports or found.outcome not in (
-        AttemptOutcome.PREEMPTED,
-        AttemptOutcome.LOST,
-    ):
+    if not seen.final_reports or found.outcome not in restart.LOSSES:
         return found
     return attempt_end.end_by_final_reports(attempt, found, seen.final_reports)
-
-
-def _is_node_checked(attempt: Attempt, seen: JobObservation) -> bool:
-    return attempt.stopping_s is not None and seen.node_checked_s > attempt.stopping_s
 
 
 def _all(attempt: Attempt, phase: Phase) -> bool:
@@ -317,3 +311,21 @@ def _with_deletion_trouble(record: JobRecord, seen: JobObservation) -> JobRecord
         return record
     text = f"its slice is not deleted yet: {seen.trouble}"
     return _with_new_event(record, EventKind.NOT_DELETED, text, seen.now_s)
+
+
+def _clamp_to_now(record: JobRecord, now_s: float) -> JobRecord:
+    """The record with every time that is still to come moved to now.
+
+    The clock was set back, or that of the machine that wrote it was ahead of this one's: nobody
+    waits for it to catch up.
+    """
+    attempts = tuple(
+        replace(attempt, **_future_times(attempt, ATTEMPT_TIMES, now_s))
+        for attempt in record.attempts
+    )
+    return replace(record, attempts=attempts, **_future_times(record, RECORD_TIMES, now_s))
+
+
+def _future_times(dated: JobRecord | Attempt, names: tuple[str, ...], now_s: float) -> Any:
+    times = {name: getattr(dated, name) for name in names}
+    return {name: now_s for name, time_s in times.items() if time_s is not None and time_s > now_s}

@@ -11,6 +11,7 @@ LONG_RUN_S = 600.0
 UNSTARTED_LIMIT = 2
 """A worker that did not get to the program this often will not."""
 FAILURES = frozenset({AttemptOutcome.FAILED, AttemptOutcome.HUNG})
+LOSSES = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.LOST})
 
 
 def may_restart(record: JobRecord) -> bool:

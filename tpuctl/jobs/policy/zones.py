@@ -42,12 +42,11 @@ def candidates(record: JobRecord) -> tuple[str, ...]:
 
 def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: float) -> ZoneChoice:
     """The zone in which the next slice is requested, or when one is asked again."""
-    zones = _zones_by_score(record, health)
-    open_zones = [zone for zone in zones if health.get(zone, UNKNOWN_HEALTH).has_quota is not False]
+    open_zones = _open_zones(record, health)
     if not open_zones:
         anyway_s = _anyway_s(record, now_s)
         if now_s >= anyway_s:
-            return ZoneChoice(zones[0])
+            return ZoneChoice(_zones_by_score(record, health)[0])
         left = "; ".join(f"quota of {zone}: {health[zone].quota}" for zone in candidates(record))
         return ZoneChoice(None, left, anyway_s)
     due = {zone: _due_s(record, zone) for zone in open_zones}
@@ -61,17 +60,16 @@ def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: floa
     )
 
 
+NO_FALLBACK = ZoneChoice(None)
+
+
 def fallback_choice(
-    record: JobRecord, attempt: Attempt, health: Mapping[str, ZoneHealth] | None
-) -> ZoneChoice | None:
-    """When a waiting request is given up, and for which zone; None: it waits for ever."""
-    others = [
-        zone
-        for zone in _zones_by_score(record, health or {})
-        if zone != attempt.zone and (health or {}).get(zone, UNKNOWN_HEALTH).has_quota is not False
-    ]
+    record: JobRecord, attempt: Attempt, health: Mapping[str, ZoneHealth]
+) -> ZoneChoice:
+    """When a waiting request is given up, and for which zone; NO_FALLBACK: it waits for ever."""
+    others = [zone for zone in _open_zones(record, health) if zone != attempt.zone]
     if not others or attempt.accepted_s is None:
-        return None
+        return NO_FALLBACK
     patience_s = PATIENCE_S * 2 ** len(_tries(record, attempt.zone))
     return ZoneChoice(None, "", attempt.accepted_s + patience_s, others[0])
 
@@ -84,6 +82,12 @@ def _zones_by_score(record: JobRecord, health: Mapping[str, ZoneHealth]) -> list
         return found if found >= FORGOTTEN_BELOW else 0.0
 
     return sorted(candidates(record), key=score)
+
+
+def _open_zones(record: JobRecord, health: Mapping[str, ZoneHealth]) -> list[str]:
+    """The zones that may have quota left, in the order of their scores."""
+    zones = _zones_by_score(record, health)
+    return [zone for zone in zones if health.get(zone, UNKNOWN_HEALTH).has_quota is not False]
 
 
 def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:

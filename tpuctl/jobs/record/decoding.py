@@ -10,9 +10,9 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -104,11 +104,10 @@ def _field(name: str, hint: Any, found: Any) -> Any:
 def _shape(kind: type) -> list[tuple[str, Any, bool]]:
     """Every field of a dataclass: its name, its type, and whether it must be there."""
     hints = typing.get_type_hints(kind)
-    return [(each.name, hints[each.name], _is_required(each)) for each in fields(kind)]
-
-
-def _is_required(field: "Field[Any]") -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
+    return [
+        (field.name, hints[field.name], field.default is field.default_factory is MISSING)
+        for field in fields(kind)
+    ]
 
 
 def _one_of(kinds: tuple[Any, ...], found: Any) -> Any:
@@ -151,10 +150,6 @@ def _number(found: object) -> float:
     return found  # type: ignore[return-value]
 
 
-def _flag(found: object) -> bool:
-    return _expect(bool, found)
-
-
 def _member(kind: type[StrEnum], found: object) -> StrEnum:
     try:
         return kind(_expect(str, found))
@@ -174,6 +169,6 @@ SCALARS: Mapping[type, Callable[[object], Any]] = {
     str: _text,
     int: _whole,
     float: _number,
-    bool: _flag,
+    bool: partial(_expect, bool),
 }
 NAMES: Mapping[type, str] = {dict: "object", list: "list", str: "text", bool: "true or false"}

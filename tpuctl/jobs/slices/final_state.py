@@ -7,15 +7,14 @@ from itertools import islice
 from tpuctl.errors import TpuctlError
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.policy.observation import JobObservation
+from tpuctl.jobs.policy.restart import FAILURES, LOSSES
 from tpuctl.jobs.slices import slice_api
-from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord
+from tpuctl.models.job import Attempt, AttemptState, JobRecord
 
 MOST_OBJECTS = 20_000
 """A checkpoint directory with more is not looked through: four seconds of listing."""
 NO_PROGRESS = re.compile(r"(?:^|/)(?:[A-Z]+_\d{16}|step_\d{12}/(?!COMMIT$))")
 """What every attempt writes before it has saved anything: of our own steps only COMMIT counts."""
-FAILURES = frozenset({AttemptOutcome.FAILED, AttemptOutcome.HUNG})
-LOSSES = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.LOST})
 
 
 def ending_attempt(before: JobRecord, after: JobRecord) -> Attempt | None:

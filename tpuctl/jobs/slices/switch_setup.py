@@ -105,10 +105,7 @@ def save_proof(store: Store, proof: SwitchProof, now_s: float) -> None:
     data = json.dumps({"schema": SCHEMA, **asdict(proof), "time_s": now_s}).encode()
     entry = store.head(KEY)
     with suppress(PreconditionError):  # another job's proof came meanwhile: as good
-        if entry is None:
-            store.put_if_absent(KEY, data)
-        else:
-            store.put_if_generation(KEY, data, entry.generation)
+        store.put_if_generation(KEY, data, entry.generation if entry else 0)
 
 
 def load_proof(store: Store) -> SwitchProof | None:

@@ -30,13 +30,14 @@ FRESH_S = 60.0
 FRESH_WAITING_S = 300.0
 """and after this while a request waits that may be given up for another zone."""
 NO_STOCKOUT = ZoneHealth()
+WITHOUT_SLICE = (AttemptState.WAITING, AttemptState.ENDED)
 SAVED_FIELDS = ("out_s", "since_s", "tries", "stockout_score")
 
 
 def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
     """Whether the job's next step needs to know more than was read at `read_s`."""
     attempt = record.attempt
-    if record.is_ended or (attempt and attempt.state not in (*_WITHOUT_SLICE,)):
+    if record.is_ended or (attempt and attempt.state not in WITHOUT_SLICE):
         return False
     if attempt is None or attempt.state == AttemptState.ENDED:
         changed_s = max(attempt.ended_s or 0.0, attempt.deleted_s or 0.0) if attempt else 0.0
@@ -44,9 +45,6 @@ def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
         return is_old or (read_s or 0.0) < changed_s <= now_s
     several = len(zones.candidates(record)) > 1
     return several and (read_s is None or now_s - read_s >= FRESH_WAITING_S)
-
-
-_WITHOUT_SLICE = (AttemptState.WAITING, AttemptState.ENDED)
 
 
 def read(backends: Backends, record: JobRecord, now_s: float) -> Mapping[str, ZoneHealth]:
@@ -62,16 +60,10 @@ def read(backends: Backends, record: JobRecord, now_s: float) -> Mapping[str, Zo
     slices = record.spec.resources.num_slices
     with suppress(TpuctlError, ValueError, TypeError):
         left = backends.quota(tuple(found), record.accelerator_type, tier)
-        return {
-            zone: replace(
-                each,
-                has_quota=left[zone].is_enough_for(slices),
-                quota=left[zone].description(slices),
-            )
-            if zone in left
-            else each
-            for zone, each in found.items()
-        }
+        enough = {zone: left[zone].is_enough_for(slices) for zone in found if zone in left}
+        texts = {zone: left[zone].description(slices) for zone in enough}
+        for zone in enough:
+            found[zone] = replace(found[zone], has_quota=enough[zone], quota=texts[zone])
     return found
 
 

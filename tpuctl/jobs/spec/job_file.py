@@ -71,21 +71,15 @@ def _resolve_path(path: Path, name: str, place: str) -> Path:
 
 
 def _envs(document: Document, bucket: str, environ: Mapping[str, str]) -> dict[str, str]:
+    given: dict[str, str | None] = document.below("envs")
+    for name, value in given.items():
+        if value is None and name not in environ:
+            place = document.place(f"envs.{name}")
+            raise UsageError(f"{place} has no value, and your environment has none for it")
     return {
-        name: _env(document, name, value, bucket, environ)
-        for name, value in document.below("envs").items()
+        name: environ[name] if value is None else _expand(value, bucket)
+        for name, value in given.items()
     }
-
-
-def _env(
-    document: Document, name: str, value: str | None, bucket: str, environ: Mapping[str, str]
-) -> str:
-    if value is not None:
-        return _expand(value, bucket)
-    if name not in environ:
-        place = document.place(f"envs.{name}")
-        raise UsageError(f"{place} has no value, and your environment has none for it")
-    return environ[name]
 
 
 def _expand(value: str, bucket: str) -> str:

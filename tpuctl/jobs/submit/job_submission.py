@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 from tpuctl.config import without_recording
 from tpuctl.errors import LocalIOError, LockedError, PreconditionError, TransientError
@@ -108,7 +107,8 @@ def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:
         supervisor_lock.wake(home, context)
         return
     try:
-        with _log(supervisor_lock.log_path(home, context)) as log:
+        path = supervisor_lock.log_path(home, context)
+        with os.fdopen(supervisor_lock.open_private(path, os.O_WRONLY | os.O_APPEND), "ab") as log:
             started = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,
@@ -136,10 +136,6 @@ def _wait_for_lock(started: "subprocess.Popen[bytes]", home: Path, context: str)
                 hint=f"see {log}, then run: tpuctl supervisor run",
             )
         time.sleep(0.02)
-
-
-def _log(path: Path) -> IO[bytes]:
-    return os.fdopen(supervisor_lock.open_private(path, os.O_WRONLY | os.O_APPEND), "ab")
 
 
 def _check_requires(spec: JobSpec, context: str, provides: frozenset[str]) -> None:

@@ -1,6 +1,7 @@
 """Where a job may run, on what, and at which price: decided once, when it is submitted."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tpuctl import catalog
@@ -30,11 +31,8 @@ def place_job(spec: JobSpec, node: Node | None, zone: str, regions: Collection[s
     """
     if node is not None:
         _check_node(spec, node)
-        found = Placement(
-            node.accelerator_type,
-            (node.zone,),
-            _dearest(node.accelerator_type, (node.zone,), node.provisioning),
-        )
+        usd = _dearest(node.accelerator_type, (node.zone,), node.provisioning)
+        found = Placement(node.accelerator_type, (node.zone,), usd)
     else:
         found = _own_slices(spec, zone, regions)
     if spec.budget.usd is not None and found.usd_per_hour is None:
@@ -64,12 +62,12 @@ def _zones(
 ) -> tuple[str, ...]:
     """The zones that a job file names, or those that offer the type beside the bucket."""
     offered = catalog.zones_of(accelerator_type)
-    near = tuple(one for one in offered if one.rpartition("-")[0] in regions)
+    near = tuple(other for other in offered if other.rpartition("-")[0] in regions)
     wanted = named or tuple(dict.fromkeys((zone,) * (zone in offered or not near) + near))
-    for one in wanted:
-        if one not in offered:
+    for tried in wanted:
+        if tried not in offered:
             raise UsageError(
-                f"{accelerator_type} is not offered in {one}",
+                f"{accelerator_type} is not offered in {tried}",
                 hint=f"it is in: {', '.join(offered)}" if offered else "run: tpuctl catalog types",
             )
     return wanted
@@ -97,12 +95,8 @@ def _dearest(accelerator_type: str, zones: Sequence[str], provisioning: str) -> 
     """Dollars an hour of one slice: a budget must hold wherever the job goes."""
     if provisioning not in LISTED:
         return None
-    prices = [_price(accelerator_type, zone, provisioning) for zone in zones]
+    prices = []
+    for zone in zones:
+        with suppress(catalog.UnknownError):
+            prices.append(catalog.price(accelerator_type, zone, provisioning))
     return max((price.usd_per_hour for price in prices if price), default=None)
-
-
-def _price(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price | None:
-    try:
-        return catalog.price(accelerator_type, zone, provisioning)
-    except catalog.UnknownError:
-        return None

@@ -82,27 +82,28 @@ class WorkdirTree:
 
     def files(self) -> Iterator[ArchiveFile]:
         """Every file that goes along, in one order on every machine. Raises OSError."""
-        waiting = [PendingDirectory(self.root, "", IgnoreRules(), stays=False)]
+        # Directories to look into: path, name below the root with a slash at its end, the rules
+        # above it, and whether it stays behind with everything that nobody insists on.
+        waiting = [(self.root, "", IgnoreRules(), False)]
         while waiting:
-            directory = waiting.pop()
-            entries = sorted(os.scandir(directory.path), key=lambda entry: entry.name)
-            rules = directory.rules()
+            directory, prefix, above, stays = waiting.pop()
+            rules = above if stays else above.below(directory, prefix)
             below = []
-            for entry in entries:
+            for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
                 if entry.name in ALWAYS_IGNORED:
                     continue
-                name = directory.prefix + entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    stays = directory.stays or rules.leaves(f"{name}/")
-                    below.append(PendingDirectory(Path(entry.path), f"{name}/", rules, stays=stays))
-                elif self.is_included(name) or not (directory.stays or rules.leaves(name)):
+                name = prefix + entry.name
+                is_directory = entry.is_dir(follow_symlinks=False)
+                is_left = stays or rules.leaves(f"{name}/" if is_directory else name)
+                if is_directory and (self.include or not is_left):
+                    below.append((Path(entry.path), f"{name}/", rules, is_left))
+                elif not is_directory and (self.is_included(name) or not is_left):
                     yield from self._file(name, entry)
-            # What stays behind may hold a file that somebody insists on.
-            waiting += reversed([one for one in below if self.include or not one.stays])
+            waiting += reversed(below)
 
     def is_included(self, name: str) -> bool:
         """Somebody asked for this very file."""
-        matching = {one for one, spec in self.specs.items() if spec.match_file(name)}
+        matching = {pattern for pattern, spec in self.specs.items() if spec.match_file(name)}
         self.unmatched -= matching
         return bool(matching)
 
@@ -122,25 +123,8 @@ class WorkdirTree:
             yield name, path
 
 
-@dataclass(frozen=True, slots=True)
-class PendingDirectory:
-    """A directory that is still to be looked into."""
-
-    path: Path
-    prefix: str
-    """Its name below the root, with a slash at its end; empty for the root."""
-    above: IgnoreRules
-    stays: bool
-    """It stays behind, with everything that nobody insists on."""
-
-    def rules(self) -> IgnoreRules:
-        """What decides about its entries. Raises OSError."""
-        return self.above if self.stays else self.above.below(self.path, self.prefix)
-
-
 def _check_link(root: Path, path: Path, name: str) -> None:
-    why = _link_problem(root, path)
-    if why:
+    if why := _link_problem(root, path):
         raise RefusedError(
             f"workdir: {shorten(name)} {why}",
             hint="put the files themselves there, or name the link in .tpuctlignore",
@@ -183,8 +167,7 @@ def _check_size(directory: Path, found: list[ArchiveFile]) -> None:
 
 
 def _check_key(name: str, path: Path) -> None:
-    kind = _kind_of_key(path)
-    if kind:
+    if kind := _kind_of_key(path):
         raise RefusedError(
             f"workdir: {shorten(name)} holds {kind}",
             hint="name it in .tpuctlignore: the slice has an account of its own; "

@@ -132,10 +132,8 @@ class Supervisor:
         """Until the next scan is due, or somebody asks for it."""
         stays = self.scope.idle_exit_s is None
         pause_s = IDLE_SCAN_S if stays and self._is_idle() else SCAN_S
-        until, before = (
-            self.clocks.monotonic() + self.scope.bounded_pause(pause_s),
-            self.last_wake_ns(),
-        )
+        until = self.clocks.monotonic() + self.scope.bounded_pause(pause_s)
+        before = self.last_wake_ns()
         while (left_s := until - self.clocks.monotonic()) > 0 and self.last_wake_ns() == before:
             await self.clocks.sleep(min(left_s, WAKE_POLL_S))
 

@@ -55,13 +55,13 @@ class Gang:
         self._check()
         return tuple(link.now() for link in self.links)
 
-    async def start(self, fence: int | None = None) -> None:
+    async def start(self, fence: int) -> None:
         """Let the prepared workers begin; raises LeaseLostError."""
         ready = [link for link in self.links if link.report.phase == Phase.PREPARED]
         await asyncio.gather(*(link.tell("start", fence) for link in ready))
         self._check()
 
-    async def stop(self, fence: int | None, *, dump: bool = False) -> None:
+    async def stop(self, fence: int, *, dump: bool = False) -> None:
         """Stop the workers that have not ended, `dump` their stacks first; LeaseLostError."""
         options = ["--grace", str(GRACE_S), *([protocol.DUMP] if dump else [])]
         going = [link for link in self.links if link.report.phase != Phase.ENDED]

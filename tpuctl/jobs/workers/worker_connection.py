@@ -85,19 +85,18 @@ class WorkerConnection:
                 self._fall_silent()
                 await self.clocks.sleep(RETRY_S)
 
-    async def tell(self, verb: str, fence: int | None, *options: str) -> None:
+    async def tell(self, verb: str, fence: int, *options: str) -> None:
         """Give the agent a command, once; nothing happens while it cannot be reached."""
         if self._shell is None or verb in self._told or self.over:
             return
-        fenced = [] if fence is None else ["--fence", str(fence)]
-        argv = protocol.agent_argv(self.run, verb, *options, *fenced)
+        argv = protocol.agent_argv(self.run, verb, *options, "--fence", str(fence))
         try:
             done = await self._shell.run(argv, timeout_s=COMMAND_TIMEOUT_S)
         except TransientError:
             return
         if done.exit_status == 0:
             self._told.add(verb)
-        elif done.exit_status == protocol.FENCED_OFF and fence is not None:
+        elif done.exit_status == protocol.FENCED_OFF:
             self._fence_off()
 
     # -------------------------------------------------------------- the connection

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from unit.jobs.jobs_world import refuse_to_open
+
 from soak.checkpoints.fault_plan import Fault, Faults
 from soak.jobs.world.job_agents import command
 from soak.jobs.world.job_bucket import Bucket, BucketClient
@@ -151,6 +153,7 @@ class World:
             tpu=CloudClient(self.cloud, machine, self.faults),
             open_shell=login,
             key_line=KEY_LINE,
+            open_store=refuse_to_open,
         )
 
     # ------------------------------------------------------------------ workers

@@ -41,7 +41,7 @@ class Stopped:
         self.heart = Heartbeat(store, "seat1-a", {}, lambda: self.now_s)
         self.heart.beat()
         self.lease = lease.take(store, lease.offer(store, "j", "me"), "seat1-a")
-        outside = Backends("here", "z", "b", "http://b", store, self.tpu, None, "key")
+        outside = Backends("here", "z", "b", "http://b", store, self.tpu, None, "key", open_store)
         self.outside = fenced_backends(outside, self.lease, self.heart)
 
     def for_s(self, seconds):

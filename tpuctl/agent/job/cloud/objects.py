@@ -37,8 +37,7 @@ class ObjectClient:
     def download(self, key: str, path: str) -> None:
         """Write an object to a file."""
         url = f"{self.path}/{quote(key, safe='')}?alt=media"
-        with self.reply("GET", url) as reply, open(path, "wb") as file:
-            expect(reply, key, 200)
+        with self.reply(key, url) as reply, open(path, "wb") as file:
             for block in iter(lambda: reply.read(BLOCK_BYTES), b""):
                 file.write(block)
 
@@ -54,16 +53,14 @@ class ObjectClient:
             "Content-Type": "multipart/related; boundary=part",
             "Content-Length": str(len(head) + size_bytes + len(_TAIL)),
         }
-        with self.reply("POST", url, multipart_body(head, blocks), headers) as reply:
-            expect(reply, key, 200, 412)
+        with self.reply(key, url, multipart_body(head, blocks), headers) as reply:
             reply.read()
             return reply.status == 200
 
     def size_bytes(self, key: str) -> int:
         """Return the size of an object."""
         url = f"{self.path}/{quote(key, safe='')}?fields=size"
-        with self.reply("GET", url) as reply:
-            expect(reply, key, 200)
+        with self.reply(key, url) as reply:
             return int(json.loads(reply.read())["size"])
 
     def listed(self, prefix: str) -> Iterator[dict[str, Any]]:
@@ -73,8 +70,7 @@ class ObjectClient:
             "fields": "items(name,generation,size,crc32c),nextPageToken",
         }
         while True:
-            with self.reply("GET", f"{self.path}?{urlencode(wanted)}") as reply:
-                expect(reply, f"objects of {prefix}", 200)
+            with self.reply(f"objects of {prefix}", f"{self.path}?{urlencode(wanted)}") as reply:
                 page = json.loads(reply.read())
             yield from page.get("items", ())
             if not page.get("nextPageToken"):
@@ -84,30 +80,32 @@ class ObjectClient:
     @contextlib.contextmanager
     def reply(
         self,
-        method: str,
+        what: str,
         url: str,
         body: Iterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send one request; its answer is open within the block."""
+        """Send one request, POST with a body; its answer is open within the block.
+
+        Raises OSError for a status that is not 200 (or 412 of a POST), DeniedError for one that
+        stays; errors begin with `what`.
+        """
         connection = cloud.connect(self.endpoint, CONNECT_S)
         try:
             connection.connect()
             connection.sock.settimeout(TIMEOUT_S)
+            method = "POST" if body else "GET"
             connection.request(method, url, body, {**(headers or {}), **self.token.headers()})
             with connection.getresponse() as reply:
+                if reply.status != 200 and not (body and reply.status == 412):
+                    is_final = reply.status in PERMANENT_STATUSES
+                    text = f"{what}: {cloud.reply_message(reply)}"
+                    raise (DeniedError if is_final else OSError)(text)
                 yield reply
         except (http.client.HTTPException, ValueError) as error:
             raise OSError(str(error) or type(error).__name__) from error
         finally:
             connection.close()
-
-
-def expect(reply: http.client.HTTPResponse, what: str, *statuses: int) -> None:
-    """Raise OSError for another status, DeniedError for one that stays."""
-    if reply.status not in statuses:
-        is_final = reply.status in PERMANENT_STATUSES
-        raise (DeniedError if is_final else OSError)(f"{what}: {cloud.reply_message(reply)}")
 
 
 def multipart_body(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
