@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tpuctl.agent.copy import packing, partial_file, receiving
 from tpuctl.agent.data import crc32c, fetcher, target_tree
 from tpuctl.agent.data.report import print_event
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 BLOCK_BYTES = 1024 * 1024
 

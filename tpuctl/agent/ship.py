@@ -8,14 +8,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from importlib.resources.abc import Traversable
-    from typing import Any
+from importlib.resources.abc import Traversable
+from typing import Any
 
 FETCHER = (
     "data.crc32c", "data.fetcher", "data.metadata_server", "data.range_reader", "data.report",

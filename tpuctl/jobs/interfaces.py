@@ -23,11 +23,9 @@ class WorkerShell(Protocol):
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = None
     ) -> CommandResult:
         """Run argv to its end; raises TransientError."""
-        ...
 
     def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AsyncIterator[bytes]:
         """What argv prints, as it comes; raises TransientError, CommandFailedError."""
-        ...
 
 
 OpenShell = Callable[[Node, Worker], Awaitable[WorkerShell]]
@@ -61,23 +59,18 @@ class SliceApi(Protocol):
 
     def get_node(self, zone: str, name: str) -> Node:
         """One node; raises NotFoundError."""
-        ...
 
     def update_node(self, zone: str, name: str, changes: Mapping[str, Any]) -> Operation:
         """Replace whole fields of a READY node."""
-        ...
 
     def get_queued_resource(self, zone: str, name: str) -> QueuedResource:
         """One request; raises NotFoundError."""
-        ...
 
     def create_queued_resource(self, spec: QueuedResourceSpec, *, request_id: str) -> Operation:
         """File a request, once per request id."""
-        ...
 
     def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
         """Delete a request and its node; raises NotFoundError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,14 +30,10 @@ import os
 import stat
 import struct
 import sys
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tpuctl.agent.data.target_tree import PARTIAL_PREFIX, home_path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
 
 BLOCK_BYTES = 256 * 1024
 HEAD = struct.Struct(">cI")

@@ -9,13 +9,9 @@ import contextlib
 import hashlib
 import os
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tpuctl.agent.data import target_tree
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 BLOCK_BYTES = 256 * 1024
 

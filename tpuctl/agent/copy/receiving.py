@@ -10,15 +10,12 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tpuctl.agent.copy.unpacking import Unpacker, reason
 from tpuctl.agent.data.report import print_event
 from tpuctl.agent.data.target_tree import LOCK_S
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
 
 BLOCK_BYTES = 256 * 1024
 SILENCE_S = 25.0

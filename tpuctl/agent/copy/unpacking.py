@@ -11,15 +11,11 @@ import errno
 import fnmatch
 import json
 import os
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tpuctl.agent.copy import packing, partial_file
 from tpuctl.agent.data import target_tree
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
 LARGEST_FRAME_BYTES = 1024 * 1024
 FULL = (errno.ENOSPC, errno.EDQUOT)

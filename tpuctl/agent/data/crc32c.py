@@ -9,10 +9,7 @@ Standard library only, Python 3.8.
 from __future__ import annotations
 
 import base64
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 POLYNOMIAL = 0x11EDC6F41
 FOLDS = (

@@ -10,18 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tpuctl.agent.data import crc32c, target_tree
 from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.data.report import ProgressReport
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
 
 RANGE_BYTES = 16 * 1024 * 1024
 OBJECTS_AT_ONCE = 8

@@ -10,13 +10,10 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 from tpuctl.agent.data import metadata_server
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BLOCK_BYTES = 1024 * 1024
 SILENCE_S = 30.0

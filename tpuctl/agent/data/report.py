@@ -9,11 +9,8 @@ import contextlib
 import json
 import sys
 import threading
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from collections.abc import Iterator
+from typing import Any
 
 REPORT_S = 0.25
 OUTPUT_LOCK = threading.Lock()

@@ -12,12 +12,9 @@ import fcntl
 import os
 import stat
 import time
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 PARTIAL_PREFIX = ".tpuctl-part-"
 LOCK_S = 30.0

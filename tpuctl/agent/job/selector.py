@@ -6,10 +6,7 @@ import contextlib
 import os
 import selectors
 import signal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 WAKING_BYTES = 1024
 

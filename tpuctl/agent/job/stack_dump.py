@@ -6,11 +6,8 @@ import contextlib
 import os
 import signal
 
+from tpuctl.agent.job.logs.redaction import Redaction
 from tpuctl.agent.job.state import processes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from tpuctl.agent.job.logs.redaction import Redaction
 
 COMMAND_CHARACTERS = 300
 SIGABRT_HEADING = "\n==== printed after SIGABRT\n"

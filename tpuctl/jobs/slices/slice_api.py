@@ -18,7 +18,7 @@ from tpuctl.errors import (
 )
 from tpuctl.jobs.interfaces import Backends, SliceApi
 from tpuctl.jobs.policy.actions import zone_of
-from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN, SliceRefusal
+from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN, JobObservation, SliceRefusal
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.workers import protocol
@@ -42,37 +42,13 @@ RPC_CANCELLED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class SliceObservation:
-    """One look at the Cloud TPU API; what could not be asked is missing."""
+class SliceObservation(JobObservation):
+    """One look at the Cloud TPU API: what a job knows of its slices alone, and the nodes."""
 
-    requests: Mapping[str, str] = field(default_factory=dict)
-    node_state: str | None = None
-    """The worst state of the attempt's nodes."""
     nodes: tuple[Node, ...] = ()
     """All of the attempt's nodes, in the order of their workers, or none."""
     attempt: int = 0
     """The attempt whose nodes these are."""
-    looked_s: float = 0.0
-    checked_s: float = 0.0
-    """When the nodes were asked for, if all that matters of them is known."""
-    refusal: SliceRefusal | None = None
-    """Why the attempt's request FAILED."""
-    trouble: str | None = None
-
-    @property
-    def node(self) -> Node | None:
-        """The first of the nodes."""
-        return self.nodes[0] if self.nodes else None
-
-    @property
-    def node_ids(self) -> tuple[int, ...]:
-        """What the API calls the nodes for ever."""
-        return tuple(node.node_id for node in self.nodes)
-
-    @property
-    def worker_count(self) -> int:
-        """Of all nodes."""
-        return sum(node.worker_count for node in self.nodes)
 
 
 @dataclass(slots=True)
@@ -125,13 +101,18 @@ def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -
         if attempt.queued_resource and state in GONE_STATES:
             # Asked before the node, it may not have told yet why the node is gone.
             eyes.at_request(attempt.zone, attempt.queued_resource)
+    nodes = nodes if attempt and len(nodes) == attempt.slices else ()
     return SliceObservation(
-        requests=eyes.requests,
-        node_state=state,
-        nodes=nodes if attempt and len(nodes) == attempt.slices else (),
+        looked_s,
+        nodes=nodes,
         attempt=attempt.number if attempt else 0,
+        requests=eyes.requests,
         looked_s=looked_s,
-        checked_s=looked_s if state else 0.0,
+        node=state,
+        node_checked_s=looked_s if state else 0.0,
+        node_ids=tuple(node.node_id for node in nodes),
+        worker_count=sum(node.worker_count for node in nodes),
+        queued_resource=nodes[0].queued_resource if nodes else None,
         refusal=eyes.refusals.get(attempt.queued_resource or "") if attempt else None,
         trouble=eyes.troubles[0] if eyes.troubles else None,
     )

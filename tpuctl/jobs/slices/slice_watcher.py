@@ -31,7 +31,7 @@ class SliceWatcher:
     is_steady: Callable[[], bool]
     changed: Callable[[], None]
     """Called after every look."""
-    observation: SliceObservation = SliceObservation()
+    observation: SliceObservation = SliceObservation(0.0)
     _moved_s: float = 0.0
     _late: set[asyncio.Task[SliceObservation]] = field(default_factory=set)
     """Looks that nobody waits for any more."""
@@ -97,4 +97,4 @@ async def wait_until_set(event: asyncio.Event, timeout_s: float) -> bool:
 
 
 def _states(seen: SliceObservation) -> object:
-    return dict(seen.requests), seen.node_state, seen.attempt
+    return dict(seen.requests), seen.node, seen.attempt

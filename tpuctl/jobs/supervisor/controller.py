@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tpuctl.errors import TpuctlError, TransientError
@@ -139,24 +139,18 @@ class JobController:
         return reconcile(before, seen)
 
     def _observed(self, lacks: str) -> JobObservation:
-        attempt, found, gang = self.record.attempt, self.slice_watcher.observation, self.gang
-        current = attempt is not None and found.attempt == attempt.number
-        joined = attempt is not None and gang is not None and gang.attempt == attempt.number
-        node = found.node if current else None
-        return JobObservation(
+        seen, attempt, gang = self.slice_watcher.observation, self.record.attempt, self.gang
+        number = attempt.number if attempt else 0
+        if seen.attempt != number:  # the nodes of an earlier attempt
+            seen = replace(seen, node=None, node_checked_s=0.0, queued_resource=None)
+            seen = replace(seen, node_ids=(), worker_count=0)
+        return replace(
+            seen,
             now_s=self.clocks.now(),
-            requests=found.requests,
-            looked_s=found.looked_s,
-            node=found.node_state if current else None,
-            node_checked_s=found.checked_s if current else 0.0,
-            node_ids=found.node_ids if current else (),
-            worker_count=found.worker_count if current else 0,
-            queued_resource=node.queued_resource if node else None,
-            workers=gang.reports() if gang and joined else (),
+            workers=gang.reports() if gang and gang.attempt == number else (),
             zone_health=self.zone_health,
             blocked_by=lacks,
-            refusal=found.refusal or self.refusal,
-            trouble=found.trouble,
+            refusal=seen.refusal or self.refusal,
         )
 
     async def _refresh_zone_health(self) -> None:

@@ -91,8 +91,8 @@ def test_the_nodes_of_several_slices_are_one_after_the_other():
     )
     sky = looked(cloud, running(resources=TWO))
     assert [each.name for each in sky.nodes] == [f"{A1}-0", f"{A1}-1"]
-    assert (sky.node_state, sky.worker_count, sky.node_ids) == ("READY", 8, (8, 9))
-    assert (sky.looked_s, sky.checked_s) == (50.0, 50.0)
+    assert (sky.node, sky.worker_count, sky.node_ids) == ("READY", 8, (8, 9))
+    assert (sky.looked_s, sky.node_checked_s) == (50.0, 50.0)
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_one_slice_that_is_not_there_speaks_for_all(second, expected):
     found = node("x", second) if isinstance(second, str) else second
     cloud = Cloud({f"{A1}-0": node(f"{A1}-0"), f"{A1}-1": found}, {A1: request(A1)})
     sky = looked(cloud, running(resources=TWO))
-    assert sky.node_state == expected
-    assert (sky.checked_s > 0) == (expected is not None)
+    assert sky.node == expected
+    assert (sky.node_checked_s > 0) == (expected is not None)
     if isinstance(second, Exception):
         assert sky.nodes == ()
 
 
 def test_a_lost_slice_is_known_though_the_other_cannot_be_asked():
     cloud = Cloud({f"{A1}-0": TransientError("away"), f"{A1}-1": node("x", "PREEMPTED")})
-    assert looked(cloud, running(resources=TWO)).node_state == "PREEMPTED"
+    assert looked(cloud, running(resources=TWO)).node == "PREEMPTED"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_who_suspended_a_request_matters(found, expected):
 
 def test_what_cannot_be_asked_is_missing():
     sky = looked(Cloud({A1: TransientError("no")}, {A1: TransientError("away")}), running())
-    assert (sky.requests, sky.node_state, sky.trouble) == ({}, None, "away")
+    assert (sky.requests, sky.node, sky.trouble) == ({}, None, "away")
 
 
 @pytest.mark.parametrize(

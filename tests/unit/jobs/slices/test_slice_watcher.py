@@ -48,7 +48,7 @@ def test_a_call_that_hangs_does_not_keep_the_job_from_the_next_look(made, monkey
         looks.append(1)
         if len(looks) == 1:
             hung.wait(30)
-        return SliceObservation(requests={"q": "ACTIVE"})
+        return SliceObservation(0.0, requests={"q": "ACTIVE"})
 
     monkeypatch.setattr(slice_api, "observe_slices", look)
     monkeypatch.setattr(slice_watcher, "ANSWER_TIMEOUT_S", 0.05)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 
 from tpuctl.agent.data import metadata_server
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WAIT_S = 300.0
 PATIENCE_S = 20.0

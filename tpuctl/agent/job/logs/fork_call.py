@@ -6,10 +6,7 @@ import json
 import os
 import select
 import signal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 MOST_DESCRIPTORS = 4096
 LONGEST_S = 600.0

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from tpuctl.agent.job.logs.log_files import LogFiles
-    from tpuctl.agent.job.logs.redaction import Redaction
+from tpuctl.agent.job.logs.log_files import LogFiles
+from tpuctl.agent.job.logs.redaction import Redaction
 
 LINE_BYTES = 64 * 1024
 """A longer line is cut."""

@@ -9,10 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 FILE_BYTES = 8 * 1024 * 1024
 RETAINED_BYTES = 64 * 1024 * 1024

@@ -6,10 +6,7 @@ import contextlib
 import os
 import signal
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 MARK = "TPUCTL_DIRECTORY"
 """In the environment of whatever a run starts: the directory of the run."""
