@@ -12,15 +12,16 @@ from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.cloud.model.events import BootSlice, Event
 from localsim.cloud.scenario.active_scenario import ActiveFault
 from localsim.cloud.scenario.fault_types import (
+    ArmedStorageFault,
     BootFault,
     Fault,
     FaultEffect,
     SshKeysDelay,
+    StorageFault,
     UnreachableZone,
     WorkerFault,
 )
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.cloud.scenario.storage_faults import ArmedStorageFault, StorageFault
 from localsim.cloud.state import node_faults
 from localsim.cloud.supply import capacity
 

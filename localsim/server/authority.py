@@ -9,6 +9,7 @@ The CA's own key is never written: it signs one certificate and nothing after th
 """
 
 import datetime
+import hashlib
 import ipaddress
 import json
 from collections.abc import Iterable, Mapping
@@ -99,8 +100,9 @@ def _certify(ca: Path, server: Path) -> None:
         )
         .sign(ca_key, hashes.SHA256())
     )
-    write_private(server, _pem(certificate) + _private_pem(server_key))
-    write_private(ca, _pem(authority))
+    pem = serialization.Encoding.PEM
+    write_private(server, certificate.public_bytes(pem) + _private_pem(server_key))
+    write_private(ca, authority.public_bytes(pem))
 
 
 def _certificate(
@@ -146,9 +148,10 @@ def _account(file: Path, name: str, project: str, token_uri: str) -> rsa.RSAPubl
     key = serialization.load_pem_private_key(text.encode("ascii"), password=None)
     if not isinstance(key, rsa.RSAPrivateKey):
         raise ValueError(f"{file} holds no RSA key")
-    digest = hashes.Hash(hashes.SHA256())
-    digest.update(_public_der(key.public_key()))
-    fingerprint = digest.finalize()
+    public = key.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    fingerprint = hashlib.sha256(public).digest()
     wanted = {
         "type": "service_account",
         "project_id": project,
@@ -165,19 +168,9 @@ def _account(file: Path, name: str, project: str, token_uri: str) -> rsa.RSAPubl
     return key.public_key()
 
 
-def _public_der(key: rsa.RSAPublicKey) -> bytes:
-    return key.public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-
-
 def _private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)

@@ -24,17 +24,10 @@ _CHANGES: Mapping[str, Callable[[Host, HostFault], Awaitable[None]]] = {
 """Field of a fault -> what its change means for the host."""
 
 
-_NOT_POSSIBLE: Mapping[str, Mapping[str, str]] = {
-    ProcessIsolation.mode: {"disk_full": CANNOT_FILL_DISK}
-}
-"""Mode of isolation -> field of a fault -> why it cannot be brought about."""
-
-
 def require_possible(mode: str, wanted: HostFault) -> None:
     """Raise NotPossibleError for what this way of keeping workers apart cannot bring about."""
-    for field, reason in _NOT_POSSIBLE.get(mode, {}).items():
-        if getattr(wanted, field):
-            raise NotPossibleError(reason)
+    if wanted.disk_full and mode == ProcessIsolation.mode:
+        raise NotPossibleError(CANNOT_FILL_DISK)
 
 
 async def apply_fault(worker: Worker, endpoint: SshEndpoint, wanted: HostFault) -> None:

@@ -108,7 +108,7 @@ def settle_request(state: State, owner: str, now_s: float) -> None:
     operation = state.operations.find(request.operation) if request else None
     if request is None or operation is None or operation.verb != Verb.PERFORM_MAINTENANCE:
         return
-    states = {each.state for each in state.nodes_by_owner[request.name]}
+    states = {node.state for node in state.nodes_by_owner[request.name]}
     if states & {NodeState.REPAIRING, NodeState.RESTARTING}:
         return
     settled = state.requests.put(replace(request, operation=""))
@@ -175,11 +175,11 @@ def _request_nodes(state: State, owner: str, node_names: Sequence[str]) -> list[
     """The nodes of a request by full name or id; without a name those with maintenance to come."""
     family = {node.name: node for node in state.nodes_by_owner[owner]}
     family |= {node.node_id: node for node in family.values()}
-    unknown = [each for each in node_names if each not in family]
+    unknown = [name for name in node_names if name not in family]
     if unknown:
         raise invalid(f"'{owner}' has no node '{unknown[0][:128]}'.")
-    found = {family[each].name: family[each] for each in node_names or family}
-    wanted = [node for node in found.values() if node_names or node.maintenance is not None]
+    asked = {family[name].name: family[name] for name in node_names or family}
+    wanted = [node for node in asked.values() if node_names or node.maintenance is not None]
     if not wanted:
         raise precondition(f"No maintenance of a node of '{owner}' is announced.")
     return wanted
@@ -188,18 +188,16 @@ def _request_nodes(state: State, owner: str, node_names: Sequence[str]) -> list[
 def _begin(
     state: State, node: Node, planned: Maintenance, now_s: float, *, operation: str = ""
 ) -> None:
-    ongoing = replace(planned, status="ONGOING", can_reschedule=False)
-    down = state.nodes.put(
-        replace(
-            node,
-            state=next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.REPAIR),
-            operation=operation,
-            maintenance=ongoing,
-            health=Health.UNHEALTHY_MAINTENANCE,
-            health_description=_DOWN,
-            identities=(),
-            killed=(),
-        )
+    down = node_lifecycle.move(
+        state,
+        node,
+        NodeEvent.REPAIR,
+        operation=operation,
+        maintenance=replace(planned, status="ONGOING", can_reschedule=False),
+        health=Health.UNHEALTHY_MAINTENANCE,
+        health_description=_DOWN,
+        identities=(),
+        killed=(),
     )
     until_s = now_s + AUTOCHECKPOINT_LIMIT_S if node.spec.autocheckpoint_enabled else None
     state.events += [NoticeMaintenance(down, until_s), StopSlice(down)]

@@ -117,8 +117,7 @@ def handle_boot_failure(state: State, node: Node, message: str, now_s: float) ->
         state.events.append(DestroySlice(node))
     elif node.state == NodeState.STARTING:
         operation_lifecycle.fail(state, node.operation, now_s, Code.INTERNAL, message)
-        following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
-        state.nodes.put(replace(node, state=following, operation="", external_addresses=()))
+        move(state, node, NodeEvent.FAIL_TO_BOOT, operation="", external_addresses=())
     else:
         mark_broken(state, node, message, now_s)
 
@@ -126,29 +125,26 @@ def handle_boot_failure(state: State, node: Node, message: str, now_s: float) ->
 def mark_broken(state: State, node: Node, message: str, now_s: float) -> Node:
     """Make a node UNKNOWN whose workers do not come back."""
     operation_lifecycle.fail(state, node.operation, now_s, Code.INTERNAL, message)
-    following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.FAIL_TO_BOOT)
-    symptom = Symptom(now_s, "MESH_BUILD_FAIL", message, "0")
-    return state.nodes.put(
-        replace(
-            node,
-            state=following,
-            operation="",
-            maintenance=None,
-            health=Health.TIMEOUT,
-            health_description=message,
-            symptoms=(*node.symptoms, symptom),
-        )
+    return move(
+        state,
+        node,
+        NodeEvent.FAIL_TO_BOOT,
+        operation="",
+        maintenance=None,
+        health=Health.TIMEOUT,
+        health_description=message,
+        symptoms=(*node.symptoms, Symptom(now_s, "MESH_BUILD_FAIL", message, "0")),
     )
 
 
 def delete(state: State, name: str, now_s: float, *, request_id: str = "") -> Operation:
     """Begin to delete a node in any state."""
     node = state.nodes.get(name)
-    following = next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.DELETE)
+    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.DELETE)
     operation = operation_lifecycle.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
     operation_lifecycle.fail_all_of(state, node, now_s, Code.CANCELLED, f"'{name}' was deleted.")
     changed = replace(node, health=Health.HEALTH_UNSPECIFIED, update=None, told=())
-    deleting = state.nodes.put(replace(changed, state=following, operation=operation.name))
+    deleting = move(state, changed, NodeEvent.DELETE, operation=operation.name)
     state.agenda.cancel(name)
     state.agenda.add(now_s + state.scenario.deletion_delay_s, Action.REMOVE_NODE, name)
     state.events.append(DestroySlice(deleting))
@@ -197,11 +193,16 @@ def refuse_during_update(node: Node) -> None:
         raise conflict(f"'{node.name}' is being changed by '{node.update.operation}'.")
 
 
+def move(state: State, node: Node, event: NodeEvent, **changes: Any) -> Node:
+    """Follow `event` to the node's next state with these changes; raises CloudError."""
+    following = next_state(NODE_TRANSITIONS, node.name, node.state, event)
+    return state.nodes.put(replace(node, state=following, **changes))
+
+
 def finish_change(state: State, name: str, event: NodeEvent, now_s: float, **changes: Any) -> Node:
     """Follow `event` to the node's next state with these changes; its operation succeeds."""
     node = state.nodes.get(name)
-    following = next_state(NODE_TRANSITIONS, name, node.state, event)
-    result = state.nodes.put(replace(node, state=following, operation="", **changes))
+    result = move(state, node, event, operation="", **changes)
     operation_lifecycle.succeed(state, node.operation, now_s, result)
     return result
 

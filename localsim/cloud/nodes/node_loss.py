@@ -10,6 +10,7 @@ from localsim.cloud.model.cloud_errors import Code, precondition
 from localsim.cloud.model.events import ApplyWorkerFaults, DestroySlice, NoticePreemption
 from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent
 from localsim.cloud.model.transitions import next_state
+from localsim.cloud.nodes import node_lifecycle
 from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
 
@@ -47,9 +48,10 @@ def mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node |
     if node is None or event not in NODE_TRANSITIONS[node.state]:
         return None
     operation_lifecycle.fail(state, node.operation, now_s, Code.ABORTED, f"'{name}' was lost.")
-    lost = replace(
+    lost = node_lifecycle.move(
+        state,
         node,
-        state=next_state(NODE_TRANSITIONS, name, node.state, event),
+        event,
         has_capacity=False,
         operation="",
         identities=(),
@@ -59,7 +61,6 @@ def mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node |
         health_description="",
         maintenance=None,
     )
-    state.nodes.put(lost)
     _promise_end_of_workers(state, lost, now_s)
     return lost
 

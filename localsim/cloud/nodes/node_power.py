@@ -7,7 +7,7 @@ from localsim.cloud.model.events import BootSlice, StopSlice
 from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.transitions import next_state
-from localsim.cloud.nodes.node_lifecycle import finish_change, refuse_during_update
+from localsim.cloud.nodes.node_lifecycle import finish_change, move, refuse_during_update
 from localsim.cloud.state import external_addresses, operation_lifecycle
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import quota
@@ -44,9 +44,8 @@ def start(state: State, name: str, now_s: float) -> Operation:
 
 def restart(state: State, node: Node) -> None:
     """End the workers of a READY node and boot them again on the same disks."""
-    following = next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.RESTART)
     down = replace(node, health=Health.HEALTH_UNSPECIFIED, identities=(), killed=())
-    restarting = state.nodes.put(replace(down, state=following))
+    restarting = move(state, down, NodeEvent.RESTART)
     state.events += [StopSlice(restarting), BootSlice(restarting)]
 
 
@@ -54,8 +53,7 @@ def _begin(
     state: State, node: Node, event: NodeEvent, verb: Verb, now_s: float
 ) -> tuple[Operation, Node]:
     refuse_during_update(node)
-    following = next_state(NODE_TRANSITIONS, node.name, node.state, event)
+    next_state(NODE_TRANSITIONS, node.name, node.state, event)
     operation = operation_lifecycle.begin(state, node.name, verb, now_s)
-    changed = replace(node, operation=operation.name, state=following, killed=())
-    down = replace(changed, health=Health.HEALTH_UNSPECIFIED, health_description="")
-    return operation, state.nodes.put(down)
+    down = replace(node, health=Health.HEALTH_UNSPECIFIED, health_description="", killed=())
+    return operation, move(state, down, event, operation=operation.name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from localsim.cloud.db.agenda import Action
@@ -24,6 +25,7 @@ from localsim.cloud.state.state import State
 from localsim.cloud.supply import quota
 
 ALL_FIELDS = "*"
+_WHOLE_FIELDS = ("description", "labels", "metadata", "tags", "data_disks")
 _EXTERNAL_IPS = "network_config.enable_external_ips"
 
 
@@ -32,15 +34,10 @@ def _enables_external_ips(spec: NodeSpec) -> bool:
 
 
 UPDATABLE: Mapping[str, Callable[[NodeSpec], Any]] = {
-    "description": lambda spec: spec.description,
-    "labels": lambda spec: spec.labels,
-    "metadata": lambda spec: spec.metadata,
-    "tags": lambda spec: spec.tags,
-    "data_disks": lambda spec: spec.data_disks,
+    **{field: attrgetter(field) for field in _WHOLE_FIELDS},
     _EXTERNAL_IPS: _enables_external_ips,
 }
 """Path of an update mask -> what it names in a spec; gcloud's attach-disk sends `data_disks`."""
-_CHANGING_FIELDS = ("description", "labels", "metadata", "tags", "data_disks", "network")
 
 
 def masked_fields(spec: NodeSpec, paths: Iterable[str]) -> dict[str, Any]:
@@ -82,7 +79,7 @@ def finish(state: State, name: str, now_s: float) -> None:
     unchanged = state.nodes.put(replace(before, update=None))
     if _fails(state, unchanged, operation, now_s):
         return
-    wanted = {field: getattr(before.update.spec, field) for field in _CHANGING_FIELDS}
+    wanted = {field: getattr(before.update.spec, field) for field in (*_WHOLE_FIELDS, "network")}
     try:
         changed = replace(unchanged, spec=replace(before.spec, **wanted))
         updated = state.nodes.put(_with_addresses(state, changed))

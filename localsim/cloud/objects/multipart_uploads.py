@@ -28,6 +28,8 @@ MIN_PART_BYTES = 5 * 1024 * 1024
 """Of every part but the last."""
 MAX_PAGE = 1000
 
+_UPLOADS = "SELECT id, bucket, name, created_s FROM storage_multiparts"
+
 PlaceObject = Callable[[NewObject, ObjectBody], StoredObject]
 
 
@@ -92,25 +94,15 @@ class MultipartUploads:
         check_object_name(new.name)
         upload_id = secrets.token_hex(32)
         with self._database.change():
-            self._database.execute(
-                "INSERT INTO storage_multiparts VALUES (?, ?, ?, ?, ?)",
-                upload_id,
-                new.bucket,
-                new.name,
-                json.dumps(dict(new.properties)),
-                self._clock.now(),
-            )
+            properties = json.dumps(dict(new.properties))
+            row = upload_id, new.bucket, new.name, properties, self._clock.now()
+            self._database.execute("INSERT INTO storage_multiparts VALUES (?, ?, ?, ?, ?)", *row)
         return upload_id
 
     def require(self, key: ObjectKey, upload_id: str) -> MultipartUpload:
         """The upload of that id and object; raises 404."""
-        row = self._database.execute(
-            "SELECT id, bucket, name, created_s FROM storage_multiparts"
-            " WHERE id = ? AND bucket = ? AND name = ?",
-            upload_id,
-            key.bucket,
-            key.name,
-        ).fetchone()
+        query = f"{_UPLOADS} WHERE id = ? AND bucket = ? AND name = ?"
+        row = self._database.execute(query, upload_id, key.bucket, key.name).fetchone()
         if row is None:
             raise StorageError(
                 404,
@@ -132,32 +124,18 @@ class MultipartUploads:
                 number, body.size_bytes, body.crc32c, str(body.md5), updated_s=self._clock.now()
             )
             self._forget(upload_id, number, number)
-            self._database.execute(
-                "INSERT INTO storage_parts VALUES (?, ?, ?, ?, ?, NULL, ?, ?)",
-                upload_id,
-                number,
-                part.size_bytes,
-                part.crc32c,
-                part.md5,
-                json.dumps(body.files),
-                part.updated_s,
-            )
+            bytes_of_part = part.size_bytes, part.crc32c, part.md5, json.dumps(body.files)
+            statement = "INSERT INTO storage_parts VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
+            self._database.execute(statement, upload_id, number, *bytes_of_part, part.updated_s)
         return part
 
     def list_uploads(self, bucket: str, query: UploadsQuery) -> list[MultipartUpload]:
         """The first uploads behind the markers, by name and then by id."""
+        markers = query.name_marker, query.name_marker, query.id_marker, query.id_marker
         rows = self._database.execute(
-            "SELECT id, bucket, name, created_s FROM storage_multiparts WHERE bucket = ?"
-            " AND substr(name, 1, ?) = ? AND (name > ? OR (name = ? AND id > ? AND ? != ''))"
-            " ORDER BY name, id LIMIT ?",
-            bucket,
-            len(query.prefix),
-            query.prefix,
-            query.name_marker,
-            query.name_marker,
-            query.id_marker,
-            query.id_marker,
-            query.limit,
+            f"{_UPLOADS} WHERE bucket = ? AND substr(name, 1, ?) = ?"
+            " AND (name > ? OR (name = ? AND id > ? AND ? != '')) ORDER BY name, id LIMIT ?",
+            *(bucket, len(query.prefix), query.prefix, *markers, query.limit),
         )
         return [MultipartUpload(*row) for row in rows]
 
@@ -166,13 +144,11 @@ class MultipartUploads:
     ) -> list[UploadPart]:
         """The first parts whose numbers are greater than `after`, in order."""
         self.require(key, upload_id)
-        rows = self._database.execute(
+        query = (
             "SELECT number, size_bytes, crc32c, md5, updated_s FROM storage_parts"
-            " WHERE upload_id = ? AND number > ? ORDER BY number LIMIT ?",
-            upload_id,
-            after,
-            limit,
+            " WHERE upload_id = ? AND number > ? ORDER BY number LIMIT ?"
         )
+        rows = self._database.execute(query, upload_id, after, limit)
         return [UploadPart(*row) for row in rows]
 
     def complete(
@@ -188,12 +164,9 @@ class MultipartUploads:
             bodies = self._claimed(upload_id, claims)
             stored = self._place(self._new_object(key, upload_id), _joined(bodies))
             # Their files are the object's now; those of the other parts go with the upload.
-            self._database.execute(
-                "DELETE FROM storage_parts WHERE upload_id = ? AND number IN"
-                " (SELECT value FROM json_each(?))",
-                upload_id,
-                json.dumps([claim.number for claim in claims]),
-            )
+            numbers = json.dumps([claim.number for claim in claims])
+            chosen = "upload_id = ? AND number IN (SELECT value FROM json_each(?))"
+            self._database.execute(f"DELETE FROM storage_parts WHERE {chosen}", upload_id, numbers)
             self._drop(upload_id)
         return stored
 
@@ -210,25 +183,21 @@ class MultipartUploads:
             self._drop(upload_id)
 
     def _claimed(self, upload_id: str, claims: Sequence[ClaimedPart]) -> Sequence[ObjectBody]:
-        rows = self._database.execute(
-            "SELECT number, size_bytes, crc32c, md5, body_files FROM storage_parts"
-            " WHERE upload_id = ?",
-            upload_id,
-        )
-        found = {
+        columns = "number, size_bytes, crc32c, md5, body_files"
+        query = f"SELECT {columns} FROM storage_parts WHERE upload_id = ?"
+        received = {
             number: ObjectBody(size_bytes, crc32c, md5, files=tuple(json.loads(files)))
-            for number, size_bytes, crc32c, md5, files in rows
+            for number, size_bytes, crc32c, md5, files in self._database.execute(query, upload_id)
         }
-        bodies = [_checked(found.get(claim.number), claim) for claim in claims]
+        bodies = [_checked(received.get(claim.number), claim) for claim in claims]
         if any(body.size_bytes < MIN_PART_BYTES for body in bodies[:-1]):
             message = "Your proposed upload is smaller than the minimum allowed object size."
             raise StorageError(400, "EntityTooSmall", message)
         return bodies
 
     def _new_object(self, key: ObjectKey, upload_id: str) -> NewObject:
-        ((properties,),) = self._database.execute(
-            "SELECT new_object FROM storage_multiparts WHERE id = ?", upload_id
-        ).fetchall()
+        query = "SELECT new_object FROM storage_multiparts WHERE id = ?"
+        ((properties,),) = self._database.execute(query, upload_id).fetchall()
         return NewObject(key.bucket, key.name, json.loads(properties))
 
     def _drop(self, upload_id: str) -> None:
@@ -237,13 +206,9 @@ class MultipartUploads:
 
     def _forget(self, upload_id: str, first: int, last: int) -> None:
         """Within a change: drop parts by number, their files when that is durable."""
-        rows = self._database.execute(
-            "DELETE FROM storage_parts WHERE upload_id = ? AND number BETWEEN ? AND ?"
-            " RETURNING body_files",
-            upload_id,
-            first,
-            last,
-        )
+        chosen = "upload_id = ? AND number BETWEEN ? AND ?"
+        statement = f"DELETE FROM storage_parts WHERE {chosen} RETURNING body_files"
+        rows = self._database.execute(statement, upload_id, first, last)
         files = [file for (names,) in rows.fetchall() for file in json.loads(names)]
         if files:
             self._database.after_commit(lambda: self._bodies.remove(files))

@@ -6,11 +6,10 @@ the bytes are counted from call to call, and the copy is made by the last one.
 """
 
 import dataclasses
-import json
 import secrets
-from typing import Any
 
 from localsim.clock import Clock
+from localsim.cloud.model.records import decode, encode
 from localsim.cloud.objects.object_copies import ObjectChanges
 from localsim.cloud.objects.retention import inherited_properties
 from localsim.cloud.objects.storage_model import (
@@ -22,7 +21,6 @@ from localsim.cloud.objects.storage_model import (
     StoredObject,
     invalid,
 )
-from localsim.cloud.objects.upload_sessions import new_object_of
 
 TOKEN_LIFE_S = 7 * 24 * 3600
 UNIT_BYTES = 1024 * 1024
@@ -52,6 +50,18 @@ class RewriteProgress:
     result: StoredObject | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _RewriteState:
+    """What is kept of a rewrite between its calls."""
+
+    source: ObjectKey
+    new: NewObject
+    call_bytes: int | None
+    written_bytes: int
+    result: int | None = None
+    """The generation that the last call made."""
+
+
 class ObjectRewrites:
     """The rewrites under way, in rows that survive a restart."""
 
@@ -76,40 +86,35 @@ class ObjectRewrites:
         if found.size_bytes <= step_bytes or not self._store.needs_rewrite(found, new):
             return self._finished(found, new)
         new.preconditions.check(self._store.rows.live(new.bucket, new.name))
-        state = {
-            "source": [found.bucket, found.name, found.generation],
-            "new": dataclasses.asdict(new),
-            "call_bytes": request.call_bytes,
-            "written_bytes": step_bytes,
-            "result": None,
-        }
+        source = ObjectKey(found.bucket, found.name, found.generation)
+        state = _RewriteState(source, new, request.call_bytes, step_bytes)
         token = secrets.token_urlsafe(24)
         statement = "DELETE FROM storage_rewrites WHERE created_s < ?"
         self._store.database.execute(statement, self._oldest_s(lives=2))
-        row = token, json.dumps(state), self._clock.now()
+        row = token, encode(state), self._clock.now()
         self._store.database.execute("INSERT INTO storage_rewrites VALUES (?, ?, ?)", *row)
         return RewriteProgress(step_bytes, found.size_bytes, token)
 
     def _continue(self, request: RewriteRequest, token: str) -> RewriteProgress:
         state = self._state(token)
-        source, new = ObjectKey(*state["source"]), new_object_of(dict(state["new"]))
+        source, new = state.source, state.new
         asked = (request.source.bucket, request.source.name, request.new.bucket, request.new.name)
         if asked != (source.bucket, source.name, new.bucket, new.name):
             raise _not_a_token()
-        if request.call_bytes not in (None, state["call_bytes"]):
+        if request.call_bytes not in (None, state.call_bytes):
             raise _not_a_token()
-        if state["result"] is not None:
-            result = self._store.find(ObjectKey(new.bucket, new.name, state["result"]))
+        if state.result is not None:
+            result = self._store.find(ObjectKey(new.bucket, new.name, state.result))
             return RewriteProgress(result.size_bytes, result.size_bytes, result=result)
         found = self._store.find(source, NO_PRECONDITIONS)
-        state["written_bytes"] += state["call_bytes"] or DEFAULT_CALL_BYTES
-        if state["written_bytes"] < found.size_bytes:
-            rewrite = RewriteProgress(state["written_bytes"], found.size_bytes, token)
-        else:
+        written_bytes = state.written_bytes + (state.call_bytes or DEFAULT_CALL_BYTES)
+        rewrite = RewriteProgress(written_bytes, found.size_bytes, token)
+        if written_bytes >= found.size_bytes:
             rewrite = self._finished(found, new)
-            state["result"] = rewrite.result and rewrite.result.generation
+        result_generation = None if rewrite.result is None else rewrite.result.generation
+        state = dataclasses.replace(state, written_bytes=written_bytes, result=result_generation)
         statement = "UPDATE storage_rewrites SET state = ? WHERE id = ?"
-        self._store.database.execute(statement, json.dumps(state), token)
+        self._store.database.execute(statement, encode(state), token)
         return rewrite
 
     def _finished(self, found: StoredObject, new: NewObject) -> RewriteProgress:
@@ -117,15 +122,14 @@ class ObjectRewrites:
         result = self._store.copy(key, NO_PRECONDITIONS, new)
         return RewriteProgress(found.size_bytes, found.size_bytes, result=result)
 
-    def _state(self, token: str) -> dict[str, Any]:
+    def _state(self, token: str) -> _RewriteState:
         query = "SELECT state, created_s FROM storage_rewrites WHERE id = ?"
         row = self._store.database.execute(query, token).fetchone()
         if row is None:
             raise _not_a_token()
         if row[1] < self._oldest_s(lives=1):
             raise StorageError(410, "gone", "The rewriteToken has expired.")
-        state: dict[str, Any] = json.loads(row[0])
-        return state
+        return decode(_RewriteState, row[0])
 
     def _oldest_s(self, lives: int) -> float:
         return self._clock.now() - lives * TOKEN_LIFE_S

@@ -1,18 +1,16 @@
 """The sessions of resumable uploads, which survive their requests and the server."""
 
 import dataclasses
-import json
 import secrets
 from functools import partial
 from typing import Any
 
 from localsim.clock import Clock
+from localsim.cloud.model.records import decode, encode
 from localsim.cloud.objects.files.body_directory import BodyDirectory, IncomingBody
 from localsim.cloud.objects.files.object_database import ObjectDatabase
 from localsim.cloud.objects.storage_model import (
-    Hashes,
     NewObject,
-    Preconditions,
     StorageError,
     StoredObject,
     check_object_name,
@@ -46,7 +44,7 @@ class UploadSessions:
         with self._database.change():
             self.drop_expired()
             self._bodies.create(upload_id)
-            row = upload_id, json.dumps(dataclasses.asdict(new)), self._clock.now()
+            row = upload_id, encode(new), self._clock.now()
             statement = "INSERT INTO storage_uploads VALUES (?, ?, 0, 0, ?, NULL)"
             self._database.execute(statement, *row)
         return upload_id
@@ -57,10 +55,7 @@ class UploadSessions:
         Raises StorageError 404 when there is none, 410 for a week after its end.
         """
         result = self._row(upload_id)[-1]
-        if result is None:
-            return None
-        fields = json.loads(result)
-        return StoredObject(**fields | {"body_files": tuple(fields["body_files"])})
+        return None if result is None else decode(StoredObject, result)
 
     def open(self, upload_id: str) -> UploadSession:
         """Continue an unfinished session after the last byte on record."""
@@ -69,7 +64,7 @@ class UploadSessions:
         if not body.path.exists():  # it went with an object that the disk did not take
             raise StorageError(404, "notFound", f"No such upload session: {upload_id}")
         body.resume(received_bytes, crc32c)
-        return UploadSession(upload_id, new_object_of(json.loads(new)), body)
+        return UploadSession(upload_id, decode(NewObject, new), body)
 
     def checkpoint(self, upload: UploadSession) -> None:
         """Record how many bytes are on disk."""
@@ -81,7 +76,7 @@ class UploadSessions:
     def finish(self, upload_id: str, stored: StoredObject) -> None:
         """Within a change: keep the published object for a client that loses the reply."""
         statement = "UPDATE storage_uploads SET result = ? WHERE id = ?"
-        self._database.execute(statement, json.dumps(dataclasses.asdict(stored)), upload_id)
+        self._database.execute(statement, encode(stored), upload_id)
 
     def cancel(self, upload_id: str) -> None:
         """Delete a session and its bytes; raises 404 when there is none."""
@@ -115,10 +110,3 @@ class UploadSessions:
         if row[_CREATED_S] < self._oldest_s():
             raise StorageError(410, "gone", "The upload session has expired.")
         return row
-
-
-def new_object_of(fields: dict[str, Any]) -> NewObject:
-    """The NewObject that `dataclasses.asdict` made this mapping of."""
-    preconditions = Preconditions(**fields.pop("preconditions"))
-    expected = Hashes(**fields.pop("expected"))
-    return NewObject(**fields, preconditions=preconditions, expected=expected)

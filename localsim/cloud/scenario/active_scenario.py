@@ -17,11 +17,11 @@ from localsim.cloud.scenario.fault_types import (
     MethodFault,
     QuotaOverride,
     SshKeysDelay,
+    StorageFault,
     UnreachableZone,
 )
 from localsim.cloud.scenario.scenario import Scenario
 from localsim.cloud.scenario.scenario_checks import split_worker
-from localsim.cloud.scenario.storage_faults import StorageFault
 
 Kind = TypeVar("Kind")
 

@@ -15,13 +15,13 @@ from localsim.cloud.scenario.fault_types import (
     MethodFault,
     QuotaOverride,
     SshKeysDelay,
+    StorageFault,
     UnreachableZone,
     WorkerFault,
     WorkerFaultKind,
 )
 from localsim.cloud.scenario.roles import TPU_METHODS
 from localsim.cloud.scenario.scenario_checks import ANY, ScenarioError
-from localsim.cloud.scenario.storage_faults import StorageFault
 
 GRAMMAR = """\
 METHOD: CODE [xN] [after call M]          GetNode: UNAVAILABLE x2 after call 3

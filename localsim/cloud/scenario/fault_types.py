@@ -1,12 +1,20 @@
-"""Faults that are injected on purpose: in calls, workers, zones, capacity and quota."""
+"""Faults that are injected on purpose: in calls, workers, zones, capacity, quota and storage."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from localsim.cloud.model.cloud_errors import Code
 from localsim.cloud.scenario.scenario_checks import ANY
-from localsim.cloud.scenario.storage_faults import StorageFault
+
+
+class Fault:
+    """Something that goes wrong on purpose."""
+
+
+class StorageFaultEffect:
+    """What happens to a call of Cloud Storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ class FaultEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodFault:
+class MethodFault(Fault):
     """Calls of a method go wrong, `times` of them (None: all) after the first `after`."""
 
     method: str
@@ -50,7 +58,7 @@ class MethodFault:
 
 
 @dataclass(frozen=True, slots=True)
-class BootFault:
+class BootFault(Fault):
     """One worker of the nodes whose ids match the pattern never boots."""
 
     node: str
@@ -69,7 +77,7 @@ class WorkerFaultKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFault:
+class WorkerFault(Fault):
     """A fault of one worker of the nodes whose ids match the pattern."""
 
     node: str
@@ -80,7 +88,7 @@ class WorkerFault:
 
 
 @dataclass(frozen=True, slots=True)
-class SshKeysDelay:
+class SshKeysDelay(Fault):
     """The workers of the nodes whose ids match refuse every SSH key for a while after boot."""
 
     node: str
@@ -88,14 +96,14 @@ class SshKeysDelay:
 
 
 @dataclass(frozen=True, slots=True)
-class UnreachableZone:
+class UnreachableZone(Fault):
     """The control plane of a zone does not answer."""
 
     zone: str
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityOverride:
+class CapacityOverride(Fault):
     """A zone has this many slices of a type, whatever the scenario says."""
 
     zone: str
@@ -108,7 +116,7 @@ class CapacityOverride:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaOverride:
+class QuotaOverride(Fault):
     """A quota has this limit in a zone or region, or everywhere, whatever the scenario says."""
 
     quota_id: str
@@ -118,6 +126,104 @@ class QuotaOverride:
     def concerns(self, quota_id: str, location: str) -> bool:
         """Whether it concerns the quota in the zone or region."""
         return self.quota_id == quota_id and self.location in (location, ANY)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLatency(StorageFaultEffect):
+    """The call waits for simulated seconds before anything else."""
+
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRefusal(StorageFaultEffect):
+    """The answer is an HTTP error."""
+
+    status: int
+    retry_after_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionReset(StorageFaultEffect):
+    """The connection is reset without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateRefusal(StorageFaultEffect):
+    """The answer is an HTTP error after some bytes of an upload; a session keeps them."""
+
+    status: int
+    after_bytes: int
+    retry_after_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCut(StorageFaultEffect):
+    """The connection ends after some bytes of a body were received or sent."""
+
+    after_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransferStall(StorageFaultEffect):
+    """Nothing moves for some simulated seconds after some bytes of a body."""
+
+    time_s: float
+    after_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFull(StorageFaultEffect):
+    """The disk takes no more after some bytes of an upload."""
+
+    after_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LostReply(StorageFaultEffect):
+    """A resumable upload is finished, and only some bytes of the reply arrive."""
+
+    after_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthLimit(StorageFaultEffect):
+    """Bodies are received and sent at this many bytes a simulated second."""
+
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption(StorageFaultEffect):
+    """One bit of the bytes that are sent differs from the object's."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFault(Fault):
+    """It happens `times` (None: always) to calls of the methods, the first `after` spared."""
+
+    methods: str
+    """`storage.objects.get`, or a pattern: `storage.*`."""
+    effect: StorageFaultEffect
+    times: int | None = None
+    after: int = 0
+
+    def concerns(self, method: str) -> bool:
+        """Whether it concerns calls of the method."""
+        return fnmatchcase(method, self.methods)
+
+    def is_over(self, met: int) -> bool:
+        """Whether it has struck as often as it should."""
+        return self.times is not None and met >= self.times
+
+
+@dataclass(frozen=True, slots=True)
+class ArmedStorageFault:
+    """A fault that one call may meet, with the function that counts its strike."""
+
+    effect: StorageFaultEffect
+    strike: Callable[[], bool]
+    """Count that it happens now; False where other calls have used it up, and it must not."""
 
 
 class FaultKind(StrEnum):
@@ -134,17 +240,6 @@ class FaultKind(StrEnum):
     CAPACITY = "capacity"
     QUOTA = "quota"
 
-
-Fault = (
-    MethodFault
-    | BootFault
-    | WorkerFault
-    | SshKeysDelay
-    | UnreachableZone
-    | CapacityOverride
-    | QuotaOverride
-    | StorageFault
-)
 
 _KINDS: Mapping[type, FaultKind] = {
     MethodFault: FaultKind.METHOD,

@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from localsim.cloud.scenario import scenario_checks as checks
-from localsim.cloud.scenario.scenario_checks import ScenarioError
-from localsim.cloud.scenario.storage_faults import (
+from localsim.cloud.scenario.fault_types import (
     BandwidthLimit,
     ConnectionCut,
     ConnectionReset,
@@ -18,6 +17,7 @@ from localsim.cloud.scenario.storage_faults import (
     StorageRefusal,
     TransferStall,
 )
+from localsim.cloud.scenario.scenario_checks import ScenarioError
 
 METHODS = (
     "storage.buckets.list",

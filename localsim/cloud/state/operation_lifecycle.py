@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from localsim.cloud.model.cloud_errors import Code, Failure, invalid
@@ -11,13 +11,6 @@ from localsim.cloud.model.operations import Operation, Verb, operation_name
 from localsim.cloud.model.queued_resources import QueuedResource
 from localsim.cloud.model.records import encode
 from localsim.cloud.state.state import State
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """The rest of a request, in a form that has one encoding."""
-
-    content: Any
 
 
 def begin(
@@ -97,5 +90,5 @@ def record_cancellation(state: State, operation: Operation) -> Operation:
 
 def _digest(body: Any) -> str:
     # Maps of protobuf have no order: the same request can bring them in another one.
-    sorted_body = json.dumps(json.loads(encode(_Body(body))), sort_keys=True)
+    sorted_body = json.dumps(json.loads(encode({"content": body})), sort_keys=True)
     return hashlib.sha256(sorted_body.encode()).hexdigest()[:16]

@@ -3,26 +3,17 @@
 import asyncio
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from localsim.workers import processes
 from localsim.workers.descriptors import wait_readable
+from localsim.workers.isolation.inside.commands import RESET_SIGNALS
 from localsim.workers.isolation.interface import Command
 
 SHELL = "/bin/sh"
 _GATE = 3
-# The simulator may run under nohup, and Python ignores SIGPIPE: programs must not inherit that.
-_RESET_SIGNALS = [
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGPIPE,
-    signal.SIGTERM,
-    signal.SIGXFSZ,
-]
 # Until the gate gives a line the process is not recorded, so it must not become anything yet: when
 # the simulator dies in between, the gate breaks and so does the process.
 _LAUNCH = (
@@ -104,7 +95,7 @@ def _spawn(command: Command, environment: Mapping[str, str], behind: int) -> int
         file_actions=actions,
         setsid=True,
         setsigmask=[],
-        setsigdef=_RESET_SIGNALS,
+        setsigdef=RESET_SIGNALS,
     )
 
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from localsim.cloud.objects.files.durable_files import disk_errors
 from localsim.cloud.objects.storage_model import StorageError
-from localsim.cloud.scenario.storage_faults import (
+from localsim.cloud.scenario.fault_types import (
     ArmedStorageFault,
     BandwidthLimit,
     ConnectionCut,

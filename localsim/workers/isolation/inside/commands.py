@@ -11,6 +11,16 @@ from typing import Any
 from localsim.workers.isolation.inside import socket_messages
 
 BACKLOG = 128
+# Python ignores some signals, and the simulator may run under nohup: programs do not inherit that.
+RESET_SIGNALS = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGTERM,
+    signal.SIGXFSZ,
+    signal.SIGCHLD,
+)
 
 
 class CommandServer:

@@ -9,23 +9,13 @@ import time
 from typing import Any, NoReturn
 
 from localsim.workers.isolation.inside import full_disk, kernel, root, socket_messages, users
-from localsim.workers.isolation.inside.commands import BACKLOG, CommandServer
+from localsim.workers.isolation.inside.commands import BACKLOG, RESET_SIGNALS, CommandServer
 from localsim.workers.isolation.inside.netlink import Netlink
 
 HOMES = "/home"
 METADATA = ("169.254.169.254", 80)
 SLOW_PERIOD_S = 0.1
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-# Python ignores some signals, and the simulator may run under nohup: programs do not inherit that.
-_RESET_SIGNALS = (
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGPIPE,
-    signal.SIGTERM,
-    signal.SIGXFSZ,
-    signal.SIGCHLD,
-)
 
 
 def main(control: socket.socket, released: int, worker: dict[str, Any]) -> NoReturn:
@@ -202,7 +192,7 @@ def _become(command: dict[str, Any], streams: list[int], *, frozen: bool) -> NoR
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
-        for number in _RESET_SIGNALS:
+        for number in RESET_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         for target, stream in enumerate(streams):
             os.dup2(stream, target)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from localsim.cloud.objects.storage_model import StorageError
-from localsim.cloud.scenario.storage_faults import StorageRefusal
+from localsim.cloud.scenario.fault_types import StorageRefusal
 from localsim.services.storage.wire.retry_tests import MOST_TESTS, RetryTests
 
 GET = "storage.objects.get"

@@ -15,6 +15,7 @@ from localsim.cloud.scenario.fault_types import (
     MethodFault,
     QuotaOverride,
     SshKeysDelay,
+    StorageFault,
     UnreachableZone,
     WorkerFault,
     WorkerFaultKind,
@@ -22,7 +23,6 @@ from localsim.cloud.scenario.fault_types import (
 )
 from localsim.cloud.scenario.roles import TPU_METHODS
 from localsim.cloud.scenario.scenario import ScenarioError
-from localsim.cloud.scenario.storage_faults import StorageFault
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, SPOT, ZONE
 from unit.localsim.cloud.requests.requests_asked import asked, file, state
 

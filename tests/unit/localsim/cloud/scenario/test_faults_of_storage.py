@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.scenario.fault_texts import parse
-from localsim.cloud.scenario.scenario import ScenarioError
-from localsim.cloud.scenario.storage_fault_texts import METHODS, parse_instruction
-from localsim.cloud.scenario.storage_faults import (
+from localsim.cloud.scenario.fault_types import (
     BandwidthLimit,
     ConnectionCut,
     ConnectionReset,
@@ -20,6 +18,8 @@ from localsim.cloud.scenario.storage_faults import (
     StorageRefusal,
     TransferStall,
 )
+from localsim.cloud.scenario.scenario import ScenarioError
+from localsim.cloud.scenario.storage_fault_texts import METHODS, parse_instruction
 
 pytest_plugins = ("unit.localsim.cloud.cloud_fixtures",)
 
