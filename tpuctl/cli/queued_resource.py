@@ -22,9 +22,9 @@ from tpuctl.models.queued_resource import (
     QueuedResourceState,
     Queueing,
 )
-from tpuctl.operations.slices import cost, queued_resources, request_specs
+from tpuctl.operations.slices import cost, queued_resources
 from tpuctl.operations.slices.flex_start import with_flex_start
-from tpuctl.operations.slices.specs import check_name
+from tpuctl.operations.slices.specs import check_name, check_request
 from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
@@ -181,7 +181,7 @@ def _request_spec(runtime: Runtime, name: str) -> QueuedResourceSpec:
         queueing=_queueing(runtime),
         max_run_duration_s=parse_duration(limit) if limit else None,
     )
-    return request_specs.check_request(spec, runtime.now())
+    return check_request(spec, runtime.now())
 
 
 def _queueing(runtime: Runtime) -> Queueing:

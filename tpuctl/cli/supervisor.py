@@ -52,12 +52,12 @@ def run(
 
 def warn_of_skipped_owners(runtime: Runtime, accepts: Sequence[str]) -> None:
     """Warn of owners whose jobs no supervisor looks after, this one included."""
-    from tpuctl.operations.jobs import unsupervised
+    from tpuctl.operations.jobs import supervision
 
-    if owners := unsupervised.skipped_owners(runtime, accepts):
+    if owners := supervision.skipped_owners(runtime, accepts):
         runtime.output.warn(
             f"jobs of {', '.join(owners)} have no supervisor, and this one left them alone; "
-            f"run: {unsupervised.supervisor_command(owners)}"
+            f"run: {supervision.supervisor_command(owners)}"
         )
 
 

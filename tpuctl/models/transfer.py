@@ -1,8 +1,7 @@
 """Copies between this machine and Cloud Storage: planned first, then done, told as events."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -80,27 +79,30 @@ class TransferRefusal(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class TransferPlan:
-    """What a copy is going to do. `root` is the local directory, absolute."""
+    """What a copy is going to do; `root` is the local directory, absolute.
+
+    Whoever plans appends; `to_send` and `size_bytes` are for the time when the plan is complete.
+    """
 
     root: str
-    transfers: Sequence[Transfer]
-    refusals: Sequence[TransferRefusal] = ()
-    deletions: Sequence[PlannedDeletion] = ()
+    transfers: list[Transfer] = field(default_factory=list)
+    refusals: list[TransferRefusal] = field(default_factory=list)
+    deletions: list[PlannedDeletion] = field(default_factory=list)
 
     @cached_property
-    def to_send(self) -> Sequence[Transfer]:
-        """What is not there yet."""
-        return [one for one in self.transfers if not one.is_current]
+    def to_send(self) -> list[Transfer]:
+        """The transfers whose bytes are not at the target yet."""
+        return [transfer for transfer in self.transfers if not transfer.is_current]
 
     @cached_property
     def size_bytes(self) -> int:
-        """Bytes to send."""
-        return sum(one.size_bytes for one in self.to_send)
+        """The bytes of all transfers to send."""
+        return sum(transfer.size_bytes for transfer in self.to_send)
 
     def path(self, name: str) -> str:
-        """Where a file of the plan lies."""
+        """The absolute path of the file of that name."""
         return os.path.join(self.root, name)
 
 

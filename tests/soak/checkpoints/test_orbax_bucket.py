@@ -11,8 +11,8 @@ import pytest
 from client.storage.storage_fixtures import running
 
 from tpuctl.operations.checkpoints.foreign import foreign_steps
-from tpuctl.operations.checkpoints.foreign.verify_sealed import find_differences
 from tpuctl.operations.checkpoints.seal import seal_step
+from tpuctl.operations.checkpoints.verify import find_differences
 from tpuctl.store import open_store
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]

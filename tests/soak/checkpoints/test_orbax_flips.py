@@ -13,8 +13,8 @@ import pytest
 from unit.operations.checkpoints.stored_checkpoints import flipped
 
 from tpuctl.operations.checkpoints.foreign import foreign_steps
-from tpuctl.operations.checkpoints.foreign.verify_sealed import find_differences
 from tpuctl.operations.checkpoints.seal import seal_step
+from tpuctl.operations.checkpoints.verify import find_differences
 from tpuctl.store import open_store
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]

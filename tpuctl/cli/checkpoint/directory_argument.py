@@ -30,9 +30,9 @@ def survey_directory(runtime: Runtime, text: str) -> "DirectorySurvey":
 
 def resolve_directory(runtime: Runtime, text: str) -> "CheckpointLocation":
     """The directory that `text` means; says so on stderr when it named a job."""
-    from tpuctl.operations.checkpoints import location
+    from tpuctl.operations.checkpoints import survey
 
-    place = location.resolve_directory(
+    place = survey.resolve_directory(
         text, runtime.store, has_jobs=lambda: not runtime.has_no_local_state()
     )
     if place.job:

@@ -26,14 +26,14 @@ def pin(
     ] = False,
 ) -> None:
     """Keep a step: neither the program that saves nor `prune` deletes it."""
-    from tpuctl.operations.checkpoints import pin as pinning
+    from tpuctl.operations.checkpoints.prune import pin_step, unpin_step
 
     if remove and step is None:
         raise UsageError(
             "--remove needs --step", hint=f"run: tpuctl checkpoint list {quote(directory)}"
         )
     chosen = survey_directory(runtime, directory).choose(step)
-    changed = pinning.unpin_step(chosen) if remove else pinning.pin_step(chosen)
+    changed = unpin_step(chosen) if remove else pin_step(chosen)
     view = chosen.view
     # Keys and order are public.
     runtime.output.fields(

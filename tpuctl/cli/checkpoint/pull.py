@@ -1,6 +1,5 @@
 """`tpuctl checkpoint pull`: copy a step to a directory, verified and whole."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +9,7 @@ from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.shell.copy_progress import show_copy, size_text, warn_of_egress_charge
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.errors import TpuctlError, UsageError
-from tpuctl.models.transfer import (
-    TransferEvent,
-    TransferFinished,
-    TransferNotice,
-    TransferProgress,
-)
+from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.pull import StepPull
@@ -42,6 +35,8 @@ def pull(
     Every byte is verified; a second run fetches only what is not there yet.
     """
     from tpuctl.operations.checkpoints import pull as operation
+    from tpuctl.operations.stage.transfer.pool import finished_transfers
+    from tpuctl.operations.stage.transfer.pull_objects import pull as fetch
 
     if target.startswith("gs://"):
         raise UsageError("DEST must be a directory here", hint="name one, such as ./steps")
@@ -55,7 +50,9 @@ def pull(
         )
         warn_of_egress_charge(runtime, bucket, wanted.plan.size_bytes)
         runtime.on_interrupt.append("what was received stays; run the same command again to go on")
-        errors = _show_fetch(runtime, wanted, operation.fetch(wanted, bulk))
+        with show_copy(runtime, len(wanted.plan.to_send), wanted.plan.size_bytes) as watch:
+            done = finished_transfers(fetch(wanted.plan, bulk), watch, runtime.output.warn)
+            errors = [event.error for event in done if event.error is not None]
         operation.refuse_missing(wanted, errors, runtime.output.warn)
         operation.complete(wanted)
     runtime.output.item(wanted, COLUMNS)
@@ -63,22 +60,3 @@ def pull(
         f"step {chosen.view.handle} is in {wanted.directory}: "
         f"{size_text(chosen.view.size_bytes)}, every byte verified"
     )
-
-
-def _show_fetch(
-    runtime: Runtime, wanted: "StepPull", events: Iterable[TransferEvent]
-) -> list[TpuctlError]:
-    """Show the objects as they come; why some did not."""
-    errors = []
-    with show_copy(runtime, len(wanted.plan.to_send), wanted.plan.size_bytes) as watch:
-        for event in events:
-            match event:
-                case TransferProgress(size_bytes):
-                    watch.advance(size_bytes)
-                case TransferNotice(text):
-                    runtime.output.warn(text)
-                case TransferFinished(_, error):
-                    watch.finished()
-                    if error is not None:
-                        errors.append(error)
-    return errors

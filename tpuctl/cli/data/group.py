@@ -66,8 +66,7 @@ def push(
     """
     from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
     from tpuctl.operations.stage.plan.push_plan import plan_push
-    from tpuctl.operations.stage.transfer.delete import delete_objects
-    from tpuctl.operations.stage.transfer.push_files import push as send
+    from tpuctl.operations.stage.transfer import push_files
 
     scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if shard or not are_disk_and_bucket(source, target):
@@ -81,8 +80,8 @@ def push(
     warn_of_egress_charge(runtime, bucket, plan.size_bytes)
     plan_runner.carry_out_plan(
         runtime, plan, PlanOptions(dry_run, yes, max_delete), SENT,
-        copy=lambda: send(plan, bulk),
-        remove=(lambda: delete_objects(plan, bulk)) if delete else None,
+        copy=lambda: push_files.push(plan, bulk),
+        remove=(lambda: push_files.delete_objects(plan, bulk)) if delete else None,
     )  # fmt: skip
 
 
@@ -103,8 +102,7 @@ def pull(
     """Copy an object, or all under a prefix, to this machine; a second run fetches nothing."""
     from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
     from tpuctl.operations.stage.plan.pull_plan import plan_pull
-    from tpuctl.operations.stage.transfer.delete import delete_files
-    from tpuctl.operations.stage.transfer.pull_objects import pull as fetch
+    from tpuctl.operations.stage.transfer import pull_objects
 
     scope = TransferScope(tuple(include or ()), tuple(exclude or ()), delete)
     if not are_disk_and_bucket(target, source):
@@ -118,8 +116,8 @@ def pull(
     warn_of_egress_charge(runtime, bucket, plan.size_bytes)
     plan_runner.carry_out_plan(
         runtime, plan, PlanOptions(dry_run, yes, max_delete), RECEIVED,
-        copy=lambda: fetch(plan, bulk),
-        remove=(lambda: delete_files(plan)) if delete else None,
+        copy=lambda: pull_objects.pull(plan, bulk),
+        remove=(lambda: pull_objects.delete_files(plan)) if delete else None,
     )  # fmt: skip
 
 

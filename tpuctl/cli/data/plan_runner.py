@@ -24,11 +24,10 @@ from tpuctl.models.transfer import (
     Transfer,
     TransferEvent,
     TransferFinished,
-    TransferNotice,
     TransferPlan,
-    TransferProgress,
 )
 from tpuctl.operations.stage.plan.names import FIX_NAMES_HINT, refused_text
+from tpuctl.operations.stage.transfer.pool import finished_transfers
 
 PLAN_COLUMNS = {
     "key": lambda row: row[1].key,
@@ -127,14 +126,7 @@ def _copy_all(
     errors: list[TpuctlError] = []
     without_room = 0
     with show_copy(runtime, len(plan.to_send), plan.size_bytes) as watch:
-        for event in copy():
-            if isinstance(event, TransferProgress):
-                watch.advance(event.size_bytes)
-                continue
-            if isinstance(event, TransferNotice):
-                runtime.output.warn(event.text)
-                continue
-            watch.finished()
+        for event in finished_transfers(copy(), watch, runtime.output.warn):
             if event.error is None:
                 _count(event, counts)
                 without_room = 0

@@ -14,6 +14,7 @@ from tpuctl.cli.shell.worker_access import reach_workers
 from tpuctl.errors import IntegrityError, UsageError
 from tpuctl.operations.stage import compare
 from tpuctl.operations.stage.plan.endpoints import BucketEndpoint, WorkerEndpoint, parse
+from tpuctl.operations.stage.workers.staging import objects_by_path
 
 DIFFERENCE_COLUMNS = {
     **attributes(name="name", verdict="verdict", worker="worker_id"),
@@ -63,8 +64,8 @@ def verify(
 
 def _reread_bucket(runtime: Runtime, place: BucketEndpoint) -> tuple[list[compare.Difference], int]:
     bulk = runtime.bulk(place.bucket)
-    objects = compare.objects_by_path(bulk, place.name)
-    size_bytes = sum(stored.size_bytes for stored in objects.values())
-    runtime.output.note(f"reading {len(objects)} objects, {size_bytes} bytes (charged as egress)")
+    entries = objects_by_path(bulk, place.name)
+    size_bytes = sum(entry.size_bytes for entry in entries.values())
+    runtime.output.note(f"reading {len(entries)} objects, {size_bytes} bytes (charged as egress)")
     with show_byte_bar(runtime, size_bytes) as advance:
-        return list(compare.reread_objects(bulk, objects, advance)), len(objects)
+        return compare.reread_objects(bulk, entries, advance), len(entries)

@@ -7,7 +7,7 @@ from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
 from tpuctl.cli.shell.output import Moment, Usd, age
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, ProofResult, WorkerReport
 from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
-from tpuctl.operations.jobs.unsupervised import supervisor_command
+from tpuctl.operations.jobs.supervision import supervisor_command
 from tpuctl.operations.slices import spending
 
 EVENTS_SHOWN = 12

@@ -30,7 +30,7 @@ def list_jobs(
     if runtime.has_no_local_state():
         show_jobs(runtime.output, [])
         return
-    from tpuctl.operations.jobs import unsupervised
+    from tpuctl.operations.jobs import supervision
 
     jobs = job_notices.result_of(runtime, queries.list_jobs(runtime))
     shown = queries.recent_jobs(jobs) if runtime.output.is_table and not everything else jobs
@@ -40,7 +40,7 @@ def list_jobs(
             f"{len(jobs) - len(shown)} jobs that ended earlier: tpuctl job list --all"
         )
     runtime.supervisor_warned = True
-    job_notices.show(runtime, unsupervised.check_and_cache(runtime, jobs))
+    job_notices.show(runtime, supervision.check_and_cache(runtime, jobs))
 
 
 @app.verb("describe")
@@ -48,7 +48,7 @@ def describe(runtime: Runtime, name: JobName) -> None:
     """Show one job: why it waits or what it does next, its attempts, who failed first, its cost."""
     from tpuctl.cli.job import describe_view
     from tpuctl.cli.shell import detail_view
-    from tpuctl.operations.jobs import unsupervised
+    from tpuctl.operations.jobs import supervision
 
     details = job_notices.result_of(runtime, queries.load_details(runtime, name))
     if runtime.output.is_table:
@@ -56,7 +56,7 @@ def describe(runtime: Runtime, name: JobName) -> None:
     else:
         runtime.output.fields(job_document(details))
     runtime.supervisor_warned = True
-    job_notices.show(runtime, unsupervised.check_supervised(runtime, [details.job]))
+    job_notices.show(runtime, supervision.check_supervised(runtime, [details.job]))
 
 
 app.verb_in("logs", "job.log:logs")
@@ -66,11 +66,11 @@ app.verb_in("bundle", "job.bundle:bundle")
 @app.verb("wait")
 def wait(runtime: Runtime, name: JobName, timeout: Timeout = None) -> None:
     """Wait until a job has ended and its slices are gone; fails when the job failed."""
-    from tpuctl.operations.jobs import watch
+    from tpuctl.operations.jobs import supervision
 
     job = queries.find_job(runtime, name)
     job_notices.add_cancel_note(runtime, job)
-    job = job_notices.result_of(runtime, watch.wait_until_settled(runtime, job, timeout))
+    job = job_notices.result_of(runtime, supervision.wait_until_settled(runtime, job, timeout))
     show_jobs(runtime.output, [job])
     queries.require_success(job)
 
@@ -84,13 +84,13 @@ def cancel(
 ) -> None:
     """End jobs: their programs get SIGTERM, their own slices are torn down."""
     from tpuctl.cli.job import submit
-    from tpuctl.operations.jobs import change, unsupervised
+    from tpuctl.operations.jobs import change, supervision
 
     submit.refuse_other_project(runtime)
     result = job_notices.result_of(runtime, change.cancel(runtime, names))
     show_jobs(runtime.output, result.asked)
     runtime.supervisor_warned = True
-    job_notices.show(runtime, unsupervised.check_other_owners(runtime, result.asked))
+    job_notices.show(runtime, supervision.check_other_owners(runtime, result.asked))
     result.raise_errors()
 
 
@@ -98,10 +98,10 @@ def cancel(
 def retry(runtime: Runtime, name: JobName) -> None:
     """Let a job that failed or was cancelled begin anew, and see that a supervisor runs."""
     from tpuctl.cli.job import submit
-    from tpuctl.operations.jobs import change, unsupervised
+    from tpuctl.operations.jobs import change, supervision
 
     submit.refuse_other_project(runtime)
     job = job_notices.result_of(runtime, change.retry(runtime, name))
     show_jobs(runtime.output, [job])
     runtime.supervisor_warned = True
-    job_notices.show(runtime, unsupervised.check_other_owners(runtime, [job]))
+    job_notices.show(runtime, supervision.check_other_owners(runtime, [job]))

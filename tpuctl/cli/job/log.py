@@ -36,7 +36,7 @@ def logs(
     """
     from tpuctl.cli.job.follow import follow_until_ended
     from tpuctl.operations.jobs import logs as job_logs
-    from tpuctl.operations.jobs import queries, unsupervised
+    from tpuctl.operations.jobs import queries, supervision
     from tpuctl.operations.remote.fanout import worker_ids
 
     wanted = LogFilter(
@@ -48,7 +48,7 @@ def logs(
     job = queries.find_job(runtime, name)
     job_logs.check_filter(job, wanted, follow=follow)
     runtime.supervisor_warned = True
-    job_notices.show(runtime, unsupervised.check_supervised(runtime, [job]))
+    job_notices.show(runtime, supervision.check_supervised(runtime, [job]))
     if follow:
         follow_until_ended(runtime, job.job_id, wanted)
     else:

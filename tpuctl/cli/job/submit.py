@@ -61,6 +61,7 @@ def supervise_here(runtime: Runtime, job: JobRecord) -> None:
     """Supervise one job in this process until it is settled; raises its error when it failed."""
     from tpuctl.operations.jobs import queries, supervise
 
+    job_notices.add_cancel_note(runtime, job, is_supervised=False)
     ended = job_notices.result_of(
         runtime,
         supervise.supervise_here(
@@ -89,9 +90,9 @@ def _submit(runtime: Runtime, file: Path, node: str | None, include: list[str] |
 
 
 def _hand_over(runtime: Runtime, job: JobRecord) -> None:
-    from tpuctl.operations.jobs import background
+    from tpuctl.operations.jobs import supervision
 
-    job_notices.show(runtime, background.hand_to_supervisor(runtime, job))
+    job_notices.show(runtime, supervision.hand_to_supervisor(runtime, job))
 
 
 def _hand_over_and_follow(runtime: Runtime, job: JobRecord) -> None:

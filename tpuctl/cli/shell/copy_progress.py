@@ -139,8 +139,7 @@ def _above_the_bar(runtime: Runtime, console: "Console") -> Iterator[None]:
 
 def warn_of_egress_charge(runtime: Runtime, bucket: str, size_bytes: int) -> None:
     """Say what workers of the context's zone pay for reading so many bytes of a bucket."""
-    from tpuctl.operations.stage.plan.egress_price import egress_charge
+    from tpuctl.operations.stage.plan.egress_price import egress_warning
 
-    charge = egress_charge(runtime.bulk(bucket), bucket, runtime.context.zone)
-    if charge is not None:
-        runtime.output.warn(charge.warning(size_bytes))
+    if warning := egress_warning(runtime.bulk(bucket), runtime.context.zone, size_bytes):
+        runtime.output.warn(warning)

@@ -8,7 +8,7 @@ from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import events, queries
-from tpuctl.operations.jobs.unsupervised import supervisor_command
+from tpuctl.operations.jobs.supervision import supervisor_command
 from tpuctl.operations.slices import spending
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ def _update_interrupt_notes(runtime: Runtime, notice: events.JobNotice) -> None:
         case events.Submitted(job):
             runtime.on_interrupt.remove(UNCERTAIN_NOTE)
             add_cancel_note(runtime, job, is_supervised=False)
-        case events.Reopened(job) | events.ForegroundBegins(job):
+        case events.Reopened(job):
             add_cancel_note(runtime, job, is_supervised=False)
         case events.SupervisorRuns() if UNSUPERVISED_NOTE in runtime.on_interrupt:
             runtime.on_interrupt.remove(UNSUPERVISED_NOTE)

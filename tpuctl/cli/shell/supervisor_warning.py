@@ -31,7 +31,7 @@ def _warn(runtime: Runtime, context: str) -> None:
     runtime.supervisor_warned = True
     known = known_open_jobs(runtime.home, context, runtime.now, runtime.store)
     if known.silent:
-        from tpuctl.operations.jobs.unsupervised import supervisor_command
+        from tpuctl.operations.jobs.supervision import supervisor_command
 
         command = supervisor_command(known.owners)
         runtime.output.warn(f"no supervisor looks after {_job_names(known.silent)}; run: {command}")

@@ -9,9 +9,8 @@ from tpuctl.errors import PreconditionError
 from tpuctl.jobs import client
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.operations.checkpoints import interval
-from tpuctl.operations.checkpoints.location import StoreOpener, job_directory
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepView
-from tpuctl.operations.checkpoints.survey import survey_directory
+from tpuctl.operations.checkpoints.survey import StoreOpener, job_directory, survey_directory
 from tpuctl.operations.slices import cost, spending
 
 _LEAST_S = 0.001

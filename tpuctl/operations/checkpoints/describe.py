@@ -9,11 +9,11 @@ from tpuctl.checkpoint.arrays.array_tree import leaf_paths
 from tpuctl.checkpoint.format.commit_schema import Commit
 from tpuctl.checkpoint.read.leaf_summaries import describe_leaves
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, RefusedError
-from tpuctl.operations.checkpoints.foreign import foreign_tensors, verify_sealed
+from tpuctl.operations.checkpoints.foreign import foreign_tensors
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
-from tpuctl.operations.checkpoints.own_steps import OwnStep
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, TensorView
-from tpuctl.operations.checkpoints.survey import FoundStep, has_gone
+from tpuctl.operations.checkpoints.survey import FoundStep, OwnStep, has_gone
+from tpuctl.operations.checkpoints.verify import find_differences
 
 
 def read_tensors(step: FoundStep, advance: Callable[[int], None]) -> tuple[list[TensorView], str]:
@@ -52,7 +52,7 @@ def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorV
 
 def _refuse_other_bytes(step: ForeignStep) -> None:
     """A step that looks as it was sealed must be so to the last byte: else its norms mislead."""
-    if step.view.state == StepState.COMPLETE and (wrong := verify_sealed.find_differences(step)):
+    if step.view.state == StepState.COMPLETE and (wrong := find_differences(step)):
         raise IntegrityError(f"step {step.view.handle}: {wrong[0]}")
 
 

@@ -1,4 +1,4 @@
-"""Decides which steps of a checkpoint directory are deleted and why others stay; deletes them."""
+"""Decides which steps of a directory are deleted and why others stay; deletes them, and pins."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from functools import partial
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.write import garbage_collection
 from tpuctl.errors import PartialFailureError, PreconditionError, TpuctlError
+from tpuctl.operations.checkpoints.foreign import foreign_steps
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
-from tpuctl.operations.checkpoints.own_steps import OwnStep
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, StepView
-from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep
+from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep, OwnStep, has_gone
 from tpuctl.operations.checkpoints.verify import Verdict, VerifyResult
 from tpuctl.store import Entry, Store
 
@@ -256,3 +256,37 @@ def _foreign_choices(
         why = CORRUPT if is_damaged else _reason(view, is_deleted=is_deleted)
         choices[view.name] = PruneChoice(step, is_deleted, why, is_damaged)
     return choices
+
+
+def pin_step(step: FoundStep) -> bool:
+    """Pin a step; False when it was pinned already.
+
+    Raises PreconditionError when it is not complete, or was deleted meanwhile.
+    """
+    if step.view.state not in RESTORABLE_STATES:
+        raise PreconditionError(
+            f"step {step.view.handle} is {step.view.state}: there is nothing to keep",
+            hint="pin one that is COMPLETE",
+        )
+    try:
+        step.store.put_if_absent(_pin_key(step), b"")
+    except PreconditionError:
+        return False
+    # Whoever deletes looks for a pin first: had it looked before, it has deleted by now.
+    if has_gone(step):
+        unpin_step(step)
+        raise PreconditionError(
+            f"step {step.view.handle} was deleted meanwhile", hint="pin one that is still there"
+        )
+    return True
+
+
+def unpin_step(step: FoundStep) -> bool:
+    """Remove the pin of a step; False when it had none."""
+    return step.store.delete(_pin_key(step))
+
+
+def _pin_key(step: FoundStep) -> str:
+    if isinstance(step, OwnStep):
+        return layout.pin_key(step.step.step)
+    return foreign_steps.pin_key(step.view.name)

@@ -26,16 +26,14 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.models.transfer import TransferEvent, TransferPlan, TransferScope
+from tpuctl.models.transfer import TransferPlan, TransferScope
 from tpuctl.operations.checkpoints.foreign import seal_record
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
-from tpuctl.operations.checkpoints.own_steps import OwnStep
 from tpuctl.operations.checkpoints.step_view import StepState
-from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep, has_gone
+from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep, OwnStep, has_gone
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 from tpuctl.operations.stage.plan.names import UNFINISHED, folder_prefix, split_url
 from tpuctl.operations.stage.plan.pull_plan import plan_pull
-from tpuctl.operations.stage.transfer.pull_objects import pull
 from tpuctl.store import Entry, Store, open_store
 from tpuctl.store.crc32c_base64 import decode_crc32c
 from tpuctl.store.durable_files import make_durable, sync_directory
@@ -102,11 +100,6 @@ def explain_failures() -> Iterator[None]:
     except TpuctlError as error:
         error.hint = error.hint or _HINTS.get(type(error), _RERUN)
         raise
-
-
-def fetch(wanted: StepPull, bulk: BulkBucket) -> Iterator[TransferEvent]:
-    """Fetch the objects and yield events; until `complete` the directory has no step."""
-    return pull(wanted.plan, bulk)
 
 
 def refuse_missing(

@@ -21,9 +21,8 @@ from tpuctl.operations.checkpoints.foreign import foreign_steps, seal_record
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.foreign.seal_record import Seal, SealedObject
 from tpuctl.operations.checkpoints.foreign.step_folder import THREADS, StepFolder, checksum
-from tpuctl.operations.checkpoints.own_steps import OwnStep
 from tpuctl.operations.checkpoints.step_view import StepState
-from tpuctl.operations.checkpoints.survey import DirectorySurvey
+from tpuctl.operations.checkpoints.survey import DirectorySurvey, OwnStep
 from tpuctl.store import Store
 
 POLL_S = 10.0

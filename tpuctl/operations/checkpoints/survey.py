@@ -1,21 +1,49 @@
-"""Every step of a checkpoint directory, whoever wrote it."""
+"""Where checkpoints are, and every step of a directory, whoever wrote it."""
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from shlex import quote
+from typing import Protocol
 
-from tpuctl.checkpoint.read.step_history import History, read_history
-from tpuctl.errors import NoCheckpointError, NotFoundError
-from tpuctl.operations.checkpoints import own_steps as ours
+from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.read import step_info
+from tpuctl.checkpoint.read.step_history import CheckpointStep, History, read_history
+from tpuctl.errors import NoCheckpointError, NotFoundError, UsageError
+from tpuctl.jobs import client
+from tpuctl.models.job import JobRecord
 from tpuctl.operations.checkpoints.foreign import foreign_steps
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
-from tpuctl.operations.checkpoints.own_steps import OwnStep
-from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, StepView
-from tpuctl.store import Store
+from tpuctl.operations.checkpoints.step_view import (
+    RESTORABLE_STATES,
+    CheckpointKind,
+    StepState,
+    StepView,
+)
+from tpuctl.operations.stage.plan.names import split_url
+from tpuctl.store import Store, open_store
 
 _BELOW = re.compile(r"(.+)/step_[0-9]{12}/COMMIT")
+
+
+@dataclass(frozen=True)
+class OwnStep:
+    """A step that tpuctl's own Checkpointer wrote, as it was listed."""
+
+    view: StepView
+    store: Store
+    step: CheckpointStep
+
+
 FoundStep = OwnStep | ForeignStep
+
+
+class StoreOpener(Protocol):
+    """Opens a bucket, a part of one or a directory by its URL; the jobs' bucket without one."""
+
+    def __call__(self, url: str | None = None) -> Store:
+        """The store, not yet read."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +128,7 @@ def survey_directory(place: CheckpointLocation) -> DirectorySurvey:
     result = DirectorySurvey(
         place,
         history,
-        ours.find_own_steps(store, history),
+        [OwnStep(_own_view(step), store, step) for step in history.steps],
         foreign_steps.find_foreign_steps(place.url, place.open_store),
     )
     if not result.steps:
@@ -138,3 +166,82 @@ def _is_good(each: FoundStep) -> bool:
 def _order(each: FoundStep) -> tuple[int, str]:
     step = each.view.step
     return -1 if step is None else step, each.view.name
+
+
+def _own_view(step: CheckpointStep) -> StepView:
+    """The view of a step of a history."""
+    info = step_info.describe(step)
+    return StepView(
+        name=layout.step_prefix(info.step).rstrip("/"),
+        step=info.step,
+        kind=CheckpointKind.TPUCTL,
+        state=StepState(info.state),
+        size_bytes=info.size_bytes,
+        committed_s=info.committed_s,
+        save_s=_seconds(info.save_ms),
+        blocked_s=_seconds(info.blocked_ms),
+        attempt=info.attempt or None,
+        job=info.job or "",
+        program=info.program or "",
+        workers=info.workers,
+        fence=info.fence,
+        pinned=info.pinned,
+        reason=info.reason,
+    )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def resolve_directory(
+    text: str, open_bucket: StoreOpener, has_jobs: Callable[[], bool]
+) -> CheckpointLocation:
+    """The directory that `text` means; a path that exists comes before a job of that name.
+
+    `has_jobs` is asked before jobs are read. Raises UsageError when `text` is a file, or a job that
+    does not save to a bucket, NotFoundError when there is neither a path nor a job.
+    """
+    if text.startswith("gs://"):
+        return CheckpointLocation(_normalize(text), open_bucket)
+    if not text:
+        raise UsageError("no directory is named", hint="name it: gs://BUCKET/DIR, a path or a job")
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return CheckpointLocation(str(path), open_store)
+    if path.exists():
+        raise UsageError(f"{text} is a file", hint="name the directory that the steps are in")
+    if "/" in text:
+        raise NotFoundError(f"there is no directory {text!r}", hint="check the path")
+    nowhere = NotFoundError(
+        f"{text!r} is neither a directory here nor a job",
+        hint="run: tpuctl job list, or name it as gs://BUCKET/DIR",
+    )
+    if not has_jobs():
+        raise nowhere
+    try:
+        job = client.describe(open_bucket(), text)
+    except NotFoundError as error:
+        raise nowhere from error
+    return replace(job_directory(job, open_bucket), job=text)
+
+
+def job_directory(job: JobRecord, open_bucket: StoreOpener) -> CheckpointLocation:
+    """The directory that a job saves to; UsageError when that is not in a bucket."""
+    checkpoints = job.spec.checkpoints
+    if checkpoints is None:
+        raise UsageError(
+            f"job {job.job_id} was given no checkpoints.dir",
+            hint="name the directory that it saves to",
+        )
+    if not checkpoints.dir.startswith("gs://"):
+        raise UsageError(
+            f"job {job.job_id} saves to {checkpoints.dir} of its workers, not to a bucket",
+            hint="give it checkpoints.dir: gs://BUCKET/DIR",
+        )
+    return CheckpointLocation(_normalize(checkpoints.dir), open_bucket)
+
+
+def _normalize(url: str) -> str:
+    bucket, key = split_url(url)
+    return f"gs://{bucket}/{key.strip('/')}".rstrip("/")

@@ -9,7 +9,7 @@ from tpuctl.jobs.record.job_retry import reopen_record
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.submit import shared_checkpoints
 from tpuctl.models.job import JobRecord
-from tpuctl.operations.jobs import background
+from tpuctl.operations.jobs import supervision
 from tpuctl.operations.jobs.events import CancelRequested, JobNotice, JobRuntime, Reopened
 
 
@@ -49,7 +49,7 @@ def cancel(runtime: JobRuntime, names: Sequence[str]) -> Generator[JobNotice, No
         except TpuctlError as error:
             errors[job_id] = error
     if not all(job.is_settled for job in jobs.values()):
-        yield from background.start_supervisor(runtime)
+        yield from supervision.start_supervisor(runtime)
     asked = [job for job in jobs.values() if job.job_id not in errors]
     for job in asked:
         yield CancelRequested(job, ended.get(job.job_id))
@@ -74,5 +74,5 @@ def retry(runtime: JobRuntime, name: str) -> Generator[JobNotice, None, JobRecor
     if not needs_values:
         job = client.reopen(store, job.job_id, runtime.now())
         yield Reopened(job)
-    yield from background.hand_to_supervisor(runtime, job)
+    yield from supervision.hand_to_supervisor(runtime, job)
     return job

@@ -1,9 +1,8 @@
 """What operations on jobs yield while they work; the command line puts it into words."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tpuctl.config import Config, Context
 from tpuctl.models.job import JobRecord, JobState
@@ -56,84 +55,66 @@ class JobRuntime(Protocol):
         """A bucket by its name, with its location."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(NamedTuple):
     """A line for the person, about nothing that is wrong."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(NamedTuple):
     """A line for the person, about something that may go wrong."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobChanged:
+class JobChanged(NamedTuple):
     """A job is in another state, or there for another reason."""
 
     job: JobRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Unsupervised:
+class Unsupervised(NamedTuple):
     """No supervisor looks after these jobs."""
 
     jobs: tuple[JobRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherOwnerUnsupervised:
+class OtherOwnerUnsupervised(NamedTuple):
     """No supervisor looks after a job, and this machine's own leaves it alone."""
 
     job: JobRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Submitting:
+class Submitting(NamedTuple):
     """The bucket is about to take a job: who stops now cannot know whether it did."""
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(NamedTuple):
     """A job is in the bucket; nobody looks after it yet."""
 
     job: JobRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Reopened:
+class Reopened(NamedTuple):
     """An ended job is queued again; nobody looks after it yet."""
 
     job: JobRecord
 
 
-@dataclass(frozen=True, slots=True)
-class ForegroundBegins:
-    """This process is about to supervise a job; nobody looks after the job yet."""
-
-    job: JobRecord
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
+class CancelRequested(NamedTuple):
     """A job was asked to end; `was` is the state in which it had ended before."""
 
     job: JobRecord
     was: JobState | None
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorRuns:
+class SupervisorRuns(NamedTuple):
     """A supervisor of the context runs on this machine, as process `pid` where that is known."""
 
     pid: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SecretsHandedOver:
+class SecretsHandedOver(NamedTuple):
     """The supervisor of this machine knows the values of these variables."""
 
     names: tuple[str, ...]
@@ -141,5 +122,5 @@ class SecretsHandedOver:
 
 JobNotice = (
     Noted | Warned | JobChanged | Unsupervised | OtherOwnerUnsupervised | Submitting | Submitted
-    | Reopened | ForegroundBegins | CancelRequested | SupervisorRuns | SecretsHandedOver
+    | Reopened | CancelRequested | SupervisorRuns | SecretsHandedOver
 )  # fmt: skip

@@ -10,8 +10,8 @@ from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import JobRecord
-from tpuctl.operations.jobs import background, watch
-from tpuctl.operations.jobs.events import ForegroundBegins, JobNotice, JobRuntime, Noted
+from tpuctl.operations.jobs import supervision
+from tpuctl.operations.jobs.events import JobNotice, JobRuntime, Noted
 
 Say = Callable[[str], None]
 
@@ -51,16 +51,15 @@ def supervise_here(
     Where a supervisor runs already, that one takes the job, and this waits. `run` runs the
     supervisor and decides what a signal does; `say` is told what the supervisor does.
     """
-    yield ForegroundBegins(job)
     scope = SupervisorScope((job.owner,), only=job.job_id)
     secrets = job_secrets.SecretCache(job.host_id, runtime.environ)
     try:
         run(supervisor.run(runtime.outside, scope, home=runtime.home, say=say, vault=secrets))
     except LockedError:
         yield Noted("another supervisor runs here already: it takes the job, this waits")
-        yield from background.hand_to_supervisor(runtime, job)
-        yield from watch.wait_until_settled(runtime, job)
+        yield from supervision.hand_to_supervisor(runtime, job)
+        yield from supervision.wait_until_settled(runtime, job)
     if open_jobs.load(runtime.home, runtime.context.name).jobs:
         # Jobs that were submitted while this process held the lock.
-        yield from background.start_supervisor(runtime)
+        yield from supervision.start_supervisor(runtime)
     return client.describe(runtime.store(), job.job_id)

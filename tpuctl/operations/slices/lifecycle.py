@@ -20,6 +20,7 @@ from tpuctl.models.operation import Operation
 from tpuctl.models.quota_holders import QuotaDemand
 from tpuctl.operations.slices import startup_script, wait
 from tpuctl.operations.slices.quota_advice import name_holders
+from tpuctl.operations.slices.specs import missing_error
 from tpuctl.operations.slices.wait import Patience
 
 if TYPE_CHECKING:
@@ -51,13 +52,7 @@ def find(
         return (read or api.get_node)(zone, name)
     except NotFoundError:
         nodes, _ = api.list_nodes()
-    elsewhere = sorted(node.zone for node in nodes if node.name == name)
-    if elsewhere:
-        raise NotFoundError(
-            f"node {name!r} is not in {zone} but in {', '.join(elsewhere)}",
-            hint=f"add: --zone {elsewhere[0]}",
-        )
-    raise NotFoundError(f"there is no node {name!r} in {zone}", hint="run: tpuctl node list")
+    raise missing_error("node", name, zone, nodes, "tpuctl node list")
 
 
 def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutcome]:
@@ -77,9 +72,11 @@ def create(
 ) -> Callable[[Patience], Node]:
     """Request a node that lets our key in; returns what waits until the node is READY."""
     metadata = with_key(dict(spec.metadata), access)
+    if metadata is not None:
+        spec = replace(spec, metadata=metadata)
     wanted = QuotaDemand(spec.accelerator_type, spec.zone, spec.provisioning)
     with name_holders(api, wanted):
-        operation = api.create_node(_with_metadata(spec, metadata), request_id=request_id)
+        operation = api.create_node(spec, request_id=request_id)
     about = api.about_creation(NODE, spec.name, spec)
 
     def ready(patience: Patience) -> Node:
@@ -143,8 +140,8 @@ def delete(api: TpuApi, planned: NodeDeletion) -> Callable[[Patience], None]:
 
 def until_ready(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterator[Node]:
     """Yield the node at every change of state until it is READY; raises if it cannot become so."""
-    for node in wait.node_states(
-        api, zone, name, patience, until=lambda node: node.state in SETTLED_STATES
+    for node in wait.watch_states(
+        lambda: api.get_node(zone, name), SETTLED_STATES, patience, f"node {name!r}"
     ):
         yield node
         if node.state in LOST_STATES:
@@ -182,7 +179,3 @@ def _wait_for_node(
 ) -> Node:
     wait.wait_for_operation(api, operation, patience, about=about)
     return api.get_node(about.zone, about.name)
-
-
-def _with_metadata(spec: NodeSpec, metadata: Mapping[str, str] | None) -> NodeSpec:
-    return spec if metadata is None else replace(spec, metadata=metadata)

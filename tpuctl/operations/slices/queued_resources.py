@@ -17,7 +17,7 @@ from tpuctl.errors import (
     TpuctlError,
     TransientError,
 )
-from tpuctl.models.operation import Status
+from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
     QueuedResource,
@@ -27,6 +27,7 @@ from tpuctl.models.queued_resource import (
 from tpuctl.models.quota_holders import QuotaDemand
 from tpuctl.operations.slices import wait
 from tpuctl.operations.slices.quota_advice import name_holders
+from tpuctl.operations.slices.specs import missing_error
 from tpuctl.operations.slices.wait import Patience
 
 if TYPE_CHECKING:
@@ -49,15 +50,7 @@ def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
         return api.describe_queued_resource(zone, name)
     except NotFoundError:
         requests, _ = api.list_queued_resources()
-    elsewhere = sorted(request.zone for request in requests if request.name == name)
-    if elsewhere:
-        raise NotFoundError(
-            f"queued resource {name!r} is not in {zone} but in {', '.join(elsewhere)}",
-            hint=f"add: --zone {elsewhere[0]}",
-        )
-    raise NotFoundError(
-        f"there is no queued resource {name!r} in {zone}", hint="run: tpuctl qr list"
-    )
+    raise missing_error("queued resource", name, zone, requests, "tpuctl qr list")
 
 
 def create(
@@ -75,9 +68,7 @@ def create(
 
     def accepted(patience: Patience) -> QueuedResource:
         with name_holders(api, wanted):
-            wait.wait_for_operation(api, operation, patience, about=about)
-        filed = api.get_queued_resource(node.zone, spec.name)
-        return replace(filed, provisioning=node.provisioning)  # v2 does not tell every tier
+            return _wait_for_request(api, operation, patience, about, node.provisioning)
 
     return accepted
 
@@ -87,13 +78,8 @@ def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedRe
     zone, name = request.zone, request.name
     operation = api.reset_queued_resource(zone, name)
     about = CallSubject(f"reset queued resource {name!r}", QR, name, zone)
-
-    def accepted(patience: Patience) -> QueuedResource:
-        wait.wait_for_operation(api, operation, patience, about=about)
-        found = api.get_queued_resource(zone, name)
-        return replace(found, provisioning=request.provisioning)  # v2 does not tell every tier
-
-    return accepted
+    tier = request.provisioning
+    return lambda patience: _wait_for_request(api, operation, patience, about, tier)
 
 
 def until_active(
@@ -102,12 +88,15 @@ def until_active(
     """Yield the request at every change of state until it is ACTIVE; raises if it cannot be."""
     zone, settled = request.zone, ENDED_STATES | {QueuedResourceState.ACTIVE}
     wanted = QuotaDemand(request.accelerator_type, zone, request.provisioning)
-    for each in wait.request_states(
-        api, zone, request.name, patience, until=lambda request: request.state in settled
+    for newest in wait.watch_states(
+        lambda: api.get_queued_resource(zone, request.name),
+        settled,
+        patience,
+        f"queued resource {request.name!r}",
     ):
-        yield replace(each, provisioning=request.provisioning)  # v2 does not tell every tier
+        yield replace(newest, provisioning=request.provisioning)  # v2 does not tell every tier
         with name_holders(api, wanted):
-            _raise_if_ended(each, api.project)
+            _raise_if_ended(newest, api.project)
 
 
 def require_deletable(request: QueuedResource, *, force: bool) -> None:
@@ -125,6 +114,15 @@ def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
     operation = api.delete_queued_resource(request.zone, request.name, force=True)
     about = CallSubject(f"delete queued resource {request.name!r}", QR, request.name, request.zone)
     return lambda patience: wait.wait_for_operation(api, operation, patience, about=about)
+
+
+def _wait_for_request(
+    api: TpuApi, operation: Operation, patience: Patience, about: CallSubject, tier: str
+) -> QueuedResource:
+    """Wait for an operation; returns the request with the tier that was asked for."""
+    wait.wait_for_operation(api, operation, patience, about=about)
+    filed = api.get_queued_resource(about.zone, about.name)
+    return replace(filed, provisioning=tier)  # v2 does not tell every tier
 
 
 def _raise_if_ended(request: QueuedResource, project: str) -> None:

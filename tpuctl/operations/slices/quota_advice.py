@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 
 from tpuctl.api.tpu.explain import QuotaError
 from tpuctl.errors import TpuctlError
-from tpuctl.models import quota_holders as counting
-from tpuctl.models.quota_holders import QuotaDemand, QuotaHolder, quota_amount, region_of, unit_of
+from tpuctl.models.quota_holders import (
+    QuotaDemand,
+    QuotaHolder,
+    holders,
+    quota_amount,
+    region_of,
+    unit_of,
+)
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
@@ -38,38 +44,31 @@ def name_holders(api: TpuApi, wanted: QuotaDemand) -> Iterator[None]:
         if ADDRESSES in str(error):
             raise
         try:
-            found = quota_holders(api, wanted, location=_location(str(error), wanted.zone))
+            nodes, _ = api.list_nodes()
+            requests, _ = api.list_queued_resources()
         except TpuctlError:
             raise error from None  # what could not be listed shall not hide the refusal
-        raise _completed_error(error, found, wanted) from error
-
-
-def quota_holders(api: TpuApi, wanted: QuotaDemand, *, location: str) -> list[QuotaHolder]:
-    """All holders of the same quota in the zone or region, the dead ones first."""
-    nodes, _ = api.list_nodes()
-    requests, _ = api.list_queued_resources()
-    return counting.holders(nodes, requests, wanted, location=location)
+        # A quota of a zone says so; every other one counts in the region.
+        location = wanted.zone if "PerZone" in str(error) else region_of(wanted.zone)
+        holding = holders(nodes, requests, wanted, location=location)
+        raise _completed_error(error, holding, wanted) from error
 
 
 def _completed_error(
-    error: QuotaError, found: list[QuotaHolder], wanted: QuotaDemand
+    error: QuotaError, holding: list[QuotaHolder], wanted: QuotaDemand
 ) -> QuotaError:
     limit = _LIMIT.search(str(error))
-    if not found:
+    if not holding:
         return QuotaError(str(error), hint=MORE_QUOTA_HINT if limit else error.hint)
     unit = unit_of(wanted.accelerator_type)
-    usage = sum(each.amount for each in found)
+    usage = sum(holder.amount for holder in holding)
     of_limit = f" of {limit.group(1)}" if limit else ""
     named = ", ".join(
-        f"{each.noun} {each.name!r} ({each.amount}, {each.state})" for each in found[:MOST_NAMED]
+        f"{holder.noun} {holder.name!r} ({holder.amount}, {holder.state})"
+        for holder in holding[:MOST_NAMED]
     )
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    more = f" and {len(holding) - MOST_NAMED} more" if len(holding) > MOST_NAMED else ""
     return QuotaError(
         f"{error} ({usage}{of_limit} {unit} in use: {named}{more})",
-        hint=f"free some: {found[0].delete_command}",
+        hint=f"free some: {holding[0].delete_command}",
     )
-
-
-def _location(message: str, zone: str) -> str:
-    """A quota of a zone says so; every other one counts in the region."""
-    return zone if "PerZone" in message else region_of(zone)

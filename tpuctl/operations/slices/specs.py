@@ -1,12 +1,13 @@
 """What the user typed, checked and completed before anything is asked of the API."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tpuctl import catalog
-from tpuctl.errors import UsageError
-from tpuctl.models.node import DataDisk, DiskMode, NodeSpec
+from tpuctl.errors import NotFoundError, UsageError
+from tpuctl.models.node import DataDisk, DiskMode, ListedNode, NodeSpec
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 from tpuctl.operations.slices import startup_script
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -15,6 +16,9 @@ LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 DISK = re.compile(r"(?:https://[^ ]+/)?projects/[^/]+/zones/([^/]+)/disks/[^/]+")
 SCOPE = "https://www.googleapis.com/auth/"
 MOST_DESCRIPTION = 512
+LEAST_NODES = 2
+MOST_RUN_S = 7 * 86400.0
+"""Flex-start slices live for a week at most."""
 DISK_MODES = {"read-write": DiskMode.READ_WRITE, "read-only": DiskMode.READ_ONLY}
 
 
@@ -87,6 +91,61 @@ def unknown_name_error(error: catalog.UnknownError) -> UsageError:
     return UsageError(
         f"unknown {error.kind} {error.name!r}", hint=f"{near}run: tpuctl catalog {noun}"
     )
+
+
+def check_request(spec: QueuedResourceSpec, now_s: float) -> QueuedResourceSpec:
+    """The request itself if it is valid; raises UsageError."""
+    if spec.node_count is not None:
+        _check_multislice(spec, spec.node_count)
+    if spec.max_run_duration_s is not None and not 0 < spec.max_run_duration_s <= MOST_RUN_S:
+        raise UsageError(
+            "--max-run-duration must be more than nothing and at most 7 days",
+            hint="write it as 90m, 24h or 7d",
+        )
+    _check_window(spec, now_s)
+    return spec
+
+
+def missing_error(
+    noun: str, name: str, zone: str, items: Iterable[ListedNode | QueuedResource], list_command: str
+) -> NotFoundError:
+    """The error for a name that is not in a zone; names the zones of `items` that have it."""
+    elsewhere = sorted(item.zone for item in items if item.name == name)
+    if elsewhere:
+        return NotFoundError(
+            f"{noun} {name!r} is not in {zone} but in {', '.join(elsewhere)}",
+            hint=f"add: --zone {elsewhere[0]}",
+        )
+    return NotFoundError(f"there is no {noun} {name!r} in {zone}", hint=f"run: {list_command}")
+
+
+def _check_multislice(spec: QueuedResourceSpec, count: int) -> None:
+    if count < LEAST_NODES:
+        raise UsageError(
+            f"--node-count must be greater than 1, not {count}", hint="leave it out for one node"
+        )
+    kind = catalog.accelerator_type(spec.node.accelerator_type)
+    if not catalog.generation(kind.generation).multislice:
+        raise UsageError(
+            f"{kind.name} cannot be part of a multislice",
+            hint="take v4 or newer: tpuctl catalog types",
+        )
+    check_name(f"{spec.node.name}-{count - 1}")
+
+
+def _check_window(spec: QueuedResourceSpec, now_s: float) -> None:
+    queueing = spec.queueing
+    until_s = queueing.until_s
+    if queueing.until_duration_s is not None:
+        until_s = now_s + queueing.until_duration_s
+    if until_s is not None and until_s <= now_s:
+        raise UsageError("the request would end before it begins", hint="choose a later time")
+    both = queueing.interval(now_s)
+    if both is not None and both[0] >= both[1]:
+        raise UsageError(
+            "the request would end before it may be granted",
+            hint="let --valid-until-... be later than --valid-after-...",
+        )
 
 
 def _check_details(draft: NodeSpec) -> None:

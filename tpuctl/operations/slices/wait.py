@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tpuctl.api.tpu.explain import error_for
 from tpuctl.api.tpu.hints import CallSubject
 from tpuctl.errors import DeadlineError
-from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
-from tpuctl.models.queued_resource import QueuedResource
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
@@ -70,38 +68,18 @@ def wait_for_operation(
         raise error_for(operation.error, asked)
 
 
-def node_states(
-    api: TpuApi, zone: str, name: str, patience: Patience, *, until: Callable[[Node], bool]
-) -> Iterator[Node]:
-    """Yield the node at every change of state, last when `until` holds."""
-    return _states(lambda: api.get_node(zone, name), until, patience, f"node {name!r}")
-
-
-def request_states(
-    api: TpuApi,
-    zone: str,
-    name: str,
-    patience: Patience,
-    *,
-    until: Callable[[QueuedResource], bool],
-) -> Iterator[QueuedResource]:
-    """Yield the queued resource at every change of state, last when `until` holds."""
-    return _states(
-        lambda: api.get_queued_resource(zone, name), until, patience, f"queued resource {name!r}"
-    )
-
-
-def _states(
-    read: Callable[[], Stateful],
-    until: Callable[[Stateful], bool],
-    patience: Patience,
-    subject: str,
+def watch_states(
+    read: Callable[[], Stateful], until: Collection[str], patience: Patience, subject: str
 ) -> Iterator[Stateful]:
+    """Read a node or queued resource, and yield it at every change until its state is in `until`.
+
+    Raises DeadlineError, which names the `subject`.
+    """
     last = ""
     for _ in patience.polls(lambda: f"{subject} is still {read().state}"):
         item = read()
         if item.state != last:
             last = item.state
             yield item
-        if until(item):
+        if item.state in until:
             return

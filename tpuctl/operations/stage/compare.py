@@ -11,7 +11,7 @@ from pathlib import Path
 import google_crc32c
 
 from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError, UsageError
-from tpuctl.models.transfer import FileIdentity, TransferRefusal
+from tpuctl.models.transfer import FileIdentity, TransferRefusal, TransferScope
 from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 from tpuctl.operations.stage.plan.endpoints import (
@@ -21,12 +21,11 @@ from tpuctl.operations.stage.plan.endpoints import (
     StreamEndpoint,
     WorkerEndpoint,
 )
-from tpuctl.operations.stage.plan.filters import Selection, selection
-from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
-from tpuctl.operations.stage.plan.walk import walk_files
+from tpuctl.operations.stage.plan.names import OWN_PREFIX
+from tpuctl.operations.stage.plan.walk import selection, walk_files
 from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out
-from tpuctl.operations.stage.workers.ssh import RemoteFile, list_files
-from tpuctl.operations.stage.workers.staging import Buckets, shard
+from tpuctl.operations.stage.workers.ssh import list_files
+from tpuctl.operations.stage.workers.staging import Buckets, objects_by_path, shard
 from tpuctl.store.crc32c_base64 import decode_crc32c
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
@@ -91,11 +90,12 @@ def compare_ends(
         turned, count = compare_ends(buckets, there, here, reach, is_sharded=is_sharded)
         return [_swap_sides(difference) for difference in turned], count
     ends = here, there
+    # A whole bucket is compared without what tpuctl keeps in it, and so is its counterpart.
     is_whole = any(isinstance(end, BucketEndpoint) and not end.name for end in ends)
-    scope = without_own_objects if is_whole else _everything
-    source = scope(_side(buckets, here))
+    hidden = (OWN_PREFIX,) if is_whole else ()
+    source = _without(hidden, _side(buckets, here))
     if reach is None or not isinstance(there, WorkerEndpoint):
-        target = scope(_side(buckets, there))
+        target = _without(hidden, _side(buckets, there))
         return list(compare_sides(source, target)), len(source)
     listed = list_files(reach, there.path, "crc32c")
     differences: list[Difference] = []
@@ -104,21 +104,28 @@ def compare_ends(
         if is_sharded:
             names = shard(names, worker.worker_id, reach.node.worker_count, name=str)
         part = {name: source[name] for name in names}
-        held = scope(worker_side(listed[worker.worker_id]))
-        differences += compare_sides(part, held, worker_id=worker.worker_id)
+        held = {
+            file.path: SideEntry(file.size_bytes, decode_crc32c(file.checksum))
+            for file in listed[worker.worker_id]
+        }
+        target = _without(hidden, held)
+        differences += compare_sides(part, target, worker_id=worker.worker_id)
     return differences, len(source)
 
 
-def _everything(side: Side) -> Side:
-    return side
+def _without(prefixes: tuple[str, ...], side: Side) -> Side:
+    return {name: entry for name, entry in side.items() if not name.startswith(prefixes)}
 
 
 def _side(buckets: Buckets, end: Endpoint) -> Side:
     match end:
         case DiskEndpoint(path):
-            return disk_side(path, buckets.checksums)
+            return _disk_side(path, buckets.checksums)
         case BucketEndpoint(bucket, name):
-            return bucket_side(buckets.open_bucket(bucket), name)
+            entries = objects_by_path(buckets.open_bucket(bucket), name)
+            return {
+                path: SideEntry(entry.size_bytes, entry.crc32c) for path, entry in entries.items()
+            }
     raise UsageError("that cannot be verified")
 
 
@@ -164,7 +171,7 @@ def _verdict(here: SideEntry | None, there: SideEntry | None) -> tuple[str | Non
     return None, None
 
 
-def disk_side(path: Path, checksums: ChecksumCache) -> Side:
+def _disk_side(path: Path, checksums: ChecksumCache) -> Side:
     """The files below a directory that push would take, or the one file.
 
     Raises NotFoundError, LocalIOError.
@@ -177,56 +184,26 @@ def disk_side(path: Path, checksums: ChecksumCache) -> Side:
         raise LocalIOError(f"cannot read {path}: {error.strerror}") from error
     if not is_directory:
         raise NotFoundError(f"there is no file or directory {path}", hint="check the path")
-    return dict(_walk_side(str(path), selection(str(path), (), ()), checksums))
-
-
-def bucket_side(bulk: BulkBucket, name: str) -> Side:
-    """The objects below a prefix, or the one object. NotFoundError."""
-    return {
-        path: SideEntry(one.size_bytes, one.crc32c)
-        for path, one in objects_by_path(bulk, name).items()
-    }
-
-
-def without_own_objects(side: Side) -> Side:
-    """What a whole bucket is compared with: as there, nothing of tpuctl's own."""
-    return {name: held for name, held in side.items() if not name.startswith(OWN_PREFIX)}
-
-
-def worker_side(remote: list[RemoteFile]) -> Side:
-    """What a worker said it has, with CRC-32C."""
-    return {one.path: SideEntry(one.size_bytes, decode_crc32c(one.checksum)) for one in remote}
-
-
-def objects_by_path(bulk: BulkBucket, name: str) -> dict[str, ObjectInfo]:
-    """The objects below a prefix, or the one object, by path. NotFoundError."""
-    single = bulk.head(name) if name and not name.endswith("/") else None
-    if single is not None:
-        return {"": single}
-    prefix = folder_prefix(name)
-    data = (one for one in bulk.list(prefix) if is_data(one.key, one.size_bytes, prefix))
-    found = {one.key[len(prefix) :]: one for one in data}
-    if not found:
-        raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")
-    return found
+    return dict(_walk_side(str(path), checksums))
 
 
 def reread_objects(
-    bulk: BulkBucket, found: Mapping[str, ObjectInfo], advance: Callable[[int], None]
-) -> Iterator[Difference]:
+    bulk: BulkBucket, entries: Mapping[str, ObjectInfo], advance: Callable[[int], None]
+) -> list[Difference]:
     """Fetch every object, and name those whose bytes have not the checksum they are stored with."""
     damaged: list[Difference] = []
     units: Iterator[Unit] = (
-        partial(_read_one, bulk, name, one, damaged) for name, one in found.items()
+        partial(_reread, bulk, name, entry, damaged) for name, entry in entries.items()
     )
     for event in carry_out(units):
         advance(getattr(event, "size_bytes", 0))
-    yield from sorted(damaged, key=lambda one: one.name)
+    return sorted(damaged, key=lambda difference: difference.name)
 
 
-def _read_one(
-    bulk: BulkBucket, name: str, one: ObjectInfo, damaged: list[Difference], report: TransferReport
-) -> None:
+def _reread(
+    bulk: BulkBucket, name: str, entry: ObjectInfo, damaged: list[Difference],
+    report: TransferReport,
+) -> None:  # fmt: skip
     checksum = 0
 
     def take(block: bytes) -> None:
@@ -235,19 +212,17 @@ def _read_one(
         report.progress(len(block))
 
     try:
-        bulk.download(one.key, one.generation, 0, one.size_bytes, take)
+        bulk.download(entry.key, entry.generation, 0, entry.size_bytes, take)
     except TpuctlError as error:
-        damaged.append(Difference(name, UNREADABLE, one.size_bytes, None, why=str(error)))
+        damaged.append(Difference(name, UNREADABLE, entry.size_bytes, None, why=str(error)))
         return
-    if checksum != one.crc32c:
+    if checksum != entry.crc32c:
         why = "the bytes received are not the bytes stored"
-        damaged.append(Difference(name, DAMAGED, one.size_bytes, one.size_bytes, why=why))
+        damaged.append(Difference(name, DAMAGED, entry.size_bytes, entry.size_bytes, why=why))
 
 
-def _walk_side(
-    root: str, chosen: Selection, checksums: ChecksumCache
-) -> Iterator[tuple[str, SideEntry]]:
-    for found in walk_files(root, chosen):
+def _walk_side(root: str, checksums: ChecksumCache) -> Iterator[tuple[str, SideEntry]]:
+    for found in walk_files(root, selection(root, TransferScope())):
         if isinstance(found, TransferRefusal):
             yield found.name, SideEntry(0, None, found.why)
         else:

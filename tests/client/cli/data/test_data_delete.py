@@ -85,13 +85,13 @@ def test_what_is_excluded_and_what_is_tpuctls_own_stays(tpuctl, synced, local_bu
 
 
 def test_an_object_that_changed_since_the_plan_stays(tpuctl, synced, local_bucket, monkeypatch):
-    from tpuctl.operations.stage.transfer import delete as stage_delete
+    from tpuctl.operations.stage.transfer import push_files
 
-    def replaced(plan, bulk, delete=stage_delete.delete_objects):
+    def replaced(plan, bulk, delete=push_files.delete_objects):
         local_bucket.blob("set/old").upload_from_string(b"new")
         return delete(plan, bulk)
 
-    monkeypatch.setattr(stage_delete, "delete_objects", replaced)
+    monkeypatch.setattr(push_files, "delete_objects", replaced)
     result = tpuctl("data", "push", str(synced), f"{BUCKET}/set", "--delete", "--yes")
     assert result.code == 70
     assert "set/old" in keys(tpuctl)

@@ -4,7 +4,7 @@ import pytest
 
 from tpuctl.catalog.egress import EgressRate
 from tpuctl.errors import PermissionDeniedError
-from tpuctl.operations.stage.plan.egress_price import EgressCharge
+from tpuctl.operations.stage.plan.egress_price import price_text
 from tpuctl.store.gcs.bulk import BulkBucket
 
 ELSEWHERE = "gs://far-bucket/x"
@@ -57,8 +57,8 @@ def test_the_price_comes_before_anything_is_staged(tpuctl, lone_file):
 
 def test_the_price_of_many_bytes_is_an_amount():
     rate = EgressRate(0.05, None, "assumed")
-    warning = EgressCharge("b", "EU", "us-west4-a", rate).warning(300 * 1024**3)
-    assert warning.endswith("egress, 0.05 USD/GiB (assumed), 15.00 USD for these bytes")
+    text = price_text(rate, 300 * 1024**3)
+    assert text == "0.05 USD/GiB (assumed), 15.00 USD for these bytes"
 
 
 def test_who_may_not_read_the_bucket_s_metadata_hears_nothing(

@@ -16,7 +16,7 @@ from clouds import Cloud, Runner
 from client.cli.job.job_records import attempt, job, put, store_of
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.models.job import AttemptOutcome, Checkpoints, JobState
-from tpuctl.operations.jobs import background
+from tpuctl.operations.jobs import supervision
 from tpuctl.store import Store
 from tpuctl.store.gcs import bulk
 
@@ -256,7 +256,7 @@ def deletion_that_nobody_confirms(scene):
 
 @pytest.fixture
 def scene(cloud, tpuctl, tmp_path, monkeypatch) -> Scene:
-    monkeypatch.setattr(background, "start_supervisor", lambda _runtime: ())
+    monkeypatch.setattr(supervision, "start_supervisor", lambda _runtime: ())
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("STORAGE_READ", "STORAGE_WRITE", "STORAGE_METADATA"):
         monkeypatch.setattr(bulk, name, replace(getattr(bulk, name), deadline_s=0.3))

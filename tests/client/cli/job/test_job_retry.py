@@ -8,7 +8,7 @@ from client.cli.job.job_records import attempt, job, put, store_of
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.record import record_store
 from tpuctl.models.job import AttemptState, Checkpoints, JobState
-from tpuctl.operations.jobs import background
+from tpuctl.operations.jobs import supervision
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def supervised(monkeypatch) -> list[str]:
     """Where a supervisor would have been started: none is, in these tests."""
     started: list[str] = []
     monkeypatch.setattr(
-        background, "start_supervisor", lambda runtime: started.append(runtime.context.name) or ()
+        supervision, "start_supervisor", lambda runtime: started.append(runtime.context.name) or ()
     )
     return started
 

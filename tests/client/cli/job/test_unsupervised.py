@@ -11,7 +11,7 @@ from tpuctl.jobs.local.open_jobs import OpenJobs
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.operations.jobs.supervise import parse_owners
-from tpuctl.operations.jobs.unsupervised import cache_open_jobs
+from tpuctl.operations.jobs.supervision import cache_open_jobs
 from tpuctl.store import open_store
 
 NOW_S = 1_000_000.0

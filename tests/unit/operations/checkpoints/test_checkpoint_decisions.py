@@ -13,10 +13,13 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.operations.checkpoints.location import resolve_directory
 from tpuctl.operations.checkpoints.prune import plan_prune, recheck_plan
 from tpuctl.operations.checkpoints.seal import SealResult, require_sealed
-from tpuctl.operations.checkpoints.survey import CheckpointLocation, survey_directory
+from tpuctl.operations.checkpoints.survey import (
+    CheckpointLocation,
+    resolve_directory,
+    survey_directory,
+)
 from tpuctl.operations.checkpoints.verify import Verdict, VerifyResult, require_whole
 from tpuctl.store import open_store
 from unit.checkpoint.runs import tree

@@ -8,8 +8,8 @@ import pytest
 
 from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError
 from tpuctl.operations.checkpoints.foreign import foreign_steps, seal_record
-from tpuctl.operations.checkpoints.foreign.verify_sealed import find_differences
 from tpuctl.operations.checkpoints.seal import seal_step
+from tpuctl.operations.checkpoints.verify import find_differences
 from tpuctl.store import open_store
 from unit.checkpoint.memory_store import MemoryBucket
 from unit.operations.checkpoints.stored_checkpoints import (

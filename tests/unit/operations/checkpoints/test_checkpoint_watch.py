@@ -7,8 +7,8 @@ import pytest
 
 from tpuctl.errors import OutcomeUnknownError, PermissionDeniedError, TransientError
 from tpuctl.operations.checkpoints.foreign import foreign_steps
-from tpuctl.operations.checkpoints.foreign.verify_sealed import find_differences
 from tpuctl.operations.checkpoints.seal import POLL_S, watch_and_seal
+from tpuctl.operations.checkpoints.verify import find_differences
 from unit.checkpoint.memory_store import MemoryBucket
 from unit.operations.checkpoints.stored_checkpoints import SAVED_S, Bucket, in_bucket
 

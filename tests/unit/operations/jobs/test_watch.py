@@ -12,7 +12,7 @@ from tpuctl.jobs.record import record_store
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord, JobSpec, JobState
 from tpuctl.operations.jobs.events import JobChanged, Unsupervised
-from tpuctl.operations.jobs.watch import wait_until_settled
+from tpuctl.operations.jobs.supervision import wait_until_settled
 from tpuctl.store import Store, open_store
 
 JOB = JobRecord("digits-1", JobSpec("digits", "true"), default_owner(), 1.0, "z", "v5litepod-4")

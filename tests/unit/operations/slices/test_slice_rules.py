@@ -5,7 +5,7 @@ import pytest
 from tpuctl.errors import UsageError
 from tpuctl.models.node import DiskMode, NodeSpec, Provisioning
 from tpuctl.models.queued_resource import QueuedResourceSpec, Queueing
-from tpuctl.operations.slices import option_rules, request_specs, specs, startup_script
+from tpuctl.operations.slices import option_rules, specs, startup_script
 
 NOW_S = 1_700_000_000.0
 DISK = "projects/demo/zones/us-west4-a/disks/d"
@@ -72,14 +72,14 @@ def request(accelerator_type="v5litepod-16", name="n", **extra):
 )
 def test_requests_that_make_no_sense(spec, message):
     with pytest.raises(UsageError) as caught:
-        request_specs.check_request(spec, NOW_S)
+        specs.check_request(spec, NOW_S)
     assert message in str(caught.value)
     assert caught.value.hint
 
 
 def test_a_request_that_makes_sense_is_left_alone():
     spec = request(node_count=2, queueing=Queueing(after_duration_s=30, until_duration_s=60))
-    assert request_specs.check_request(spec, NOW_S) is spec
+    assert specs.check_request(spec, NOW_S) is spec
 
 
 def asked(**extra):

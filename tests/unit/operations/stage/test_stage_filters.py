@@ -3,7 +3,8 @@
 import pytest
 
 from tpuctl.errors import LocalIOError, UsageError
-from tpuctl.operations.stage.plan.filters import Selection, selection
+from tpuctl.models.transfer import TransferScope
+from tpuctl.operations.stage.plan.walk import Selection, selection
 
 
 @pytest.mark.parametrize(
@@ -40,12 +41,12 @@ def test_a_directory_is_entered_unless_it_is_excluded():
 
 def test_the_file_of_a_directory_comes_first_and_the_command_line_decides(tmp_path):
     (tmp_path / ".tpuctlignore").write_text("*.tmp\n*.log\n")
-    chosen = selection(str(tmp_path), (), ("!a.log",))
+    chosen = selection(str(tmp_path), TransferScope(exclude=("!a.log",)))
     assert [chosen.matches(name) for name in ("a.tmp", "a.log", "b.log")] == [False, True, False]
 
 
 def test_without_patterns_everything_takes_part(tmp_path):
-    chosen = selection(str(tmp_path), (), ())
+    chosen = selection(str(tmp_path), TransferScope())
     assert chosen.matches("anything")
 
 
@@ -54,4 +55,4 @@ def test_what_is_no_pattern_is_said(tmp_path):
         Selection(exclude=["!"])
     (tmp_path / ".tpuctlignore").write_bytes(b"\xff\xfe")
     with pytest.raises(LocalIOError, match="not UTF-8"):
-        selection(str(tmp_path), (), ())
+        selection(str(tmp_path), TransferScope())

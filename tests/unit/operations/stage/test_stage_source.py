@@ -7,9 +7,8 @@ import pytest
 from tpuctl.errors import IntegrityError, LocalIOError, PreconditionError
 from tpuctl.models.transfer import FileIdentity, TransferFinished, TransferRefusal, TransferScope
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
-from tpuctl.operations.stage.plan.filters import Selection
 from tpuctl.operations.stage.plan.push_plan import plan_push
-from tpuctl.operations.stage.plan.walk import walk_files
+from tpuctl.operations.stage.plan.walk import Selection, walk_files
 from tpuctl.operations.stage.transfer import push_files as stage_push
 from tpuctl.operations.stage.transfer.large_push import UnchangingFile
 from unit.operations.checkpoints.memory_bucket import MemoryBucket

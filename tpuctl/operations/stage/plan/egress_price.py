@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuctl.errors import NotFoundError, PermissionDeniedError, TransientError
@@ -14,39 +13,11 @@ if TYPE_CHECKING:
 GIB = 1024**3
 
 
-@dataclass(frozen=True, slots=True)
-class EgressCharge:
-    """The price of reading a bucket in a zone of another region."""
+def egress_warning(bulk: BulkBucket, zone: str, size_bytes: int) -> str | None:
+    """What workers of a zone pay to read so many bytes of a bucket, as the text of a warning.
 
-    bucket: str
-    location: str
-    zone: str
-    rate: EgressRate
-
-    def warning(self, size_bytes: int | None = None) -> str:
-        """The text of a warning, with the price of so many bytes where they are known."""
-        price = self.rate.usd_per_gib
-        if price is None:
-            cost = "no price of that is known"
-        else:
-            told = f"list price of {self.rate.as_of}" if self.rate.as_of else "assumed"
-            cost = f"{price:.2f} USD/GiB ({told}){_whole(price, size_bytes)}"
-        return (
-            f"bucket {self.bucket} is in {self.location.lower()}: what workers in {self.zone} "
-            f"read of it is egress, {cost}"
-        )
-
-
-def _whole(usd_per_gib: float, size_bytes: int | None) -> str:
-    if not size_bytes:
-        return ""
-    usd = usd_per_gib * size_bytes / GIB
-    amount = f"{usd:.2f}" if usd >= 0.005 else "less than 0.01"
-    return f", {amount} USD for these bytes"
-
-
-def egress_charge(bulk: BulkBucket, bucket: str, zone: str) -> EgressCharge | None:
-    """The price of reading a bucket in a zone; None in its own region, or when that is unknown."""
+    None when the bucket is in the zone's own region, or when nothing is known of it.
+    """
     try:
         facts = bulk.facts()
     except (PermissionDeniedError, NotFoundError, TransientError):
@@ -57,4 +28,22 @@ def egress_charge(bulk: BulkBucket, bucket: str, zone: str) -> EgressCharge | No
     from tpuctl.catalog.egress import egress_rate  # nobody whose data is near pays for it
 
     rate = egress_rate(facts.location, facts.location_type, facts.data_locations, region)
-    return None if rate is None else EgressCharge(bucket, facts.location, zone, rate)
+    if rate is None:
+        return None
+    return (
+        f"bucket {bulk.name} is in {facts.location.lower()}: what workers in {zone} "
+        f"read of it is egress, {price_text(rate, size_bytes)}"
+    )
+
+
+def price_text(rate: EgressRate, size_bytes: int) -> str:
+    """The price of a GiB with its source, and that of so many bytes."""
+    if rate.usd_per_gib is None:
+        return "no price of that is known"
+    source = f"list price of {rate.as_of}" if rate.as_of else "assumed"
+    price = f"{rate.usd_per_gib:.2f} USD/GiB ({source})"
+    if not size_bytes:
+        return price
+    usd = rate.usd_per_gib * size_bytes / GIB
+    amount = f"{usd:.2f}" if usd >= 0.005 else "less than 0.01"
+    return f"{price}, {amount} USD for these bytes"

@@ -54,15 +54,18 @@ _NAMES: dict[type[Endpoint], str] = {
     WorkerEndpoint: "worker:",
     StreamEndpoint: "-",
 }
-PUSHES = {
-    *((source, BucketEndpoint) for source in (DiskEndpoint, StreamEndpoint)),
-    *((source, WorkerEndpoint) for source in (DiskEndpoint, StreamEndpoint, BucketEndpoint)),
+_COPIES: dict[str, set[tuple[type[Endpoint], type[Endpoint]]]] = {
+    "push": {
+        *((source, BucketEndpoint) for source in (DiskEndpoint, StreamEndpoint)),
+        *((source, WorkerEndpoint) for source in (DiskEndpoint, StreamEndpoint, BucketEndpoint)),
+    },
+    "pull": {
+        (source, target)
+        for source in (BucketEndpoint, WorkerEndpoint)
+        for target in (DiskEndpoint, StreamEndpoint)
+    },
 }
-PULLS = {
-    (source, target)
-    for source in (BucketEndpoint, WorkerEndpoint)
-    for target in (DiskEndpoint, StreamEndpoint)
-}
+"""The verbs of `data`, and between which ends each copies."""
 _INSTEAD = {
     (
         BucketEndpoint,
@@ -108,16 +111,12 @@ def are_disk_and_bucket(path: str, url: str) -> bool:
 
 def check_push(source: Endpoint, target: Endpoint) -> None:
     """Refuse what push does not do, with what to do instead. UsageError."""
-    if (type(source), type(target)) not in PUSHES:
-        is_turned = (type(source), type(target)) in PULLS
-        raise _refusal("push", source, target, "run: tpuctl data pull" if is_turned else None)
+    _check_copy("push", source, target)
 
 
 def check_pull(source: Endpoint, target: Endpoint) -> None:
     """Refuse what pull does not do, with what to do instead. UsageError."""
-    if (type(source), type(target)) not in PULLS:
-        is_turned = (type(source), type(target)) in PUSHES
-        raise _refusal("pull", source, target, "run: tpuctl data push" if is_turned else None)
+    _check_copy("pull", source, target)
     if (
         isinstance(source, WorkerEndpoint)
         and isinstance(target, StreamEndpoint)
@@ -153,9 +152,13 @@ def check_options(source: Endpoint, target: Endpoint, options: CopyOptions) -> N
             raise UsageError(f"{option} has no meaning here: {why}", hint=f"leave {option} out")
 
 
-def _refusal(verb: str, source: Endpoint, target: Endpoint, turned: str | None) -> UsageError:
-    instead = _INSTEAD.get((type(source), type(target)), GRAMMAR)
-    return UsageError(
-        f"data {verb} does not copy from {_NAMES[type(source)]} to {_NAMES[type(target)]}",
-        hint=turned or instead,
+def _check_copy(verb: str, source: Endpoint, target: Endpoint) -> None:
+    kinds = type(source), type(target)
+    if kinds in _COPIES[verb]:
+        return
+    other = "pull" if verb == "push" else "push"
+    is_turned = kinds in _COPIES[other]
+    raise UsageError(
+        f"data {verb} does not copy from {_NAMES[kinds[0]]} to {_NAMES[kinds[1]]}",
+        hint=f"run: tpuctl data {other}" if is_turned else _INSTEAD.get(kinds, GRAMMAR),
     )

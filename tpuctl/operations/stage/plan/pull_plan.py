@@ -15,8 +15,7 @@ from tpuctl.models.transfer import (
 )
 from tpuctl.operations.stage.plan import names
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
-from tpuctl.operations.stage.plan.filters import IGNORE_FILE, Selection, selection
-from tpuctl.operations.stage.plan.walk import walk_files
+from tpuctl.operations.stage.plan.walk import IGNORE_FILE, Selection, selection, walk_files
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
 
@@ -27,19 +26,19 @@ def plan_pull(
     single = bulk.head(prefix) if prefix and not prefix.endswith("/") else None
     root = os.path.abspath(target)
     if single is None:
-        return _pull_of_folder(bulk, names.folder_prefix(prefix), _Target(root, checksums, scope))
+        return _plan_folder(bulk, names.folder_prefix(prefix), _PullPlanner(root, checksums, scope))
     if scope.delete:
         raise UsageError(f"--delete needs a directory, and {bulk.url}/{prefix} is an object")
     name = prefix.rpartition("/")[2]
     if not (target.endswith("/") or os.path.isdir(root)):
         root, name = os.path.split(root)
-    plan = _Target(root, checksums, scope)
-    plan.look({name: single})
-    return plan.plan
+    planner = _PullPlanner(root, checksums, scope)
+    planner.add_all({name: single})
+    return planner.plan
 
 
-def _pull_of_folder(bulk: BulkBucket, prefix: str, plan: "_Target") -> TransferPlan:
-    chosen = selection(plan.root, plan.scope.include, plan.scope.exclude)
+def _plan_folder(bulk: BulkBucket, prefix: str, planner: "_PullPlanner") -> TransferPlan:
+    chosen = selection(planner.plan.root, planner.scope)
     entries: dict[str, ObjectInfo] = {}
     is_empty = True
     for entry in bulk.list(prefix):
@@ -51,37 +50,29 @@ def _pull_of_folder(bulk: BulkBucket, prefix: str, plan: "_Target") -> TransferP
             entries[name] = entry
     if is_empty:
         raise NotFoundError(f"nothing is under {bulk.url}/{prefix}", hint="run: tpuctl data list")
-    plan.look(entries)
-    if plan.scope.delete:
-        plan.plan_deletions(entries, chosen, keep="" if prefix else names.OWN_PREFIX)
-    return plan.plan
+    planner.add_all(entries)
+    if planner.scope.delete:
+        planner.plan_deletions(entries, chosen, keep="" if prefix else names.OWN_PREFIX)
+    return planner.plan
 
 
-class _Target:
-    """A plan while it is made."""
+class _PullPlanner:
+    """Fills a plan from both sides."""
 
     def __init__(self, root: str, checksums: ChecksumCache, scope: TransferScope) -> None:
-        self.root = root
+        self.plan = TransferPlan(root)
         self.scope = scope
         self._checksums = checksums
-        self._transfers: list[Transfer] = []
-        self._refusals: list[TransferRefusal] = []
-        self._deletions: list[PlannedDeletion] = []
         self._met: set[tuple[int, int]] = set()
         self._directories: dict[str, str | None] = {"": None}
 
-    @property
-    def plan(self) -> TransferPlan:
-        """What was found so far."""
-        return TransferPlan(self.root, self._transfers, self._refusals, self._deletions)
-
-    def look(self, entries: dict[str, ObjectInfo]) -> None:
+    def add_all(self, entries: dict[str, ObjectInfo]) -> None:
         """Compare each object with the file of its name; refuse what cannot become one."""
-        refused = {one.name: one.why for one in self._unrepresentable(entries)}
+        refused = {refusal.name: refusal.why for refusal in self._unrepresentable(entries)}
         for name, entry in entries.items():
             why = refused.get(name) or self._add(name, entry)
             if why:
-                self._refusals.append(TransferRefusal(entry.key, why))
+                self.plan.refusals.append(TransferRefusal(entry.key, why))
 
     def plan_deletions(
         self, entries: dict[str, ObjectInfo], chosen: Selection, *, keep: str
@@ -90,20 +81,17 @@ class _Target:
 
         Files whose names begin with `keep` stay (""; none): nobody looked for their objects.
         """
-        if not os.path.isdir(self.root):
+        if not os.path.isdir(self.plan.root):
             return
-        for one in walk_files(self.root, chosen, follow=False):
-            if isinstance(one, TransferRefusal):
+        for found in walk_files(self.plan.root, chosen, follow=False):
+            if isinstance(found, TransferRefusal):
                 continue  # no regular file: none of ours
-            name, _, identity = one
-            if name in entries or name == IGNORE_FILE or identity[:2] in self._met:
+            name, _, identity = found
+            has_object = name in entries or identity[:2] in self._met
+            if has_object or name == IGNORE_FILE or (keep and name.startswith(keep)):
                 continue
-            if keep and name.startswith(keep):
-                continue
-            path = os.path.join(self.root, name)
-            self._deletions.append(
-                PlannedDeletion(path, name, identity.size_bytes, identity=identity)
-            )
+            path, size_bytes = self.plan.path(name), identity.size_bytes
+            self.plan.deletions.append(PlannedDeletion(path, name, size_bytes, identity=identity))
 
     def _unrepresentable(self, entries: Iterable[str]) -> Iterable[TransferRefusal]:
         possible = []
@@ -115,16 +103,18 @@ class _Target:
         yield from names.directory_conflicts(possible)
         if names.can_clash(possible):
             try:
-                fold = names.folding_of(_existing(self.root))
+                fold = names.folding_of(_existing(self.plan.root))
             except OSError as error:
-                raise LocalIOError(f"cannot write below {self.root}: {error.strerror}") from error
+                raise LocalIOError(
+                    f"cannot write below {self.plan.root}: {error.strerror}"
+                ) from error
             yield from names.same_file_conflicts(possible, fold)
 
     def _add(self, name: str, entry: ObjectInfo) -> str | None:
         """Plan a transfer; why not, when it cannot be."""
         if why := self._why_closed(name.rpartition("/")[0]):
             return why
-        path = os.path.join(self.root, name)
+        path = self.plan.path(name)
         try:
             found = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -132,11 +122,12 @@ class _Target:
         except OSError as error:
             return str(error.strerror)
         else:
-            if why := _NO_FILE.get(stat.S_IFMT(found.st_mode)):
-                return why
+            kind = stat.S_IFMT(found.st_mode)
+            if kind != stat.S_IFREG:
+                return _OBSTACLES.get(kind, "not a regular file stands in the way")
             self._met.add((found.st_dev, found.st_ino))
             is_current = self._is_current(path, FileIdentity.of(found), entry)
-        self._transfers.append(
+        self.plan.transfers.append(
             Transfer(entry.key, name, entry.size_bytes, entry.generation, is_current, entry.crc32c)
         )
         return None
@@ -153,20 +144,15 @@ class _Target:
         """Why nothing can be written in a directory of the target, or None."""
         if directory not in self._directories:
             above = self._why_closed(directory.rpartition("/")[0])
-            self._directories[directory] = above or _why_no_directory(
-                os.path.join(self.root, directory)
-            )
+            self._directories[directory] = above or _why_no_directory(self.plan.path(directory))
         return self._directories[directory]
 
 
-_NO_FILE = {
+_OBSTACLES = {
     stat.S_IFLNK: "a symbolic link stands in the way",
     stat.S_IFDIR: "a file and a directory of the same name",
-    stat.S_IFIFO: "not a regular file stands in the way",
-    stat.S_IFSOCK: "not a regular file stands in the way",
-    stat.S_IFCHR: "not a regular file stands in the way",
-    stat.S_IFBLK: "not a regular file stands in the way",
 }
+"""Why a file cannot replace what has its name, by the type of that."""
 
 
 def _why_no_directory(path: str) -> str | None:
@@ -175,8 +161,8 @@ def _why_no_directory(path: str) -> str | None:
     except OSError:
         return None  # not there yet, or the attempt says what is the matter
     if stat.S_ISLNK(mode):
-        return "a symbolic link stands in the way"
-    return None if stat.S_ISDIR(mode) else "a file and a directory of the same name"
+        return _OBSTACLES[stat.S_IFLNK]
+    return None if stat.S_ISDIR(mode) else _OBSTACLES[stat.S_IFDIR]
 
 
 def _existing(directory: str) -> str:

@@ -3,7 +3,9 @@
 import os
 import stat
 from collections.abc import Iterator
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
 
 from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError, UsageError
 from tpuctl.models.transfer import (
@@ -15,7 +17,6 @@ from tpuctl.models.transfer import (
     TransferScope,
 )
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
-from tpuctl.operations.stage.plan.filters import Selection, selection
 from tpuctl.operations.stage.plan.names import (
     OWN_PREFIX,
     folder_prefix,
@@ -23,10 +24,12 @@ from tpuctl.operations.stage.plan.names import (
     why_no_file,
     why_no_key,
 )
-from tpuctl.operations.stage.plan.walk import FoundFile, walk_files
+from tpuctl.operations.stage.plan.walk import FoundFile, Selection, selection, walk_files
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
 _AT_ONCE = 500
+_Row = tuple[str, FoundFile | None, ObjectInfo | None]
+"""A key, and the file or the object of it."""
 
 
 def plan_push(
@@ -39,19 +42,21 @@ def plan_push(
     """
     root = os.path.abspath(source)
     if os.path.isdir(root):
-        return _PushPlan(root, folder_prefix(prefix), checksums, scope).made(bulk)
+        return _PushPlanner(root, folder_prefix(prefix), checksums, scope).plan_all(bulk)
     if scope.delete:
         raise UsageError(f"--delete needs a directory, and {source} is none")
     identity = _identity(source, root)
     root = os.path.realpath(root)
     key = single_key(prefix, os.path.basename(os.path.abspath(source)))
-    plan = _PushPlan(os.path.dirname(root), "", checksums, scope)
+    planner = _PushPlanner(os.path.dirname(root), "", checksums, scope)
+    plan = planner.plan
     if why := why_no_key(key):
-        return TransferPlan(plan.root, (), (TransferRefusal(source, why),))
-    plan.add(key, (os.path.basename(root), os.path.basename(root), identity), bulk.head(key))
-    if plan.plan.refusals:
-        raise LocalIOError(f"cannot read {source}: {plan.plan.refusals[0].why}")
-    return plan.plan
+        plan.refusals.append(TransferRefusal(source, why))
+        return plan
+    planner.add(key, (os.path.basename(root), os.path.basename(root), identity), bulk.head(key))
+    if plan.refusals:
+        raise LocalIOError(f"cannot read {source}: {plan.refusals[0].why}")
+    return plan
 
 
 def _identity(source: str, path: str) -> FileIdentity:
@@ -69,33 +74,25 @@ def _identity(source: str, path: str) -> FileIdentity:
     return FileIdentity.of(found)
 
 
-class _PushPlan:
-    """A plan while it is made."""
+class _PushPlanner:
+    """Fills a plan from both sides."""
 
     def __init__(
         self, root: str, prefix: str, checksums: ChecksumCache, scope: TransferScope
     ) -> None:
-        self.root = root
+        self.plan = TransferPlan(root)
         self._prefix = prefix
         self._checksums = checksums
         self._scope = scope
-        self._transfers: list[Transfer] = []
-        self._refusals: list[TransferRefusal] = []
-        self._deletions: list[PlannedDeletion] = []
 
-    @property
-    def plan(self) -> TransferPlan:
-        """What was found so far."""
-        return TransferPlan(self.root, self._transfers, self._refusals, self._deletions)
-
-    def made(self, bulk: BulkBucket) -> TransferPlan:
+    def plan_all(self, bulk: BulkBucket) -> TransferPlan:
         """Walk both sides, in the order of names."""
-        chosen = selection(self.root, self._scope.include, self._scope.exclude)
+        chosen = selection(self.plan.root, self._scope)
         listing = bulk.list(self._prefix)  # which begins while the directory is walked
-        joined = _join_sides(self._found(chosen), self._prefix, listing)
-        while some := list(islice(joined, _AT_ONCE)):
-            self._checksums.expect(file[2] for file, listed in some if file and listed)
-            for file, listed in some:
+        joined = _join_sides(self._find_files(chosen), self._prefix, listing)
+        while batch := list(islice(joined, _AT_ONCE)):
+            self._checksums.expect(file[2] for file, listed in batch if file and listed)
+            for file, listed in batch:
                 if file is not None:
                     self.add(self._prefix + file[0], file, listed)
                 elif listed is not None and self._scope.delete:
@@ -103,46 +100,43 @@ class _PushPlan:
         return self.plan
 
     def add(self, key: str, file: FoundFile, listed: ObjectInfo | None) -> None:
-        """A file, and the object that is there."""
+        """Plan the transfer of a file to the object of that key, which may be `listed`."""
         _, actual, identity = file
-        value = None
-        path = f"{self.root}/{actual}"
+        value, why = None, ""
+        path = self.plan.path(actual)
         try:
             if listed is not None and listed.size_bytes == identity.size_bytes:
                 value = self._checksums.of(path, identity)
             elif not os.access(path, os.R_OK):
-                self._refusals.append(TransferRefusal(path, "Permission denied"))
-                return
+                why = "Permission denied"
         except OSError as error:
-            self._refusals.append(TransferRefusal(path, str(error.strerror)))
-            return
+            why = str(error.strerror)
         except TpuctlError as error:
-            self._refusals.append(TransferRefusal(path, str(error).removeprefix(f"{path} ")))
+            why = str(error).removeprefix(f"{path} ")
+        if why:
+            self._refuse(path, why)
             return
+        generation = listed.generation if listed else 0
         is_current = listed is not None and value is not None and value == listed.crc32c
-        self._transfers.append(
-            Transfer(
-                key,
-                actual,
-                identity.size_bytes,
-                listed.generation if listed else 0,
-                is_current,
-                value,
-                None if is_current else identity,
-            )
+        seen = None if is_current else identity
+        self.plan.transfers.append(
+            Transfer(key, actual, identity.size_bytes, generation, is_current, value, seen)
         )
 
-    def _found(self, chosen: Selection) -> list[FoundFile]:
-        found = []
-        for one in walk_files(self.root, chosen):
-            if isinstance(one, TransferRefusal):
-                self._refusals.append(TransferRefusal(os.path.join(self.root, one.name), one.why))
-            elif why := why_no_key(self._prefix + one[0]):
-                self._refusals.append(TransferRefusal(os.path.join(self.root, one[0]), why))
+    def _refuse(self, path: str, why: str) -> None:
+        self.plan.refusals.append(TransferRefusal(path, why))
+
+    def _find_files(self, chosen: Selection) -> list[FoundFile]:
+        files = []
+        for found in walk_files(self.plan.root, chosen):
+            if isinstance(found, TransferRefusal):
+                self._refuse(self.plan.path(found.name), found.why)
+            elif why := why_no_key(self._prefix + found[0]):
+                self._refuse(self.plan.path(found[0]), why)
             else:
-                found.append(one)
-        found.sort()
-        return found
+                files.append(found)
+        files.sort()
+        return files
 
     def _delete(self, listed: ObjectInfo, chosen: Selection) -> None:
         name = listed.key[len(self._prefix) :]
@@ -152,26 +146,19 @@ class _PushPlan:
             and why_no_file(name) is None
             and chosen.matches(name)
         ):
-            self._deletions.append(
+            self.plan.deletions.append(
                 PlannedDeletion(listed.key, name, listed.size_bytes, listed.generation)
             )
 
 
 def _join_sides(
-    found: list[FoundFile], prefix: str, listed: Iterator[ObjectInfo]
+    files: list[FoundFile], prefix: str, listed: Iterator[ObjectInfo]
 ) -> Iterator[tuple[FoundFile | None, ObjectInfo | None]]:
-    """Both sides of each name; both come in the order of names."""
-    there = next(listed, None)
-    for file in found:
-        key = prefix + file[0]
-        while there is not None and there.key < key:
-            yield None, there
-            there = next(listed, None)
-        if there is not None and there.key == key:
-            yield file, there
-            there = next(listed, None)
-        else:
-            yield file, None
-    while there is not None:
-        yield None, there
-        there = next(listed, None)
+    """The file and the object of each name; both sides come in the order of names."""
+    sides: tuple[Iterator[_Row], Iterator[_Row]] = (
+        ((prefix + file[0], file, None) for file in files),
+        ((entry.key, None, entry) for entry in listed),
+    )
+    for _, rows in groupby(merge(*sides, key=itemgetter(0)), key=itemgetter(0)):
+        first, *second = rows
+        yield first[1], (second[0] if second else first)[2]

@@ -1,15 +1,57 @@
-"""The regular files below a directory, without an object for each."""
+"""Which files of a directory take part in a copy: globs, .tpuctlignore, and the walk itself.
+
+A pattern means what it means in .gitignore (https://git-scm.com/docs/gitignore), for the path below
+the local directory, whether the bytes come from there or go there.
+"""
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tpuctl.models.transfer import FileIdentity, TransferRefusal
-from tpuctl.operations.stage.plan.filters import Selection
+from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.models.transfer import FileIdentity, TransferRefusal, TransferScope
 from tpuctl.operations.stage.plan.names import UNFINISHED
 
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".tpuctlignore"
 FoundFile = tuple[str, str, FileIdentity]
 """The name of a file, the file it leads to (itself, unless it is a link), and which one that is."""
+
+
+class Selection:
+    """Names that match an `include`, if there are any, and no `exclude`; the last one decides."""
+
+    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+        self._include = _spec(include)
+        self._exclude = _spec(exclude)
+
+    def matches(self, name: str) -> bool:
+        """Whether a file takes part."""
+        if self._include is not None and not self._include.match_file(name):
+            return False
+        return self._exclude is None or not self._exclude.match_file(name)
+
+    def may_contain(self, directory: str) -> bool:
+        """Whether anything below a directory can take part."""
+        return self._exclude is None or not self._exclude.match_file(f"{directory}/")
+
+
+def selection(root: str, scope: TransferScope) -> Selection:
+    """The patterns of a directory's .tpuctlignore, then those of a scope.
+
+    Raises UsageError for what is not a pattern, LocalIOError.
+    """
+    path = Path(root, IGNORE_FILE)
+    try:
+        lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise LocalIOError(f"cannot read {path}: {why}") from error
+    return Selection(scope.include, [*lines, *scope.exclude])
 
 
 def walk_files(
@@ -36,6 +78,17 @@ def walk_files(
                         yield _check_entry(root, name, entry, follow=follow)
         except OSError as error:
             yield TransferRefusal(directory or root, f"cannot be listed: {error.strerror}")
+
+
+def _spec(patterns: Sequence[str]) -> "GitIgnoreSpec | None":
+    if not patterns:
+        return None
+    from pathspec import GitIgnoreSpec  # nobody who filters nothing pays for its import
+
+    try:
+        return GitIgnoreSpec.from_lines(patterns)
+    except ValueError as error:
+        raise UsageError(f"not a pattern: {error}", hint="write it as in .gitignore") from error
 
 
 def _check_entry(

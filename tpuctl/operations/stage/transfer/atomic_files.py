@@ -14,6 +14,7 @@ from pathlib import Path
 from tpuctl.agent.data import target_tree
 from tpuctl.errors import LocalIOError, LockedError
 from tpuctl.models.transfer import FileIdentity
+from tpuctl.operations.stage.transfer.pool import to_tpuctl_error
 from tpuctl.store.durable_files import make_durable
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,11 +64,14 @@ class TargetDirectory:
 
     def sync(self) -> None:
         """Make the names durable, once per directory, and remove what older attempts left."""
-        for directory, unfinished in self._changed.items():
-            with self.directory(directory) as descriptor:
-                os.fsync(descriptor)
-                if any(unfinished):
-                    target_tree.sweep(descriptor, unfinished)
+        try:
+            for directory, unfinished in self._changed.items():
+                with self.directory(directory) as descriptor:
+                    os.fsync(descriptor)
+                    if any(unfinished):
+                        target_tree.sweep(descriptor, unfinished)
+        except OSError as error:
+            raise to_tpuctl_error(error) from error
         self._changed.clear()
 
     def _below(self, current: int, part: str, walked: str, *, create: bool) -> int:

@@ -1,24 +1,17 @@
 """One large object, fetched in ranges: what was written and still is right is not fetched again."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import google_crc32c
 
-from tpuctl.errors import (
-    IntegrityError,
-    LocalIOError,
-    NotFoundError,
-    PreconditionError,
-    TpuctlError,
-)
+from tpuctl.errors import IntegrityError, LocalIOError, NotFoundError, PreconditionError
 from tpuctl.models.transfer import Transfer
 from tpuctl.operations.stage.plan.checksum_cache import checksum
 from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, UnfinishedFile
-from tpuctl.operations.stage.transfer.part_layout import Range, range_groups, ranges
-from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, to_tpuctl_error
+from tpuctl.operations.stage.transfer.part_layout import PartedTransfer, Range, range_groups
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit
 from tpuctl.store.crc32c_combine import combine_crc32c
 from tpuctl.store.gcs.bulk import BulkBucket
 
@@ -26,65 +19,31 @@ _JOURNAL_LINE = re.compile(r"(\d{1,18}) (\d{1,18}) ([0-9a-f]{8})")
 """A line of the journal: where a range starts and ends, and its CRC32C."""
 
 
-class LargePull:
+class LargePull(PartedTransfer):
     """The ranges of one object, in one file; whoever fetches the last one gives it its name."""
 
-    def __init__(self, one: Transfer, target: TargetDirectory, bulk: BulkBucket) -> None:
-        self._one = one
+    def __init__(self, transfer: Transfer, target: TargetDirectory, bulk: BulkBucket) -> None:
+        super().__init__(transfer, bulk)
         self._target = target
-        self._bulk = bulk
-        self._turn = threading.Lock()
-        self._ranges = list(ranges(one.size_bytes))
         self._values: dict[Range, int] = {}
         self._noted: dict[Range, int] = {}
-        self._left = len(self._ranges)
-        self._has_failed = False
         self._file: UnfinishedFile | None = None
 
     def units(self) -> Iterator[Unit]:
         """Yield a unit of work for each request."""
-        return (partial(self._unit, parts) for parts in range_groups(self._one.size_bytes))
+        return (partial(self.carry_out, parts) for parts in range_groups(self.transfer.size_bytes))
 
     def close(self) -> None:
         """Close the file; what is in it stays for the next attempt."""
-        with self._turn:
+        with self.turn:
             if self._file is not None:
                 self._file.close()
             self._file = None
-            self._has_failed = True
+            self.has_failed = True
 
-    def _unit(self, parts: list[Range], report: TransferReport) -> None:
-        try:
-            if not self._has_failed:
-                self._fetch(self._opened(), parts, report)
-            with self._turn:
-                self._left -= len(parts)
-                is_last = self._left == 0 and not self._has_failed
-            if is_last:
-                self._finish(report)
-                report.finished(self._one)
-        except (TpuctlError, OSError) as error:
-            with self._turn:
-                is_first, self._has_failed = not self._has_failed, True
-            if is_first:
-                report.finished(self._one, to_tpuctl_error(error))
-
-    def _opened(self) -> UnfinishedFile:
-        with self._turn:
-            if self._file is None:
-                file = UnfinishedFile(self._target, self._one.name, str(self._one.generation))
-                self._noted = dict(_parse_journal(file.journal()))
-                try:
-                    file.reserve(self._one.size_bytes)
-                except LocalIOError:
-                    if not self._noted:
-                        file.discard()  # else it would hold what little space there is
-                    file.close()
-                    raise
-                self._file = file
-            return self._file
-
-    def _fetch(self, file: UnfinishedFile, parts: list[Range], report: TransferReport) -> None:
+    def transfer_parts(self, parts: list[Range], report: TransferReport) -> None:
+        """Fetch the parts that an earlier attempt did not leave. Raises TpuctlError."""
+        file = self._open()
         missing: list[Range] = []
         for part in parts:
             if self._is_there(file, part):
@@ -95,33 +54,51 @@ class LargePull:
         for run in _runs(missing):
             self._fetch_run(file, run, report)
 
+    def finish(self, report: TransferReport) -> bool:
+        """Give the file its name once its checksum is right. Raises TpuctlError."""
+        file = self._open()
+        # Only the whole has a checksum: which range was damaged shows when it comes as it should.
+        again = iter(range_groups(self.transfer.size_bytes))
+        while not self._is_right():
+            run = next(again, None)
+            if run is None:
+                file.discard()
+                raise checksum_error(self.transfer)
+            report.progress(run[0][0] - run[-1][1])
+            self._fetch_run(file, run, report)
+        file.cut(self.transfer.size_bytes)
+        file.become()
+        self.close()
+        return False
+
+    def _open(self) -> UnfinishedFile:
+        with self.turn:
+            if self._file is None:
+                generation = str(self.transfer.generation)
+                file = UnfinishedFile(self._target, self.transfer.name, generation)
+                self._noted = dict(_parse_journal(file.journal()))
+                try:
+                    file.reserve(self.transfer.size_bytes)
+                except LocalIOError:
+                    if not self._noted:
+                        file.discard()  # else it would hold what little space there is
+                    file.close()
+                    raise
+                self._file = file
+            return self._file
+
     def _fetch_run(self, file: UnfinishedFile, run: list[Range], report: TransferReport) -> None:
         incoming = _Incoming(file, run, report)
-        fetch_range(self._bulk, self._one, (run[0][0], run[-1][1]), incoming.write)
+        fetch_range(self.bulk, self.transfer, (run[0][0], run[-1][1]), incoming.write)
         self._values |= incoming.values
 
     def _is_there(self, file: UnfinishedFile, part: Range) -> bool:
         noted = self._noted.get(part)
         return noted is not None and checksum(file.descriptor, *part) == noted
 
-    def _finish(self, report: TransferReport) -> None:
-        file = self._opened()
-        # Only the whole has a checksum: which range was damaged shows when it comes as it should.
-        again = iter(range_groups(self._one.size_bytes))
-        while not self._is_right():
-            run = next(again, None)
-            if run is None:
-                file.discard()
-                raise checksum_error(self._one)
-            report.progress(run[0][0] - run[-1][1])
-            self._fetch_run(file, run, report)
-        file.cut(self._one.size_bytes)
-        file.become()
-        self.close()
-
     def _is_right(self) -> bool:
-        pieces = ((self._values[part], part[1] - part[0]) for part in self._ranges)
-        return combine_crc32c(pieces) == self._one.crc32c
+        pieces = ((self._values[part], part[1] - part[0]) for part in self.ranges)
+        return combine_crc32c(pieces) == self.transfer.crc32c
 
 
 class _Incoming:
@@ -169,19 +146,19 @@ def _runs(parts: list[Range]) -> Iterator[list[Range]]:
         yield run
 
 
-def checksum_error(one: Transfer) -> IntegrityError:
-    """The error of bytes whose checksum differs."""
-    return IntegrityError(f"{one.key}: the bytes received are not the bytes stored")
+def checksum_error(transfer: Transfer) -> IntegrityError:
+    """The error of an object whose bytes came with another checksum."""
+    return IntegrityError(f"{transfer.key}: the bytes received are not the bytes stored")
 
 
 def fetch_range(
-    bulk: BulkBucket, one: Transfer, part: Range, write: Callable[[bytes], object]
+    bulk: BulkBucket, transfer: Transfer, part: Range, write: Callable[[bytes], object]
 ) -> None:
-    """The bytes of a range of the generation that the plan saw; PreconditionError without it."""
+    """Give a range of the generation that was planned to `write`; PreconditionError without it."""
     try:
-        bulk.download(one.key, one.generation, *part, write)
+        bulk.download(transfer.key, transfer.generation, *part, write)
     except NotFoundError as error:
-        raise PreconditionError(f"{one.key} changed since the plan was made") from error
+        raise PreconditionError(f"{transfer.key} changed since the plan was made") from error
 
 
 def _parse_journal(lines: list[str]) -> Iterator[tuple[Range, int]]:

@@ -1,7 +1,6 @@
 """One large file, sent as parts that become one object: a part that is there is not sent again."""
 
 import io
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import BinaryIO, cast
@@ -22,53 +21,45 @@ from tpuctl.operations.stage.plan.checksum_cache import (
     read_blocks,
 )
 from tpuctl.operations.stage.transfer.leftovers import Leftovers, error_of_object
-from tpuctl.operations.stage.transfer.part_layout import Range, part_key, parts_prefix, ranges
-from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, to_tpuctl_error
+from tpuctl.operations.stage.transfer.part_layout import (
+    PartedTransfer,
+    Range,
+    part_key,
+    parts_prefix,
+)
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit
 from tpuctl.store.crc32c_combine import combine_crc32c
 from tpuctl.store.gcs.bulk import MAX_COMPOSED, BulkBucket, ObjectInfo
 
 
-class LargePush:
+class LargePush(PartedTransfer):
     """The parts of one object; whoever sends the last one joins them."""
 
-    def __init__(self, path: str, one: Transfer, bulk: BulkBucket, leftovers: Leftovers) -> None:
+    def __init__(
+        self, path: str, transfer: Transfer, bulk: BulkBucket, leftovers: Leftovers
+    ) -> None:
+        super().__init__(transfer, bulk)
         self._path = path
-        self._one = one
-        self._bulk = bulk
         self._leftovers = leftovers
-        self._turn = threading.Lock()
-        self._ranges = list(ranges(one.size_bytes))
-        self._left = len(self._ranges)
-        self._has_failed = False
         self._there: dict[str, ObjectInfo] | None = None
         self._parts: dict[Range, ObjectInfo] = {}
         self._mine: set[str] = set()
 
     def units(self) -> Iterator[Unit]:
         """Yield a unit of work for each part."""
-        return (partial(self._unit, part) for part in self._ranges)
+        return (partial(self.carry_out, [part]) for part in self.ranges)
 
-    def _unit(self, part: Range, report: TransferReport) -> None:
-        try:
-            if not self._has_failed:
-                self._parts[part] = self._sent(part, report)
-            with self._turn:
-                self._left -= 1
-                is_last = self._left == 0 and not self._has_failed
-            if is_last:
-                was_there = self._join(report)
-                report.finished(self._one, was_there=was_there)
-        except (TpuctlError, OSError) as error:
-            with self._turn:
-                is_first, self._has_failed = not self._has_failed, True
-            if is_first:
-                told = error_of_object(
-                    to_tpuctl_error(error), parts_prefix(self._one.key), self._one.key
-                )
-                report.finished(self._one, told)
+    def transfer_parts(self, parts: list[Range], report: TransferReport) -> None:
+        """Send the parts that are not in the bucket yet. Raises TpuctlError, OSError."""
+        for part in parts:
+            self._parts[part] = self._send(part, report)
 
-    def _sent(self, part: Range, report: TransferReport) -> ObjectInfo:
-        identity = _planned_identity(self._one)
+    def explain(self, error: TpuctlError) -> TpuctlError:
+        """The error told of the object where it spoke of a part."""
+        return error_of_object(error, parts_prefix(self.transfer.key), self.transfer.key)
+
+    def _send(self, part: Range, report: TransferReport) -> ObjectInfo:
+        identity = _planned_identity(self.transfer)
         start, end = part
         with open_checked(self._path, identity) as descriptor:
             value = checksum(descriptor, start, end)
@@ -79,10 +70,10 @@ class LargePush:
                 pieces = counted_blocks(descriptor, part, self._path, report)
                 return self._written(
                     key, part, value,
-                    partial(self._bulk.upload, key, pieces, end - start, value, generation=0),
+                    partial(self.bulk.upload, key, pieces, end - start, value, generation=0),
                 )  # fmt: skip
         if (found.size_bytes, found.crc32c) != (end - start, value):
-            raise IntegrityError(f"{self._bulk.url}/{key}: a part is not what its name says")
+            raise IntegrityError(f"{self.bulk.url}/{key}: a part is not what its name says")
         report.progress(end - start)
         return found
 
@@ -92,48 +83,52 @@ class LargePush:
             return ObjectInfo(key, end - start, write(), value, "")
         except PreconditionError:
             # Another process sends the same bytes: what it wrote is as good as ours.
-            found = self._bulk.head(key)
+            found = self.bulk.head(key)
             if found is None or (found.size_bytes, found.crc32c) != (end - start, value):
                 raise
             return found
 
     def _earlier(self) -> dict[str, ObjectInfo]:
-        with self._turn:
+        with self.turn:
             if self._there is None:
-                listed = self._bulk.list(parts_prefix(self._one.key))
-                self._there = {one.key: one for one in listed}
+                listed = self.bulk.list(parts_prefix(self.transfer.key))
+                self._there = {entry.key: entry for entry in listed}
             return self._there
 
-    def _join(self, report: TransferReport) -> bool:
+    def finish(self, report: TransferReport) -> bool:
         """Compose the object; returns whether somebody else had made the same meanwhile."""
         was_there = False
         for attempt in range(COPY_TRIES):
-            check_path_unchanged(self._path, _planned_identity(self._one))
+            with open_checked(self._path, _planned_identity(self.transfer)):
+                pass  # the name leads to the same file, with the same bytes
             try:
                 self._compose()
                 break
             except (NotFoundError, PreconditionError) as error:
-                whole = _combined_checksum([self._parts[part] for part in self._ranges])
-                if was_there := is_already_written(self._bulk, self._one, whole, error):
+                whole = _combined_checksum([self._parts[part] for part in self.ranges])
+                if was_there := is_already_written(self.bulk, self.transfer, whole, error):
                     break
                 if attempt == COPY_TRIES - 1:
                     raise
                 # Somebody removed parts as leftovers: what is missing is sent once more.
                 self._there = None
-                for part in self._ranges:
+                for part in self.ranges:
                     report.progress(part[0] - part[1])
-                    self._parts[part] = self._sent(part, report)
-        self._leftovers.remove_outdated(self._one.key, self._mine)
+                    self._parts[part] = self._send(part, report)
+        self._leftovers.remove_outdated(self.transfer.key, self._mine)
         return was_there
 
     def _compose(self) -> None:
-        pieces = [(part, self._parts[part]) for part in self._ranges]
+        pieces = [(part, self._parts[part]) for part in self.ranges]
         while len(pieces) > MAX_COMPOSED:
             starts = range(0, len(pieces), MAX_COMPOSED)
             pieces = [self._level(pieces[start : start + MAX_COMPOSED]) for start in starts]
         sources = [piece for _, piece in pieces]
-        self._bulk.compose(
-            self._one.key, sources, _combined_checksum(sources), generation=self._one.generation
+        self.bulk.compose(
+            self.transfer.key,
+            sources,
+            _combined_checksum(sources),
+            generation=self.transfer.generation,
         )
 
     def _level(self, group: Sequence[tuple[Range, ObjectInfo]]) -> tuple[Range, ObjectInfo]:
@@ -143,11 +138,11 @@ class LargePush:
         sources = [piece for _, piece in group]
         value = _combined_checksum(sources)
         key = self._key(part, value)
-        write = partial(self._bulk.compose, key, sources, value, generation=0)
+        write = partial(self.bulk.compose, key, sources, value, generation=0)
         return part, self._written(key, part, value, write)
 
     def _key(self, part: Range, value: int) -> str:
-        key = part_key(self._one.key, part, value)
+        key = part_key(self.transfer.key, part, value)
         self._mine.add(key)
         return key
 
@@ -193,12 +188,6 @@ def is_already_written(bulk: BulkBucket, one: Transfer, value: int, error: Tpuct
             f"{bulk.url}/{one.key} was written by somebody else meanwhile"
         ) from error
     return True
-
-
-def check_path_unchanged(path: str, identity: FileIdentity) -> None:
-    """Raise IntegrityError when another file has the name now, or the file has other bytes."""
-    with open_checked(path, identity):
-        pass
 
 
 def counted_blocks(

@@ -1,10 +1,13 @@
-"""A large object as parts: where it may be cut, how, and what the parts are called."""
+"""A large object as parts: where it is cut, what the parts are called, who finishes it."""
 
 import hashlib
+import threading
 from collections.abc import Iterator
 
-from tpuctl.errors import PermissionDeniedError
+from tpuctl.errors import PermissionDeniedError, TpuctlError
+from tpuctl.models.transfer import Transfer
 from tpuctl.operations.stage.plan.names import PARTS_PREFIX
+from tpuctl.operations.stage.transfer.pool import TransferReport, to_tpuctl_error
 from tpuctl.store.gcs.bulk import BulkBucket
 
 MIB = 1024 * 1024
@@ -57,3 +60,43 @@ def part_key(key: str, part: Range, crc32c: int) -> str:
     """A part's own name: it says what is in it, so that two files never fight for one name."""
     start, end = part
     return f"{parts_prefix(key)}{start}-{end - start}-{crc32c:08x}"
+
+
+class PartedTransfer:
+    """One transfer whose parts several threads carry out; the first error ends it."""
+
+    def __init__(self, transfer: Transfer, bulk: BulkBucket) -> None:
+        self.transfer = transfer
+        self.bulk = bulk
+        self.ranges = list(ranges(transfer.size_bytes))
+        self.turn = threading.Lock()
+        self.has_failed = False
+        self._left = len(self.ranges)
+
+    def carry_out(self, parts: list[Range], report: TransferReport) -> None:
+        """Transfer some parts; whoever transfers the last ones finishes the whole."""
+        try:
+            if not self.has_failed:
+                self.transfer_parts(parts, report)
+            with self.turn:
+                self._left -= len(parts)
+                is_last = self._left == 0 and not self.has_failed
+            if is_last:
+                report.finished(self.transfer, was_there=self.finish(report))
+        except (TpuctlError, OSError) as error:
+            with self.turn:
+                is_first, self.has_failed = not self.has_failed, True
+            if is_first:
+                report.finished(self.transfer, self.explain(to_tpuctl_error(error)))
+
+    def transfer_parts(self, parts: list[Range], report: TransferReport) -> None:
+        """Transfer the bytes of some parts. Raises TpuctlError, OSError."""
+        raise NotImplementedError
+
+    def finish(self, report: TransferReport) -> bool:
+        """Make the parts one; returns whether somebody else had done so meanwhile."""
+        raise NotImplementedError
+
+    def explain(self, error: TpuctlError) -> TpuctlError:
+        """The error as it is reported."""
+        return error

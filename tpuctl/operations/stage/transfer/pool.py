@@ -7,11 +7,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from queue import SimpleQueue
 
 from tpuctl.errors import LocalIOError, TpuctlError
+from tpuctl.models.delivery import Meter
 from tpuctl.models.transfer import (
     PlannedDeletion,
     Transfer,
     TransferEvent,
     TransferFinished,
+    TransferNotice,
     TransferProgress,
 )
 
@@ -90,6 +92,21 @@ def carry_out(
         deadline_s = time.monotonic() + _GOODBYE_S
         for thread in threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
+
+
+def finished_transfers(
+    events: Iterable[TransferEvent], meter: Meter, warn: Callable[[str], None]
+) -> Iterator[TransferFinished]:
+    """Count progress and pass on notices as they come; yield what is over."""
+    for event in events:
+        match event:
+            case TransferProgress(size_bytes):
+                meter.advance(size_bytes)
+            case TransferNotice(text):
+                warn(text)
+            case TransferFinished():
+                meter.finished()
+                yield event
 
 
 def _work(source: Iterator[Unit], turn: threading.Lock, report: TransferReport) -> None:

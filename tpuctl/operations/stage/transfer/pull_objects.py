@@ -1,4 +1,4 @@
-"""Fetch what a plan says, each object under a temporary name until it is verified."""
+"""Do to a directory what a plan says: fetch under temporary names until verified; delete."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -6,13 +6,18 @@ from functools import partial
 
 import google_crc32c
 
-from tpuctl.errors import IntegrityError
-from tpuctl.models.transfer import Transfer, TransferEvent, TransferPlan
+from tpuctl.errors import IntegrityError, PreconditionError
+from tpuctl.models.transfer import PlannedDeletion, Transfer, TransferEvent, TransferPlan
 from tpuctl.network_policy import COPY_TRIES
-from tpuctl.operations.stage.transfer.atomic_files import TargetDirectory, UnfinishedFile
+from tpuctl.operations.stage.transfer.atomic_files import (
+    TargetDirectory,
+    UnfinishedFile,
+    remove_empty,
+    remove_file,
+)
 from tpuctl.operations.stage.transfer.large_pull import LargePull, checksum_error, fetch_range
 from tpuctl.operations.stage.transfer.part_layout import WHOLE_BYTES
-from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out, to_tpuctl_error
+from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out
 from tpuctl.store.gcs.bulk import BulkBucket
 
 
@@ -23,10 +28,31 @@ def pull(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
     with TargetDirectory(plan.root) as target, ExitStack() as open_files:
         with closing(carry_out(_units(plan, target, bulk, open_files))) as events:
             yield from events
-        try:
-            target.sync()
-        except OSError as error:
-            raise to_tpuctl_error(error) from error
+        target.sync()
+
+
+def delete_files(plan: TransferPlan) -> Iterator[TransferEvent]:
+    """Delete what only the directory has, and directories that became empty by it.
+
+    Each file is deleted when it is still the one that was planned.
+    """
+    if not plan.deletions:
+        return
+    with TargetDirectory(plan.root) as target:
+        units = (partial(_delete_file, target, planned) for planned in plan.deletions)
+        with closing(carry_out(units)) as events:
+            yield from events
+        target.sync()
+        for directory in {planned.name.rpartition("/")[0] for planned in plan.deletions}:
+            remove_empty(target, directory)
+
+
+def _delete_file(target: TargetDirectory, planned: PlannedDeletion, report: TransferReport) -> None:
+    with report.about(planned):
+        assert planned.identity is not None
+        if not remove_file(target, planned.name, planned.identity):
+            raise PreconditionError(f"{planned.key} changed since the plan was made")
+        report.finished(planned)
 
 
 def _units(

@@ -1,4 +1,4 @@
-"""Send what a plan says: small files in one request each, large ones in parts."""
+"""Do to a bucket what a plan says: send small files whole, large ones in parts; delete."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -7,7 +7,7 @@ from functools import partial
 import google_crc32c
 
 from tpuctl.errors import PreconditionError
-from tpuctl.models.transfer import Transfer, TransferEvent, TransferPlan
+from tpuctl.models.transfer import PlannedDeletion, Transfer, TransferEvent, TransferPlan
 from tpuctl.operations.stage.plan.checksum_cache import check_unchanged, open_checked, read_blocks
 from tpuctl.operations.stage.transfer import part_layout as stage_parts
 from tpuctl.operations.stage.transfer.large_push import (
@@ -27,6 +27,17 @@ def push(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
     with closing(carry_out(_units(plan, bulk, leftovers))) as events:
         yield from events
     yield from leftovers.notices()
+
+
+def delete_objects(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
+    """Delete what only the bucket has: each object when it is still the one that was planned."""
+    return carry_out(partial(_delete_object, bulk, planned) for planned in plan.deletions)
+
+
+def _delete_object(bulk: BulkBucket, planned: PlannedDeletion, report: TransferReport) -> None:
+    with report.about(planned):
+        bulk.delete(planned.key, planned.generation)
+        report.finished(planned)
 
 
 def _units(plan: TransferPlan, bulk: BulkBucket, leftovers: Leftovers) -> Iterator[Unit]:

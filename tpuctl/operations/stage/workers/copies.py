@@ -12,26 +12,19 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError, UsageError
 from tpuctl.models.delivery import Delivery, Meter
 from tpuctl.models.node import Worker
-from tpuctl.models.transfer import (
-    CopyOptions,
-    TransferFinished,
-    TransferNotice,
-    TransferPlan,
-    TransferProgress,
-    TransferRefusal,
-)
+from tpuctl.models.transfer import CopyOptions, TransferPlan, TransferRefusal
 from tpuctl.operations.remote.fanout import WorkerReach
-from tpuctl.operations.stage.plan.egress_price import egress_charge
+from tpuctl.operations.stage.plan.egress_price import egress_warning
 from tpuctl.operations.stage.plan.endpoints import (
     BucketEndpoint,
     DiskEndpoint,
     Endpoint,
     WorkerEndpoint,
 )
-from tpuctl.operations.stage.plan.filters import Selection, selection
 from tpuctl.operations.stage.plan.names import refused_error
 from tpuctl.operations.stage.plan.push_plan import plan_push
-from tpuctl.operations.stage.plan.walk import walk_files
+from tpuctl.operations.stage.plan.walk import Selection, selection, walk_files
+from tpuctl.operations.stage.transfer.pool import finished_transfers
 from tpuctl.operations.stage.transfer.push_files import push
 from tpuctl.operations.stage.transfer.streams import push_stream
 from tpuctl.operations.stage.workers import ssh
@@ -151,7 +144,7 @@ def read_from_worker(
 def _plan_through_ssh(
     reach: WorkerReach, source: Path, target: str, options: CopyOptions
 ) -> WorkerCopy:
-    chosen = selection(str(source), options.scope.include, options.scope.exclude)
+    chosen = selection(str(source), options.scope)
     root, files, refusals = _outgoing_files(source, target, chosen)
     part = _part_of(reach, reach.workers[0], files, lambda one: one.path, options)
     rows = _rows(reach, root, {one.path: one.size_bytes for one in files}, options)
@@ -219,17 +212,10 @@ def _push_to_staging(plan: TransferPlan, bulk: BulkBucket, meter: Meter, warn: W
     """Push what the plan says; returns the keys that failed. Raises an error when all did."""
     errors: dict[str, TpuctlError] = {}
     meter.expect(len(plan.to_send), plan.size_bytes)
-    for event in push(plan, bulk):
-        match event:
-            case TransferProgress(size_bytes):
-                meter.advance(size_bytes)
-            case TransferNotice(text):
-                warn(text)
-            case TransferFinished(subject, error):
-                meter.finished()
-                if error is not None:
-                    errors[subject.key] = error
-                    warn(f"{subject.name}: {error}")
+    for subject, error, _ in finished_transfers(push(plan, bulk), meter, warn):
+        if error is not None:
+            errors[subject.key] = error
+            warn(f"{subject.name}: {error}")
     if errors and len(errors) == len(plan.transfers):
         raise next(iter(errors.values()))
     return set(errors)
@@ -274,8 +260,7 @@ def _part_of(
 def _egress(
     reach: WorkerReach, bulk: BulkBucket, rows: Sequence[tuple[int, str, int]]
 ) -> str | None:
-    charge = egress_charge(bulk, bulk.name, reach.node.zone)
-    return None if charge is None else charge.warning(sum(row[2] for row in rows))
+    return egress_warning(bulk, reach.node.zone, sum(row[2] for row in rows))
 
 
 def _outgoing_files(

@@ -61,16 +61,27 @@ def place_objects(bulk: BulkBucket, name: str, target: str) -> tuple[str, list[P
     As with a local target, a single object becomes the target itself, or a file in it when it
     ends with /. Raises NotFoundError.
     """
+    entries = objects_by_path(bulk, name)
+    if [*entries] == [""]:
+        root, path = single_target(target, PurePosixPath(name).name)
+        return root, [PlacedObject(entries[""], path)]
+    return target, [PlacedObject(entry, path) for path, entry in entries.items()]
+
+
+def objects_by_path(bulk: BulkBucket, name: str) -> dict[str, ObjectInfo]:
+    """The object of that name, by "", or all below it by their paths. Raises NotFoundError."""
     single = bulk.head(name) if name and not name.endswith("/") else None
     if single is not None:
-        root, path = single_target(target, PurePosixPath(name).name)
-        return root, [PlacedObject(single, path)]
+        return {"": single}
     prefix = folder_prefix(name)
-    data = (each for each in bulk.list(prefix) if is_data(each.key, each.size_bytes, prefix))
-    entries = [PlacedObject(each, each.key[len(prefix) :]) for each in data]
+    entries = {
+        entry.key[len(prefix) :]: entry
+        for entry in bulk.list(prefix)
+        if is_data(entry.key, entry.size_bytes, prefix)
+    }
     if not entries:
         raise NotFoundError(f"nothing is under {bulk.url}/{name}", hint="run: tpuctl data list")
-    return target, entries
+    return entries
 
 
 def single_target(target: str, name: str) -> tuple[str, str]:

@@ -1,16 +1,60 @@
-"""Jobs that no supervisor looks after: which, whose, and the command that changes it."""
+"""Who supervises jobs: this machine's supervisor, the jobs without one, the wait for an end."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
-from tpuctl.errors import TpuctlError
+from tpuctl.errors import DeadlineError, TpuctlError
 from tpuctl.jobs import client
 from tpuctl.jobs.leases import heartbeat, lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.local.open_jobs import OpenJobs
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.secrets import job_secrets, secret_handover
+from tpuctl.jobs.submit import job_submission
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord
-from tpuctl.operations.jobs.events import JobRuntime, OtherOwnerUnsupervised, Unsupervised
+from tpuctl.operations.jobs.events import (
+    JobChanged,
+    JobNotice,
+    JobRuntime,
+    OtherOwnerUnsupervised,
+    SecretsHandedOver,
+    SupervisorRuns,
+    Unsupervised,
+)
+
+POLL_S = 0.5
+SUPERVISOR_CHECK_S = 30.0
+"""Between two looks whether anybody looks after a job that is waited for."""
+
+
+def start_supervisor(runtime: JobRuntime) -> Iterator[SupervisorRuns]:
+    """Start a supervisor of the context on this machine, or wake the one that runs.
+
+    Raises LocalIOError, TransientError when it does not come up.
+    """
+    home, name = runtime.home, runtime.context.name
+    job_submission.ensure_supervisor(
+        home, name, supervisor_lock.supervisor_argv(sys.executable, name)
+    )
+    yield SupervisorRuns(supervisor_lock.holder_pid(home, name))
+
+
+def hand_to_supervisor(runtime: JobRuntime, job: JobRecord) -> Iterator[JobNotice]:
+    """See that a supervisor runs here, and give it the job's secrets of this environment.
+
+    Raises UsageError naming a variable that is not set, LocalIOError, and TransientError when no
+    supervisor comes up or takes them.
+    """
+    yield from start_supervisor(runtime)
+    values = job_secrets.resolve_values(
+        job_secrets.references_to(job.spec.secrets, job_secrets.ENVIRONMENT), runtime.environ
+    )
+    if values:
+        secret_handover.hand_over(runtime.home, runtime.context.name, job.job_id, values)
+        yield SecretsHandedOver(tuple(values))
 
 
 def supervisor_command(owners: Iterable[str]) -> str:
@@ -82,3 +126,41 @@ def skipped_owners(runtime: JobRuntime, accepts: Sequence[str]) -> list[str]:
     except TpuctlError:
         return []
     return sorted({held.owner for held in alone if not scope.has(held)})
+
+
+def wait_until_settled(
+    runtime: JobRuntime, job: JobRecord, timeout_s: float | None = None
+) -> Generator[JobNotice, None, JobRecord]:
+    """Wait for the end of a job, and yield each reason for which it waits.
+
+    Raises DeadlineError after `timeout_s` seconds, while the job goes on; NotFoundError.
+    """
+    store, began_s = runtime.store(), time.monotonic()
+    next_check_s, was_alone, told = began_s, False, ""
+    generation = None
+    while True:
+        newest = record_store.generation(store, job.job_id)
+        if generation is None or newest != generation:
+            stored = record_store.load(store, job.job_id)
+            job, generation = stored.record, stored.generation
+            if job.status_text != told:
+                told = job.status_text
+                yield JobChanged(job)
+        if job.is_settled:
+            return job
+        if timeout_s is not None and time.monotonic() - began_s >= timeout_s:
+            raise _deadline_error(runtime, job)
+        if time.monotonic() >= next_check_s:
+            next_check_s = time.monotonic() + SUPERVISOR_CHECK_S
+            alone = list(check_supervised(runtime, [job]))
+            if not was_alone:
+                yield from alone
+            was_alone = bool(alone)
+        runtime.sleep(POLL_S)
+
+
+def _deadline_error(runtime: JobRuntime, job: JobRecord) -> DeadlineError:
+    hint = f"run: tpuctl job wait {job.job_id}"
+    if unsupervised_jobs(runtime, [job]):
+        hint = f"nobody looks after it; run: {supervisor_command({job.owner})}"
+    return DeadlineError(f"job {job.job_id!r} is still {job.state}: {job.status_text}", hint=hint)
