@@ -1,7 +1,6 @@
 """`tpuctl sweep`: what ended jobs left behind, and what everything costs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +10,15 @@ from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns, Moment, Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.errors import PartialFailureError, TpuctlError
+from tpuctl.errors import PartialFailureError
 
 if TYPE_CHECKING:
-    from tpuctl.operations.audit.sweep import ClassifiedHolding, SweepScope
-    from tpuctl.operations.audit.sweep_fix import SweepResult
+    from tpuctl.operations.audit.sweep import (
+        ClassifiedHolding,
+        SweepReport,
+        SweepResult,
+        SweepScope,
+    )
 
 COLUMNS: Mapping[str, Callable[["ClassifiedHolding"], Any]] = {
     **attributes(name="holding.name", verdict="verdict.value", noun="holding.noun"),
@@ -34,27 +37,6 @@ TABLE_COLUMNS = {
 }  # fmt: skip
 """The columns that people see, by what they are called there."""
 WIDE_ONLY = ("type", "zone")
-
-
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    """Every slice that was found, the zones that did not answer, and the bucket's error."""
-
-    found: Sequence["ClassifiedHolding"]
-    unreachable: Sequence[str]
-    error: TpuctlError | None
-
-    def of(self, verdict: str) -> list["ClassifiedHolding"]:
-        """The slices of that verdict."""
-        return [each for each in self.found if each.verdict == verdict]
-
-    def usd_per_hour(self) -> dict[str, Usd]:
-        """The USD per hour of each verdict, where prices are known."""
-        sums: dict[str, float] = {}
-        for classified in self.found:
-            verdict, usd = classified.verdict.value, classified.holding.usd_per_hour or 0.0
-            sums[verdict] = sums.get(verdict, 0.0) + usd
-        return {verdict: Usd(usd) for verdict, usd in sums.items()}
 
 
 def sweep(
@@ -77,13 +59,15 @@ def sweep(
         by-hand       no job made it: never deleted here
         unknown       its zone, the bucket or the record cannot be read, or it is another bucket's
     """
-    if runtime.has_no_local_state():
-        _show(runtime, SweepReport([], [], None), [])
-        return
-    from tpuctl.operations.audit.sweep import sweep_scope
+    from tpuctl.operations.audit import sweep as sweeping
 
-    asker = sweep_scope(runtime.store, runtime.home, runtime.context.name, all_owners=all_owners)
-    survey = _survey(runtime, asker)
+    if runtime.has_no_local_state():
+        _show(runtime, sweeping.SweepReport(), [])
+        return
+    asker = sweeping.sweep_scope(
+        runtime.store, runtime.home, runtime.context.name, all_owners=all_owners
+    )
+    survey = sweeping.survey_project(runtime.tpu, runtime.store, asker, runtime.listing_zone)
     orphans = survey.of("orphan")
     if fix:
         _fix(runtime, survey, asker, yes=yes)
@@ -101,19 +85,10 @@ def sweep(
         )
 
 
-def _survey(runtime: Runtime, asker: "SweepScope") -> SweepReport:
-    from tpuctl.operations.audit import sweep as sweeping
-
-    found, unreachable, books = sweeping.survey_project(
-        runtime.tpu, runtime.store, asker, runtime.listing_zone
-    )
-    return SweepReport(found, unreachable, books.error)
-
-
-def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence["SweepResult"]) -> None:
+def _show(runtime: Runtime, survey: "SweepReport", fixed: Sequence["SweepResult"]) -> None:
     """Print what was found; on a terminal fewer columns, and the sums below."""
     output = runtime.output
-    sums = survey.usd_per_hour()
+    sums = {verdict: Usd(usd) for verdict, usd in survey.usd_per_hour().items()}
     if output.is_document:
         became = {id(each.found): each for each in fixed}
         whole = {
@@ -148,7 +123,7 @@ def _row(found: "ClassifiedHolding", fixed: "SweepResult | None") -> dict[str, A
     }
 
 
-def _fix(runtime: Runtime, survey: SweepReport, asker: "SweepScope", *, yes: bool) -> None:
+def _fix(runtime: Runtime, survey: "SweepReport", asker: "SweepScope", *, yes: bool) -> None:
     """Show, ask, delete; raises PartialFailureError when some could not be deleted."""
     orphans = survey.of("orphan")
     if not runtime.output.is_document:
@@ -169,20 +144,20 @@ def _fix(runtime: Runtime, survey: SweepReport, asker: "SweepScope", *, yes: boo
 
 
 def _delete(runtime: Runtime, orphan: "ClassifiedHolding", asker: "SweepScope") -> "SweepResult":
-    from tpuctl.operations.audit import sweep_fix
+    from tpuctl.operations.audit import sweep as sweeping
     from tpuctl.operations.slices.wait import Patience
 
     name = f"{orphan.holding.noun} {orphan.holding.name!r}"
     runtime.on_interrupt[:] = [f"the deletion of {name} may go on; look with: tpuctl sweep"]
     with show_spinner(runtime, f"deleting {name}"):
-        fixed = sweep_fix.delete_orphan(
+        fixed = sweeping.delete_orphan(
             runtime.tpu, runtime.store, orphan, asker, Patience(sleep=runtime.sleep)
         )
     notes = {
-        sweep_fix.DELETED: f"deleted {name}",
-        sweep_fix.GONE: f"{name} was gone already",
-        sweep_fix.LEFT: f"left {name} alone: {fixed.why}",
-        sweep_fix.FAILED: f"could not delete {name}: {fixed.why}",
+        sweeping.DELETED: f"deleted {name}",
+        sweeping.GONE: f"{name} was gone already",
+        sweeping.LEFT: f"left {name} alone: {fixed.why}",
+        sweeping.FAILED: f"could not delete {name}: {fixed.why}",
     }
     runtime.output.note(notes[fixed.outcome])
     return fixed

@@ -6,7 +6,7 @@ import shutil
 import yaml
 
 from system.frameworks.jax_slices import TYPES, ZONE
-from tpuctl.operations.local import templates
+from tpuctl.operations.local.quickstart import template_folder
 
 
 def job(directory, template: str, settings: dict, *, name: str = "", workers: int = 0) -> str:
@@ -15,9 +15,9 @@ def job(directory, template: str, settings: dict, *, name: str = "", workers: in
     With a name it has checkpoints of its own; with workers it makes its slices itself.
     """
     folder = directory / (name or template)
-    shutil.copytree(templates.template_folder(template), folder, dirs_exist_ok=True)
+    shutil.copytree(template_folder(template), folder, dirs_exist_ok=True)
     path = folder / "job.yaml"
-    written = yaml.safe_load((templates.template_folder(template) / "job.yaml").read_text())
+    written = yaml.safe_load((template_folder(template) / "job.yaml").read_text())
     written["envs"] |= settings
     if name:
         written |= {"name": name, "checkpoints": {"dir": f"gs://$BUCKET/runs/{name}"}}

@@ -10,7 +10,7 @@ from system.frameworks.template_jobs import end, job, last, run, steps, submit, 
 from system.stories.taken_slices import checkpoints, take_in_a_save, until, until_logged
 from tpuctl.checkpoint import list_steps, restore
 from tpuctl.jobs.local import supervisor_lock
-from tpuctl.operations.local import templates
+from tpuctl.operations.local.quickstart import template_folder
 
 pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
 # Most of such short runs is the compiler's time.
@@ -40,7 +40,7 @@ def lab(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def learned(lab, tmp_path_factory):
     """What the digits log on two workers when nothing happens to them."""
-    data = templates.template_folder("digits") / "data" / "digits.csv.gz"
+    data = template_folder("digits") / "data" / "digits.csv.gz"
     assert lab.tpuctl("data", "push", str(data), "gs://local-bucket/data/").code == 0
     lab.node("two", 2)
     directory = tmp_path_factory.mktemp("learned")

@@ -8,7 +8,7 @@ from clouds import ISOLATIONS, isolation_of
 from system.frameworks.jax_slices import open_lab
 from system.frameworks.template_jobs import job, last, run, steps
 from tpuctl.jobs.local import supervisor_lock
-from tpuctl.operations.local import templates
+from tpuctl.operations.local.quickstart import template_folder
 
 SMALL = {"STEPS": "90", "BATCH": "512", "HIDDEN": "128", "SAVE_EVERY": "45"}
 
@@ -28,7 +28,7 @@ def lab(request, tmp_path_factory):
     mode = isolation_of(request)
     home = tmp_path_factory.mktemp(mode)
     for opened in open_lab(home, mode):
-        data = templates.template_folder("digits") / "data" / "digits.csv.gz"
+        data = template_folder("digits") / "data" / "digits.csv.gz"
         assert opened.tpuctl("data", "push", str(data), "gs://local-bucket/data/").code == 0
         opened.node("two", 2)
         yield opened

@@ -26,7 +26,7 @@ from tpuctl.models.transfer import (
     TransferFinished,
     TransferPlan,
 )
-from tpuctl.operations.stage.plan.names import FIX_NAMES_HINT, refused_text
+from tpuctl.operations.stage.plan.names import refused_error
 from tpuctl.operations.stage.transfer.pool import finished_transfers
 
 PLAN_COLUMNS = {
@@ -193,7 +193,7 @@ def _raise_refused(runtime: Runtime, plan: TransferPlan) -> None:
         runtime.output.warn(f"{refusal.name}: not copied: {refusal.why}")
     if plan.refusals:
         kind = PartialFailureError if plan.transfers else RefusedError
-        raise kind(refused_text(len(plan.refusals)), hint=FIX_NAMES_HINT)
+        raise refused_error(len(plan.refusals), kind)
 
 
 def _action(one: Any) -> str:

@@ -40,7 +40,7 @@ def list_jobs(
             f"{len(jobs) - len(shown)} jobs that ended earlier: tpuctl job list --all"
         )
     runtime.supervisor_warned = True
-    job_notices.show(runtime, supervision.check_and_cache(runtime, jobs))
+    job_notices.show(runtime, supervision.check_supervised(runtime, jobs, are_all=True))
 
 
 @app.verb("describe")

@@ -1,7 +1,7 @@
 """`tpuctl top`: the workers of running jobs, as they work."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 

@@ -17,9 +17,8 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import RefusedError, class_by_exit_code
 from tpuctl.models.job import JobRecord, LogLine
-from tpuctl.operations.local import local_cloud, quickstart, templates
+from tpuctl.operations.local import local_cloud, quickstart
 from tpuctl.operations.local.quickstart import (
-    Progress,
     QuickstartPlan,
     QuickstartState,
     QuickstartSummary,
@@ -63,7 +62,7 @@ def _run_steps(
     story = QuickstartState(began_s=runtime.now())
     screen.command(["local", "up", "--name", quickstart.LOCAL_CLOUD])
     own = Runtime(shared=Shared(context=quickstart.LOCAL_CLOUD), environ=runtime.environ)
-    template = templates.template_folder("digits")
+    template = quickstart.template_folder("digits")
     bucket = own.context.bucket
     planned = quickstart.load_plan(template, bucket, runtime.environ, seed)
     quickstart.prepare(screen.command, planned, own.context, story)
@@ -81,9 +80,9 @@ async def _train(
     with screen.bar(planned.steps) as advance:
         show = line_printer(Runtime(out=screen.stream, environ=screen.runtime.environ))
         async for item in quickstart.train(screen.command, planned, own.outside, story):
-            if isinstance(item, Progress):
-                advance(item.step)
-            elif isinstance(item, JobRecord):
+            if step := quickstart.logged_step(item):
+                advance(step)
+            if isinstance(item, JobRecord):
                 screen.write(f"job {item.job_id}: {item.state}: {item.status_text}\n")
             elif _is_worth_showing(item, planned):
                 show(item)

@@ -42,7 +42,7 @@ def execute(
     It gets no input, and ends with this command, whatever ends this one.
     """
     _require_one([only_failed, worker is not None], "--only-failed and --worker")
-    task = commands.ExecTask(argv, timeout, parse_duration(timeout) if timeout else None)
+    limit = (timeout, parse_duration(timeout)) if timeout else None
     is_document = runtime.output.is_document
     _require_one([group, bool(output_directory), is_document], "--group, --output-directory and -o")
     node = accessible_node(runtime, name)
@@ -57,7 +57,7 @@ def execute(
     else:
         sink = LabelledSink(runtime.out, runtime.err, is_labelled=len(chosen) > 1)
     try:
-        done = commands.execute(reach, task, sink)
+        done = commands.execute(reach, argv, sink, limit)
     finally:
         sink.close()
     commands.save_failed(runtime.home, runtime.context.name, node, done)

@@ -13,7 +13,7 @@ from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 
 if TYPE_CHECKING:
-    from tpuctl.operations.workers.chip_holders import ChipHolder, FreeResult, WorkerChipUse
+    from tpuctl.operations.workers.chip_holders import ChipHolder, WorkerChipUse
 
 RESULTS = {
     **attributes(worker="worker_id", state="state", ended="ended", killed="killed"),
@@ -74,7 +74,7 @@ def _question(runtime: Runtime, name: str, seen: Sequence["WorkerChipUse"]) -> s
 
 
 def _conclude(
-    runtime: Runtime, name: str, seen: Sequence["WorkerChipUse"], done: Sequence["FreeResult"]
+    runtime: Runtime, name: str, seen: Sequence["WorkerChipUse"], done: Sequence["WorkerChipUse"]
 ) -> None:
     runtime.output.items(done, RESULTS, title=f"workers of {name}")
     failed = [one for one in done if one.error]

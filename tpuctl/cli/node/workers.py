@@ -14,7 +14,7 @@ from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 
 if TYPE_CHECKING:
-    from tpuctl.operations.workers.reachability import WorkerStatus
+    from tpuctl.operations.workers.access import WorkerStatus
 
 COLUMNS: dict[str, Any] = {
     **attributes(worker="worker.worker_id", address="worker.ip_address"),
@@ -39,20 +39,20 @@ def workers(
 
     With --check it fails when a worker does not answer by SSH.
     """
-    from tpuctl.operations.workers import reachability
+    from tpuctl.operations.workers import access
 
     answers = None
     if check:
         reach = reach_workers(runtime, WorkerEndpoint(name, ALL, ""))
-        node, answers = reach.node, reachability.try_logins(reach)
+        node, answers = reach.node, access.try_logins(reach)
     else:
         node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
-    seen = reachability.describe_workers(runtime.tpu, node, answers)
+    seen = access.describe_workers(runtime.tpu, node, answers)
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
     runtime.output.items(seen, columns, title=f"workers of {name}")
     if node.health not in ("", "HEALTHY") and not runtime.output.is_document:
         runtime.output.note(f"health of the node: {node.health}: {node.health_description}")
-    silent = [status for status in seen if status.ssh not in (None, reachability.YES)]
+    silent = [status for status in seen if status.ssh not in (None, access.YES)]
     if silent:
         raise _unreachable_error(name, seen, silent)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from tpuctl import catalog
@@ -81,19 +82,16 @@ def run_checks(context: Context) -> Iterator[PreflightCheck]:
             f"--project={context.project} --location={region}",
         ),
     )
-    for name, attempt, fix in steps:
-        error = _run_check(attempt)
-        is_closed = name == BUCKET and isinstance(error, PermissionDeniedError)
-        yield PreflightCheck(name, error, _grant_command(context) if is_closed else fix)
-        if error and name != steps[2][0]:
-            return
-
-
-def _grant_command(context: Context) -> str:
-    return (
+    grant = (
         f"gcloud storage buckets add-iam-policy-binding gs://{context.bucket} "
         "--member=user:YOU@EXAMPLE.COM --role=roles/storage.objectUser"
     )
+    for name, attempt, fix in steps:
+        error = _run_check(attempt)
+        is_closed = name == BUCKET and isinstance(error, PermissionDeniedError)
+        yield PreflightCheck(name, error, grant if is_closed else fix)
+        if error and name != steps[2][0]:
+            return
 
 
 def _run_check(attempt: Callable[[], object]) -> TpuctlError | None:
@@ -107,14 +105,11 @@ def _run_check(attempt: Callable[[], object]) -> TpuctlError | None:
 def _call_tpu_api(context: Context, *, all_zones: bool) -> None:
     from tpuctl.api.connect import tpu_api
 
-    api = tpu_api(context)
-    try:
+    with closing(tpu_api(context)) as api:
         if all_zones:
             api.list_zones()
         else:
             api.list_nodes(context.zone)
-    finally:
-        api.close()
 
 
 def _list_bucket(context: Context) -> None:

@@ -1,5 +1,7 @@
 """What there is in a project and whose it is: a job's, nobody's any more, or a person's own.
 
+Orphans are deleted: each is read again just before, and left alone when anything has changed.
+
 An orphan carries the id of a job of this bucket whose record was read and says that it has ended.
 What cannot be read is unknown, and what carries no job's id was made by hand: neither is deleted.
 """
@@ -7,11 +9,12 @@ What cannot be read is unknown, and what carries no job's id was made by hand: n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.errors import NotFoundError, TpuctlError
 from tpuctl.jobs import client
 from tpuctl.jobs.leases import lease
@@ -21,8 +24,9 @@ from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord, Teardown
 from tpuctl.models.node import LOST_STATES, Node, NodeState, Provisioning
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
-from tpuctl.operations.slices import cost, quota_advice
+from tpuctl.operations.slices import cost, quota_advice, wait
 from tpuctl.operations.slices.flex_start import with_flex_start
+from tpuctl.operations.slices.wait import Patience
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 LEAVING_STATES = frozenset({NodeState.DELETING, QueuedResourceState.DELETING})
 UNBILLED_STATES = frozenset({NodeState.STOPPED, NodeState.DELETING, *LOST_STATES})
+DELETED, GONE, LEFT, FAILED = "deleted", "gone", "left", "failed"
 UNSEEN = "UNKNOWN"
 """The state of what could not be asked for."""
 
@@ -100,6 +105,36 @@ class ClassifiedHolding:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepReport:
+    """Every slice that was found, the zones that did not answer, and the bucket's error."""
+
+    found: Sequence[ClassifiedHolding] = ()
+    unreachable: Sequence[str] = ()
+    error: TpuctlError | None = None
+
+    def of(self, verdict: str) -> list[ClassifiedHolding]:
+        """The slices of that verdict."""
+        return [swept for swept in self.found if swept.verdict == verdict]
+
+    def usd_per_hour(self) -> dict[str, float]:
+        """The USD per hour of each verdict, where prices are known."""
+        sums: dict[str, float] = {}
+        for swept in self.found:
+            usd = swept.holding.usd_per_hour or 0.0
+            sums[swept.verdict.value] = sums.get(swept.verdict.value, 0.0) + usd
+        return sums
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What became of an orphan: deleted, gone by itself, left alone, or failed; and why."""
+
+    found: ClassifiedHolding
+    outcome: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobRecords:
     """The records of the jobs that matter for a sweep, and what could not be read."""
 
@@ -150,47 +185,37 @@ def list_holdings(api: TpuApi, zone: str) -> tuple[list[Holding], list[str]]:
     """All holdings of a zone, or of all zones (`-`), and the zones that did not answer."""
     nodes, missed = api.read_nodes(zone)
     requests, missed_too = api.list_queued_resources(zone)
-    known = {(each.zone, each.name) for each in requests}
-    of: dict[tuple[str, str], list[Node]] = {}
+    known = {(request.zone, request.name) for request in requests}
+    by_request: dict[tuple[str, str], list[Node]] = {}
     for node in with_flex_start(api, nodes):
-        of.setdefault((node.zone, node.queued_resource or ""), []).append(node)
-    found = [
-        request_holding(each, of.get((each.zone, each.name), []))
-        for each in with_flex_start(api, requests)
+        by_request.setdefault((node.zone, node.queued_resource or ""), []).append(node)
+    holdings = [
+        request_holding(request, by_request.get((request.zone, request.name), []))
+        for request in with_flex_start(api, requests)
     ]
-    alone = [node for key, group in of.items() if key not in known for node in group]
-    return [*found, *map(node_holding, alone)], sorted({*missed, *missed_too})
+    alone = [node for key, group in by_request.items() if key not in known for node in group]
+    holdings += [_holding(NODE, node, [node]) for node in alone]
+    return holdings, sorted({*missed, *missed_too})
 
 
 def request_holding(request: QueuedResource, nodes: Sequence[Node]) -> Holding:
     """A queued resource and the nodes of it that exist."""
+    holding = _holding(QR, request, nodes)
+    never_granted = "quota" in (request.failure or "").lower()
+    return replace(holding, slices=request.node_count, never_granted=never_granted)
+
+
+def _holding(noun: str, item: Node | QueuedResource, nodes: Sequence[Node]) -> Holding:
     return Holding(
-        noun="qr",
-        name=request.name,
-        zone=request.zone,
-        accelerator_type=request.accelerator_type,
-        state=request.state,
-        provisioning=request.provisioning,
-        created_s=request.created_s,
-        job_id=request.labels.get(LABEL),
-        slices=request.node_count,
+        noun=noun,
+        name=item.name,
+        zone=item.zone,
+        accelerator_type=item.accelerator_type,
+        state=item.state,
+        provisioning=item.provisioning,
+        created_s=item.created_s,
+        job_id=item.labels.get(LABEL),
         nodes=tuple(nodes),
-        never_granted="quota" in (request.failure or "").lower(),
-    )
-
-
-def node_holding(node: Node) -> Holding:
-    """A node that no queued resource owns."""
-    return Holding(
-        noun="node",
-        name=node.name,
-        zone=node.zone,
-        accelerator_type=node.accelerator_type,
-        state=node.state,
-        provisioning=node.provisioning,
-        created_s=node.created_s,
-        job_id=node.labels.get(LABEL),
-        nodes=(node,),
     )
 
 
@@ -246,15 +271,15 @@ def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[Classif
         }
         for zone, name in sorted((zone, name) for zone, name in names if name):
             holding = Holding(
-                "qr", name, zone, job.accelerator_type, UNSEEN, kind, job.submitted_s, job.job_id
+                QR, name, zone, job.accelerator_type, UNSEEN, kind, job.submitted_s, job.job_id
             )
             yield ClassifiedHolding(holding, Ownership.UNKNOWN, f"{zone} did not answer", job.owner)
 
 
 def survey_project(
     api: TpuApi, store: Callable[[], Store], asker: SweepScope, zone: str
-) -> tuple[list[ClassifiedHolding], list[str], JobRecords]:
-    """All holdings classified, orphans first; the zones that did not answer; the job records."""
+) -> SweepReport:
+    """Classify all holdings of a zone, or of all zones (`-`), orphans first."""
     holdings, missed = list_holdings(api, zone)
     books = read_job_records(store, {each.job_id for each in holdings if each.job_id})
     found = [
@@ -271,7 +296,72 @@ def survey_project(
     ]
     order = list(Ownership)
     found.sort(key=lambda each: (order.index(each.verdict), each.holding.zone, each.holding.name))
-    return found, missed, books
+    return SweepReport(found, missed, books.error)
+
+
+def delete_orphan(
+    api: TpuApi,
+    store: Callable[[], Store],
+    found: ClassifiedHolding,
+    asker: SweepScope,
+    patience: Patience,
+) -> SweepResult:
+    """Delete one orphan and wait until it is gone; never raises TpuctlError."""
+    try:
+        now = reread_holding(api, found.holding)
+        if now is None:
+            return SweepResult(found, GONE)
+        if why := change_text(found.holding, now):
+            return SweepResult(found, LEFT, why)
+        judged = classify(now, read_job_records(store, filter(None, [now.job_id])), asker)
+        if judged.verdict != Ownership.ORPHAN:
+            return SweepResult(found, LEFT, judged.why)
+        _delete_and_wait(api, now, patience)
+    except NotFoundError:
+        return SweepResult(found, GONE)
+    except TpuctlError as error:
+        return SweepResult(found, FAILED, str(error))
+    return SweepResult(found, DELETED)
+
+
+def reread_holding(api: TpuApi, holding: Holding) -> Holding | None:
+    """The holding as the API reports it now; None when it is gone."""
+    try:
+        if holding.noun == NODE:
+            node = api.get_node(holding.zone, holding.name)
+            return _holding(NODE, node, [node])
+        request = api.get_queued_resource(holding.zone, holding.name)
+    except NotFoundError:
+        return None
+    nodes = [_node(api, holding.zone, name) for name in request.node_names]
+    return request_holding(request, [node for node in nodes if node])
+
+
+def change_text(before: Holding, now: Holding) -> str | None:
+    """Why a holding is not the one seen before; None if it is, even with fewer nodes."""
+    if now.job_id != before.job_id:
+        return f"its label {LABEL} is another one"
+    if now.created_s != before.created_s:
+        return "it was made anew"
+    added = now.node_ids - before.node_ids
+    return f"it has another node: id {min(added)}" if added else None
+
+
+def _node(api: TpuApi, zone: str, name: str) -> Node | None:
+    try:
+        return api.get_node(zone, name)
+    except NotFoundError:
+        return None
+
+
+def _delete_and_wait(api: TpuApi, holding: Holding, patience: Patience) -> None:
+    noun, zone, name = holding.noun, holding.zone, holding.name
+    if noun == NODE:
+        operation = api.delete_node(zone, name)
+    else:
+        operation = api.delete_queued_resource(zone, name, force=True)
+    about = CallSubject(f"delete {noun} {name!r}", noun, name, zone)
+    wait.wait_for_operation(api, operation, patience, about=about)
 
 
 def _of_job(holding: Holding, job: JobRecord, asker: SweepScope) -> ClassifiedHolding:

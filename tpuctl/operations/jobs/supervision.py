@@ -73,18 +73,18 @@ def unsupervised_jobs(runtime: JobRuntime, jobs: Sequence[JobRecord]) -> list[Jo
     return sorted((job for job in unsettled if job.job_id in alone), key=lambda job: job.job_id)
 
 
-def check_supervised(runtime: JobRuntime, jobs: Sequence[JobRecord]) -> Iterator[Unsupervised]:
-    """Yield those of the jobs that have no supervisor, if there are any."""
-    if alone := unsupervised_jobs(runtime, jobs):
-        yield Unsupervised(tuple(alone))
+def check_supervised(
+    runtime: JobRuntime, jobs: Sequence[JobRecord], *, are_all: bool = False
+) -> Iterator[Unsupervised]:
+    """Yield those of the jobs that have no supervisor, if there are any.
 
-
-def check_and_cache(runtime: JobRuntime, jobs: Sequence[JobRecord]) -> Iterator[Unsupervised]:
-    """Do the same for all jobs of the bucket, and keep which of them are open."""
+    `are_all` says that `jobs` are all of the bucket: which are open is kept on this machine then.
+    """
     alone = unsupervised_jobs(runtime, jobs)
     if alone:
         yield Unsupervised(tuple(alone))
-    cache_open_jobs(runtime, jobs, alone)
+    if are_all:
+        cache_open_jobs(runtime, jobs, alone)
 
 
 def cache_open_jobs(

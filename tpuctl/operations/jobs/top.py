@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tpuctl.errors import TpuctlError
 from tpuctl.jobs import client
@@ -15,12 +16,10 @@ REPORT_TIMEOUT_S = 5.0
 POLL_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerRow:
+class WorkerRow(NamedTuple):
     """The last report of one worker of one job."""
 
     job_id: str
-    attempt: int
     report: WorkerReport
 
 
@@ -30,7 +29,7 @@ class WorkerBoard:
 
     backends: Backends
     jobs: list[JobRecord]
-    _rows: dict[tuple[str, int], WorkerRow] = field(default_factory=dict)
+    _reports: dict[tuple[str, int], WorkerReport] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -52,21 +51,21 @@ class WorkerBoard:
     @property
     def rows(self) -> Iterator[WorkerRow]:
         """The newest reports, by job and worker."""
-        return (self._rows[key] for key in sorted(self._rows))
+        return (WorkerRow(key[0], self._reports[key]) for key in sorted(self._reports))
 
     async def wait_for_reports(self) -> None:
         """Wait until every worker of every running attempt has reported, or for 5 s."""
         expected = sum(len(job.attempt.workers) for job in self.jobs if job.attempt)
         deadline_s = SYSTEM_CLOCKS.monotonic() + REPORT_TIMEOUT_S
         while SYSTEM_CLOCKS.monotonic() < deadline_s:
-            phases = [row.report.phase for row in self._rows.values()]
+            phases = [report.phase for report in self._reports.values()]
             if sum(phase != Phase.CONNECTING for phase in phases) >= expected:
                 return
             await asyncio.sleep(POLL_S)
 
     async def _collect(self, job: JobRecord) -> None:
-        def keep(attempt: int, report: WorkerReport) -> None:
-            self._rows[job.job_id, report.worker_id] = WorkerRow(job.job_id, attempt, report)
+        def keep(_attempt: int, report: WorkerReport) -> None:
+            self._reports[job.job_id, report.worker_id] = report
 
         async for _ in follow(self.backends, job.job_id, clocks=SYSTEM_CLOCKS, on_report=keep):
             pass

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tpuctl
 from tpuctl.config import Context
-from tpuctl.errors import JobFailedError, LockedError
+from tpuctl.errors import JobFailedError, LockedError, NotFoundError
 from tpuctl.jobs import client
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS, Backends
 from tpuctl.jobs.logs.log_stream import follow
@@ -19,6 +20,7 @@ from tpuctl.models.node import Provisioning
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import cost
 
+PACKAGE = Path(tpuctl.__file__).parent
 LOCAL_CLOUD = "quickstart"
 SLICE = "digits"
 DATA = "data"
@@ -39,13 +41,6 @@ class QuickstartPlan:
     steps: int
     save_every: int
     preempt_step: int
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Worker 0 has done a training step."""
-
-    step: int
 
 
 @dataclass(slots=True)
@@ -72,6 +67,14 @@ class QuickstartSummary:
     cost_usd: float
     price_date: str
     confusion: list[list[int]]
+
+
+def template_folder(name: str) -> Path:
+    """The folder of a template, in the installed package or in the source tree."""
+    for root in (PACKAGE / "templates", PACKAGE.parent / "templates"):
+        if (root / name / "job.yaml").is_file():
+            return root / name
+    raise NotFoundError(f"there is no template {name!r}", hint="reinstall tpuctl")
 
 
 def remove_old_simulator(home: Path) -> None:
@@ -111,18 +114,15 @@ def prepare(
 
 async def train(
     run: Command, planned: QuickstartPlan, outside: Backends, story: QuickstartState
-) -> AsyncIterator[JobRecord | LogLine | Progress]:
+) -> AsyncIterator[JobRecord | LogLine]:
     """Follow the job; take its slice away at the drawn step; see it come back and finish."""
     run(["job", "submit", str(planned.template / "job.yaml"), "--node", SLICE])
     job = client.describe(outside.store, planned.spec.name)
     async for item in follow(outside, job.job_id, clocks=SYSTEM_CLOCKS):
         yield item
-        step = _step(item)
-        if step is not None:
-            yield Progress(step)
-            if step >= planned.preempt_step and not story.preemptions:
-                story.preemptions += 1
-                run(["local", "preempt", SLICE, "--no-notice"])
+        if logged_step(item) >= planned.preempt_step and not story.preemptions:
+            story.preemptions += 1
+            run(["local", "preempt", SLICE, "--no-notice"])
     story.jobs.append(_require_succeeded(outside, job.job_id))
 
 
@@ -188,10 +188,10 @@ def _cost(story: QuickstartState, zone: str) -> tuple[float, str]:
     return sum(filter(None, usd)), next(price.as_of for price in prices if price)
 
 
-def _step(item: object) -> int | None:
-    """The step that worker 0 has just logged; None for any other line."""
+def logged_step(item: JobRecord | LogLine) -> int:
+    """The step that worker 0 has just logged; 0 for any other line."""
     if not isinstance(item, LogLine) or item.worker_id or not item.text.startswith("step="):
-        return None
+        return 0
     return int(item.text.split()[0].removeprefix("step="))
 
 

@@ -1,15 +1,18 @@
-"""The way to the workers of a node: whether it is ready, and how our key is let in."""
+"""The way to the workers of a node: how our key is let in, and which of them answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuctl.api.ssh import os_login
 from tpuctl.errors import PreemptedError, TpuctlError
-from tpuctl.models.node import LOST_STATES, Node, Worker
+from tpuctl.models.node import LOST_STATES, Node, Symptom, Worker
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote.fanout import WorkerReach, run_on_each
 from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.slices.wait import Patience
 from tpuctl.operations.workers.forwarding import Connect
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
 
 KEY_TIMEOUT_S = 60.0
+LOGIN_TIMEOUT_S = 10.0
+YES = "yes"
 
 
 def accessible_node(
@@ -80,3 +85,60 @@ def tunnel_opener(api: TpuApi, access: Access, node: Node, worker_id: int) -> Co
             yield WorkerTunnels(shell)
 
     return connect
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker as the API describes it, and whether a login works."""
+
+    worker: Worker
+    hostname: str | None
+    symptoms: tuple[Symptom, ...]
+    ssh: str | None = None
+    """`yes`, or why not; None when it was not asked."""
+
+
+def describe_workers(
+    api: TpuApi, node: Node, answers: Mapping[int, str] | None = None
+) -> list[WorkerStatus]:
+    """Describe every worker of a node."""
+    names = hostnames(api, node)
+    return [
+        WorkerStatus(
+            worker,
+            names.get(worker.worker_id),
+            tuple(one for one in node.symptoms if one.worker_id == str(worker.worker_id)),
+            (answers or {}).get(worker.worker_id),
+        )
+        for worker in node.workers
+    ]
+
+
+def hostnames(api: TpuApi, node: Node) -> dict[int, str]:
+    """What the workers call themselves in their guest attributes, where they tell."""
+    try:
+        told = api.guest_attributes(node.zone, node.name, "")
+    except TpuctlError:  # a policy may switch guest attributes off
+        return {}
+    return {
+        number: value
+        for number, attributes in enumerate(told)
+        for key, value in attributes.items()
+        if key.rpartition("/")[2] == "hostname"
+    }
+
+
+def try_logins(reach: WorkerReach) -> dict[int, str]:
+    """Log in to each worker and run nothing; `yes`, or why that failed, by the worker's ID."""
+
+    async def log_in(shell: Shell) -> CommandResult:
+        return await shell.run(["true"], timeout_s=LOGIN_TIMEOUT_S)
+
+    results = asyncio.run(run_on_each(reach, log_in))
+    return {result.worker_id: _login_text(result) for result in results}
+
+
+def _login_text(result: CommandResult) -> str:
+    if result.lost is not None:
+        return result.lost_because
+    return YES if result.exit_status == 0 else f"exit status {result.exit_status} of true"

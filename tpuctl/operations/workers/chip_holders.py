@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.agent import ship
+from tpuctl.jobs.record.decoding import decode_dataclass
 from tpuctl.models.operation import CommandResult
 from tpuctl.operations.remote.fanout import WorkerReach, run_on_reach
 from tpuctl.operations.remote.shipping import JsonLineReader
@@ -34,12 +35,10 @@ class FreeState(StrEnum):
 class ChipHolder:
     """A process that has the chips' device files or libtpu's lock open."""
 
-    worker_id: int
     pid: int
     user: str
     command: str
     since_s: float
-    holds: tuple[str, ...]
     job: str
     started: int
     """In ticks of the worker's kernel: with the pid it names one process and no later one."""
@@ -47,7 +46,7 @@ class ChipHolder:
 
 @dataclass(frozen=True, slots=True)
 class WorkerChipUse:
-    """What was found on one worker."""
+    """What the program on one worker found, and what it did when it was told to free the chips."""
 
     worker_id: int
     holders: tuple[ChipHolder, ...] = ()
@@ -55,112 +54,66 @@ class WorkerChipUse:
     """Lock files that nobody holds."""
     unseen: tuple[str, ...] = ()
     """Files that somebody holds whom our account may not see."""
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FreeResult:
-    """What was done on one worker."""
-
-    worker_id: int
-    state: str
     ended: tuple[int, ...] = ()
     killed: tuple[int, ...] = ()
     removed: tuple[str, ...] = ()
+    refused: tuple[int, ...] = ()
+    """Processes of others, which our account may not end."""
+    state: FreeState = FreeState.FREE
+    """Of its chips, after they were to be freed."""
     error: str | None = None
 
 
 def find_holders(reach: WorkerReach) -> list[WorkerChipUse]:
     """Find the processes that hold the chips of each worker; a lost worker has an error."""
-    return [_worker_chip_use(number, found) for number, found in _ask_workers(reach, {}).items()]
+    return list(_ask_workers(reach, {}).values())
 
 
-def free_chips(reach: WorkerReach, sightings: Sequence[WorkerChipUse]) -> list[FreeResult]:
+def free_chips(reach: WorkerReach, sightings: Sequence[WorkerChipUse]) -> list[WorkerChipUse]:
     """End the processes that were seen, and only those; remove lock files that nobody holds."""
     orders = {
-        one.worker_id: {
-            "free": [(each.pid, each.started) for each in one.holders],
+        seen.worker_id: {
+            "free": [(holder.pid, holder.started) for holder in seen.holders],
             "grace_s": GRACE_S,
         }
-        for one in sightings
-        if one.holders or one.stale
+        for seen in sightings
+        if seen.holders or seen.stale
     }
-    busy = replace(reach, workers=[each for each in reach.workers if each.worker_id in orders])
-    answers = _ask_workers(busy, orders) if orders else {}
-    return [
-        _free_result(one.worker_id, answers[one.worker_id])
-        if one.worker_id in answers
-        else _untouched_result(one)
-        for one in sightings
-    ]
+    busy = [worker for worker in reach.workers if worker.worker_id in orders]
+    answers = _ask_workers(replace(reach, workers=busy), orders) if orders else {}
+    return [_with_state(answers.get(seen.worker_id, seen)) for seen in sightings]
 
 
-def _untouched_result(seen: WorkerChipUse) -> FreeResult:
-    """The result of a worker on which there was nothing to do, or nothing that could be done."""
-    if seen.error:
-        return FreeResult(seen.worker_id, FreeState.LOST, error=seen.error)
-    if seen.unseen:
-        return FreeResult(seen.worker_id, FreeState.HELD, error=_UNSEEN)
-    return FreeResult(seen.worker_id, FreeState.FREE)
-
-
-def _ask_workers(reach: WorkerReach, orders: Mapping[int, Any]) -> dict[int, Mapping[str, Any]]:
-    """The answer of every worker by its ID; with the key `error` when there is none."""
+def _ask_workers(reach: WorkerReach, orders: Mapping[int, Any]) -> dict[int, WorkerChipUse]:
+    """The answer of every worker by its ID; one with an `error` when there is none."""
     argv = ship.command(ship.HOLDERS)
-    answers: dict[int, Mapping[str, Any]] = {}
+    answers: dict[int, WorkerChipUse] = {}
 
     async def work(shell: Shell) -> CommandResult:
         heard: list[Mapping[str, Any]] = []
         lines = JsonLineReader(heard.append)
-        one = [*argv, json.dumps(orders.get(shell.worker_id, {}))]
-        status = await shell.execute(one, out=lines.out, err=lines.err)
+        command = [*argv, json.dumps(orders.get(shell.worker_id, {}))]
+        status = await shell.execute(command, out=lines.out, err=lines.err)
         failed = {"error": f"exit status {status}: {lines.complaint}"}
-        answers[shell.worker_id] = heard[-1] if heard and status == 0 else failed
+        answer = heard[-1] if heard and status == 0 else failed
+        answers[shell.worker_id] = decode_dataclass(
+            WorkerChipUse, {**answer, "worker_id": shell.worker_id}
+        )
         return CommandResult(shell.worker_id, status)
 
-    lost = {
-        one.worker_id: {"error": one.lost_because} for one in run_on_reach(reach, work) if one.lost
-    }
-    return {
-        worker.worker_id: lost.get(worker.worker_id) or answers[worker.worker_id]
-        for worker in reach.workers
-    }
+    for result in run_on_reach(reach, work):
+        if result.lost:
+            answers[result.worker_id] = WorkerChipUse(result.worker_id, error=result.lost_because)
+    return {worker.worker_id: answers[worker.worker_id] for worker in reach.workers}
 
 
-def _worker_chip_use(worker_id: int, found: Mapping[str, Any]) -> WorkerChipUse:
-    if "error" in found:
-        return WorkerChipUse(worker_id, error=str(found["error"]))
-    return WorkerChipUse(
-        worker_id,
-        tuple(_holder(worker_id, each) for each in found["holders"]),
-        tuple(found["stale"]),
-        tuple(found["unseen"]),
-    )
-
-
-def _holder(worker_id: int, found: Mapping[str, Any]) -> ChipHolder:
-    return ChipHolder(
-        worker_id,
-        pid=int(found["pid"]),
-        user=str(found["user"]),
-        command=str(found["command"]),
-        since_s=float(found["since_s"]),
-        holds=tuple(found["holds"]),
-        job=str(found["job"]),
-        started=int(found["started"]),
-    )
-
-
-def _free_result(worker_id: int, found: Mapping[str, Any]) -> FreeResult:
-    if "error" in found:
-        return FreeResult(worker_id, FreeState.LOST, error=str(found["error"]))
-    left = [each["pid"] for each in found["holders"]]
-    error = None
-    if found["unseen"]:
-        error = _UNSEEN
-    if left:
-        refused = " (not ours, and sudo is not allowed)" if found["refused"] else ""
-        error = f"still held by {', '.join(map(str, left))}{refused}"
-    state = FreeState.HELD if error else FreeState.FREE
-    removed, ended, killed = (tuple(found[key]) for key in ("removed", "ended", "killed"))
-    return FreeResult(worker_id, state, ended, killed, removed, error)
+def _with_state(use: WorkerChipUse) -> WorkerChipUse:
+    """The same with the state of the chips, and why they are not free."""
+    if use.error:
+        return replace(use, state=FreeState.LOST)
+    error = _UNSEEN if use.unseen else None
+    if use.holders:
+        refused = " (not ours, and sudo is not allowed)" if use.refused else ""
+        pids = ", ".join(str(holder.pid) for holder in use.holders)
+        error = f"still held by {pids}{refused}"
+    return replace(use, state=FreeState.HELD if error else FreeState.FREE, error=error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,26 +38,23 @@ class CommandOutput(Protocol):
         """All workers have ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecTask:
-    """What runs on each worker, and for how long at most; `timeout` is its text."""
+def execute(
+    reach: WorkerReach, argv: list[str], output: CommandOutput, timeout: tuple[str, float] | None
+) -> list[CommandResult]:
+    """Run a command on workers together; a lost worker is a result, not an error.
 
-    argv: list[str]
-    timeout: str | None = None
-    timeout_s: float | None = None
-
-
-def execute(reach: WorkerReach, task: ExecTask, output: CommandOutput) -> list[CommandResult]:
-    """Run a command on workers together; a lost worker is a result, not an error."""
+    `timeout` is the time that it has on each worker: as text, and in seconds.
+    """
+    text, limit_s = timeout or ("", None)
 
     async def work(shell: Shell) -> CommandResult:
         number = shell.worker_id
         out, err = output.writers(number)
         lost = None
         try:
-            status = await shell.execute(task.argv, out=out, err=err, timeout_s=task.timeout_s)
+            status = await shell.execute(argv, out=out, err=err, timeout_s=limit_s)
         except TimeoutError:
-            status, lost = TIMED_OUT, f"worker {number}: no end within {task.timeout}"
+            status, lost = TIMED_OUT, f"worker {number}: no end within {text}"
         return CommandResult(number, status, *output.ended(number), lost=lost)
 
     return asyncio.run(run_on_each(reach, work))
@@ -67,7 +63,7 @@ def execute(reach: WorkerReach, task: ExecTask, output: CommandOutput) -> list[C
 def save_failed(home: Path, context: str, node: Node, done: Sequence[CommandResult]) -> None:
     """Remember who failed; nothing is kept when nobody did. Raises LocalIOError."""
     path = _path(home, context, node)
-    failed = [each.worker_id for each in done if each.exit_status]
+    failed = [result.worker_id for result in done if result.exit_status]
     if not failed:
         path.unlink(missing_ok=True)
         return
@@ -78,20 +74,20 @@ def save_failed(home: Path, context: str, node: Node, done: Sequence[CommandResu
 def load_failed(home: Path, context: str, node: Node) -> list[int]:
     """The workers that failed; raises PreconditionError when none did, DamagedStateError."""
     path = _path(home, context, node)
-    found: list[int] = []
+    failed: list[int] = []
     if path.is_file():
         try:
             document = json.loads(path.read_text("utf-8"))
             if document["node"] == _identity(node):  # else of a node that had its name before
-                found = [int(each) for each in document["failed"]]
+                failed = [int(worker_id) for worker_id in document["failed"]]
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedStateError(f"cannot read {path}", hint=f"run: rm {path}") from error
-    if not found:
+    if not failed:
         raise PreconditionError(
             f"no worker of node {node.name!r} failed in its last exec from here",
             hint="leave out --only-failed",
         )
-    return found
+    return failed
 
 
 def _identity(node: Node) -> list[str | float]:

@@ -8,7 +8,7 @@ from client.cli.job.job_records import attempt, job, put, store_of
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.record import record_store
 from tpuctl.models.job import AttemptState, JobState, Teardown
-from tpuctl.operations.audit import sweep_fix
+from tpuctl.operations.audit import sweep as sweeping
 
 CREATE = ("-t", "v5litepod-16", "--spot")
 KEYS = [
@@ -186,13 +186,13 @@ def meanwhile(monkeypatch):
     """`meanwhile(change)`: it happens between the list and the second look."""
 
     def install(change) -> None:
-        again = sweep_fix.reread_holding
+        again = sweeping.reread_holding
 
         def changed(*args):
             change()
             return again(*args)
 
-        monkeypatch.setattr(sweep_fix, "reread_holding", changed)
+        monkeypatch.setattr(sweeping, "reread_holding", changed)
 
     return install
 

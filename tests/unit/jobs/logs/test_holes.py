@@ -8,8 +8,7 @@ import pytest
 from tpuctl.errors import TransientError
 from tpuctl.jobs.logs.log_lines import LineAssembler
 from tpuctl.jobs.logs.log_stream import AttemptFollower
-from tpuctl.models.job import Attempt, AttemptState
-from tpuctl.models.log_filter import ALL_LINES
+from tpuctl.models.job import ALL_LINES, Attempt, AttemptState
 from tpuctl.store import open_store
 
 SOURCE = (1, 0)

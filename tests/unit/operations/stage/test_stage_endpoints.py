@@ -7,8 +7,7 @@ import pytest
 from tpuctl.errors import UsageError
 from tpuctl.models.transfer import CopyOptions, TransferScope
 from tpuctl.operations.stage.plan.endpoints import (
-    PULLS,
-    PUSHES,
+    COPIES,
     BucketEndpoint,
     DiskEndpoint,
     StreamEndpoint,
@@ -57,7 +56,9 @@ def test_what_names_no_place_is_refused_with_a_way_out(text):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("check", "allowed"), [(check_push, PUSHES), (check_pull, PULLS)])
+@pytest.mark.parametrize(
+    ("check", "allowed"), [(check_push, COPIES["push"]), (check_pull, COPIES["pull"])]
+)
 def test_every_pair_that_is_not_copied_is_refused_with_a_way_out(check, allowed):
     for source in EXAMPLES:
         for target in EXAMPLES:

@@ -54,7 +54,7 @@ _NAMES: dict[type[Endpoint], str] = {
     WorkerEndpoint: "worker:",
     StreamEndpoint: "-",
 }
-_COPIES: dict[str, set[tuple[type[Endpoint], type[Endpoint]]]] = {
+COPIES: dict[str, set[tuple[type[Endpoint], type[Endpoint]]]] = {
     "push": {
         *((source, BucketEndpoint) for source in (DiskEndpoint, StreamEndpoint)),
         *((source, WorkerEndpoint) for source in (DiskEndpoint, StreamEndpoint, BucketEndpoint)),
@@ -154,10 +154,10 @@ def check_options(source: Endpoint, target: Endpoint, options: CopyOptions) -> N
 
 def _check_copy(verb: str, source: Endpoint, target: Endpoint) -> None:
     kinds = type(source), type(target)
-    if kinds in _COPIES[verb]:
+    if kinds in COPIES[verb]:
         return
     other = "pull" if verb == "push" else "push"
-    is_turned = kinds in _COPIES[other]
+    is_turned = kinds in COPIES[other]
     raise UsageError(
         f"data {verb} does not copy from {_NAMES[kinds[0]]} to {_NAMES[kinds[1]]}",
         hint=f"run: tpuctl data {other}" if is_turned else _INSTEAD.get(kinds, GRAMMAR),

@@ -5,7 +5,7 @@ import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-from tpuctl.errors import PartialFailureError, UsageError
+from tpuctl.errors import PartialFailureError, RefusedError, TpuctlError, UsageError
 from tpuctl.models.transfer import TransferRefusal
 
 UNFINISHED = ".tpuctl-part-"
@@ -16,7 +16,6 @@ PARTS_PREFIX = f"{OWN_PREFIX}parts/"
 """Objects that are not whole yet."""
 MAX_KEY_BYTES = 1024
 MAX_NAME_BYTES = 255
-FIX_NAMES_HINT = "put right what the warnings name, or leave it out with --exclude"
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -85,14 +84,12 @@ def why_no_file(name: str) -> str | None:
     return None
 
 
-def refused_text(count: int) -> str:
-    """The text of the error after the rest was copied."""
-    return "1 name was refused" if count == 1 else f"{count} names were refused"
-
-
-def refused_error(count: int) -> PartialFailureError:
-    """The error of so many refused names, after the rest was copied."""
-    return PartialFailureError(refused_text(count), hint=FIX_NAMES_HINT)
+def refused_error(
+    count: int, kind: type[PartialFailureError | RefusedError] = PartialFailureError
+) -> TpuctlError:
+    """The error of so many refused names, after the rest, if there is any, was copied."""
+    text = "1 name was refused" if count == 1 else f"{count} names were refused"
+    return kind(text, hint="put right what the warnings name, or leave it out with --exclude")
 
 
 def directory_conflicts(names: Iterable[str]) -> Iterator[TransferRefusal]:
