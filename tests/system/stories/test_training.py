@@ -10,7 +10,8 @@ import yaml
 from system.stories.taken_slices import checkpoints, take_in_a_save, until_logged
 from tpuctl import checkpoint
 from tpuctl.jobs.local import supervisor_lock
-from tpuctl.operations.local import local_cloud, templates
+from tpuctl.operations.local import local_cloud
+from tpuctl.operations.local.quickstart import template_folder
 
 STEPS, SAVE_EVERY, BATCH = 80, 20, 256
 WORKERS, ACCELERATOR_TYPE, ZONE = 2, "v4-16", "us-central2-b"
@@ -37,7 +38,7 @@ def lab(at_home, tmp_path_factory):
     scenario = run.home / "quick.yaml"
     scenario.write_text(QUICK)
     local_cloud.up(run.home, "local", local_cloud.SimulatorOptions(scenario=scenario))
-    data = templates.template_folder("digits") / "data" / "digits.csv.gz"
+    data = template_folder("digits") / "data" / "digits.csv.gz"
     assert run("data", "push", str(data), "gs://local-bucket/data/").code == 0
     yield run
     supervisor_lock.stop_supervisor(run.home, "local")
@@ -61,7 +62,7 @@ def uninterrupted(lab, tmp_path_factory):
 def shortened(directory, name, **envs) -> str:
     """The template's job with fewer and smaller steps."""
     folder = directory / name
-    shutil.copytree(templates.template_folder("digits"), folder)
+    shutil.copytree(template_folder("digits"), folder)
     path = folder / "job.yaml"
     job = yaml.safe_load(path.read_text())
     job["name"] = name
