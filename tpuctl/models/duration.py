@@ -15,7 +15,7 @@ def parse_duration(text: str) -> float:
     parts = _PATTERN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise UsageError(f"{text!r} is not a duration", hint="write it as 90s, 20m, 24h or 7d")
-    found = sum(float(number) * UNITS[unit] for number, unit in parts)
-    if found > LONGEST_S:
+    seconds = sum(float(number) * UNITS[unit] for number, unit in parts)
+    if seconds > LONGEST_S:
         raise UsageError(f"{text[:40]!r} is too long", hint="give a hundred years at most")
-    return found
+    return seconds

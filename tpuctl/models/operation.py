@@ -54,8 +54,8 @@ class CommandFailedError(TransientError):
 
     def __init__(self, done: CommandResult) -> None:
         """`done` holds the status and standard error; what was read is not in it."""
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        why = said[-1] if said else f"it ended with status {done.exit_status}"
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        why = lines[-1] if lines else f"it ended with status {done.exit_status}"
         super().__init__(f"worker {done.worker_id}: {why}")
         self.done = done
 

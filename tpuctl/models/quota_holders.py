@@ -72,25 +72,25 @@ def holders(
     """Everything in the zone or region that uses the same quota, the dead first."""
     listed = list(nodes)
     shown = {(node.zone, node.name) for node in listed}
-    found = [_holder("node", node, 1) for node in listed]
+    every = [_holder("node", node, 1) for node in listed]
     for request in requests:
         there = sum((request.zone, name) in shown for name in request.node_names)
         never_had_any = "quota" in (request.failure or "").lower()
         if request.state in ENDED_STATES and there < request.node_count and not never_had_any:
-            found.append(_holder("qr", request, request.node_count - there))
+            every.append(_holder("qr", request, request.node_count - there))
     held = [
         each
-        for each in found
+        for each in every
         if location in (each.slices.zone, region_of(each.slices.zone))
         and each.slices.pool == wanted.pool is not None
     ]
     return sorted(held, key=lambda each: (not each.is_dead, each.slices.zone, each.name))
 
 
-def _holder(noun: str, found: ListedNode | QueuedResource, count: int) -> QuotaHolder:
-    slices = QuotaDemand(found.accelerator_type, found.zone, found.provisioning)
+def _holder(noun: str, item: ListedNode | QueuedResource, count: int) -> QuotaHolder:
+    slices = QuotaDemand(item.accelerator_type, item.zone, item.provisioning)
     return QuotaHolder(
-        noun, found.name, slices, found.state, count * quota_amount(found.accelerator_type)
+        noun, item.name, slices, item.state, count * quota_amount(item.accelerator_type)
     )
 
 

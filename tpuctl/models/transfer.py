@@ -18,9 +18,11 @@ class FileIdentity(NamedTuple):
     ctime_ns: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> "FileIdentity":
+    def of(cls, status: os.stat_result) -> "FileIdentity":
         """The identity in what stat says."""
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return cls(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
 
     def holds_what(self, other: "FileIdentity") -> bool:
         """Whether both are the same bytes; new links and modes do not count."""

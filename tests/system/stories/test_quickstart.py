@@ -78,7 +78,8 @@ def test_it_resumed_at_the_last_complete_checkpoint(told):
     summary, story, _ = told
     taken_at = int(re.findall(r"\[0\] step=(\d+) .*\n\n\$ tpuctl .* local preempt", story)[0])
     assert summary["resume_step"] == taken_at // 50 * 50 > 0
-    assert taken_at - summary["resume_step"] <= summary["lost_steps"] < 50
+    # The supervisor may not have heard yet of the step that was printed last.
+    assert taken_at - summary["resume_step"] - 1 <= summary["lost_steps"] < 50
 
 
 def test_every_command_is_shown_before_its_effect(told):

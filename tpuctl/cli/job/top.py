@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
-from tpuctl.cli.shell.output import attributes
+from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.jobs.top import WorkerBoard, WorkerRow, worker_board
 
@@ -14,17 +14,12 @@ REFRESH_S = 0.5
 MIB = 1024 * 1024
 
 
-def metric(row: WorkerRow, name: str) -> Any:
-    """A figure of the worker's last progress line."""
-    return row.report.metrics.get(name)
-
-
-COLUMNS = {
+COLUMNS: Columns[WorkerRow] = {
     **attributes(job="job_id", worker="report.worker_id"),
     "state": lambda row: row.report.phase.upper(),
     **attributes(step="report.step"),
-    "examples_per_s": lambda row: metric(row, "examples_per_s"),
-    "mxu_busy": lambda row: metric(row, "mxu_busy"),
+    "examples_per_s": lambda row: row.report.metrics.get("examples_per_s"),
+    "mxu_busy": lambda row: row.report.metrics.get("mxu_busy"),
     "memory_mib": lambda row: row.report.rss_bytes and round(row.report.rss_bytes / MIB, 1),
 }
 

@@ -3,12 +3,9 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.operations.slices.wait import HasState
-
-Stateful = TypeVar("Stateful", bound=HasState)
+from tpuctl.operations.slices.wait import Stateful
 
 
 def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stateful | None:

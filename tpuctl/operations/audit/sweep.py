@@ -282,46 +282,48 @@ def survey_project(
     """Classify all holdings of a zone, or of all zones (`-`), orphans first."""
     holdings, missed = list_holdings(api, zone)
     books = read_job_records(store, {each.job_id for each in holdings if each.job_id})
-    found = [
+    classified = [
         ClassifiedHolding(each, Ownership.UNKNOWN, f"{each.zone} did not answer")
         if each.zone in missed
         else classify(each, books, asker)
         for each in holdings
     ]
     seen = {(each.zone, each.name) for each in holdings}
-    found += [
+    classified += [
         each
         for each in unseen_holdings(books, missed)
         if (each.holding.zone, each.holding.name) not in seen
     ]
     order = list(Ownership)
-    found.sort(key=lambda each: (order.index(each.verdict), each.holding.zone, each.holding.name))
-    return SweepReport(found, missed, books.error)
+    classified.sort(
+        key=lambda each: (order.index(each.verdict), each.holding.zone, each.holding.name)
+    )
+    return SweepReport(classified, missed, books.error)
 
 
 def delete_orphan(
     api: TpuApi,
     store: Callable[[], Store],
-    found: ClassifiedHolding,
+    orphan: ClassifiedHolding,
     asker: SweepScope,
     patience: Patience,
 ) -> SweepResult:
     """Delete one orphan and wait until it is gone; never raises TpuctlError."""
     try:
-        now = reread_holding(api, found.holding)
+        now = reread_holding(api, orphan.holding)
         if now is None:
-            return SweepResult(found, GONE)
-        if why := change_text(found.holding, now):
-            return SweepResult(found, LEFT, why)
+            return SweepResult(orphan, GONE)
+        if why := change_text(orphan.holding, now):
+            return SweepResult(orphan, LEFT, why)
         judged = classify(now, read_job_records(store, filter(None, [now.job_id])), asker)
         if judged.verdict != Ownership.ORPHAN:
-            return SweepResult(found, LEFT, judged.why)
+            return SweepResult(orphan, LEFT, judged.why)
         _delete_and_wait(api, now, patience)
     except NotFoundError:
-        return SweepResult(found, GONE)
+        return SweepResult(orphan, GONE)
     except TpuctlError as error:
-        return SweepResult(found, FAILED, str(error))
-    return SweepResult(found, DELETED)
+        return SweepResult(orphan, FAILED, str(error))
+    return SweepResult(orphan, DELETED)
 
 
 def reread_holding(api: TpuApi, holding: Holding) -> Holding | None:
@@ -371,11 +373,11 @@ def _of_job(holding: Holding, job: JobRecord, asker: SweepScope) -> ClassifiedHo
     unwanted = holding.name in job.unwanted
     if unwanted and (not job.is_ended or job.job_id in asker.tended):
         return ClassifiedHolding(holding, Ownership.LEAVING, "its supervisor deletes it", job.owner)
-    said = f"job {job.job_id} is {job.state}"
+    state_text = f"job {job.job_id} is {job.state}"
     if not job.is_ended:
-        return ClassifiedHolding(holding, Ownership.IN_USE, said, job.owner)
+        return ClassifiedHolding(holding, Ownership.IN_USE, state_text, job.owner)
     kept = job.spec.teardown != Teardown.ALWAYS and not unwanted
-    why = f"{said}; kept by teardown: {job.spec.teardown}" if kept else said
+    why = f"{state_text}; kept by teardown: {job.spec.teardown}" if kept else state_text
     is_ours = asker.all_owners or job.owner == asker.owner
     return ClassifiedHolding(
         holding, Ownership.ORPHAN if is_ours else Ownership.OTHERS, why, job.owner

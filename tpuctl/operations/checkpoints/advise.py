@@ -202,11 +202,11 @@ def _active_s(attempt: Attempt, now_s: float) -> float:
 
 
 def _lost_time(
-    job: JobRecord, measured: SaveMeasurements, found: PreemptionLosses, interval_s: float
+    job: JobRecord, measured: SaveMeasurements, losses: PreemptionLosses, interval_s: float
 ) -> LostTime:
     """A save that is under way when the slice goes is lost with the steps behind it."""
-    again_s = found.restart_s + measured.save_s
-    share = interval.lost_share(interval_s, measured.cost_s, found.mean_s, again_s)
-    hours = share * found.active_s / cost.SECONDS_AN_HOUR
+    again_s = losses.restart_s + measured.save_s
+    share = interval.lost_share(interval_s, measured.cost_s, losses.mean_s, again_s)
+    hours = share * losses.active_s / cost.SECONDS_AN_HOUR
     price = spending.usd_per_hour(job)
     return LostTime(share, hours, None if price is None else hours * price)

@@ -60,8 +60,10 @@ def _measure_tensors(
     step: OwnStep, commit: Commit, advance: Callable[[int], None]
 ) -> Iterator[TensorView]:
     try:
-        for one in describe_leaves(step.store, commit, advance):
-            yield TensorView(one.path, one.dtype, one.shape, _finite(one.norm), one.nan, one.inf)
+        for leaf in describe_leaves(step.store, commit, advance):
+            yield TensorView(
+                leaf.path, leaf.dtype, leaf.shape, _finite(leaf.norm), leaf.nan, leaf.inf
+            )
     except IntegrityError as error:
         if has_gone(step):
             raise NotFoundError(

@@ -214,12 +214,12 @@ def _commit(step: OwnStep, store: Store) -> None:
 
 def _local_object(stored: StoredObject, files: Mapping[str, Entry]) -> StoredObject:
     """The object as it is here; what was fetched has been verified."""
-    found = files.get(stored.path)
-    if found is None or found.size_bytes != stored.size_bytes:
+    entry = files.get(stored.path)
+    if entry is None or entry.size_bytes != stored.size_bytes:
         raise IntegrityError(
             f"{stored.path} is not what was fetched", hint="run the same command again"
         )
-    return replace(stored, generation=found.generation)
+    return replace(stored, generation=entry.generation)
 
 
 def _take_name(wanted: StepPull) -> None:
@@ -239,8 +239,8 @@ def _take_name(wanted: StepPull) -> None:
 
 def _sweep(aside: Path, names: Set[str]) -> None:
     """Remove what an earlier attempt fetched of a step of that name that was another one."""
-    found = sorted(aside.rglob("*"), reverse=True)  # what is in a directory comes before it
-    for path in found:
+    paths = sorted(aside.rglob("*"), reverse=True)  # what is in a directory comes before it
+    for path in paths:
         if path.is_dir() and not path.is_symlink():
             with suppress(OSError):  # it is not empty
                 path.rmdir()

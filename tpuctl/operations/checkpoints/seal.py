@@ -121,10 +121,10 @@ def seal_step(step: ForeignStep, *, now_s: float) -> Seal:
 
 def _refuse_other_bytes(before: Seal, made: Seal) -> None:
     """A seal may only be added to: what it says already stands."""
-    found = {each.path: each.crc32c for each in made.objects}
-    for each in before.objects:
-        if found.get(each.path) != each.crc32c:
-            raise IntegrityError(f"{made.name}/{each.path}: not the bytes that were sealed")
+    checksums = {sealed.path: sealed.crc32c for sealed in made.objects}
+    for sealed in before.objects:
+        if checksums.get(sealed.path) != sealed.crc32c:
+            raise IntegrityError(f"{made.name}/{sealed.path}: not the bytes that were sealed")
 
 
 def _seal_objects(folder: StepFolder) -> tuple[SealedObject, ...]:

@@ -140,8 +140,8 @@ def has_gone(step: FoundStep) -> bool:
     """Whether the object that makes a step complete was deleted or replaced since the listing."""
     if isinstance(step, OwnStep):
         seen = step.step.committed
-        found = None if seen is None else step.store.head(seen.key)
-        return seen is not None and (found is None or found.generation != seen.generation)
+        current = None if seen is None else step.store.head(seen.key)
+        return seen is not None and (current is None or current.generation != seen.generation)
     if step.marker is None:
         return False
     return step.store.head(step.folder.prefix + step.marker) is None
@@ -157,10 +157,10 @@ def _not_found_hint(store: Store) -> str:
     return "if a job is meant, name it by its id: tpuctl job list"
 
 
-def _is_good(each: FoundStep) -> bool:
+def _is_good(step: FoundStep) -> bool:
     """Whether it counts; one that may have been given up does only when it is named."""
-    is_doubtful = isinstance(each, OwnStep) and each.step.is_doubtful
-    return each.view.state in RESTORABLE_STATES and not is_doubtful
+    is_doubtful = isinstance(step, OwnStep) and step.step.is_doubtful
+    return step.view.state in RESTORABLE_STATES and not is_doubtful
 
 
 def _order(each: FoundStep) -> tuple[int, str]:

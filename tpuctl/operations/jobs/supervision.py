@@ -136,15 +136,15 @@ def wait_until_settled(
     Raises DeadlineError after `timeout_s` seconds, while the job goes on; NotFoundError.
     """
     store, began_s = runtime.store(), time.monotonic()
-    next_check_s, was_alone, told = began_s, False, ""
+    next_check_s, was_alone, shown_text = began_s, False, ""
     generation = None
     while True:
         newest = record_store.generation(store, job.job_id)
         if generation is None or newest != generation:
             stored = record_store.load(store, job.job_id)
             job, generation = stored.record, stored.generation
-            if job.status_text != told:
-                told = job.status_text
+            if job.status_text != shown_text:
+                shown_text = job.status_text
                 yield JobChanged(job)
         if job.is_settled:
             return job

@@ -32,31 +32,31 @@ def bench_rows(accelerator_type: str, limit_s: float) -> Iterator[Iterator[Bench
     """
     argv = [*PROGRAM, "bench", "--accelerator-type", accelerator_type, "--limit-s", str(limit_s)]
     with (
-        tempfile.TemporaryFile("w+") as said,
+        tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=errors,
             start_new_session=True,  # Ctrl-C is ours alone, and what we end is all of it
             cwd="/",
             text=True,
         ) as process,
     ):
         try:
-            yield _read(process, said)
+            yield _read(process, errors)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _read(process: "subprocess.Popen[str]", said: IO[str]) -> Iterator[BenchRow]:
+def _read(process: "subprocess.Popen[str]", errors: IO[str]) -> Iterator[BenchRow]:
     assert process.stdout is not None
     for line in process.stdout:
         yield json.loads(line)
     if status := process.wait():
-        said.seek(0)
-        lines = [line.strip() for line in said if line.strip()]
+        errors.seek(0)
+        lines = [line.strip() for line in errors if line.strip()]
         if status < 0:  # not by itself: whatever it said last, that was not why
             lines, status = [f"killed by {signal.Signals(-status).name}"], TransientError.exit_code
         message = lines[-1].removeprefix("error: ") if lines else f"it ended with status {status}"

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +58,13 @@ class SimulatorOptions:
 
     def arguments(self) -> list[str]:
         """The options as `python -m localsim serve` takes them."""
-        return [
-            *(["--scenario", str(self.scenario)] if self.scenario else []),
-            *(["--port", str(self.port)] if self.port else []),
-            *(["--time-scale", str(self.time_scale)] if self.time_scale != 1 else []),
-            *(["--tls"] if self.tls else []),
-            *(["--isolation", self.isolation] if self.isolation else []),
-            *(["--offline"] if self.offline else []),
-            *(["--loopback-doors"] if self.loopback_doors else []),
-        ]
+        arguments = []
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if value and value != option.default:
+                flag = f"--{option.name.replace('_', '-')}"
+                arguments += [flag] if value is True else [flag, str(value)]
+        return arguments
 
 
 def scenario(text: str) -> str:
@@ -250,9 +248,9 @@ def remove(home: Path, name: str) -> None:
 def _make_deletable(path: Path) -> None:
     """Make all directories writable: programs on workers may have changed their modes."""
     for parent, names, _ in os.walk(path):
-        for each in names:
-            if not Path(parent, each).is_symlink():
-                Path(parent, each).chmod(0o700)
+        for name in names:
+            if not Path(parent, name).is_symlink():
+                Path(parent, name).chmod(0o700)
 
 
 def _until_ready(

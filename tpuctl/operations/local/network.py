@@ -33,10 +33,10 @@ def shell_environment(line: Mapping[str, Any], environ: Mapping[str, str]) -> di
 
 def find_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """The path of the program; raises NotFoundError."""
-    found = shutil.which(argv[0], path=environ.get("PATH", os.defpath))
-    if found is None:
+    path = shutil.which(argv[0], path=environ.get("PATH", os.defpath))
+    if path is None:
         raise NotFoundError(f"there is no program {argv[0]!r}")
-    return found
+    return path
 
 
 def enter_network(line: Mapping[str, Any]) -> None:
@@ -76,10 +76,10 @@ def exec_program(path: str, argv: Sequence[str], environ: Mapping[str, str]) -> 
 def _namespaces(state_dir: Path) -> tuple[int, int]:
     """The user and the network namespace of the cloud, opened; raises OSError."""
     process, _, started = (state_dir / "vpc.launcher").read_text("ascii").strip().partition(" ")
-    found = [os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY) for kind in ("user", "net")]
+    descriptors = [os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY) for kind in ("user", "net")]
     if _start_ticks(process) != started:  # looked at last: now these are no other process's
         raise ProcessLookupError(3, "it has just ended")
-    return found[0], found[1]
+    return descriptors[0], descriptors[1]
 
 
 def _start_ticks(process: str) -> str:

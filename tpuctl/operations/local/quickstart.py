@@ -134,8 +134,8 @@ def predict(
     run(["run", str(planned.template / "predict.yaml")])
     newest = client.list_jobs(outside.store)[0]
     story.jobs.append(_require_succeeded(outside, newest.job_id))
-    found: Mapping[str, Any] = json.loads(outside.store.get_range(f"{RUNS}/evaluation.json"))
-    return found
+    evaluation: Mapping[str, Any] = json.loads(outside.store.get_range(f"{RUNS}/evaluation.json"))
+    return evaluation
 
 
 def tear_down(run: Command, outside: Backends, story: QuickstartState) -> None:
@@ -148,22 +148,22 @@ def tear_down(run: Command, outside: Backends, story: QuickstartState) -> None:
 
 
 def summary(
-    story: QuickstartState, found: Mapping[str, Any], planned: QuickstartPlan, zone: str
+    story: QuickstartState, evaluation: Mapping[str, Any], planned: QuickstartPlan, zone: str
 ) -> QuickstartSummary:
     """The figures of all steps together."""
     training = story.jobs[0]
     usd, price_date = _cost(story, zone)
     return QuickstartSummary(
-        accuracy=round(float(found["accuracy"]), 4),
+        accuracy=round(float(evaluation["accuracy"]), 4),
         steps=planned.steps,
         resume_step=training.attempts[-1].resume_step,
         lost_steps=sum(_lost_steps(training.attempts)),
         preemptions=sum(one.outcome == AttemptOutcome.PREEMPTED for one in training.attempts),
         wall_s=round(time.time() - story.began_s, 1),
-        chip_time_s=round(float(found["chip_time_s"]), 6),
+        chip_time_s=round(float(evaluation["chip_time_s"]), 6),
         cost_usd=round(usd, 4),
         price_date=price_date,
-        confusion=found["confusion"],
+        confusion=evaluation["confusion"],
     )
 
 
@@ -183,9 +183,13 @@ def _cost(story: QuickstartState, zone: str) -> tuple[float, str]:
             if attempt.owned and attempt.ready_s:
                 ended_s = attempt.deleted_s or job.ended_s or attempt.ready_s
                 spans.append((job.accelerator_type, ended_s - attempt.ready_s))
-    prices = [cost.hourly_price(kind, zone, Provisioning.SPOT) for kind, _ in spans]
-    usd = [cost.usd(price, seconds) for price, (_, seconds) in zip(prices, spans, strict=True)]
-    return sum(filter(None, usd)), next(price.as_of for price in prices if price)
+    prices = [
+        (price, ready_s)
+        for kind, ready_s in spans
+        if (price := cost.hourly_price(kind, zone, Provisioning.SPOT))
+    ]
+    usd = sum(price.usd_per_hour * ready_s / cost.SECONDS_AN_HOUR for price, ready_s in prices)
+    return usd, prices[0][0].as_of
 
 
 def logged_step(item: JobRecord | LogLine) -> int:

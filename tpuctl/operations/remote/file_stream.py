@@ -64,13 +64,12 @@ async def receive_files(
     meter: Meter,
 ) -> Delivery:
     """Write what the sender sends that argv starts. Raises LocalIOError, TransientError."""
-    sink = _Sink(unpacker, meter)
     complaints = JsonLineReader(lambda _event: None)
     async with StallTimeout(shell.worker_id, is_on=unpacker.files_asked is None) as progress:
 
         def out(data: bytes) -> None:
             progress.moved()
-            sink.feed(data)
+            _feed(unpacker, data, meter)
 
         status = await shell.execute(argv, out=out, err=complaints.err)
     asked = len(unpacker.files_asked or ())
@@ -171,31 +170,21 @@ class StallTimeout:
             ) from None
 
 
-class _Sink:
-    """Feeds an unpacker what one worker sends, and a meter."""
-
-    def __init__(self, unpacker: unpacking.Unpacker, meter: Meter) -> None:
-        self._unpacker = unpacker
-        self._meter = meter
-        self._is_expected = False
-
-    def feed(self, data: bytes) -> None:
-        """Write the next bytes. Raises LocalIOError, TransientError."""
-        unpacker = self._unpacker
-        before = unpacker.received_bytes, unpacker.files + unpacker.failed
-        try:
-            unpacker.feed(data)
-            if unpacker.coming and not self._is_expected:
-                self._is_expected = True
-                coming = unpacker.coming
-                self._meter.expect(int(coming["files"]), int(coming["size_bytes"]))
-        except OSError as error:
-            raise LocalIOError(f"cannot write: {unpacking.reason(error)}") from error
-        except (ValueError, LookupError, TypeError) as error:
-            raise TransientError(f"the worker sent what makes no sense: {error}") from error
-        self._meter.advance(unpacker.received_bytes - before[0])
-        for _ in range(unpacker.files + unpacker.failed - before[1]):
-            self._meter.finished()
+def _feed(unpacker: unpacking.Unpacker, data: bytes, meter: Meter) -> None:
+    """Write and count the next bytes of a worker. Raises LocalIOError, TransientError."""
+    received_bytes, over = unpacker.received_bytes, unpacker.files + unpacker.failed
+    was_announced = bool(unpacker.coming)
+    try:
+        unpacker.feed(data)
+        if unpacker.coming and not was_announced:
+            meter.expect(int(unpacker.coming["files"]), int(unpacker.coming["size_bytes"]))
+    except OSError as error:
+        raise LocalIOError(f"cannot write: {unpacking.reason(error)}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise TransientError(f"the worker sent what makes no sense: {error}") from error
+    meter.advance(unpacker.received_bytes - received_bytes)
+    for _ in range(unpacker.files + unpacker.failed - over):
+        meter.finished()
 
 
 async def _bytes_of(

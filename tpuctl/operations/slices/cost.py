@@ -24,8 +24,3 @@ def usd_per_hour(accelerator_type: str, zone: str, provisioning: str) -> float |
     """USD per hour for a slice, or None where no public price is known."""
     price = hourly_price(accelerator_type, zone, provisioning)
     return price.usd_per_hour if price else None
-
-
-def usd(price: catalog.Price | None, ready_s: float) -> float | None:
-    """USD for a slice that was READY for so many seconds; only READY is billed."""
-    return None if price is None else price.usd_per_hour * ready_s / SECONDS_AN_HOUR

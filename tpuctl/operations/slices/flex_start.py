@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Slice = TypeVar("Slice", Node, ListedNode, QueuedResource)
 
 
-def with_flex_start(api: TpuApi, found: Sequence[Slice]) -> list[Slice]:
+def with_flex_start(api: TpuApi, slices: Sequence[Slice]) -> list[Slice]:
     """The same items with flex-start as provisioning where it is, and UNKNOWN where unclear."""
-    unsure = [each for each in found if _may_be_flex_start(each)]
+    unsure = [each for each in slices if _may_be_flex_start(each)]
     if not unsure:
-        return list(found)
+        return list(slices)
     zones = {each.zone for each in unsure}
     flex_starts = _flex_starts(api, zones.pop() if len(zones) == 1 else "-")
 
@@ -35,15 +35,15 @@ def with_flex_start(api: TpuApi, found: Sequence[Slice]) -> list[Slice]:
         is_one = (each.zone, _request_of(each)) in flex_starts
         return replace(each, provisioning=Provisioning.FLEX_START) if is_one else each
 
-    return [known(each) for each in found]
+    return [known(each) for each in slices]
 
 
-def _may_be_flex_start(found: Node | ListedNode | QueuedResource) -> bool:
-    return found.provisioning == Provisioning.ON_DEMAND and _request_of(found) is not None
+def _may_be_flex_start(item: Node | ListedNode | QueuedResource) -> bool:
+    return item.provisioning == Provisioning.ON_DEMAND and _request_of(item) is not None
 
 
-def _request_of(found: Node | ListedNode | QueuedResource) -> str | None:
-    return found.name if isinstance(found, QueuedResource) else found.queued_resource
+def _request_of(item: Node | ListedNode | QueuedResource) -> str | None:
+    return item.name if isinstance(item, QueuedResource) else item.queued_resource
 
 
 def _flex_starts(api: TpuApi, zone: str) -> frozenset[tuple[str, str]] | None:

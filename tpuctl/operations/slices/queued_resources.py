@@ -140,10 +140,10 @@ def _why_failed(request: QueuedResource, project: str, hint: str) -> TpuctlError
     if not request.failure:
         return CapacityError(f"{subject}: no reason given", hint=hint)
     about = CallSubject(subject, QR, request.name, request.zone, project, request.accelerator_type)
-    found = error_for(Status(request.failure_code, request.failure), about)
-    if isinstance(found, TransientError):  # but nothing tries it again
+    error = error_for(Status(request.failure_code, request.failure), about)
+    if isinstance(error, TransientError):  # but nothing tries it again
         ran_out = request.valid_until_s is not None
-        found = CapacityError(str(found)) if ran_out else PreconditionError(str(found))
-        found.hint = other_zones_hint(about) if ran_out else None
-    found.hint = f"{hint}; then {found.hint}" if found.hint else hint
-    return found
+        error = CapacityError(str(error)) if ran_out else PreconditionError(str(error))
+        error.hint = other_zones_hint(about) if ran_out else None
+    error.hint = f"{hint}; then {error.hint}" if error.hint else hint
+    return error

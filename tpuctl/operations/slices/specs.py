@@ -70,18 +70,18 @@ def check_labels(labels: Mapping[str, str]) -> None:
             )
 
 
-def data_disk(said: Mapping[str, str]) -> DataDisk:
+def data_disk(parts: Mapping[str, str]) -> DataDisk:
     """A data disk from gcloud's `source=DISK,mode=MODE`; raises UsageError."""
-    unknown_keys = sorted(said.keys() - {"source", "mode"})
-    mode = said.get("mode", "read-write")
-    if unknown_keys or "source" not in said or mode not in DISK_MODES:
-        text = ",".join(f"{key}={value}" for key, value in said.items())
+    unknown_keys = sorted(parts.keys() - {"source", "mode"})
+    mode = parts.get("mode", "read-write")
+    if unknown_keys or "source" not in parts or mode not in DISK_MODES:
+        text = ",".join(f"{key}={value}" for key, value in parts.items())
         wrong = f"{unknown_keys[0]!r} is not a part" if unknown_keys else f"{text!r} is no disk"
         raise UsageError(
             f"--data-disk: {wrong}",
             hint="write source=projects/P/zones/Z/disks/D,mode=read-write (or read-only)",
         )
-    return DataDisk(said["source"], DISK_MODES[mode])
+    return DataDisk(parts["source"], DISK_MODES[mode])
 
 
 def unknown_name_error(error: catalog.UnknownError) -> UsageError:

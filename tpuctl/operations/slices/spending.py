@@ -42,8 +42,8 @@ def usd_per_hour(record: JobRecord) -> float | None:
     """USD per hour of the job's slices while READY, in the zone of the newest."""
     attempt = record.attempt
     slices = attempt.slices if attempt else record.spec.resources.num_slices
-    one = cost.usd_per_hour(record.accelerator_type, record.zone, provisioning(record))
-    return None if one is None else one * slices
+    usd_per_slice = cost.usd_per_hour(record.accelerator_type, record.zone, provisioning(record))
+    return None if usd_per_slice is None else usd_per_slice * slices
 
 
 def has_slice(record: JobRecord) -> bool:

@@ -73,10 +73,10 @@ def script_outcomes(workers: Sequence[Mapping[str, str]]) -> list[ScriptOutcome]
     return [_outcome(worker_id, told) for worker_id, told in enumerate(workers)]
 
 
-def _outcome(worker_id: int, told: Mapping[str, str]) -> ScriptOutcome:
-    code = told.get(EXIT_CODE, "").strip()
+def _outcome(worker_id: int, attributes: Mapping[str, str]) -> ScriptOutcome:
+    code = attributes.get(EXIT_CODE, "").strip()
     if not code:
         return ScriptOutcome(worker_id, NOT_STARTED)
     if _CODE.fullmatch(code):
-        return ScriptOutcome(worker_id, EXITED, int(code), told.get(OUTPUT, ""))
+        return ScriptOutcome(worker_id, EXITED, int(code), attributes.get(OUTPUT, ""))
     return ScriptOutcome(worker_id, RUNNING)

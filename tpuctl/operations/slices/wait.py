@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tpuctl.api.tpu.explain import error_for
 from tpuctl.api.tpu.hints import CallSubject
 from tpuctl.errors import DeadlineError
+from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
+from tpuctl.models.queued_resource import QueuedResource
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
@@ -21,19 +23,7 @@ GROWTH = 1.3
 """Google's own 1 s growing to 20 s adds six seconds to a slice that takes thirty."""
 
 
-class HasState(Protocol):
-    """A node or a queued resource."""
-
-    @property
-    def name(self) -> str:
-        """Its id."""
-
-    @property
-    def state(self) -> str:
-        """Its state, as the API spells it."""
-
-
-Stateful = TypeVar("Stateful", bound=HasState)
+Stateful = TypeVar("Stateful", Node, QueuedResource)
 
 
 @dataclass(frozen=True, slots=True)

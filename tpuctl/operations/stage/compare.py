@@ -102,7 +102,7 @@ def compare_ends(
     for worker in reach.workers:
         names = list(source)
         if is_sharded:
-            names = shard(names, worker.worker_id, reach.node.worker_count, name=str)
+            names = shard(names, worker.worker_id, reach.node.worker_count)
         part = {name: source[name] for name in names}
         held = {
             file.path: SideEntry(file.size_bytes, decode_crc32c(file.checksum))

@@ -117,12 +117,12 @@ def describe_workers(
 def hostnames(api: TpuApi, node: Node) -> dict[int, str]:
     """What the workers call themselves in their guest attributes, where they tell."""
     try:
-        told = api.guest_attributes(node.zone, node.name, "")
+        attributes_by_worker = api.guest_attributes(node.zone, node.name, "")
     except TpuctlError:  # a policy may switch guest attributes off
         return {}
     return {
         number: value
-        for number, attributes in enumerate(told)
+        for number, attributes in enumerate(attributes_by_worker)
         for key, value in attributes.items()
         if key.rpartition("/")[2] == "hostname"
     }

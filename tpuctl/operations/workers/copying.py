@@ -57,13 +57,13 @@ def target_of(copy: CopyArguments) -> CopyTarget:
 
 def plan_copy(arguments: CopyArguments, *, recursive: bool) -> NodeCopy:
     """List what a copy sends from here. Raises NotFoundError, UsageError, LocalIOError."""
-    found = []
+    planned = []
     for source in arguments.sources if arguments.is_upload else ():
         entries = list(packing.entries(source, recursive=recursive))
         if len(entries) == 1 and entries[0].kind == packing.FAILED:
             raise _refusal(source, entries[0].errno)
-        found += entries
-    return NodeCopy(arguments, recursive, found)
+        planned += entries
+    return NodeCopy(arguments, recursive, planned)
 
 
 def carry_out(copy: NodeCopy, reach: WorkerReach, meter: Meter, *, is_one: bool) -> list[Delivery]:

@@ -34,15 +34,15 @@ def parse_path(text: str) -> CopyPath:
         raise UsageError(f"{text!r} is in a bucket", hint="run: tpuctl data push, or data pull")
     if not text:
         raise UsageError("an empty argument names no place", hint=GRAMMAR)
-    found = _REMOTE.fullmatch(text)
-    if found is None:
+    match = _REMOTE.fullmatch(text)
+    if match is None:
         return CopyPath(None, text)
-    if found["user"]:
+    if match["user"]:
         raise UsageError(
             f"{text!r} names a user, and tpuctl logs in as its own",
-            hint=f"write {found['node']}:{found['path']}",
+            hint=f"write {match['node']}:{match['path']}",
         )
-    return CopyPath(found["node"], found["path"])
+    return CopyPath(match["node"], match["path"])
 
 
 def parse_arguments(arguments: Sequence[str]) -> CopyArguments:

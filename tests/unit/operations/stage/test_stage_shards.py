@@ -9,7 +9,7 @@ names = st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=40)
 
 
 def parts(items, count):
-    return [shard(items, index, count, name=lambda item: item) for index in range(count)]
+    return [shard(items, index, count) for index in range(count)]
 
 
 @given(names, st.integers(1, 9))

@@ -26,8 +26,8 @@ def stocked():
     ],
 )
 def test_objects_have_their_places(stocked, name, target, expected):
-    root, found = place_objects(stocked, name, target)
-    assert (root, [one.path for one in found]) == expected
+    root, objects = place_objects(stocked, name, target)
+    assert (root, list(objects)) == expected
 
 
 @pytest.mark.parametrize(

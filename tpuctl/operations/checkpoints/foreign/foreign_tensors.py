@@ -59,8 +59,10 @@ def _measure_tensor(folder: StepFolder, path: str, tensor: SafetensorsTensor) ->
     dtype = safetensors_folder.DTYPE_NAMES.get(tensor.dtype)
     if dtype is None:
         return TensorView(tensor.name, tensor.dtype, tensor.shape)
-    found = measure(dtype, read_blocks(folder, path, tensor.start, tensor.end))
-    return TensorView(tensor.name, dtype, tensor.shape, found.norm, found.nan, found.inf)
+    statistics = measure(dtype, read_blocks(folder, path, tensor.start, tensor.end))
+    return TensorView(
+        tensor.name, dtype, tensor.shape, statistics.norm, statistics.nan, statistics.inf
+    )
 
 
 def _orbax_tensors(folder: StepFolder, advance: Callable[[int], object]) -> Iterator[TensorView]:
@@ -96,10 +98,10 @@ def _item_tensors(
 
 def _arrays(metadata: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name of each array as it is stored, and what is said of it."""
-    for each in metadata["tree_metadata"].values():
-        described = each["value_metadata"]
+    for array in metadata["tree_metadata"].values():
+        described = array["value_metadata"]
         if not described.get("skip_deserialize") and described.get("value_type") != "string":
-            yield ".".join(str(key["key"]) for key in each["key_metadata"]), described
+            yield ".".join(str(key["key"]) for key in array["key_metadata"]), described
 
 
 def _shapes(folder: StepFolder, item: str) -> set[str]:

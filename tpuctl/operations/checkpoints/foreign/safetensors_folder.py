@@ -90,10 +90,10 @@ def indices(folder: StepFolder) -> list[str]:
 
 def check_files(folder: StepFolder) -> None:
     """Read every header and index; IntegrityError when one of them is wrong."""
-    found = {path: {each.name for each in header(folder, path)} for path in files(folder)}
+    names_by_path = {path: {each.name for each in header(folder, path)} for path in files(folder)}
     for index in indices(folder):
         for name, path in weight_map(folder, index).items():
-            if name not in found.get(path, ()):
+            if name not in names_by_path.get(path, ()):
                 raise IntegrityError(f"{folder.prefix}{path}: it has no tensor {name}")
 
 
@@ -107,10 +107,10 @@ def header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
 
 def weight_map(folder: StepFolder, index: str) -> dict[str, str]:
     """The file of each tensor by its name; IntegrityError when the index makes no sense."""
-    found = folder.json(index).get("weight_map")
-    if not isinstance(found, dict) or not all(isinstance(path, str) for path in found.values()):
+    weights = folder.json(index).get("weight_map")
+    if not isinstance(weights, dict) or not all(isinstance(path, str) for path in weights.values()):
         raise IntegrityError(f"{folder.prefix}{index}: it has no weight_map")
-    return found
+    return weights
 
 
 def _needs_index(path: str) -> bool:
@@ -139,12 +139,12 @@ def _header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
         raise ValueError("its header is cut off")
     described = json.loads(folder.read(path, _SIZE_BYTES, base))
     described.pop("__metadata__", None)
-    tensors = [_tensor(name, each, base) for name, each in described.items()]
+    tensors = [_tensor(name, tensor, base) for name, tensor in described.items()]
     end = base
-    for each in sorted(tensors, key=lambda each: (each.start, each.end)):
-        if each.start != end:
-            raise ValueError(f"the bytes of {each.name} do not follow those before")
-        end = each.end
+    for tensor in sorted(tensors, key=lambda tensor: (tensor.start, tensor.end)):
+        if tensor.start != end:
+            raise ValueError(f"the bytes of {tensor.name} do not follow those before")
+        end = tensor.end
     if end != whole:
         raise ValueError(f"it has {whole} bytes, its header says {end}")
     return tensors

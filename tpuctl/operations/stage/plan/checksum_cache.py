@@ -53,9 +53,9 @@ class ChecksumCache:
         if self._connection is None:
             return
         by_device: dict[int, list[int]] = {}
-        for one in identities:
-            self._asked.add(one[:2])
-            by_device.setdefault(one.device, []).append(one.inode)
+        for identity in identities:
+            self._asked.add(identity[:2])
+            by_device.setdefault(identity.device, []).append(identity.inode)
         with self._forgiving():
             for device, inodes in by_device.items():
                 marks = ",".join("?" * len(inodes))

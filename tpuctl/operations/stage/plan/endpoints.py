@@ -90,13 +90,13 @@ def parse(text: str) -> Endpoint:
             raise UsageError(f"{text!r} names no bucket", hint="write gs://BUCKET/NAME")
         return BucketEndpoint(bucket, name)
     if text.startswith("worker:"):
-        found = _WORKER.fullmatch(text)
-        if found is None:
+        match = _WORKER.fullmatch(text)
+        if match is None:
             raise UsageError(
                 f"{text!r} is not a place on workers",
                 hint="write worker:NODE:PATH (every worker) or worker:NODE/ID:PATH",
             )
-        return WorkerEndpoint(found["node"], found["workers"] or ALL, found["path"])
+        return WorkerEndpoint(match["node"], match["workers"] or ALL, match["path"])
     if _SCHEME.match(text):
         raise UsageError(f"{text!r} is not a gs:// address", hint=GRAMMAR)
     if not text:

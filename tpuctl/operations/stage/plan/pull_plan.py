@@ -116,17 +116,17 @@ class _PullPlanner:
             return why
         path = self.plan.path(name)
         try:
-            found = os.lstat(path)
+            status = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             is_current = False
         except OSError as error:
             return str(error.strerror)
         else:
-            kind = stat.S_IFMT(found.st_mode)
+            kind = stat.S_IFMT(status.st_mode)
             if kind != stat.S_IFREG:
                 return _OBSTACLES.get(kind, "not a regular file stands in the way")
-            self._met.add((found.st_dev, found.st_ino))
-            is_current = self._is_current(path, FileIdentity.of(found), entry)
+            self._met.add((status.st_dev, status.st_ino))
+            is_current = self._is_current(path, FileIdentity.of(status), entry)
         self.plan.transfers.append(
             Transfer(entry.key, name, entry.size_bytes, entry.generation, is_current, entry.crc32c)
         )

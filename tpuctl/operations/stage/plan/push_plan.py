@@ -61,17 +61,17 @@ def plan_push(
 
 def _identity(source: str, path: str) -> FileIdentity:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
             f"there is no file or directory {source}", hint="check the path"
         ) from error
     except OSError as error:
         raise LocalIOError(f"cannot read {source}: {error.strerror}") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         hint = f"pipe it: cat {source} | tpuctl data push - gs://BUCKET/NAME"
         raise UsageError(f"{source} is no regular file", hint=hint)
-    return FileIdentity.of(found)
+    return FileIdentity.of(status)
 
 
 class _PushPlanner:

@@ -97,12 +97,12 @@ def _check_entry(
     try:
         if entry.is_symlink() and follow:
             return _check_link(root, name)
-        found = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError as error:
         return TransferRefusal(name, str(error.strerror))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return TransferRefusal(name, "not a regular file")
-    return name, name, FileIdentity.of(found)
+    return name, name, FileIdentity.of(status)
 
 
 def _check_link(root: str, name: str) -> FoundFile | TransferRefusal:
@@ -111,9 +111,9 @@ def _check_link(root: str, name: str) -> FoundFile | TransferRefusal:
     if not path.startswith(f"{base.rstrip('/')}/"):
         return TransferRefusal(name, "a symbolic link that leads out of the tree")
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return TransferRefusal(name, "a symbolic link that leads nowhere")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return TransferRefusal(name, "a symbolic link to what is no regular file")
-    return name, os.path.relpath(path, base), FileIdentity.of(found)
+    return name, os.path.relpath(path, base), FileIdentity.of(status)

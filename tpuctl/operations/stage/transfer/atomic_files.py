@@ -188,10 +188,10 @@ def remove_file(target: TargetDirectory, name: str, identity: FileIdentity) -> b
     directory, _, base = name.rpartition("/")
     with target.directory(directory) as parent:
         try:
-            found = FileIdentity.of(os.stat(base, dir_fd=parent, follow_symlinks=False))
+            current = FileIdentity.of(os.stat(base, dir_fd=parent, follow_symlinks=False))
         except FileNotFoundError:
             return True
-        if not found.holds_what(identity):
+        if not current.holds_what(identity):
             return False
         os.unlink(base, dir_fd=parent)
     target.changed(directory)

@@ -163,5 +163,5 @@ def fetch_range(
 
 def _parse_journal(lines: list[str]) -> Iterator[tuple[Range, int]]:
     for line in lines:
-        if found := _JOURNAL_LINE.fullmatch(line):
-            yield (int(found[1]), int(found[2])), int(found[3], 16)
+        if match := _JOURNAL_LINE.fullmatch(line):
+            yield (int(match[1]), int(match[2])), int(match[3], 16)

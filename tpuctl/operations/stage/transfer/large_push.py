@@ -65,17 +65,17 @@ class LargePush(PartedTransfer):
             value = checksum(descriptor, start, end)
             check_unchanged(descriptor, identity, self._path)
             key = self._key(part, value)
-            found = self._earlier().get(key)
-            if found is None:
+            earlier = self._earlier().get(key)
+            if earlier is None:
                 pieces = counted_blocks(descriptor, part, self._path, report)
                 return self._written(
                     key, part, value,
                     partial(self.bulk.upload, key, pieces, end - start, value, generation=0),
                 )  # fmt: skip
-        if (found.size_bytes, found.crc32c) != (end - start, value):
+        if (earlier.size_bytes, earlier.crc32c) != (end - start, value):
             raise IntegrityError(f"{self.bulk.url}/{key}: a part is not what its name says")
         report.progress(end - start)
-        return found
+        return earlier
 
     def _written(self, key: str, part: Range, value: int, write: Callable[[], int]) -> ObjectInfo:
         start, end = part
@@ -83,10 +83,10 @@ class LargePush(PartedTransfer):
             return ObjectInfo(key, end - start, write(), value, "")
         except PreconditionError:
             # Another process sends the same bytes: what it wrote is as good as ours.
-            found = self.bulk.head(key)
-            if found is None or (found.size_bytes, found.crc32c) != (end - start, value):
+            current = self.bulk.head(key)
+            if current is None or (current.size_bytes, current.crc32c) != (end - start, value):
                 raise
-            return found
+            return current
 
     def _earlier(self) -> dict[str, ObjectInfo]:
         with self.turn:
@@ -148,44 +148,50 @@ class LargePush(PartedTransfer):
 
 
 def push_in_one_piece(
-    plan: TransferPlan, one: Transfer, bulk: BulkBucket, report: TransferReport
+    plan: TransferPlan, transfer: Transfer, bulk: BulkBucket, report: TransferReport
 ) -> None:
     """Send a large file in one piece, where parts would cost money or cannot be removed."""
-    with report.about(one):
-        path = plan.path(one.name)
+    with report.about(transfer):
+        path = plan.path(transfer.name)
         with (
-            open_checked(path, _planned_identity(one)) as descriptor,
-            UnchangingFile(descriptor, _planned_identity(one)) as file,
+            open_checked(path, _planned_identity(transfer)) as descriptor,
+            UnchangingFile(descriptor, _planned_identity(transfer)) as file,
         ):
             was_there = False
             try:
-                bulk.upload_resumable(one.key, cast("BinaryIO", file), generation=one.generation)
+                bulk.upload_resumable(
+                    transfer.key, cast("BinaryIO", file), generation=transfer.generation
+                )
             except PreconditionError as error:
-                check_written_meanwhile(bulk, one, checksum(descriptor, 0, one.size_bytes), error)
+                check_written_meanwhile(
+                    bulk, transfer, checksum(descriptor, 0, transfer.size_bytes), error
+                )
                 was_there = True
-        report.progress(one.size_bytes)
-        report.finished(one, was_there=was_there)
+        report.progress(transfer.size_bytes)
+        report.finished(transfer, was_there=was_there)
 
 
 def check_written_meanwhile(
-    bulk: BulkBucket, one: Transfer, value: int, error: TpuctlError
+    bulk: BulkBucket, transfer: Transfer, value: int, error: TpuctlError
 ) -> None:
     """Raise the error, unless somebody else wrote what was to be written (CRC32C `value`)."""
-    if not is_already_written(bulk, one, value, error):
+    if not is_already_written(bulk, transfer, value, error):
         raise error
 
 
-def is_already_written(bulk: BulkBucket, one: Transfer, value: int, error: TpuctlError) -> bool:
+def is_already_written(
+    bulk: BulkBucket, transfer: Transfer, value: int, error: TpuctlError
+) -> bool:
     """Whether somebody else wrote the same bytes since the plan; False when nobody wrote.
 
     Raises PreconditionError when they wrote other bytes, or removed the object.
     """
-    found = bulk.head(one.key)
-    if (found.generation if found else 0) == one.generation:
+    current = bulk.head(transfer.key)
+    if (current.generation if current else 0) == transfer.generation:
         return False
-    if found is None or (found.size_bytes, found.crc32c) != (one.size_bytes, value):
+    if current is None or (current.size_bytes, current.crc32c) != (transfer.size_bytes, value):
         raise PreconditionError(
-            f"{bulk.url}/{one.key} was written by somebody else meanwhile"
+            f"{bulk.url}/{transfer.key} was written by somebody else meanwhile"
         ) from error
     return True
 
@@ -232,7 +238,7 @@ def _combined_checksum(pieces: Sequence[ObjectInfo]) -> int:
     return combine_crc32c((piece.crc32c or 0, piece.size_bytes) for piece in pieces)
 
 
-def _planned_identity(one: Transfer) -> FileIdentity:
-    if one.identity is None:
-        raise ValueError(f"{one.key}: the plan did not look at its file")
-    return one.identity
+def _planned_identity(transfer: Transfer) -> FileIdentity:
+    if transfer.identity is None:
+        raise ValueError(f"{transfer.key}: the plan did not look at its file")
+    return transfer.identity

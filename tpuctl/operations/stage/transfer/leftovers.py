@@ -2,20 +2,20 @@
 
 import contextlib
 import re
-from collections.abc import Container, Iterator
-from functools import partial
+from collections.abc import Callable, Container, Iterator
 from typing import TypeVar
 
 from tpuctl.errors import PreconditionError, TpuctlError
 from tpuctl.models.transfer import TransferNotice, TransferPlan
 from tpuctl.operations.stage.plan.names import PARTS_PREFIX
 from tpuctl.operations.stage.transfer.part_layout import parts_prefix
-from tpuctl.operations.stage.transfer.pool import TransferReport, Unit
+from tpuctl.operations.stage.transfer.pool import Unit
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
 ABANDONED_S = 7 * 24 * 3600.0
 """How much older than the newest part one is that nobody will compose."""
 
+T = TypeVar("T")
 Error = TypeVar("Error", bound=TpuctlError)
 
 
@@ -32,14 +32,14 @@ class Leftovers:
         parts: list[ObjectInfo] = []
         with contextlib.suppress(TpuctlError):  # another push will look again
             parts += self.bulk.list(PARTS_PREFIX)
-        there = {one.key.rpartition("/")[0] + "/" for one in parts}
-        for one in plan.transfers if there else ():
-            if one.is_current and parts_prefix(one.key) in there:
-                yield lambda _, key=one.key: self.remove_outdated(key)  # type: ignore[misc]
-        newest_s = max((one.updated_s for one in parts), default=0.0)  # by the bucket's own clock
+        prefixes = {part.key.rpartition("/")[0] + "/" for part in parts}
+        for transfer in plan.transfers if prefixes else ():
+            if transfer.is_current and parts_prefix(transfer.key) in prefixes:
+                yield _unit(self.remove_outdated, transfer.key)
+        newest_s = max((part.updated_s for part in parts), default=0.0)  # by the bucket's own clock
         for part in parts:
             if newest_s - part.updated_s > ABANDONED_S:
-                yield partial(self._removed, part)
+                yield _unit(self.remove, part)
 
     def remove_outdated(self, key: str, mine: Container[str] = ()) -> None:
         """Remove parts that are older than the object, and `mine`; what cannot be stays for later.
@@ -73,8 +73,9 @@ class Leftovers:
         except TpuctlError as error:
             self._kept[part.key] = str(error).removeprefix(f"{self.bulk.url}/{part.key}: ")
 
-    def _removed(self, part: ObjectInfo, _: TransferReport) -> None:
-        self.remove(part)
+
+def _unit(remove: Callable[[T], None], subject: T) -> Unit:
+    return lambda _report: remove(subject)
 
 
 def error_of_object(error: Error, prefix: str, key: str) -> Error:
@@ -82,6 +83,6 @@ def error_of_object(error: Error, prefix: str, key: str) -> Error:
     text = re.sub(re.escape(prefix) + r"[\w-]*", lambda _: key, str(error))
     if text == str(error):
         return error
-    told = type(error)(text, hint=error.hint)
-    told.__cause__ = error.__cause__
-    return told
+    explained = type(error)(text, hint=error.hint)
+    explained.__cause__ = error.__cause__
+    return explained

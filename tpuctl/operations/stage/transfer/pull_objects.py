@@ -58,38 +58,38 @@ def _delete_file(target: TargetDirectory, planned: PlannedDeletion, report: Tran
 def _units(
     plan: TransferPlan, target: TargetDirectory, bulk: BulkBucket, open_files: ExitStack
 ) -> Iterator[Unit]:
-    for one in plan.to_send:
-        if one.size_bytes <= WHOLE_BYTES:
-            yield partial(_pull_whole, one, target, bulk)
+    for transfer in plan.to_send:
+        if transfer.size_bytes <= WHOLE_BYTES:
+            yield partial(_pull_whole, transfer, target, bulk)
         else:
-            large = LargePull(one, target, bulk)
+            large = LargePull(transfer, target, bulk)
             open_files.callback(large.close)
             yield from large.units()
 
 
 def _pull_whole(
-    one: Transfer, target: TargetDirectory, bulk: BulkBucket, report: TransferReport
+    transfer: Transfer, target: TargetDirectory, bulk: BulkBucket, report: TransferReport
 ) -> None:
-    with report.about(one):
-        file = UnfinishedFile(target, one.name, str(one.generation))
+    with report.about(transfer):
+        file = UnfinishedFile(target, transfer.name, str(transfer.generation))
         try:
             for _ in range(COPY_TRIES):
-                if _fetch_whole(one, file, bulk, report) == one.crc32c:
+                if _fetch_whole(transfer, file, bulk, report) == transfer.crc32c:
                     break
-                report.progress(-one.size_bytes)
+                report.progress(-transfer.size_bytes)
             else:
-                raise checksum_error(one)
+                raise checksum_error(transfer)
             file.become()
         except BaseException:
             file.discard()
             raise
         finally:
             file.close()
-        report.finished(one)
+        report.finished(transfer)
 
 
 def _fetch_whole(
-    one: Transfer, file: UnfinishedFile, bulk: BulkBucket, report: TransferReport
+    transfer: Transfer, file: UnfinishedFile, bulk: BulkBucket, report: TransferReport
 ) -> int:
     """Fetch all of an object; the checksum of what came."""
     value, offset = 0, 0
@@ -101,8 +101,8 @@ def _fetch_whole(
         offset += len(block)
         report.progress(len(block))
 
-    file.cut(one.size_bytes)
-    fetch_range(bulk, one, (0, one.size_bytes), write)
-    if offset != one.size_bytes:
-        raise IntegrityError(f"{one.key} is not as long as it was when the plan was made")
+    file.cut(transfer.size_bytes)
+    fetch_range(bulk, transfer, (0, transfer.size_bytes), write)
+    if offset != transfer.size_bytes:
+        raise IntegrityError(f"{transfer.key} is not as long as it was when the plan was made")
     return value

@@ -42,33 +42,35 @@ def _delete_object(bulk: BulkBucket, planned: PlannedDeletion, report: TransferR
 
 def _units(plan: TransferPlan, bulk: BulkBucket, leftovers: Leftovers) -> Iterator[Unit]:
     in_parts: bool | None = None
-    for one in plan.to_send:
-        if one.size_bytes <= WHOLE_BYTES:
-            yield partial(_push_whole, plan, one, bulk)
+    for transfer in plan.to_send:
+        if transfer.size_bytes <= WHOLE_BYTES:
+            yield partial(_push_whole, plan, transfer, bulk)
             continue
         if in_parts is None:
             in_parts = stage_parts.parts_are_free(bulk)
         if in_parts:
-            yield from LargePush(plan.path(one.name), one, bulk, leftovers).units()
+            yield from LargePush(plan.path(transfer.name), transfer, bulk, leftovers).units()
         else:
-            yield partial(push_in_one_piece, plan, one, bulk)
+            yield partial(push_in_one_piece, plan, transfer, bulk)
     yield from leftovers.units(plan)
 
 
 def _push_whole(
-    plan: TransferPlan, one: Transfer, bulk: BulkBucket, report: TransferReport
+    plan: TransferPlan, transfer: Transfer, bulk: BulkBucket, report: TransferReport
 ) -> None:
-    with report.about(one):
-        path = plan.path(one.name)
-        assert one.identity is not None
-        with open_checked(path, one.identity) as descriptor:
-            data = b"".join(read_blocks(descriptor, 0, one.size_bytes + 1))
-            check_unchanged(descriptor, one.identity, path)
+    with report.about(transfer):
+        path = plan.path(transfer.name)
+        assert transfer.identity is not None
+        with open_checked(path, transfer.identity) as descriptor:
+            data = b"".join(read_blocks(descriptor, 0, transfer.size_bytes + 1))
+            check_unchanged(descriptor, transfer.identity, path)
         value, was_there = google_crc32c.value(data), False
         try:
-            bulk.upload(one.key, lambda: (data,), len(data), value, generation=one.generation)
+            bulk.upload(
+                transfer.key, lambda: (data,), len(data), value, generation=transfer.generation
+            )
         except PreconditionError as error:
-            check_written_meanwhile(bulk, one, value, error)
+            check_written_meanwhile(bulk, transfer, value, error)
             was_there = True
-        report.progress(one.size_bytes)
-        report.finished(one, was_there=was_there)
+        report.progress(transfer.size_bytes)
+        report.finished(transfer, was_there=was_there)

@@ -49,12 +49,12 @@ def push_stream(
         _push_in_parts(source, first, leftovers, key, generation)
     else:
         _push_spooled(source, first, bulk, key, generation)
-    found = bulk.head(key)
-    if found is None:
+    stored = bulk.head(key)
+    if stored is None:
         raise NotFoundError(f"{bulk.url}/{key} was written, and is gone")
     for notice in leftovers.notices():
         warn(notice.text)
-    return found
+    return stored
 
 
 def pull_stream(
@@ -126,15 +126,15 @@ def _push_in_parts(
                 running.append(pool.submit(_put, bulk, f"{prefix}{number:08d}", block, 0))
                 if len(running) == PARTS_AT_ONCE:
                     written.append(running.pop(0).result())
-            written += [each.result() for each in running]
+            written += [upload.result() for upload in running]
         made = list(written)
         _compose(bulk, key, made, generation, prefix)
     except TpuctlError as error:
         raise error_of_object(error, prefix, key) from error.__cause__
     finally:
         with suppress(TpuctlError):  # rubbish, and named so: a later push removes it
-            for one in bulk.list(prefix):
-                leftovers.remove(one)
+            for part in bulk.list(prefix):
+                leftovers.remove(part)
 
 
 def _compose(
@@ -155,9 +155,9 @@ def _compose(
 def _join_parts(
     bulk: BulkBucket, key: str, parts: Sequence[ObjectInfo], generation: int
 ) -> ObjectInfo:
-    checksum = combine_crc32c((one.crc32c or 0, one.size_bytes) for one in parts)
+    checksum = combine_crc32c((part.crc32c or 0, part.size_bytes) for part in parts)
     made = bulk.compose(key, parts, checksum, generation=generation)
-    return ObjectInfo(key, sum(one.size_bytes for one in parts), made, checksum, "")
+    return ObjectInfo(key, sum(part.size_bytes for part in parts), made, checksum, "")
 
 
 def _push_spooled(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 
 from tpuctl.errors import LocalIOError, NotFoundError, TpuctlError, UsageError
 from tpuctl.models.delivery import Delivery, Meter
@@ -31,7 +31,6 @@ from tpuctl.operations.stage.workers import ssh
 from tpuctl.operations.stage.workers.staging import (
     STAGING_PREFIX,
     Buckets,
-    PlacedObject,
     deliver,
     fetch_archive,
     place_objects,
@@ -42,9 +41,8 @@ from tpuctl.operations.stage.workers.staging import (
 
 if TYPE_CHECKING:
     from tpuctl.agent.copy.packing import PackEntry
-    from tpuctl.store.gcs.bulk import BulkBucket
+    from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
-T = TypeVar("T")
 Warn = Callable[[str], None]
 
 
@@ -55,15 +53,6 @@ class CopyResult:
     deliveries: Sequence[Delivery]
     failed_uploads: int = 0
     uploads: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StagedObjects:
-    """Objects of a bucket for the workers, and the directory of theirs that they go to."""
-
-    bulk: BulkBucket
-    root: str
-    objects: Sequence[PlacedObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +80,15 @@ def plan_to_workers(
 
     Raises UsageError, NotFoundError, LocalIOError.
     """
+    planner = _WorkerPush(buckets, reach, options)
     match source:
         case DiskEndpoint(path) if place.is_one:
-            return _plan_through_ssh(reach, path, place.path, options)
+            return planner.plan_through_ssh(path, place.path)
         case DiskEndpoint(path):
-            return _plan_staged_files(buckets, reach, path, place.path, options)
+            return planner.plan_staged_files(path, place.path)
         case BucketEndpoint(bucket, name):
-            bulk = buckets.open_bucket(bucket)
-            root, objects = place_objects(bulk, name, place.path)
-            chosen = Selection(options.scope.include, options.scope.exclude)
-            taken = [one for one in objects if chosen.matches(one.path)]
-            rows = _rows(reach, root, {one.path: one.entry.size_bytes for one in taken}, options)
-            staged = StagedObjects(bulk, root, taken)
-            fetch = partial(_fetch, buckets, reach, staged, options)
-            egress = _egress(reach, bulk, rows)
-            return WorkerCopy(reach, rows, lambda meter, _: CopyResult(fetch(meter)), egress=egress)
-    return _plan_staged_stream(buckets, reach, place, options, stdin)
+            return planner.plan_objects(buckets.open_bucket(bucket), name, place.path)
+    return planner.plan_staged_stream(place, stdin)
 
 
 def plan_from_workers(
@@ -121,11 +103,11 @@ def plan_from_workers(
     chosen = Selection(options.scope.include, options.scope.exclude)
     pulls, rows = {}, []
     for worker_id, listed in ssh.list_files(reach, place.path, "sha256").items():
-        is_file = [one.path for one in listed] == [""] and not is_folder
+        is_file = [file.path for file in listed] == [""] and not is_folder
         root, name = _local_root(place, Path(target), worker_id, is_file=is_file)
-        taken = [one for one in listed if not one.path or chosen.matches(one.path)]
-        files = {one.path or name: one for one in taken}
-        rows += [(worker_id, str(root / below), one.size_bytes) for below, one in files.items()]
+        chosen_files = [file for file in listed if not file.path or chosen.matches(file.path)]
+        files = {file.path or name: file for file in chosen_files}
+        rows += [(worker_id, str(root / path), file.size_bytes) for path, file in files.items()]
         pulls[worker_id] = ssh.WorkerPull(str(root.absolute()), files)
     fetch = partial(ssh.fetch_files, reach, place.path, pulls)
     return WorkerCopy(reach, rows, lambda meter, _: CopyResult(fetch(meter)))
@@ -135,77 +117,120 @@ def read_from_worker(
     reach: WorkerReach, place: WorkerEndpoint, write: Callable[[bytes], object]
 ) -> None:
     """Give one file of one worker to `write`. Raises NotFoundError, IntegrityError at its end."""
-    (found,) = ssh.list_files(reach, place.path, "sha256").values()
-    if [one.path for one in found] != [""]:
+    (files,) = ssh.list_files(reach, place.path, "sha256").values()
+    if [file.path for file in files] != [""]:
         raise NotFoundError(f"{place.path} is no file", hint="a directory needs a path to go to")
-    ssh.read_file(reach, place.path, found[0], write)
+    ssh.read_file(reach, place.path, files[0], write)
 
 
-def _plan_through_ssh(
-    reach: WorkerReach, source: Path, target: str, options: CopyOptions
-) -> WorkerCopy:
-    chosen = selection(str(source), options.scope)
-    root, files, refusals = _outgoing_files(source, target, chosen)
-    part = _part_of(reach, reach.workers[0], files, lambda one: one.path, options)
-    rows = _rows(reach, root, {one.path: one.size_bytes for one in files}, options)
-    send = partial(ssh.send_files, reach, part, root)
-    return WorkerCopy(reach, rows, lambda meter, _: CopyResult(send(meter)), refusals)
+@dataclass(frozen=True, slots=True)
+class _WorkerPush:
+    """A push to workers while it is planned, and the parts of it that are carried out later."""
 
+    buckets: Buckets
+    reach: WorkerReach
+    options: CopyOptions
 
-def _plan_staged_files(
-    buckets: Buckets, reach: WorkerReach, source: Path, target: str, options: CopyOptions
-) -> WorkerCopy:
-    """Push once to the context's bucket, and let every worker fetch it from there."""
-    bulk = buckets.open_bucket(buckets.own)
-    prefix = staging_prefix(source)
-    plan = plan_push(str(source), bulk, prefix, buckets.checksums, options.scope)
-    root, single = single_target(target, source.name) if source.is_file() else (target, None)
+    def plan_through_ssh(self, source: Path, target: str) -> WorkerCopy:
+        """Plan to send files of this machine to the only worker of the reach."""
+        chosen = selection(str(source), self.options.scope)
+        root, files, refusals = _outgoing_files(source, target, chosen)
+        part = [files[path] for path in self._part_of(self.reach.workers[0], files)]
+        rows = self._rows(root, {path: file.size_bytes for path, file in files.items()})
+        send = partial(ssh.send_files, self.reach, part, root)
+        return WorkerCopy(self.reach, rows, lambda meter, _: CopyResult(send(meter)), refusals)
 
-    def path_of(key: str) -> str:
-        return single or key.removeprefix(prefix)
+    def plan_objects(self, bulk: BulkBucket, name: str, target: str) -> WorkerCopy:
+        """Plan that every worker fetches objects of a bucket."""
+        root, objects = place_objects(bulk, name, target)
+        chosen = Selection(self.options.scope.include, self.options.scope.exclude)
+        taken = {path: entry for path, entry in objects.items() if chosen.matches(path)}
+        rows = self._rows(root, {path: entry.size_bytes for path, entry in taken.items()})
+        fetch = partial(self._fetch, bulk, root, taken)
+        egress = self._egress(bulk, rows)
+        return WorkerCopy(
+            self.reach, rows, lambda meter, _: CopyResult(fetch(meter)), egress=egress
+        )
 
-    def carry_out(meter: Meter, warn: Warn) -> CopyResult:
-        if not plan.transfers and plan.refusals:
-            raise refused_error(len(plan.refusals))
-        if not plan.transfers:
-            raise NotFoundError(f"{plan.root} holds no files", hint="check the path")
-        failed = _push_to_staging(plan, bulk, meter, warn)
-        planned = {one.key: one.size_bytes for one in plan.transfers if one.key not in failed}
-        objects = [
-            PlacedObject(one, path_of(one.key))
-            for one in bulk.list(prefix)
-            if planned.get(one.key) == one.size_bytes
+    def plan_staged_files(self, source: Path, target: str) -> WorkerCopy:
+        """Plan to push once to the context's bucket, from where every worker fetches."""
+        bulk = self.buckets.open_bucket(self.buckets.own)
+        prefix = staging_prefix(source)
+        plan = plan_push(str(source), bulk, prefix, self.buckets.checksums, self.options.scope)
+        root, single = single_target(target, source.name) if source.is_file() else (target, None)
+
+        def path_of(key: str) -> str:
+            return single or key.removeprefix(prefix)
+
+        def carry_out(meter: Meter, warn: Warn) -> CopyResult:
+            if not plan.transfers and plan.refusals:
+                raise refused_error(len(plan.refusals))
+            if not plan.transfers:
+                raise NotFoundError(f"{plan.root} holds no files", hint="check the path")
+            failed = _push_to_staging(plan, bulk, meter, warn)
+            planned = {
+                transfer.key: transfer.size_bytes
+                for transfer in plan.transfers
+                if transfer.key not in failed
+            }
+            objects = {
+                path_of(entry.key): entry
+                for entry in bulk.list(prefix)
+                if planned.get(entry.key) == entry.size_bytes
+            }
+            deliveries = self._fetch(bulk, root, objects, meter)
+            uploads = len(plan.transfers)
+            return CopyResult(deliveries, uploads - len(objects), uploads)
+
+        rows = self._rows(root, {path_of(one.key): one.size_bytes for one in plan.transfers})
+        return WorkerCopy(self.reach, rows, carry_out, plan.refusals, self._egress(bulk, rows))
+
+    def plan_staged_stream(
+        self, place: WorkerEndpoint, stdin: Callable[[], BinaryIO]
+    ) -> WorkerCopy:
+        """Plan to write standard input to the context's bucket, from where every worker fetches."""
+        root, name = single_target(place.path, "")
+        if not name:
+            raise UsageError("a stream needs a name", hint=f"write {place.path}NAME")
+        bulk = self.buckets.open_bucket(self.buckets.own)
+        digest = hashlib.sha256(f"{place.node}:{place.path}".encode()).hexdigest()[:32]
+        key = f"{STAGING_PREFIX}{digest}/{name}"
+
+        def carry_out(meter: Meter, warn: Warn) -> CopyResult:
+            objects = {name: push_stream(stdin(), bulk, key, warn)}
+            return CopyResult(self._fetch(bulk, root, objects, meter))
+
+        return WorkerCopy(self.reach, (), carry_out)
+
+    def _fetch(
+        self, bulk: BulkBucket, root: str, objects: Mapping[str, ObjectInfo], meter: Meter
+    ) -> list[Delivery]:
+        """Let every worker fetch the objects, or its part of them, below its directory `root`."""
+        parts = {
+            worker.worker_id: {path: objects[path] for path in self._part_of(worker, objects)}
+            for worker in self.reach.workers
+        }
+        pack = partial(fetch_archive, self.buckets.endpoint, bulk.name, root)
+        shared = None if self.options.is_sharded else pack(objects)
+        size_bytes = sum(entry.size_bytes for part in parts.values() for entry in part.values())
+        meter.expect(sum(map(len, parts.values())), size_bytes)
+        return deliver(self.reach, lambda worker_id: shared or pack(parts[worker_id]), meter)
+
+    def _rows(self, root: str, sizes: Mapping[str, int]) -> list[tuple[int, str, int]]:
+        return [
+            (worker.worker_id, str(PurePosixPath(root, path)), sizes[path])
+            for worker in self.reach.workers
+            for path in self._part_of(worker, sizes)
         ]
-        staged = StagedObjects(bulk, root, objects)
-        deliveries = _fetch(buckets, reach, staged, options, meter)
-        uploads = len(plan.transfers)
-        return CopyResult(deliveries, uploads - len(objects), uploads)
 
-    sizes = {path_of(one.key): one.size_bytes for one in plan.transfers}
-    rows = _rows(reach, root, sizes, options)
-    return WorkerCopy(reach, rows, carry_out, plan.refusals, _egress(reach, bulk, rows))
+    def _part_of(self, worker: Worker, paths: Iterable[str]) -> Iterable[str]:
+        """What a worker gets: everything, or with --shard its part among all of the node."""
+        if not self.options.is_sharded:
+            return paths
+        return shard(paths, worker.worker_id, self.reach.node.worker_count)
 
-
-def _plan_staged_stream(
-    buckets: Buckets,
-    reach: WorkerReach,
-    place: WorkerEndpoint,
-    options: CopyOptions,
-    stdin: Callable[[], BinaryIO],
-) -> WorkerCopy:
-    root, name = single_target(place.path, "")
-    if not name:
-        raise UsageError("a stream needs a name", hint=f"write {place.path}NAME")
-    bulk = buckets.open_bucket(buckets.own)
-    digest = hashlib.sha256(f"{place.node}:{place.path}".encode()).hexdigest()[:32]
-    key = f"{STAGING_PREFIX}{digest}/{name}"
-
-    def carry_out(meter: Meter, warn: Warn) -> CopyResult:
-        objects = [PlacedObject(push_stream(stdin(), bulk, key, warn), name)]
-        staged = StagedObjects(bulk, root, objects)
-        return CopyResult(_fetch(buckets, reach, staged, options, meter))
-
-    return WorkerCopy(reach, (), carry_out)
+    def _egress(self, bulk: BulkBucket, rows: Sequence[tuple[int, str, int]]) -> str | None:
+        return egress_warning(bulk, self.reach.node.zone, sum(row[2] for row in rows))
 
 
 def _push_to_staging(plan: TransferPlan, bulk: BulkBucket, meter: Meter, warn: Warn) -> set[str]:
@@ -221,68 +246,28 @@ def _push_to_staging(plan: TransferPlan, bulk: BulkBucket, meter: Meter, warn: W
     return set(errors)
 
 
-def _fetch(
-    buckets: Buckets, reach: WorkerReach, staged: StagedObjects, options: CopyOptions, meter: Meter
-) -> list[Delivery]:
-    """Let every worker fetch the objects, or its part of them."""
-    objects = staged.objects
-    parts = {
-        worker.worker_id: _part_of(reach, worker, objects, lambda one: one.path, options)
-        for worker in reach.workers
-    }
-    pack = partial(fetch_archive, buckets.endpoint, staged.bulk.name, staged.root)
-    shared = None if options.is_sharded else pack(objects)
-    size_bytes = sum(one.entry.size_bytes for part in parts.values() for one in part)
-    meter.expect(sum(map(len, parts.values())), size_bytes)
-    return deliver(reach, lambda worker: shared or pack(parts[worker.worker_id]), meter)
-
-
-def _rows(
-    reach: WorkerReach, root: str, sizes: Mapping[str, int], options: CopyOptions
-) -> list[tuple[int, str, int]]:
-    return [
-        (worker.worker_id, str(PurePosixPath(root, path)), sizes[path])
-        for worker in reach.workers
-        for path in _part_of(reach, worker, list(sizes), str, options)
-    ]
-
-
-def _part_of(
-    reach: WorkerReach, worker: Worker, items: Sequence[T], name: Callable[[T], str],
-    options: CopyOptions,
-) -> list[T]:  # fmt: skip
-    """What a worker gets: everything, or with --shard its part among all workers of the node."""
-    if not options.is_sharded:
-        return list(items)
-    return shard(items, worker.worker_id, reach.node.worker_count, name=name)
-
-
-def _egress(
-    reach: WorkerReach, bulk: BulkBucket, rows: Sequence[tuple[int, str, int]]
-) -> str | None:
-    return egress_warning(bulk, reach.node.zone, sum(row[2] for row in rows))
-
-
 def _outgoing_files(
     source: Path, target: str, chosen: Selection
-) -> tuple[str, list[PackEntry], list[TransferRefusal]]:
+) -> tuple[str, dict[str, PackEntry], list[TransferRefusal]]:
+    """The directory of the worker, the files that go below it, and what is refused."""
     try:
         if source.is_file():
             root, name = single_target(target, source.name)
-            return root, [ssh.outgoing_file(name, source)], []
+            return root, {name: ssh.outgoing_file(name, source)}, []
         is_directory = source.is_dir()
     except OSError as error:
         raise LocalIOError(f"cannot read {source}: {error.strerror}") from error
     if not is_directory:
         raise NotFoundError(f"there is no file or directory {source}", hint="check the path")
-    files, refusals = [], []
+    files: dict[str, PackEntry] = {}
+    refusals = []
     for found in walk_files(str(source), chosen):
         if isinstance(found, TransferRefusal):
             refusals.append(TransferRefusal(str(source / found.name), found.why))
             continue
         name, leads_to, _ = found
         try:
-            files.append(ssh.outgoing_file(name, source / leads_to))
+            files[name] = ssh.outgoing_file(name, source / leads_to)
         except OSError as error:
             refusals.append(TransferRefusal(str(source / name), str(error.strerror)))
     return target, files, refusals

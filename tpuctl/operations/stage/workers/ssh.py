@@ -46,10 +46,10 @@ def outgoing_file(path: str, source: Path) -> packing.PackEntry:
     """A file of this machine as it is now, and its path below the target. Raises OSError."""
     with source.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        found = os.fstat(file.fileno())
+        status = os.fstat(file.fileno())
     return packing.PackEntry(
-        packing.FILE, os.path.realpath(source), path, found.st_mode & 0o777,
-        size_bytes=found.st_size, sha256=digest,
+        packing.FILE, os.path.realpath(source), path, status.st_mode & 0o777,
+        size_bytes=status.st_size, sha256=digest,
     )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[R
 
     Raises NotFoundError, LocalIOError, TransientError.
     """
-    found: dict[int, list[RemoteFile]] = {}
+    files_by_worker: dict[int, list[RemoteFile]] = {}
     orders = ship.archive({"verb": "list", "root": root, "checksum": checksum})
 
     async def work(shell: Shell) -> CommandResult:
@@ -169,13 +169,13 @@ def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[R
         argv = await ship_archive(shell, orders)
         status = await shell.execute(argv, out=lines.out, err=lines.err)
         _check_listed(shell.worker_id, root, events, status, lines.complaint)
-        found[shell.worker_id] = files
+        files_by_worker[shell.worker_id] = files
         return CommandResult(shell.worker_id, status)
 
     for result in run_on_reach(reach, work):
         if result.lost:
             raise TransientError(result.lost, hint="run it again; or look: tpuctl node list")
-    return found
+    return files_by_worker
 
 
 def _check_listed(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.agent import ship
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.models.delivery import Delivery, DeliveryFailure, DeliveryState, Meter
-from tpuctl.models.node import Worker
 from tpuctl.operations.remote.fanout import WorkerReach, deliver_on_reach
 from tpuctl.operations.remote.shipping import JsonLineReader, ship_archive
 from tpuctl.operations.stage.plan.names import OWN_PREFIX, folder_prefix, is_data
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
-T = TypeVar("T")
 _ENDED = {143: "the fetcher was ended by SIGTERM, as when a slice is about to be preempted"}
 STAGING_PREFIX = f"{OWN_PREFIX}staging/"
 """Where a bucket keeps what was pushed to a slice, for the next run and the next slice."""
@@ -41,22 +39,16 @@ class Buckets:
     checksums: ChecksumCache
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedObject:
-    """An object, and its path below the target."""
-
-    entry: ObjectInfo
-    path: str
-
-
 def staging_prefix(source: Path) -> str:
     """Where the bucket keeps what this machine's source holds: the same for every node."""
     text = f"{platform.node()}:{source.resolve()}"
     return f"{STAGING_PREFIX}{hashlib.sha256(text.encode()).hexdigest()[:32]}/"
 
 
-def place_objects(bulk: BulkBucket, name: str, target: str) -> tuple[str, list[PlacedObject]]:
-    """The object of that name, or all below it, and the directory of the target they go to.
+def place_objects(bulk: BulkBucket, name: str, target: str) -> tuple[str, dict[str, ObjectInfo]]:
+    """The directory of the target, and by their paths below it the objects that go there.
+
+    They are the object of that name, or all below it.
 
     As with a local target, a single object becomes the target itself, or a file in it when it
     ends with /. Raises NotFoundError.
@@ -64,8 +56,8 @@ def place_objects(bulk: BulkBucket, name: str, target: str) -> tuple[str, list[P
     entries = objects_by_path(bulk, name)
     if [*entries] == [""]:
         root, path = single_target(target, PurePosixPath(name).name)
-        return root, [PlacedObject(entries[""], path)]
-    return target, [PlacedObject(entry, path) for path, entry in entries.items()]
+        return root, {path: entries[""]}
+    return target, entries
 
 
 def objects_by_path(bulk: BulkBucket, name: str) -> dict[str, ObjectInfo]:
@@ -94,35 +86,39 @@ def single_target(target: str, name: str) -> tuple[str, str]:
     return str(path.parent), path.name
 
 
-def shard(items: Sequence[T], index: int, count: int, *, name: Callable[[T], str]) -> list[T]:
-    """Part `index` of `count`: every count-th item in the order of names, from the index-th on.
+def shard(names: Iterable[str], index: int, count: int) -> list[str]:
+    """Part `index` of `count`: every count-th name in their order, from the index-th on.
 
     The parts are disjoint, together they are everything, and they depend on the names alone; the
-    sizes of two differ by at most one item. `Dataset.shard` of tf.data divides in the same way.
+    sizes of two differ by at most one name. `Dataset.shard` of tf.data divides in the same way.
     """
-    return sorted(items, key=name)[index::count]
+    return sorted(names)[index::count]
 
 
-def fetch_archive(endpoint: str, bucket: str, root: str, objects: Sequence[PlacedObject]) -> bytes:
+def fetch_archive(
+    endpoint: str, bucket: str, root: str, objects: Mapping[str, ObjectInfo]
+) -> bytes:
     """The archive of a worker's fetcher and its manifest, which holds no secret."""
     rows = [
-        (one.entry.key, one.entry.generation, one.entry.size_bytes, _crc32c(one.entry), one.path)
-        for one in objects
+        (entry.key, entry.generation, entry.size_bytes, _crc32c(entry), path)
+        for path, entry in objects.items()
     ]
     manifest = {"verb": "fetch", "endpoint": endpoint, "bucket": bucket, "target": root}
     return ship.archive({**manifest, "objects": rows})
 
 
-def deliver(reach: WorkerReach, orders: Callable[[Worker], bytes], meter: Meter) -> list[Delivery]:
-    """Run an archive on every worker, and meter what it fetches; one that fails stops no other."""
+def deliver(reach: WorkerReach, orders: Callable[[int], bytes], meter: Meter) -> list[Delivery]:
+    """Run on every worker the archive for its ID, and meter what it fetches.
+
+    A worker that fails stops no other.
+    """
 
     async def fetch(shell: Shell) -> Delivery:
-        worker = next(one for one in reach.workers if one.worker_id == shell.worker_id)
-        heard = FetcherEvents(meter)
-        lines = JsonLineReader(heard.take)
-        argv = await ship_archive(shell, orders(worker))
+        events = FetcherEvents(meter)
+        lines = JsonLineReader(events.take)
+        argv = await ship_archive(shell, orders(shell.worker_id))
         status = await shell.execute(argv, out=lines.out, err=lines.err)
-        return heard.delivery(shell.worker_id, status, lines.complaint)
+        return events.delivery(shell.worker_id, status, lines.complaint)
 
     return deliver_on_reach(reach, fetch)
 
