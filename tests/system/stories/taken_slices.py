@@ -14,7 +14,7 @@ from tpuctl.store import Store
 LATE = "storage.objects.insert: latency 1s"
 """Between a worker's files, its word that they are in, and COMMIT."""
 DEADLINE_S = 60.0
-LOOK_S = 0.02
+LOOK_S = 0.1
 
 
 def checkpoints(home: Path, name: str) -> Store:

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import yaml
 from client.storage.storage_fixtures import running
+from clouds import MATRIX
 
 from system.templates.digits_runs import DIGITS, QUICK, WORKERS, Run, program, progress
 from tpuctl.checkpoint import Checkpointer, restore
 
+TWO_WORKERS = "v4-16"
+"""Of four chips each."""
 SAME_TO = 2.0**-9
 """How far weights and momentum may be from one chip's, relative to them (Frobenius).
 
@@ -60,16 +63,19 @@ def test_every_worker_logs_every_step_and_the_shares_make_up_the_batch(whole):
     assert all(each[-1].startswith("done steps=24 chip_time_s=0.0") for each in lines)
 
 
-def test_a_killed_and_resumed_run_ends_with_the_same_bits(whole, tmp_path):
+def test_a_killed_worker_ends_the_others_and_the_resumed_run_ends_with_the_same_bits(
+    whole, tmp_path
+):
     run = Run(tmp_path, whole[0].settings)
     with run.started(attempt=1) as workers:
         while not workers[0].stdout.readline().startswith("step=15 "):
             assert workers[0].poll() is None
-        for worker in workers:
-            worker.send_signal(signal.SIGKILL)
+        workers[2].send_signal(signal.SIGKILL)
+        errors = [workers[index].communicate(timeout=30)[1] for index in (0, 1, 3)]
+    assert all("worker 2 is lost" in error for error in errors), errors
     lines = run.train(attempt=2)
     resumed = re.fullmatch(r"resumed step=(\d+)", lines[0][0])
-    assert int(resumed[1]) in (6, 12)
+    assert int(resumed[1]) in (6, 12, 18)
     assert min(progress(lines[0])) == int(resumed[1]) + 1
     assert_same_bits(run.arrays(), whole[0].arrays())
     expected, found = (restore(each.checkpoints).tree for each in (whole[0], run))
@@ -83,11 +89,11 @@ def test_data_and_tensor_parallel_chips_find_the_weights_of_one(whole, alone):
 
 def test_what_one_form_saved_any_other_resumes_and_finds_the_same(tmp_path, alone):
     """Half way one chip goes over to tensor-parallel ones, and those to data-parallel ones."""
-    run = Run(tmp_path, QUICK)
+    run = Run(tmp_path, QUICK, TWO_WORKERS)
     # As one worker saves it that knows of no parts: whole arrays.
     with Checkpointer(run.checkpoints, 0, 1, fence=1) as checkpointer:
         checkpointer.save(12, restore(alone.checkpoints, 12).tree)
-    assert run.train(2, STEPS="18", MODEL_PARALLEL="16")[0][0] == "resumed step=12"
+    assert run.train(2, STEPS="18", MODEL_PARALLEL="8")[0][0] == "resumed step=12"
     assert run.train(3, STEPS="24", MODEL_PARALLEL="1")[0][0] == "resumed step=18"
     assert_close(run.arrays(), alone.arrays())
 
@@ -107,17 +113,10 @@ def test_batches_of_nothing_are_refused_in_a_line(tmp_path):
     assert (worker.returncode, error) == (1, "BATCH=0 reads no digit at a time: give 1 or more\n")
 
 
-def test_a_worker_that_dies_ends_the_others(tmp_path):
-    run = Run(tmp_path, {**QUICK, "STEPS": "100000"})
-    with run.started() as workers:
-        while not workers[0].stdout.readline().startswith("step=3 "):
-            assert workers[0].poll() is None
-        workers[2].send_signal(signal.SIGKILL)
-        errors = [workers[index].communicate(timeout=30)[1] for index in (0, 1, 3)]
-    assert all("worker 2 is lost" in error for error in errors), errors
-
-
-@pytest.mark.parametrize(("seed", "model_parallel"), [(0, 1), (1, 2), (2, 4)])
+@pytest.mark.parametrize(
+    ("seed", "model_parallel"),
+    [(1, 2), pytest.param(0, 1, marks=MATRIX), pytest.param(2, 4, marks=MATRIX)],
+)
 def test_it_learns_from_any_seed_in_any_form(tmp_path, seed, model_parallel):
     settings = {"STEPS": "120", "BATCH": "512", "HIDDEN": "128", "SAVE_EVERY": "120"}
     forms = {"SEED": str(seed), "MODEL_PARALLEL": str(model_parallel)}
@@ -136,10 +135,10 @@ def test_it_learns_from_any_seed_in_any_form(tmp_path, seed, model_parallel):
 def test_chips_of_any_slice_read_the_same_in_batches_of_any_size(whole):
     run, _ = whole
     (one,) = run.predict(BATCH="64")
-    first, *others = run.predict("v5litepod-16", BATCH="7")
+    first, *others = run.predict(TWO_WORKERS, BATCH="7")
     assert first == one
     assert len(one) == 12  # the matrix, and what it comes to
-    assert others == [[]] * (WORKERS - 1)
+    assert others == [[]]
 
 
 def test_the_data_are_the_digits_as_published():
