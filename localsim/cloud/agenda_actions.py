@@ -1,19 +1,21 @@
-"""What is done when an entry of the agenda falls due."""
+"""What is done when an entry of the agenda falls due, and what a scenario puts on it."""
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import partial
+from typing import Any
 
 from localsim.cloud.db.agenda import Action, AgendaEntry
-from localsim.cloud.model.nodes import Node, NodeEvent
+from localsim.cloud.model.nodes import NODE_TRANSITIONS, Node, NodeEvent
 from localsim.cloud.model.queued_resources import Initiator
 from localsim.cloud.nodes import (
     maintenance,
     node_lifecycle,
     node_loss,
     node_update,
-    scheduled_events,
 )
 from localsim.cloud.requests import admission, request_create, request_lifecycle
+from localsim.cloud.scenario.distributions import draw_amount
 from localsim.cloud.state import node_faults
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import capacity
@@ -28,6 +30,15 @@ FREES_CAPACITY = frozenset(
     }
 )
 """After these there may be capacity that somebody waits for."""
+
+
+_ANNOUNCED = {
+    "notice_s": "starts_in_s",
+    "window_s": "window_s",
+    "type": "type",
+    "can_reschedule": "can_reschedule",
+}
+"""Key of a scenario's maintenance -> field of an Announcement."""
 
 
 def apply_entry(state: State, entry: AgendaEntry) -> None:
@@ -57,6 +68,18 @@ def handle_lost_node(state: State, node: Node | None, now_s: float) -> None:
         maintenance.settle_request(state, node.queued_resource, now_s)
 
 
+def schedule_events(state: State, node: Node, now_s: float) -> None:
+    """Put the scenario's plans for a node that is READY for the first time on the agenda."""
+    lifetime = state.scenario.spot_lifetime_s
+    if node.spot and lifetime is not None:
+        life_s = draw_amount(lifetime, lambda: state.random(f"{node.name}/life"))
+        state.agenda.add(now_s + life_s, Action.END_SPOT_LIFE, node.name)
+    plan = _plan(state, node)
+    if plan is not None:
+        due_s = now_s + plan["after_s"]
+        state.agenda.add(due_s, Action.ANNOUNCE_MAINTENANCE, node.name)
+
+
 def _lose(event: NodeEvent, state: State, name: str, now_s: float) -> None:
     handle_lost_node(state, node_loss.mark_lost(state, name, event, now_s), now_s)
 
@@ -73,6 +96,30 @@ def _provision(state: State, name: str, now_s: float) -> None:
         node_lifecycle.provision(state, name, now_s)
 
 
+def _end_spot_life(state: State, name: str, now_s: float) -> None:
+    """Preempt a spot node; ignored when it is being preempted or deleted already."""
+    node = state.nodes.get(name)
+    is_going = state.agenda.has(Action.PREEMPT_NODE, name)
+    if not is_going and NodeEvent.PREEMPT in NODE_TRANSITIONS[node.state]:
+        node_loss.preempt(state, name, None, now_s)
+
+
+def _announce_maintenance(state: State, name: str, now_s: float) -> None:
+    """Announce the scenario's maintenance of a READY node; other nodes have none then."""
+    node = state.nodes.get(name)
+    plan = _plan(state, node)
+    if plan is None or NodeEvent.REPAIR not in NODE_TRANSITIONS[node.state]:
+        return
+    asked = {field: plan[key] for key, field in _ANNOUNCED.items() if key in plan}
+    maintenance.announce(state, name, maintenance.MaintenanceAnnouncement(**asked), now_s)
+
+
+def _plan(state: State, node: Node) -> Mapping[str, Any] | None:
+    """The first maintenance entry of the scenario whose pattern matches the node's id, or None."""
+    plans = state.scenario.maintenance
+    return next((plan for plan in plans if fnmatchcase(node.node_id, plan["nodes"])), None)
+
+
 def _change_capacity(_state: State, _subject: str, _now_s: float) -> None:
     """Do nothing here: `apply_entry` offers the new capacity afterwards."""
 
@@ -83,8 +130,8 @@ _ACTIONS: Mapping[Action, Callable[[State, str, float], object]] = {
     Action.EXPIRE_NODE: partial(_lose, NodeEvent.EXPIRE),
     Action.LOSE_WORKER: node_loss.lose_worker,
     Action.NOTICE_TROUBLE: node_faults.detect_faults,
-    Action.END_SPOT_LIFE: scheduled_events.end_spot_life,
-    Action.ANNOUNCE_MAINTENANCE: scheduled_events.announce_maintenance,
+    Action.END_SPOT_LIFE: _end_spot_life,
+    Action.ANNOUNCE_MAINTENANCE: _announce_maintenance,
     Action.UPDATE_NODE: node_update.finish,
     Action.BEGIN_MAINTENANCE: maintenance.begin_due,
     Action.REPAIR_NODE: _repair,

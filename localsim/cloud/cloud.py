@@ -8,10 +8,8 @@ from localsim.clock import Clock
 from localsim.cloud import agenda_actions
 from localsim.cloud.db.journal import UnreadableRecord
 from localsim.cloud.db.timekeeping import Timekeeping
-from localsim.cloud.methods_nodes import NodeMethods
 from localsim.cloud.methods_offerings import OfferingMethods
-from localsim.cloud.methods_operations import OperationMethods
-from localsim.cloud.methods_requests import RequestMethods
+from localsim.cloud.methods_resources import NodeMethods, OperationMethods, RequestMethods
 from localsim.cloud.methods_scenario import ScenarioMethods
 from localsim.cloud.model.cloud_errors import Code, Failure
 from localsim.cloud.model.events import BootSlice, DestroySlice, Event, StopSlice
@@ -23,7 +21,6 @@ from localsim.cloud.nodes import (
     node_lifecycle,
     node_loss,
     node_power,
-    scheduled_events,
 )
 from localsim.cloud.requests import request_lifecycle
 from localsim.cloud.scenario.scenario import Scenario
@@ -125,7 +122,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
                     self._state, node_name, identities, self._clock.now()
                 )
                 if is_new:
-                    scheduled_events.schedule_events(self._state, node, self._clock.now())
+                    agenda_actions.schedule_events(self._state, node, self._clock.now())
                 request_lifecycle.handle_ready_node(self._state, node, self._clock.now())
                 maintenance.settle_request(self._state, node.queued_resource, self._clock.now())
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import os
 import resource
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +20,7 @@ from localsim.cloud.model.cloud_errors import CloudError
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.store import has_no_objects
 from localsim.cloud.scenario.scenario import Scenario
-from localsim.server import endpoints, isolation_choice, listeners
+from localsim.server import isolation_choice, listeners
 from localsim.server.components import (
     BUCKET,
     PROJECT,
@@ -29,11 +30,14 @@ from localsim.server.components import (
     requested_scenario,
 )
 from localsim.server.settings import Settings
+from localsim.service_ports import LOOPBACK
 from localsim.state_directory import ServeError, StateDirectory
-from localsim.workers.isolation.interface import Isolation
+from localsim.workers.isolation.modes import Isolation
 
 PORT_TRIES = 3
 """Free ports can be taken by others before they are opened; then others are chosen."""
+OTHER_APIS = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager", "oauth2")
+"""They share a port: no path of one is a path of another."""
 MAX_FILES = 65536
 """Enough for some thousand workers; programs inherit it, and some walk through all that they may
 open."""
@@ -130,12 +134,38 @@ def _line(settings: Settings, state: StateDirectory, parts: Components) -> dict[
     workers = {"mode": parts.hosts.isolation.mode}
     if parts.hosts.reason:
         workers["mode_reason"] = parts.hosts.reason
-    line = endpoints.endpoints_document({**identity, **workers}, state, parts.ports)
+    line = endpoints_document({**identity, **workers}, state, parts.ports)
     if parts.tls_services is not None:
         line["google"] = parts.tls_services.endpoints(parts.ports)
     if parts.orchestrator.cloud.unreadable:
         line["unreadable"] = [asdict(record) for record in parts.orchestrator.cloud.unreadable]
     return line
+
+
+def endpoints_document(
+    identity: Mapping[str, Any], state: StateDirectory, ports: Mapping[str, int]
+) -> dict[str, Any]:
+    """The first line on stdout; `identity` has name, project, zone, bucket and mode."""
+    neighbours = _http(ports["neighbours"])
+    return {
+        "name": identity["name"],
+        "pid": os.getpid(),
+        "state_dir": str(state.path),
+        "project": identity["project"],
+        "zone": identity["zone"],
+        "bucket": identity["bucket"],
+        **{key: identity[key] for key in ("mode", "mode_reason") if key in identity},
+        "tpu_grpc": f"{LOOPBACK}:{ports['tpu_grpc']}",
+        "tpu_rest": _http(ports["tpu_rest"]),
+        "storage": _http(ports["storage"]),
+        **dict.fromkeys(OTHER_APIS, neighbours),
+        "vpc": f"socks5://{LOOPBACK}:{ports['vpc']}",
+        "control": _http(ports["control"]),
+    }
+
+
+def _http(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}"
 
 
 def _open_many_files() -> None:

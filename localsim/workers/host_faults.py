@@ -7,7 +7,8 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 
-from localsim.workers.isolation.interface import Host, NotPossibleError
+from localsim.workers.isolation.interface import NotPossibleError
+from localsim.workers.isolation.modes import Host
 from localsim.workers.isolation.process import CANNOT_FILL_DISK, ProcessIsolation
 from localsim.workers.spec import HostFault
 from localsim.workers.ssh_endpoint import SshBehaviour, SshEndpoint

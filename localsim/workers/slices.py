@@ -13,7 +13,7 @@ from localsim.worker_facts import HostIdentity
 from localsim.workers import free_ports, host_faults, startup_script
 from localsim.workers.disk import slice_disk as disks
 from localsim.workers.disk.slice_disk import SliceDisk
-from localsim.workers.isolation.interface import Host, Isolation
+from localsim.workers.isolation.modes import Host, Isolation
 from localsim.workers.spec import HEALTHY, HostFault, SliceSpec
 from localsim.workers.ssh_endpoint import SshEndpoint
 from localsim.workers.worker import Worker, WorkerContext
@@ -183,7 +183,7 @@ class Slices:
 
     async def _boot(self, spec: SliceSpec) -> _Running:
         disk = await self._disk(spec)
-        hosts = await self._isolation.boot(disk, spec)
+        hosts: tuple[Host, ...] = await self._isolation.boot(disk, spec)
         workers = tuple(self._worker(spec, index, disk, host) for index, host in enumerate(hosts))
         up = [worker for worker in workers if worker.index not in spec.never_boots]
         services: list[WorkerService] = []

@@ -10,7 +10,8 @@ from pathlib import Path
 from localsim.worker_facts import GuestAttributesEntry, HostIdentity
 from localsim.workers import metadata_tree
 from localsim.workers.disk.slice_disk import WorkerDisk
-from localsim.workers.isolation.interface import Command, Host, Program
+from localsim.workers.isolation.interface import Command
+from localsim.workers.isolation.modes import Host, Program
 from localsim.workers.spec import HEALTHY, HostFault, PublishAttribute, SliceSpec
 from localsim.workers.ssh_keys import SshKeys
 

@@ -7,10 +7,12 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any, Generic, Protocol, TypeVar
 
 from localsim.cloud.db.journal import Journal
 from localsim.cloud.model.cloud_errors import invalid, not_found
+from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.records import decode, encode
 from localsim.cloud.model.resource_names import ALL_ZONES, zone_of
 
@@ -76,6 +78,8 @@ class Tally(Generic[Resource]):
 
 
 MAX_PAGE_SIZE = 1000
+RETENTION_S = 30 * 86400.0
+"""How long an operation can be asked for after its end; assumed, Google says no number."""
 
 
 Item = TypeVar("Item")
@@ -213,6 +217,44 @@ class Collection(Generic[Resource]):
             follower.replace(name, None, resource)
         self._followers.append(follower)
         return follower
+
+
+class OperationLog(Collection[Operation]):
+    """Operations; one is removed RETENTION_S after its end."""
+
+    def __init__(self, journal: Journal, check: Callable[[Operation], object]) -> None:
+        """Read the table; `check` is that of every collection."""
+        super().__init__(journal, "tpu_operations", Operation, check)
+        self._by_request = self.index(_request)
+        self._ends = [(done.end_time_s, done.name) for done in self if done.end_time_s is not None]
+        heapify(self._ends)
+
+    def repeated(self, target: str, verb: Verb, request_id: str) -> Operation | None:
+        """The operation that was begun with this request id for this target and verb, or None."""
+        return next(iter(self._by_request[target, verb, request_id]), None)
+
+    def has_expired(self, now_s: float) -> bool:
+        """Whether `forget` would remove an operation."""
+        return bool(self._ends) and self._ends[0][0] <= now_s - RETENTION_S
+
+    def forget(self, now_s: float) -> None:
+        """Remove the operations that ended more than RETENTION_S ago."""
+        while self.has_expired(now_s):
+            end_time_s, name = heappop(self._ends)
+            operation = self.find(name)
+            if operation is not None and operation.end_time_s == end_time_s:  # else taken back
+                self.remove(name)
+
+    def _set(self, name: str, resource: Operation | None) -> None:
+        if resource is not None and resource.end_time_s is not None:
+            heappush(self._ends, (resource.end_time_s, name))
+        super()._set(name, resource)
+
+
+def _request(operation: Operation) -> tuple[tuple[str, Verb, str], ...]:
+    if not operation.request_id:
+        return ()
+    return ((operation.target, operation.verb, operation.request_id),)
 
 
 def page_of(items: tuple[Item, ...], page_size: int, page_token: str) -> Page[Item]:

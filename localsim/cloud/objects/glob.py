@@ -5,6 +5,7 @@ August 2026. A glob becomes a nondeterministic automaton whose reachable state s
 names are read, so no pattern makes a match slow, as backtracking would.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
@@ -12,7 +13,7 @@ from localsim.cloud.objects.storage_model import StorageError, invalid
 
 Accepts = Callable[[str], bool]
 _States = frozenset[int]
-_SPECIAL = frozenset("\\*?[]{}")
+_LITERAL = re.compile(r"[^\\*?\[\]{}]*")
 _MAX_NESTED = 64  # braces; no limit of Google's is known
 _MAX_REMEMBERED = 200_000  # states; a hostile mix of names must not fill the memory
 
@@ -25,12 +26,11 @@ class Glob:
 
     def __init__(self, pattern: str) -> None:
         """Compile; raises StorageError 400 in Google's words."""
-        self._steps: list[list[tuple[Accepts, int]]] = []
-        self._free: list[list[int]] = []
-        start = self._state()
-        self._end = _GlobParser(pattern, self._state, self._link).sequence(start)
-        self.literal = _literal(pattern)
-        self._start = self._closure([start])
+        parser = _GlobParser(pattern)
+        self._end = parser.parse()
+        self._steps, self._free = parser.steps, parser.free
+        self.literal = _LITERAL.match(pattern)[0]  # type: ignore[index]  # it may be empty
+        self._start = self._closure([0])
         self._remembered: dict[tuple[_States, str], _States] = {}
         self._remembered_states = 0
         self.effort = 0
@@ -67,18 +67,6 @@ class Glob:
                 waiting += self._free[state]
         return frozenset(reached)
 
-    def _state(self) -> int:
-        self._steps.append([])
-        self._free.append([])
-        return len(self._steps) - 1
-
-    def _link(self, origin: int, accepts: Accepts | None, target: int) -> None:
-        """Go from one state to another on an accepted character, or freely on None."""
-        if accepts is None:
-            self._free[origin].append(target)
-        else:
-            self._steps[origin].append((accepts, target))
-
 
 @lru_cache(maxsize=16)
 def compile_glob(pattern: str) -> Glob:
@@ -86,32 +74,29 @@ def compile_glob(pattern: str) -> Glob:
     return Glob(pattern)
 
 
-def _literal(pattern: str) -> str:
-    length = next((at for at, char in enumerate(pattern) if char in _SPECIAL), len(pattern))
-    return pattern[:length]
-
-
 class _GlobParser:
     """Compiles a pattern into its automaton."""
 
-    def __init__(
-        self,
-        pattern: str,
-        state: Callable[[], int],
-        link: Callable[[int, Accepts | None, int], None],
-    ) -> None:
+    def __init__(self, pattern: str) -> None:
+        self.steps: list[list[tuple[Accepts, int]]] = []
+        """State -> what it accepts, and where that leads."""
+        self.free: list[list[int]] = []
+        """State -> where it leads without a character."""
         self._pattern = pattern
-        self._state = state
-        self._link = link
         self._at = 0
         self._braces: list[int] = []
 
-    def sequence(self, start: int) -> int:
-        """Draw from `start` to the end of the pattern; the state reached."""
-        end = self._branch(start)
+    def parse(self) -> int:
+        """Draw from state 0 to the end of the pattern; the state reached."""
+        end = self._branch(self._state())
         if self._at < len(self._pattern):
             raise _bare_closing_brace(self._offset(self._at))
         return end
+
+    def _state(self) -> int:
+        self.steps.append([])
+        self.free.append([])
+        return len(self.steps) - 1
 
     def _branch(self, state: int) -> int:
         """Draw to the `,` or `}` that ends a branch, or to the end."""
@@ -128,7 +113,7 @@ class _GlobParser:
         if char == "*":
             return self._star(state)
         target = self._state()
-        self._link(state, self._single(char), target)
+        self.steps[state].append((self._single(char), target))
         return target
 
     def _single(self, char: str) -> Accepts:
@@ -156,8 +141,8 @@ class _GlobParser:
         stars = len(self._pattern[self._at :]) - len(self._pattern[self._at :].lstrip("*"))
         self._at += stars
         loop = self._state()
-        self._link(state, None, loop)
-        self._link(loop, _anything if stars > 1 else _not_slash, loop)
+        self.free[state].append(loop)
+        self.steps[loop].append(((lambda _: True) if stars > 1 else _not_slash, loop))
         return loop
 
     def _alternatives(self, state: int) -> int:
@@ -168,8 +153,8 @@ class _GlobParser:
         while self._at < len(self._pattern) and self._pattern[self._at] != "}":
             self._at += 1  # the brace or the comma
             branch = self._state()
-            self._link(state, None, branch)
-            self._link(self._branch(branch), None, end)
+            self.free[state].append(branch)
+            self.free[self._branch(branch)].append(end)
         if self._at == len(self._pattern):
             raise invalid(
                 f"Glob pattern brace expansion opening '{{' at index {self._offset(opening)} has"
@@ -280,7 +265,3 @@ def _class(ranges: Sequence[tuple[str, str]], *, negated: bool) -> Accepts:
 
 def _not_slash(char: str) -> bool:
     return char != "/"
-
-
-def _anything(_: str) -> bool:
-    return True

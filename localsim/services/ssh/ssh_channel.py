@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import asyncssh
 
-from localsim.workers.isolation.interface import Program
+from localsim.workers.isolation.modes import Program
 
 SFTP = "sftp"
 """The one subsystem."""

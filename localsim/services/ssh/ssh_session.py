@@ -13,7 +13,7 @@ from asyncssh.constants import EXTENDED_DATA_STDERR
 from localsim.services.ssh import sftp_stdio
 from localsim.services.ssh.ssh_channel import SshSession, resize
 from localsim.workers.descriptors import read_now, read_some, write_all
-from localsim.workers.isolation.interface import Program
+from localsim.workers.isolation.modes import Program
 from localsim.workers.worker import Worker, WorkerStoppedError
 
 _ACCEPTED_ENVIRONMENT = ("LANG", "LC_")

@@ -13,9 +13,8 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 
 from localsim.cloud.objects.buckets.bucket_store import Buckets
-from localsim.cloud.objects.open_object import OpenObject
 from localsim.cloud.objects.storage_model import StorageError, StoredObject
-from localsim.cloud.objects.store import ObjectKey, ObjectStore
+from localsim.cloud.objects.store import ObjectKey, ObjectStore, OpenObject
 from localsim.group_commit import GroupCommit
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.request_faults import FaultSource

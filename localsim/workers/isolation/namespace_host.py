@@ -81,7 +81,10 @@ class NamespaceHost:
         return [str(note) for note in message["notes"]]
 
     async def listen(self, port: int) -> socket.socket:
-        """A listening socket for a port of the worker; raises OSError."""
+        """A listening socket for a port of the worker; raises OSError.
+
+        Port 80 is the metadata server's, at its link-local address.
+        """
         address = _ADDRESSES.get(port, "0.0.0.0")  # noqa: S104 -- the worker's own addresses
         _, (descriptor,) = await self._channel.ask("listen", address=address, port=port)
         return socket.socket(fileno=descriptor)
@@ -93,7 +96,7 @@ class NamespaceHost:
         return await connect_socket(descriptor, address, port)
 
     async def open_terminal(self) -> TerminalPair:
-        """A new terminal; raises OSError."""
+        """A new terminal; both ends are the caller's to close. Raises OSError."""
         reply, (ours, theirs) = await self._channel.ask("terminal")
         return TerminalPair(ours, theirs, reply["name"])
 
@@ -119,7 +122,7 @@ class NamespaceHost:
         return program
 
     async def freeze(self, *, frozen: bool) -> None:
-        """Stop every program where it stands, or let them go on."""
+        """Stop every program where it stands, or let them go on; new ones stand still too."""
         await self._channel.ask("freeze", frozen=frozen)
 
     async def connect_network(self, *, connected: bool) -> None:

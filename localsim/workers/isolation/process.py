@@ -7,6 +7,7 @@ and the simulated mesh are told by variables what a TPU VM would find at fixed p
 import asyncio
 import errno
 import os
+import signal
 import socket
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -15,13 +16,14 @@ from localsim.workers import chips, free_ports, processes
 from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk, slice_id
 from localsim.workers.isolation import process_programs
 from localsim.workers.isolation.interface import Command, NotPossibleError, TerminalPair
-from localsim.workers.isolation.process_freezer import ProcessFreezer
 from localsim.workers.isolation.process_programs import ProcessProgram
 from localsim.workers.metadata_tree import MEGASCALE_PORT, megascale_attributes
 from localsim.workers.processes import MARKER, Process
 from localsim.workers.spec import SliceSpec
 from tpuctl.catalog import accelerator_type
 
+PERIOD_S = 0.3
+"""Of which a slow worker's programs run a part; each one costs a look at the process table."""
 METADATA_PORT = 80
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 GUEST = Path(__file__).parents[2] / "guest"
@@ -190,6 +192,71 @@ class ProcessHost:
     def release(self) -> None:
         """Freeze and slow its processes no longer."""
         self._freezer.end()
+
+
+class ProcessFreezer:
+    """Freezes or slows the processes of one worker."""
+
+    def __init__(self, belongs: Callable[[], Callable[[Process], bool]]) -> None:
+        """`belongs` makes a judge of who is the worker's now."""
+        self._belongs = belongs
+        self._is_frozen = False
+        self._crawling: asyncio.Task[None] | None = None
+
+    def admit(self, pid: int) -> None:
+        """Freeze a new program that has not begun yet, if the others are frozen."""
+        if self._is_frozen:
+            os.kill(pid, signal.SIGSTOP)
+
+    async def freeze(self, *, frozen: bool) -> None:
+        """Stop every process, or let all go on."""
+        self._is_frozen = frozen
+        if not frozen:
+            processes.signal_processes(await self._list(), signal.SIGCONT)
+            return
+        stopped: set[int] = set()
+        # A process that has been sent SIGSTOP forks no more: what it forked before is found next.
+        while new := [process for process in await self._list() if process.pid not in stopped]:
+            processes.signal_processes(new, signal.SIGSTOP)
+            stopped |= {process.pid for process in new}
+
+    def slow_down(self, factor: float | None) -> None:
+        """Let processes run 1/`factor` of the time, None always."""
+        if self._crawling:
+            self._crawling.cancel()
+            self._crawling = None
+        if factor is not None:
+            self._crawling = asyncio.create_task(self._crawl(PERIOD_S / factor))
+
+    def end(self) -> None:
+        """Change no process any more; frozen ones stay frozen."""
+        self._is_frozen = True
+        self.slow_down(None)
+
+    async def _crawl(self, run_s: float) -> None:
+        held: list[Process] = []
+        try:
+            while True:
+                await asyncio.sleep(run_s)
+                held = await self._list()
+                processes.signal_processes(held, signal.SIGSTOP)
+                await asyncio.sleep(PERIOD_S - run_s)
+                self._release(held)
+        finally:
+            self._release(held)
+
+    def _release(self, held: list[Process]) -> None:
+        if not self._is_frozen:
+            processes.signal_processes(held, signal.SIGCONT)
+
+    async def _list(self) -> list[Process]:
+        """The worker's processes; the process table is read beside the event loop."""
+
+        def look() -> list[Process]:
+            belongs = self._belongs()
+            return [process for process in processes.list_processes() if belongs(process)]
+
+        return await asyncio.to_thread(look)
 
 
 class ProcessFilter:

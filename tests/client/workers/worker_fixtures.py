@@ -21,7 +21,7 @@ from localsim.services.worker.chip_lock_server import ChipLockServers
 from localsim.services.worker.metadata_server import open_metadata
 from localsim.worker_facts import HostIdentity
 from localsim.workers.chip_holders import CHIP_FILES
-from localsim.workers.isolation.interface import Isolation
+from localsim.workers.isolation.modes import Isolation
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
 from localsim.workers.spec import PublishAttribute, SliceSpec

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from localsim import clock, service_ports
-from localsim.server import authority, components, endpoints
+from localsim.server import authority, components, serving
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.net import proxy
 from localsim.services.ssh import loopback_ssh
@@ -39,7 +39,7 @@ def test_the_first_line_has_the_keys_of_the_page():
         "mode_reason": "why",
     }
     ports = dict.fromkeys(service_ports.port_names(tls=True), 1)
-    line = endpoints.endpoints_document(identity, StateDirectory(Path("/x"), 0), ports)
+    line = serving.endpoints_document(identity, StateDirectory(Path("/x"), 0), ports)
     told = {key for cell, _ in table("The first line") for key in re.findall(r"`(\w+)`", cell)}
     assert told == set(line) | SOMETIMES
 

@@ -1,14 +1,16 @@
-"""The API's methods of nodes and reservations."""
+"""The API's methods of nodes, reservations, queued resources, quota and operations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from localsim.cloud.api_methods import ApiMethods
 from localsim.cloud.db.collection import Page, page_of
+from localsim.cloud.model import filters
+from localsim.cloud.model.cloud_errors import Code
 from localsim.cloud.model.nodes import Node, NodeSpec
 from localsim.cloud.model.operations import Operation, Verb
-from localsim.cloud.model.queued_resources import Initiator
-from localsim.cloud.model.resource_names import checked_id, checked_request_id
+from localsim.cloud.model.queued_resources import Initiator, QueuedResource, QueuedResourceSpec
+from localsim.cloud.model.resource_names import ALL_ZONES, checked_id, checked_request_id, zone_of
 from localsim.cloud.nodes import (
     maintenance,
     node_lifecycle,
@@ -17,11 +19,19 @@ from localsim.cloud.nodes import (
     node_validation,
 )
 from localsim.cloud.nodes import node_guest_attributes as guest_attributes
-from localsim.cloud.requests import request_lifecycle
+from localsim.cloud.requests import request_create, request_lifecycle
 from localsim.cloud.state import operation_lifecycle
-from localsim.cloud.supply import reservations
+from localsim.cloud.supply import quota, reservations
+from localsim.cloud.supply.quota import QuotaUsage
 from localsim.cloud.supply.reservations import Reservation
 from localsim.worker_facts import GuestAttributesEntry
+
+_OPERATION_FIELDS: Mapping[str, Callable[[Operation], str]] = {
+    "name": lambda operation: operation.name,
+    "done": lambda operation: str(operation.is_done).lower(),
+    "metadata.target": lambda operation: operation.target,
+    "metadata.verb": lambda operation: operation.verb,
+}
 
 
 class NodeMethods(ApiMethods):
@@ -140,3 +150,97 @@ class NodeMethods(ApiMethods):
 
     def _node(self, name: str) -> str:
         return self._project.resource(name, "nodes")
+
+
+class RequestMethods(ApiMethods):
+    """The methods of queued resources, and the quota that requests and nodes use."""
+
+    def list_queued_resources(
+        self, parent: str, page_size: int = 0, page_token: str = ""
+    ) -> Page[QueuedResource]:
+        """A page of the queued resources of a zone, or of all (`-`)."""
+        parent = self._project.parent(parent)
+        return self._reached(parent, self._state.requests.page(parent, page_size, page_token))
+
+    def get_queued_resource(self, name: str) -> QueuedResource:
+        """The queued resource of that name; raises CloudError."""
+        return self._state.requests.get(self._request(name))
+
+    def create_queued_resource(
+        self, parent: str, queued_resource_id: str, spec: QueuedResourceSpec, request_id: str = ""
+    ) -> Operation:
+        """Begin to create a request; the same `request_id` again returns the same operation."""
+        zone = self._project.zone(parent)
+        name = f"{zone}/queuedResources/{checked_id('queued resource id', queued_resource_id)}"
+        request_id = checked_request_id(request_id)
+        with self._state.change():
+            return request_create.create(self._state, name, spec, request_id, self._clock.now())
+
+    def delete_queued_resource(
+        self, name: str, request_id: str = "", *, force: bool = False
+    ) -> Operation:
+        """Begin to delete a request; `force` deletes the nodes of an ACTIVE one first."""
+        full_name, request_id = self._request(name), checked_request_id(request_id)
+        with self._state.change():
+            now_s = self._clock.now()
+            return request_create.delete(self._state, full_name, request_id, now_s, force=force)
+
+    def reset_queued_resource(self, name: str) -> Operation:
+        """Begin to recreate the nodes of an ACTIVE or SUSPENDED request."""
+        with self._state.change():
+            return request_create.reset(self._state, self._request(name), self._clock.now())
+
+    def perform_maintenance_queued_resource(
+        self, name: str, node_names: Sequence[str] = ()
+    ) -> Operation:
+        """Begin the announced maintenance of nodes of a request; no names mean all nodes."""
+        with self._state.change():
+            return maintenance.perform_on_request(
+                self._state, self._request(name), node_names, self._clock.now()
+            )
+
+    def quotas(self) -> tuple[QuotaUsage, ...]:
+        """Every quota in every place that it counts in; not a method of the API."""
+        return quota.usages(self._state)
+
+    def _request(self, name: str) -> str:
+        return self._project.resource(name, "queuedResources")
+
+
+class OperationMethods(ApiMethods):
+    """List, get, delete and cancel operations."""
+
+    def list_operations(
+        self, parent: str, page_size: int = 0, page_token: str = "", where: str = ""
+    ) -> Page[Operation]:
+        """A page of the operations of a zone, or of all; `where` is the request's filter."""
+        parent = self._project.parent(parent)
+        if not where:
+            page = self._state.operations.page(parent, page_size, page_token)
+            return self._reached(parent, page)
+        zone, operations = zone_of(parent), self._state.operations
+        there = [item for item in operations if zone in (ALL_ZONES, zone_of(item.name))]
+        found = filters.select_items(there, _OPERATION_FIELDS, where, "")
+        return self._reached(parent, page_of(found, page_size, page_token))
+
+    def get_operation(self, name: str) -> Operation:
+        """The operation of that name; raises CloudError."""
+        return self._state.operations.get(self._project.resource(name, "operations"))
+
+    def delete_operation(self, name: str) -> None:
+        """Delete the record of an operation; its work goes on."""
+        with self._state.change():
+            self._state.operations.remove(self.get_operation(name).name)
+
+    def cancel_operation(self, name: str) -> None:
+        """Record the client's wish; only a node that waits for capacity is given up."""
+        state = self._state
+        with state.change():
+            operation = self.get_operation(name)
+            if operation.is_done:
+                return
+            operation_lifecycle.record_cancellation(state, operation)
+            node = state.nodes.find(operation.target)
+            if node is not None and node_lifecycle.is_waiting(node):
+                sentence = "The operation was cancelled."
+                node_lifecycle.give_up(state, node, Code.CANCELLED, sentence, self._clock.now())
