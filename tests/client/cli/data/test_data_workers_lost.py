@@ -1,29 +1,25 @@
 """A client, a fetcher or a slice that goes away while data is staged: the rest is delivered."""
 
+import fcntl
 import hashlib
 import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from client.cli.node.four_workers import BUCKET, bucket, on_workers, slice_of_four
 from tpuctl.agent.data import target_tree
 
-HOLD = """
-import fcntl, os, sys, time
-os.makedirs("stalled", exist_ok=True)
-file = open("stalled/" + sys.argv[1], "w")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("held", flush=True)
-time.sleep(600)
-"""
+LOOK_S = 0.3
+"""A look is a process on a worker."""
 OF_FETCHERS = r"""
-for each in /proc/[0-9]*; do
-  if grep -qz "^HOME=$HOME\$" $each/environ && tr '\0' ' ' < $each/cmdline | grep -q '[.]pyz'; then
-    %s ${each#/proc/}
-  fi
+for each in $(grep -lzs "^HOME=$HOME\$" /proc/[0-9]*/environ); do
+  pid=$(basename ${each%%/environ})
+  if tr '\0' ' ' < /proc/$pid/cmdline | grep -q '[.]pyz'; then %s $pid; fi
 done 2>/dev/null
 """
 """Does something with the processes of a worker's own that a push started."""
@@ -76,39 +72,36 @@ class stalled:
         blob.upload_from_string(b"x")
         text = f"/storage/v1/b/local-bucket/o/stalled/{name}#{blob.generation}"
         version = hashlib.sha256(text.encode()).hexdigest()[:24]
-        self.part = target_tree.unfinished_name(name, version)
+        part = target_tree.unfinished_name(name, version)
+        (home,) = on_workers(tpuctl, "mkdir -p stalled && pwd", "1")
+        self.part = Path(home.strip(), "stalled", part)
         self.name = name
         self.tpuctl = tpuctl
         self.environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
-        self.holder = self.client = None
+        self.written = ExitStack()
 
-    def start(self, *argv):
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "tpuctl", *argv],
+    def __enter__(self):
+        file = self.written.enter_context(self.part.open("w"))
+        fcntl.flock(file, fcntl.LOCK_EX)
+        source = f"{BUCKET}/stalled/{self.name}"
+        self.client = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tpuctl", "data", "push", source, "worker:n1:stalled/"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env=self.environ,
         )
-
-    def __enter__(self):
-        self.holder = self.start(
-            *("node", "exec", "n1", "--worker", "1", "--", "python3", "-c", HOLD, self.part)
-        )
-        assert self.holder.stdout.readline() == "held\n"
-        self.client = self.start(
-            "data", "push", f"{BUCKET}/stalled/{self.name}", "worker:n1:stalled/"
-        )
         eventually(lambda: on_workers(self.tpuctl, LIST, "1") != [""])
         return self.client
 
     def __exit__(self, *_):
-        for process in (self.client, self.holder):
-            process.kill()
-            process.communicate()
+        self.client.kill()
+        self.client.communicate()
+        self.written.close()
 
 
 def eventually(holds, within_s=30.0):
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline
+        time.sleep(LOOK_S)
