@@ -35,7 +35,9 @@ def keys(tpuctl, prefix=""):
     return tpuctl("data", "list", f"{BUCKET}/{prefix}", "-o", "json").json
 
 
-def test_a_directory_is_pushed_once_and_every_worker_fetches_it(four, dataset):
+def test_a_directory_is_pushed_once_every_worker_fetches_it_and_it_comes_back(
+    four, dataset, tmp_path
+):
     result = four("data", "push", str(dataset), "worker:n1:data/set", "-o", "json")
     assert result.code == 0, result.err
     assert result.json == [
@@ -56,6 +58,14 @@ def test_a_directory_is_pushed_once_and_every_worker_fetches_it(four, dataset):
     again = four("data", "push", str(dataset), "worker:n1:data/set", "-o", "json")
     assert {(row["objects_copied"], row["objects_skipped"]) for row in again.json} == {(0, 7)}
     assert keys(four, "tpuctl/staging/") == staged
+    one = four("data", "pull", "worker:n1/2:data/set", str(tmp_path / "one"), "-o", "json")
+    assert one.json[0]["objects_copied"] == 7, one.err
+    assert (tmp_path / "one/deep/5.bin").read_bytes() == (dataset / "deep/5.bin").read_bytes()
+    again = four("data", "pull", "worker:n1/2:data/set", str(tmp_path / "one"), "-o", "json")
+    assert (again.json[0]["objects_copied"], again.json[0]["objects_skipped"]) == (0, 7)
+    assert four("data", "pull", "worker:n1:data/set/deep", str(tmp_path / "all")).code == 0
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["0", "1", "2", "3"]
+    assert (tmp_path / "all/3/0.bin").read_bytes() == (dataset / "deep/0.bin").read_bytes()
 
 
 def test_what_is_in_a_bucket_already_is_not_uploaded_again(four, dataset):
@@ -118,18 +128,6 @@ def test_a_single_file_gets_the_name_it_is_given_or_keeps_its_own(four, dataset,
     assert four("data", "push", source, f"worker:n1{worker}:single/").code == 0
     (found,) = on_workers(four, "ls single", "1")
     assert found.split() == ["4.bin", "renamed"]
-
-
-def test_files_of_one_worker_come_back_and_of_all_below_their_ids(four, dataset, tmp_path):
-    four("data", "push", str(dataset), "worker:n1:back")
-    one = four("data", "pull", "worker:n1/2:back", str(tmp_path / "one"), "-o", "json")
-    assert one.json[0]["objects_copied"] == 7, one.err
-    assert (tmp_path / "one/deep/5.bin").read_bytes() == (dataset / "deep/5.bin").read_bytes()
-    again = four("data", "pull", "worker:n1/2:back", str(tmp_path / "one"), "-o", "json")
-    assert (again.json[0]["objects_copied"], again.json[0]["objects_skipped"]) == (0, 7)
-    assert four("data", "pull", "worker:n1:back/deep", str(tmp_path / "all")).code == 0
-    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["0", "1", "2", "3"]
-    assert (tmp_path / "all/3/0.bin").read_bytes() == (dataset / "deep/0.bin").read_bytes()
 
 
 def test_a_link_here_is_not_followed_by_what_a_worker_sends(four, dataset, tmp_path):
