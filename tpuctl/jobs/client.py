@@ -61,9 +61,8 @@ def supervisor_of(store: Store, home: Path, context: str, job_id: str) -> Superv
     found = lease.load_lease(store, job_id)
     if found is None or not found.holder:
         return None
-    here = (
-        None if supervisor_lock.is_locked(home, context) else supervisor_lock.host_id(home, context)
-    )
+    is_here = supervisor_lock.is_locked(home, context)
+    here = None if is_here else supervisor_lock.host_id(home, context)
     if job_id in heartbeat.unsupervised_job_ids(store, here):
         return None
     with suppress(NotFoundError, MalformedError):
@@ -86,16 +85,16 @@ def describe(store: Store, name: str) -> JobRecord:
     try:
         return record_store.load(store, name).record
     except NotFoundError as error:
-        found = [each for each in list_jobs(store) if each.spec.name == name]
-        if not found:
+        named = [job for job in list_jobs(store) if job.spec.name == name]
+        if not named:
             raise error from None
-    active = [each for each in found if not each.is_settled]
+    active = [job for job in named if not job.is_settled]
     if len(active) > 1:
         raise UsageError(
             f"{len(active)} open jobs are named {name!r}",
-            hint=f"say which: {', '.join(f'{one.job_id} ({one.state})' for one in active[:5])}",
+            hint=f"say which: {', '.join(f'{job.job_id} ({job.state})' for job in active[:5])}",
         )
-    return (active or found)[0]
+    return (active or named)[0]
 
 
 def cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
@@ -111,18 +110,16 @@ def reopen(store: Store, job_id: str, now_s: float) -> JobRecord:
     Its fence goes up: whoever still clears away behind the earlier attempts finds that it is not
     his any more. The lease comes first, so that the job is not overlooked if this ends here.
     """
-    for _ in range(record_store.CANCEL_TRIES):
-        found = record_store.load(store, job_id)
-        wanted = replace(job_retry.reopen_record(found.record, now_s), fence=found.record.fence + 1)
+
+    def reopen_here(record: JobRecord) -> JobRecord:
+        wanted = replace(job_retry.reopen_record(record, now_s), fence=record.fence + 1)
         lease.reoffer(store, job_id, wanted.owner, wanted.fence)
-        try:
-            record_store.save(store, wanted, found.generation)
-        except PreconditionError:
-            continue  # its supervisor wrote in between
-        if lease.load_lease(store, job_id) is None:
-            lease.reoffer(store, job_id, wanted.owner, wanted.fence)
         return wanted
-    raise PreconditionError(f"job {job_id!r} changes too fast", hint="try again")
+
+    reopened = record_store.change(store, job_id, reopen_here)
+    if lease.load_lease(store, job_id) is None:
+        lease.reoffer(store, job_id, reopened.owner, reopened.fence)
+    return reopened
 
 
 def error_of(found: JobRecord) -> TpuctlError | None:

@@ -57,13 +57,10 @@ def quota_by_zone(
         return {}
     naming = catalog.generation(kind.generation).quota
     quota = f"{naming.stem}{naming.family}{naming.suffix(kind.size)}".lower() if naming else ""
-    ours = [
-        limit
-        for limit in limits
-        if (limit.quota, limit.is_preemptible) == (quota, tier in PREEMPTIBLE)
-    ]
+    key = (quota, tier in PREEMPTIBLE)
+    ours = [limit for limit in limits if (limit.quota, limit.is_preemptible) == key]
     each, unit = quota_amount(accelerator_type), unit_of(accelerator_type)
-    found: dict[str, QuotaLeft] = {}
+    left: dict[str, QuotaLeft] = {}
     for zone in zones:
         wanted = QuotaDemand(accelerator_type, zone, tier)
         for limit in ours:
@@ -71,7 +68,7 @@ def quota_by_zone(
             if most is None:
                 continue
             place = zone if limit.scope == "zone" else region_of(zone)
-            used = sum(one.amount for one in holders(nodes, requests, wanted, location=place))
+            used = sum(held.amount for held in holders(nodes, requests, wanted, location=place))
             here = QuotaLeft(max(0, most - used), most, unit, each)
-            found[zone] = min(found.get(zone, here), here, key=lambda one: one.left)
-    return found
+            left[zone] = min(left.get(zone, here), here, key=lambda quota_left: quota_left.left)
+    return left

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tpuctl.agent.job import status_stream
-from tpuctl.agent.job.cloud.objects import ObjectClient
 from tpuctl.agent.job.logs import log_files, uploader
 from tpuctl.agent.job.logs.job_log import JobLog
 from tpuctl.agent.job.logs.log_files import LogFiles
 from tpuctl.agent.job.logs.redaction import Redaction
+from tpuctl.agent.job.objects import ObjectClient
 
 LINE = b"1.000 " + b"x" * 93 + b"\n"
 MAY_MOUNT = (

@@ -155,9 +155,8 @@ def frames(
         elif each.kind == LINK:
             yield link_frame(each)
         elif each.kind == DIRECTORY:
-            yield StreamPiece(
-                frame(DIRECTORY, path=each.path, mode=each.mode, mtime_ns=each.mtime_ns)
-            )
+            directory = frame(DIRECTORY, path=each.path, mode=each.mode, mtime_ns=each.mtime_ns)
+            yield StreamPiece(directory)
         else:
             yield failure(each, each.errno)
     yield StreamPiece(frame(END))
@@ -169,9 +168,8 @@ def link_frame(entry: PackEntry) -> StreamPiece:
         target = os.readlink(entry.source)
     except OSError as error:
         return failure(entry, error.errno)
-    return StreamPiece(
-        frame(LINK, path=entry.path, target=target, mtime_ns=entry.mtime_ns), files=1
-    )
+    link = frame(LINK, path=entry.path, target=target, mtime_ns=entry.mtime_ns)
+    return StreamPiece(link, files=1)
 
 
 def file_frames(entry: PackEntry, is_refused: Callable[[str], bool]) -> Iterator[StreamPiece]:
@@ -180,15 +178,10 @@ def file_frames(entry: PackEntry, is_refused: Callable[[str], bool]) -> Iterator
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(entry.source, flags), "rb", buffering=0) as file:
-            yield StreamPiece(
-                frame(
-                    FILE,
-                    path=entry.path,
-                    mode=entry.mode,
-                    mtime_ns=entry.mtime_ns,
-                    offset=entry.offset,
-                )
+            begun = frame(
+                FILE, path=entry.path, mode=entry.mode, mtime_ns=entry.mtime_ns, offset=entry.offset
             )
+            yield StreamPiece(begun)
             for piece in contents(file.fileno(), entry):
                 if is_refused(entry.path):
                     break

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fnmatch
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from fnmatch import fnmatchcase
+from typing import Any
 
 from tpuctl.agent.copy import packing, partial_file
 from tpuctl.agent.data import target_tree
@@ -26,14 +26,6 @@ OBSTACLE_TEXTS = {
     errno.ENOTEMPTY: "a directory stands in the way",
     errno.EEXIST: "a file or a link stands in the way",
 }
-
-
-class NewDirectory(NamedTuple):
-    """A directory that was not there; its mode and time are set once all is in it."""
-
-    path: str
-    mode: int
-    mtime_ns: int
 
 
 class FrameBuffer:
@@ -80,7 +72,8 @@ class Unpacker:
         self.files_asked = None if rows is None else [partial_file.WantedFile(*row) for row in rows]
         self.wanted: dict[str, partial_file.WantedFile] = {}
         self.root = os.open(self.place, target_tree.DIRECTORY)
-        self.made: list[NewDirectory] = []
+        self.made: list[dict[str, Any]] = []
+        """Frames of directories that were not there: modes and times are set once all is in."""
         self.finished: dict[str, set[str]] = {}
         self.buffer = FrameBuffer()
         self.parent_path, self.parent = "", os.dup(self.root)
@@ -140,7 +133,8 @@ class Unpacker:
             raise ValueError(f"{path!r} would lead out of the target")
         if self.top is not None:
             return "/".join([self.top, *parts[1:]])
-        if self.names and not any(matches(parts[0], each) for each in self.names):
+        top = parts[0]
+        if self.names and not any(top == name or fnmatchcase(top, name) for name in self.names):
             raise ValueError(f"{path!r} was not asked for")
         return path
 
@@ -184,7 +178,7 @@ class Unpacker:
             flags = target_tree.DIRECTORY | os.O_NOFOLLOW
             os.close(os.open(name, flags, dir_fd=parent))
         else:
-            self.made.append(NewDirectory(found["name"], found["mode"], found["mtime_ns"]))
+            self.made.append(found)
 
     def take_link(self, found: dict[str, Any]) -> None:
         """Make a link, in place of whatever file was there."""
@@ -228,13 +222,13 @@ class Unpacker:
     def take_end(self, _found: dict[str, Any]) -> None:
         """Set modes and times of new directories, now that nothing more is written into them."""
         for made in reversed(self.made):
-            with self.report_failures(made.path):
-                parent, name = self.parent_of(made.path)
+            with self.report_failures(made["name"]):
+                parent, name = self.parent_of(made["name"])
                 flags = target_tree.DIRECTORY | os.O_NOFOLLOW
                 descriptor = os.open(name, flags, dir_fd=parent)
                 try:
-                    os.utime(descriptor, ns=(made.mtime_ns, made.mtime_ns))
-                    os.fchmod(descriptor, made.mode)
+                    os.utime(descriptor, ns=(made["mtime_ns"], made["mtime_ns"]))
+                    os.fchmod(descriptor, made["mode"])
                 finally:
                     os.close(descriptor)
         for directory, families in self.finished.items():
@@ -293,11 +287,6 @@ def target_of(orders: Mapping[str, Any]) -> tuple[str, str | None]:
     above, name = os.path.split(os.path.realpath(path))
     os.makedirs(above, exist_ok=True)
     return above, name
-
-
-def matches(name: str, asked: str) -> bool:
-    """Whether a name is what was asked for, or matches it as a pattern."""
-    return name == asked or fnmatch.fnmatchcase(name, asked)
 
 
 def write_failure(place: str, error: OSError) -> str:

@@ -94,7 +94,9 @@ class Fetcher:
 
     def write(self, wanted: ManifestObject, directory: int, name: str) -> None:
         """Fetch it under a temporary name, verify, sync, rename."""
-        temporary = target_tree.unfinished_name(name, version_name(self.bucket.path, wanted))
+        version = f"{self.bucket.path}{wanted.name}#{wanted.generation}"
+        digest = sha256(version.encode()).hexdigest()
+        temporary = target_tree.unfinished_name(name, digest[:24])
         with os.fdopen(target_tree.open_locked(directory, temporary), "r+b", buffering=0) as file:
             descriptor = file.fileno()
             os.truncate(descriptor, wanted.size_bytes)
@@ -223,12 +225,6 @@ class Journal:
         for name in (self.temporary, self.temporary + JOURNAL):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self.directory)
-
-
-def version_name(bucket: str, wanted: ManifestObject) -> str:
-    """A short name for one generation of one object."""
-    text = f"{bucket}{wanted.name}#{wanted.generation}"
-    return sha256(text.encode()).hexdigest()[:24]
 
 
 def checksum(descriptor: int, start: int, end: int) -> int:

@@ -1,14 +1,23 @@
-"""Values of the worker's metadata server, over a bare socket. Python 3.8.
+"""Values of the worker's metadata server and their changes, over a bare socket. Python 3.8.
 
 `http.client` brings TLS and mail headers with it: half of what an idle agent would take.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import threading
+import time
+from collections.abc import Callable
 
 CONNECT_S = 2.0
+WAIT_S = 300.0
+PATIENCE_S = 20.0
+"""Beyond the time that the server was asked to wait."""
+PAUSE_S = 10.0
+SHORT_S = 1.0
 BLOCK_BYTES = 64 * 1024
 
 
@@ -17,28 +26,18 @@ class MetadataReply:
 
     def __init__(self, head: bytes, body: bytes) -> None:
         status, *lines = head.decode("latin-1").split("\r\n")
-        self.status = int(status.split()[1])
-        self.fields = {
+        fields = {
             name.strip().lower(): value.strip()
             for name, _, value in (line.partition(":") for line in lines)
         }
-        self.body = body
-
-    @property
-    def text(self) -> str:
+        self.status = int(status.split()[1])
+        self.text = body.decode("utf-8", "replace").strip()
         """The value."""
-        return self.body.decode("utf-8", "replace").strip()
-
-    @property
-    def etag(self) -> str:
+        self.etag = fields.get("etag", "")
         """The version of the value, for last_etag."""
-        return self.fields.get("etag", "")
-
-    @property
-    def is_whole(self) -> bool:
+        length = fields.get("content-length")
+        self.is_whole = length is not None and len(body) >= int(length)
         """Whether Content-Length bytes are there; without a length the connection's end tells."""
-        length = self.fields.get("content-length")
-        return length is not None and len(self.body) >= int(length)
 
 
 def ask(path: str, timeout_s: float) -> MetadataReply:
@@ -70,3 +69,41 @@ def value(path: str) -> str | None:
     except (OSError, ValueError, IndexError):
         return None
     return answer.text if answer.status == 200 else None
+
+
+class MetadataWatch(threading.Thread):
+    """Calls `changed` with each new value of a metadata path, the first included."""
+
+    def __init__(self, path: str, changed: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self.path = path
+        self.changed = changed
+        self.seen = ""
+        self.etag = ""
+
+    def run(self) -> None:
+        """Ask again and again for as long as the process lives."""
+        while True:
+            began = time.monotonic()
+            is_news = False
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                is_news = self.ask()
+            if not is_news and time.monotonic() - began < SHORT_S:
+                time.sleep(PAUSE_S)  # no such server, or one that does not wait
+
+    def ask(self) -> bool:
+        """Wait for a change (wait_for_change of the metadata server); return whether there was one.
+
+        Raises as `ask` does.
+        """
+        query = f"?wait_for_change=true&timeout_sec={WAIT_S:.0f}&last_etag={self.etag}"
+        path = f"{self.path}{query if self.etag else ''}"
+        answer = ask(path, WAIT_S + PATIENCE_S)
+        if answer.status != 200:
+            return False
+        self.etag = answer.etag
+        if answer.text == self.seen:
+            return False
+        self.seen = answer.text
+        self.changed(answer.text)
+        return True

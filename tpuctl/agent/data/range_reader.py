@@ -64,14 +64,11 @@ class Token:
 class RangeReader:
     """One bucket at one endpoint; every thread keeps a connection of its own."""
 
-    def __init__(
-        self, endpoint: str, name: str, pause: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, endpoint: str, name: str) -> None:
         redirection = redirected_endpoint()
         self.endpoint = redirection or endpoint
         self.path = f"/storage/v1/b/{quote(name, safe='')}/o/"
         self.token = Token(is_wanted=redirection is None)
-        self.pause = pause
         self.mine = threading.local()
         self.all: list[http.client.HTTPConnection] = []
 
@@ -97,7 +94,7 @@ class RangeReader:
                 tries += 1
                 if tries == TRIES:
                     raise UnreachedError(str(error) or type(error).__name__) from error
-                self.pause(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)))
+                time.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)))
 
     def request(
         self, name: str, generation: int, span: tuple[int, int], took: Callable[[bytes], None]

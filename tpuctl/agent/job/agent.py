@@ -60,9 +60,8 @@ def watch(directory: str, options: Mapping[str, str]) -> int:
     """Stream status and log as JSON lines until the run is over; return the exit code."""
     from tpuctl.agent.job import status_stream
 
-    return status_stream.watch(
-        directory, int(options["--offset"]) if "--offset" in options else None
-    )
+    offset = int(options["--offset"]) if "--offset" in options else None
+    return status_stream.watch(directory, offset)
 
 
 def fetch(directory: str, _options: Mapping[str, str]) -> int:

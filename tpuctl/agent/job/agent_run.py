@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
+import threading
 import time
 
 from tpuctl.agent.data import metadata_server
+from tpuctl.agent.data.metadata_server import MetadataWatch
 from tpuctl.agent.job import child as children
 from tpuctl.agent.job import log_end, stack_dump
 from tpuctl.agent.job.child import BLOCK_BYTES, Child, shell_argv
-from tpuctl.agent.job.cloud.metadata_watch import MetadataWatch, try_start
 from tpuctl.agent.job.logs import step_progress, uploader
 from tpuctl.agent.job.logs.job_log import JobLog
 from tpuctl.agent.job.logs.log_files import LogFiles
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from tpuctl.agent.job.cloud.objects import ObjectClient
+    from tpuctl.agent.job.objects import ObjectClient
 
 HEARTBEAT_S = 5.0
 STATUS_EVERY_S = 0.1
@@ -73,7 +75,7 @@ class AgentRun:
 
     def objects(self) -> ObjectClient:
         """Return a client of the bucket; imported late, as it is half of an agent's memory."""
-        from tpuctl.agent.job.cloud.objects import ObjectClient
+        from tpuctl.agent.job.objects import ObjectClient
 
         return ObjectClient(self.config["endpoint"], self.config["bucket"])
 
@@ -322,6 +324,12 @@ class AgentRun:
             pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
             is_there = self.uploader.segment(is_apart=True) and self.upload_final(0.0)
         self.report()
+
+
+def try_start(thread: threading.Thread) -> None:
+    """Start a thread, unless the worker has none to spare."""
+    with contextlib.suppress(RuntimeError):
+        thread.start()
 
 
 def unproved(text: str) -> dict[str, str]:

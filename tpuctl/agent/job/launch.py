@@ -91,9 +91,8 @@ def end_program(directory: str) -> None:
     status = rundir.known_status(directory) or {}
     pid, began = status.get("pid"), status.get("pid_started")
     is_watched = rundir.is_alive(directory) and status.get("phase") == "running"
-    if pid is None or not (
-        is_watched or (began is not None and processes.start_ticks(pid) == began)
-    ):
+    is_same = pid and began is not None and processes.start_ticks(pid) == began
+    if pid is None or not (is_watched or is_same):
         return  # another process may have the number by now
     deadline = time.monotonic() + DYING_S
     while processes.is_group_alive(pid) and time.monotonic() < deadline:

@@ -33,11 +33,8 @@ def process_stacks(pid: int, redaction: Redaction) -> str:
 
 def thread_stack(path: str) -> str:
     """Return name, state, kernel function and, for root, kernel stack of /proc/PID/task/TID."""
-    fields = dict(
-        line.split(":\t", 1)
-        for line in read_proc_file(f"{path}/status").split("\n")
-        if ":\t" in line
-    )
+    lines = read_proc_file(f"{path}/status").split("\n")
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     wchan = read_proc_file(f"{path}/wchan")
     stack = "".join(f"    {line}\n" for line in read_proc_file(f"{path}/stack").split("\n") if line)
     number = os.path.basename(path)

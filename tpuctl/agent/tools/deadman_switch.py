@@ -517,13 +517,9 @@ def arm(path: Path) -> int:
 def main(argv: Sequence[str]) -> int:
     """Run the verb, argv[0], on the configuration at argv[1]; return the exit code."""
     verb, path = argv[0], Path(argv[1]).absolute()
-    verbs = {
-        "boot": lambda: watch_at_boot(path),
-        "arm": lambda: arm(path),
-        "watch": lambda: watch(path),
-        "check": lambda: check(path, time.monotonic()),
-    }
-    return verbs[verb]()
+    if verb == "check":
+        return check(path, time.monotonic())
+    return {"boot": watch_at_boot, "arm": arm, "watch": watch}[verb](path)
 
 
 if __name__ == "__main__":

@@ -98,9 +98,8 @@ def holders() -> tuple[list[dict[str, Any]], bool]:
             continue
         began = start_ticks(pid)
         if held and began is not None and pid != os.getpid():
-            found.append(
-                {"pid": pid, "started": began, "holds": held, **describe_process(pid, began)}
-            )
+            about = describe_process(pid, began)
+            found.append({"pid": pid, "started": began, "holds": held, **about})
     return found, is_blind
 
 
@@ -113,7 +112,8 @@ def describe_process(pid: int, began: int) -> dict[str, Any]:
         command = command or f"[{read(f'/proc/{pid}/comm').strip()}]"
         found = re.search(r"(?:^|\0)TPUCTL_JOB=([^\0]+)", read(f"/proc/{pid}/environ"))
         job = found.group(1) if found else ""
-    since_s = boot_s() + began / os.sysconf("SC_CLK_TCK")
+    boot_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    since_s = boot_s + began / os.sysconf("SC_CLK_TCK")
     return {"user": user, "command": command[:LONGEST_COMMAND], "job": job, "since_s": since_s}
 
 
@@ -121,11 +121,6 @@ def read(path: str) -> str:
     """Return the text of a file of /proc; raises OSError."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
-
-
-def boot_s() -> float:
-    """Return when this system started, in seconds of the epoch."""
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def name_of(uid: int) -> str:

@@ -67,9 +67,8 @@ def load_lease(store: Store, job_id: str) -> Lease | None:
 
 def drop(store: Store, lease: Lease) -> None:
     """Delete the lease of a settled job, unless it is in other hands."""
-    _change(
-        store, lease, lambda found: store.delete(LEASES + found.job_id, generation=found.generation)
-    )
+    key = LEASES + lease.job_id
+    _change(store, lease, lambda found: store.delete(key, generation=found.generation))
 
 
 def release(store: Store, lease: Lease) -> None:

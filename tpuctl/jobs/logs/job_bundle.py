@@ -55,9 +55,8 @@ def collect(store: Store, job_id: str) -> Bundle:
     record = records.load(store, job_id).record
     found = Bundle(record)
     found.files["record.json"] = records.encode(record)
-    found.files["events.txt"] = _lines(
-        _format_line(each.time_s, each.text) for each in record.events
-    )
+    events = [_format_line(event.time_s, event.text) for event in record.events]
+    found.files["events.txt"] = _lines(events)
     logs: dict[segments.LogSource, list[Entry]] = {}
     with found.note_unread("logs"):
         logs = segments.sources(store, job_id)

@@ -30,7 +30,8 @@ class LineAssembler:
         if offset > self.end:
             missing = offset - self.end + len(self.rest)
             self.rest = b""
-            yield self._hole(missing)
+            hole = f"... {missing} bytes of the log are missing here ..."
+            yield LogLine(self.attempt, self.worker_id, self.time_s, hole, missing_bytes=missing)
         text = self.rest + data[max(0, self.end - offset) :]
         self.end = offset + len(data)
         whole, newline, self.rest = text.rpartition(b"\n")
@@ -49,7 +50,3 @@ class LineAssembler:
                 continue  # the first line after a hole may be cut
             self.time_s = float(stamp)
             yield LogLine(self.attempt, self.worker_id, self.time_s, text)
-
-    def _hole(self, missing: int) -> LogLine:
-        text = f"... {missing} bytes of the log are missing here ..."
-        return LogLine(self.attempt, self.worker_id, self.time_s, text, missing_bytes=missing)

@@ -67,9 +67,12 @@ async def follow(
         if number <= len(record.attempts):
             attempt = record.attempts[number - 1]
             live = AttemptFollower(backends, attempt, job_id, clocks, wanted, on_report, on_workers)
-            async with aclosing(live.lines(told)) as items:
+            async with aclosing(live.lines()) as items:
                 async for item in items:
-                    told = item.status_text if isinstance(item, JobRecord) else told
+                    if isinstance(item, JobRecord):
+                        if item.status_text == told:
+                            continue
+                        told = item.status_text
                     yield item
             number += 1
         elif record.is_ended:
@@ -109,17 +112,15 @@ class AttemptFollower:
     gaps: dict[LogSource, list[tuple[int, bytes]]] = field(default_factory=dict)
     """What came after a hole that the bucket may fill."""
 
-    async def lines(self, told: str) -> AsyncGenerator[JobRecord | LogLine]:
-        """Yield lines and changed records until the attempt has ended and all is read."""
+    async def lines(self) -> AsyncGenerator[JobRecord | LogLine]:
+        """Yield lines, and the record at every look, until the attempt ended and all is read."""
         try:
             async for line in self._stored():  # so that workers are asked for the newest part only
                 yield line
             while self.attempt.state != AttemptState.ENDED:
                 record = await _load_patiently(self.backends, self.job_id, self.clocks)
                 self.attempt = record.attempts[self.attempt.number - 1]
-                if record.status_text != told:
-                    told = record.status_text
-                    yield record
+                yield record
                 await self._connect()
                 until = self.clocks.monotonic() + (POLL_S if self.links else FAST_POLL_S)
                 while self.clocks.monotonic() < until:

@@ -121,8 +121,8 @@ def end_by_final_reports(
 
 def end_by_worker(report: WorkerReport, silent_s: float | None = None) -> AttemptEnd | None:
     """The end that follows from one worker's report alone; None while it runs or succeeded."""
-    who = f"worker {report.worker_id}"
     first = report.worker_id
+    who = f"worker {first}"
     if report.preempted:
         reason = f"{who} was told that it is preempted"
         return AttemptEnd(AttemptOutcome.PREEMPTED, reason, first_worker=first)
@@ -222,11 +222,8 @@ def _hang(record: JobRecord, attempt: Attempt) -> AttemptEnd | None:
 def _is_accounted_for(report: WorkerReport, attempt: Attempt, seen: JobObservation) -> bool:
     if report.phase == Phase.CONNECTING and attempt.started_s is None:
         return True  # nothing of this attempt was ever begun there
-    is_lost = (
-        report.phase == Phase.LOST
-        or worker_timeouts.excess_silence_s(report, attempt, seen) is not None
-    )
-    return report.closed or is_lost
+    silent_s = worker_timeouts.excess_silence_s(report, attempt, seen)
+    return report.closed or report.phase == Phase.LOST or silent_s is not None
 
 
 def _timeout(record: JobRecord, attempt: Attempt, now_s: float) -> AttemptEnd | None:
@@ -256,9 +253,8 @@ def _setup_timeout(record: JobRecord, attempt: Attempt, now_s: float) -> Attempt
 def _unreached_end(report: WorkerReport) -> AttemptEnd:
     number, message = report.worker_id, report.message
     why = f": {without_worker_name(number, message)}" if message else ""
-    return AttemptEnd(
-        AttemptOutcome.LOST, f"worker {number} was never reached{why}", first_worker=number
-    )
+    reason = f"worker {number} was never reached{why}"
+    return AttemptEnd(AttemptOutcome.LOST, reason, first_worker=number)
 
 
 def _loss(report: WorkerReport, silent_s: float | None) -> str | None:

@@ -143,14 +143,12 @@ def _advance_working(record: JobRecord, attempt: Attempt, seen: JobObservation) 
             reason=found.reason,
             first_worker=found.first_worker,
         )
-        return with_status(
-            replace_attempt(record, stopping), f"stopping: {found.reason}", seen.now_s
-        )
+        record = replace_attempt(record, stopping)
+        return with_status(record, f"stopping: {found.reason}", seen.now_s)
     if attempt.state == AttemptState.PREPARING and _all(attempt, Phase.PREPARED):
         running = replace(attempt, state=AttemptState.RUNNING, started_s=seen.now_s)
-        return enter_state(
-            record, running, f"running on {workers_text(attempt.worker_count)}", seen
-        )
+        text = f"running on {workers_text(attempt.worker_count)}"
+        return enter_state(record, running, text, seen)
     return with_status(record, _waits_for(attempt, seen.now_s) or record.why, seen.now_s)
 
 

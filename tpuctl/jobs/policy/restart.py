@@ -99,14 +99,12 @@ def _lost_workers(attempt: Attempt) -> frozenset[int]:
 
 
 def _not_started(attempt: Attempt) -> frozenset[int]:
-    if (
-        attempt.outcome not in (AttemptOutcome.FAILED, AttemptOutcome.LOST)
-        or attempt.started_s is not None
-    ):
+    has_failed = attempt.outcome in (AttemptOutcome.FAILED, AttemptOutcome.LOST)
+    if not has_failed or attempt.started_s is not None:
         return frozenset()
-    found = {each.worker_id for each in attempt.workers if _failed_to_start(each)}
+    failed = {report.worker_id for report in attempt.workers if _failed_to_start(report)}
     first = attempt.first_worker
-    return frozenset(found | ({first} if first is not None else set()))
+    return frozenset(failed | ({first} if first is not None else set()))
 
 
 def _failed_to_start(report: WorkerReport) -> bool:

@@ -47,14 +47,10 @@ def end_by_slice(
     if found := end_by_request(attempt, request):
         return found
     if node_ids and attempt.node_ids and node_ids != attempt.node_ids:
-        return _end_by_recreation(attempt)
+        # Same name, another node: what ran on it is gone.
+        kind = AttemptOutcome.PREEMPTED if attempt.owned else AttemptOutcome.LOST
+        return AttemptEnd(kind, f"{_nodes(attempt)} was made anew", is_gone=attempt.owned)
     return _end_by_node(attempt, node, request)
-
-
-def _end_by_recreation(attempt: Attempt) -> AttemptEnd:
-    """Same name, another node: what ran on it is gone."""
-    kind = AttemptOutcome.PREEMPTED if attempt.owned else AttemptOutcome.LOST
-    return AttemptEnd(kind, f"{_nodes(attempt)} was made anew", is_gone=attempt.owned)
 
 
 def _end_by_node(attempt: Attempt, node: str | None, request: str | None) -> AttemptEnd | None:

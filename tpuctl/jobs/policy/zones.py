@@ -44,7 +44,9 @@ def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: floa
     """The zone in which the next slice is requested, or when one is asked again."""
     open_zones = _open_zones(record, health)
     if not open_zones:
-        anyway_s = _anyway_s(record, now_s)
+        # What is known of quota may be wrong: the API is asked though none seems to be left.
+        last_s = record.attempt.ended_s if record.attempt else None
+        anyway_s = max(record.wanted_since_s or now_s, last_s or 0.0) + MAX_RETRY_S
         if now_s >= anyway_s:
             return ZoneChoice(_zones_by_score(record, health)[0])
         left = "; ".join(f"quota of {zone}: {health[zone].quota}" for zone in candidates(record))
@@ -54,10 +56,8 @@ def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: floa
         if due[zone] <= now_s:
             return ZoneChoice(zone)
     soonest = min(open_zones, key=lambda zone: due[zone])
-    several = len(candidates(record)) > 1
-    return ZoneChoice(
-        None, _stockout_text(record, health, now_s), due[soonest], soonest if several else ""
-    )
+    next_zone = soonest if len(candidates(record)) > 1 else ""
+    return ZoneChoice(None, _stockout_text(record, health, now_s), due[soonest], next_zone)
 
 
 NO_FALLBACK = ZoneChoice(None)
@@ -99,12 +99,6 @@ def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:
         if attempt.outcome == AttemptOutcome.STOCKOUT and zone in (None, attempt.zone):
             found.append(attempt)
     return found
-
-
-def _anyway_s(record: JobRecord, now_s: float) -> float:
-    """When the API is asked though no quota seems to be left: what is known of it may be wrong."""
-    last_s = record.attempt.ended_s if record.attempt else None
-    return max(record.wanted_since_s or now_s, last_s or 0.0) + MAX_RETRY_S
 
 
 def _due_s(record: JobRecord, zone: str) -> float:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
@@ -13,7 +14,7 @@ from tpuctl.store import Entry, Store
 SCHEMA = 3
 RECORDS = "tpuctl/records/"
 FILES = "tpuctl/jobs/"
-CANCEL_TRIES = 10
+CHANGE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,8 @@ def workdir_key(job_id: str) -> str:
 
 def create(store: Store, record: JobRecord) -> StoredRecord:
     """Write a new record; raises PreconditionError when the id is taken."""
-    return StoredRecord(
-        record, store.put_if_absent(record_key(record.job_id), encode(record)).generation
-    )
+    entry = store.put_if_absent(record_key(record.job_id), encode(record))
+    return StoredRecord(record, entry.generation)
 
 
 def save(store: Store, record: JobRecord, generation: int) -> StoredRecord:
@@ -84,18 +84,30 @@ def load_all(store: Store, on_unreadable: Callable[[DamagedStateError], None]) -
     return sorted(records, key=lambda record: -record.submitted_s)
 
 
+def change(store: Store, job_id: str, change_record: Callable[[JobRecord], JobRecord]) -> JobRecord:
+    """Write what a function makes of a record, anew when somebody else wrote in between.
+
+    A record that it returns as it is, is not written. Raises PreconditionError when the record
+    changes all the time.
+    """
+    for _ in range(CHANGE_TRIES):
+        stored = load(store, job_id)
+        wanted = change_record(stored.record)
+        if wanted is stored.record:
+            return wanted
+        with suppress(PreconditionError):
+            return save(store, wanted, stored.generation).record
+    raise PreconditionError(f"job {job_id!r} changes too fast", hint="try again")
+
+
 def request_cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
     """Write into the record that somebody wants the job's end; an ended job stays as it is."""
-    for _ in range(CANCEL_TRIES):
-        stored = load(store, job_id)
-        if stored.record.is_ended or stored.record.cancel_requested_s is not None:
-            return stored.record
-        try:
-            wanted = replace(stored.record, cancel_requested_s=now_s)
-            return save(store, wanted, stored.generation).record
-        except PreconditionError:
-            continue  # the supervisor wrote in between
-    raise PreconditionError(f"job {job_id!r} changes too fast", hint="try again")
+
+    def cancel(record: JobRecord) -> JobRecord:
+        is_done = record.is_ended or record.cancel_requested_s is not None
+        return record if is_done else replace(record, cancel_requested_s=now_s)
+
+    return change(store, job_id, cancel)
 
 
 def encode(record: JobRecord) -> bytes:

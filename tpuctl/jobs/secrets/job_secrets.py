@@ -132,14 +132,10 @@ def _value(name: str, where: str, environ: Mapping[str, str]) -> str:
         value = environ[variable]
     if "\0" in value:
         raise UsageError(f"secret {name} has a NUL byte, which no environment can hold")
-    if not _is_text(value):
+    # Bytes of an environment that are not UTF-8 come as half surrogate pairs.
+    if value.encode("utf-8", "replace").decode() != value:
         raise UsageError(f"secret {name} is not UTF-8 text")
     return value
-
-
-def _is_text(value: str) -> bool:
-    """Bytes of an environment that are no UTF-8 come as half surrogate pairs."""
-    return value.encode("utf-8", "replace").decode() == value
 
 
 def _read(name: str, path: Path) -> str:

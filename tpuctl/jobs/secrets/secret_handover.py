@@ -59,16 +59,9 @@ async def serve(
         path.unlink(missing_ok=True)
 
 
-def hand_over(
-    home: Path,
-    context: str,
-    job_id: str,
-    values: Mapping[str, str],
-    *,
-    patience_s: float = PATIENCE_S,
-) -> None:
+def hand_over(home: Path, context: str, job_id: str, values: Mapping[str, str]) -> None:
     """Hand a job's values to the supervisor here, which may be starting. Raises TransientError."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + PATIENCE_S
     message = json.dumps({"job": job_id, "values": dict(values)}).encode() + b"\n"
     while not _try_send(socket_path(home, context), message):
         if time.monotonic() > deadline:

@@ -153,9 +153,8 @@ def add_ssh_key(backends: Backends, node: Node) -> None:
     if backends.key_line in present or node.state != NodeState.READY:
         return
     lines = "\n".join([*(line for line in present if line.strip()), backends.key_line])
-    backends.tpu.update_node(
-        node.zone, node.name, {"metadata": {**node.metadata, "ssh-keys": lines}}
-    )
+    metadata = {**node.metadata, "ssh-keys": lines}
+    backends.tpu.update_node(node.zone, node.name, {"metadata": metadata})
 
 
 def final_reports(store: Store, record: JobRecord, attempt: Attempt) -> tuple[WorkerReport, ...]:
@@ -165,9 +164,8 @@ def final_reports(store: Store, record: JobRecord, attempt: Attempt) -> tuple[Wo
         try:
             data = store.get_range(protocol.status_key(record.job_id, attempt.number, worker_id))
             told = protocol.apply_status(WorkerReport(worker_id), decoding.parse_document(data))
-            found.append(
-                decoding.decode_dataclass(WorkerReport, json.loads(json.dumps(asdict(told))))
-            )
+            fields = json.loads(json.dumps(asdict(told)))
+            found.append(decoding.decode_dataclass(WorkerReport, fields))
         except (NotFoundError, ValueError, TypeError):
             continue  # it has not ended well enough to say so
     return tuple(found)
@@ -178,10 +176,7 @@ def _spec(backends: Backends, record: JobRecord, attempt: Attempt) -> QueuedReso
     runtime_version = wanted.runtime_version or catalog.default_runtime_version(
         record.accelerator_type
     )
-    metadata = {
-        "ssh-keys": backends.key_line,
-        **switch_setup.boot_metadata(backends, record, attempt),
-    }
+    boot = switch_setup.boot_metadata(backends, record, attempt)
     node = NodeSpec(
         name=attempt.node,
         zone=attempt.zone,
@@ -189,7 +184,7 @@ def _spec(backends: Backends, record: JobRecord, attempt: Attempt) -> QueuedReso
         runtime_version=runtime_version,
         provisioning=Provisioning.SPOT if wanted.use_spot else Provisioning.ON_DEMAND,
         labels={LABEL: record.job_id},
-        metadata=metadata,
+        metadata={"ssh-keys": backends.key_line, **boot},
     )
     count = attempt.slices if attempt.slices > 1 else None
     return QueuedResourceSpec(attempt.queued_resource or attempt.node, node, node_count=count)
@@ -197,20 +192,17 @@ def _spec(backends: Backends, record: JobRecord, attempt: Attempt) -> QueuedReso
 
 def _refusal_of(request: QueuedResource) -> SliceRefusal:
     """The reason in tpuctl's words; no chips, no quota and a slice lost at birth may pass."""
-    subject = f"queued resource {request.name!r} FAILED"
+    name, kind = request.name, request.accelerator_type
     if not request.failure:
-        return SliceRefusal("the queued resource FAILED", CapacityError.reason, request.name)
-    about = CallSubject(
-        subject, QR, request.name, request.zone, accelerator_type=request.accelerator_type
-    )
-    error = error_for(Status(request.failure_code, request.failure), about)
+        return SliceRefusal("the queued resource FAILED", CapacityError.reason, name)
     if request.failure_code == RPC_CANCELLED:
-        return SliceRefusal(
-            "its slice was deleted by somebody", PreconditionError.reason, request.name
-        )
+        return SliceRefusal("its slice was deleted by somebody", PreconditionError.reason, name)
+    subject = f"queued resource {name!r} FAILED"
+    about = CallSubject(subject, QR, name, request.zone, accelerator_type=kind)
+    error = error_for(Status(request.failure_code, request.failure), about)
     lasts = isinstance(error, PERMANENT_ERRORS) and request.failure_code != ABORTED
-    kind = error.reason if lasts else CapacityError.reason
-    return SliceRefusal(str(error), kind, request.name, is_shortage=not lasts)
+    reason = error.reason if lasts else CapacityError.reason
+    return SliceRefusal(str(error), reason, name, is_shortage=not lasts)
 
 
 def _refusal_unless_ours(

@@ -63,10 +63,8 @@ class SliceWatcher:
         self._late = {look for look in self._late if not look.done()}
         if len(self._late) >= MAX_LATE:
             await asyncio.wait(self._late, return_when=asyncio.FIRST_COMPLETED)
-        asked = asyncio.to_thread(
-            slice_api.observe_slices, self.backends.tpu, self.record(), self.clocks.now
-        )
-        look = asyncio.create_task(asked)
+        tpu, record, now = self.backends.tpu, self.record(), self.clocks.now
+        look = asyncio.create_task(asyncio.to_thread(slice_api.observe_slices, tpu, record, now))
         done, _ = await asyncio.wait({look}, timeout=ANSWER_TIMEOUT_S)
         if done:
             self.observation = look.result()

@@ -109,24 +109,17 @@ def save_proof(store: Store, proof: SwitchProof, now_s: float) -> None:
 
 
 def load_proof(store: Store) -> SwitchProof | None:
-    """The last proof; None when there is none that this version reads. Raises DamagedStateError."""
-    try:
+    """The last proof; None when there is none that can be read: the next one replaces it."""
+    with suppress(NotFoundError, MalformedError, DamagedStateError):
         document = decoding.parse_document(store.get_range(KEY))
-        if decoding.is_newer(document, SCHEMA):
-            return None
-        return decoding.decode_dataclass(SwitchProof, document)
-    except NotFoundError:
-        return None
-    except MalformedError as error:
-        raise DamagedStateError(f"the object {KEY!r} cannot be read: {error}") from error
+        if not decoding.is_newer(document, SCHEMA):
+            return decoding.decode_dataclass(SwitchProof, document)
+    return None
 
 
 def warning(store: Store, usd_per_hour: float | None) -> str | None:
     """A line before another slice is requested; None when slices can delete themselves."""
-    try:
-        proof = load_proof(store)
-    except DamagedStateError:
-        return None  # it is only a memory: the next proof replaces it
+    proof = load_proof(store)
     if proof is None or proof.result == ProofResult.ARMED:
         return None
     what = f"slices of this project cannot delete themselves ({proof.text})"

@@ -49,9 +49,10 @@ def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
 
 def read(backends: Backends, record: JobRecord, now_s: float) -> Mapping[str, ZoneHealth]:
     """Stock-outs and quota of every zone that the job may try, by zone."""
-    found = {
-        zone: _load_zone(backends.store, record, zone, now_s) for zone in zones.candidates(record)
-    }
+    found = dict.fromkeys(zones.candidates(record), NO_STOCKOUT)
+    for zone in found:
+        with suppress(TpuctlError):
+            found[zone], _ = _load_zone(backends.store, _key(record, zone), now_s)
     if backends.quota is None:
         return found
     # What is odd about an answer is advice that could not be had, as one that never came.
@@ -74,8 +75,7 @@ def record_stockout(store: Store, record: JobRecord, seen: RecordStockout, now_s
         if seen.out_s is None:
             store.delete(key)
             return
-        entry = store.head(key)
-        before = _decode_zone(store, key, entry.generation, now_s) if entry else NO_STOCKOUT
+        before, generation = _load_zone(store, key, now_s)
         if before.out_s is not None and before.out_s >= seen.out_s:
             return
         known = before if before.stockout_score >= zones.FORGOTTEN_BELOW else NO_STOCKOUT
@@ -87,31 +87,28 @@ def record_stockout(store: Store, record: JobRecord, seen: RecordStockout, now_s
             "stockout_score": known.stockout_score + 1.0,
         }
         data = json.dumps(document).encode()
-        store.put_if_generation(key, data, entry.generation if entry else 0)
+        store.put_if_generation(key, data, generation)
 
 
-def _load_zone(store: Store, record: JobRecord, zone: str, now_s: float) -> ZoneHealth:
-    key = _key(record, zone)
+def _load_zone(store: Store, key: str, now_s: float) -> tuple[ZoneHealth, int]:
+    """The stock-outs of a zone, and the generation of their object, 0 where there is none.
+
+    Raises TransientError and its kin.
+    """
+    entry = store.head(key)
+    if entry is None:
+        return NO_STOCKOUT, 0
     try:
-        entry = store.head(key)
-        return _decode_zone(store, key, entry.generation, now_s) if entry else NO_STOCKOUT
-    except TpuctlError:
-        return NO_STOCKOUT
-
-
-def _decode_zone(store: Store, key: str, generation: int, now_s: float) -> ZoneHealth:
-    try:
-        document = decoding.parse_document(store.get_range(key, generation=generation))
+        document = decoding.parse_document(store.get_range(key, generation=entry.generation))
         if decoding.is_newer(document, SCHEMA):
-            return NO_STOCKOUT
-        found = decoding.decode_dataclass(
-            ZoneHealth, {name: document[name] for name in SAVED_FIELDS}
-        )
+            return NO_STOCKOUT, entry.generation
+        saved = {name: document[name] for name in SAVED_FIELDS}
+        found = decoding.decode_dataclass(ZoneHealth, saved)
     except (NotFoundError, PreconditionError, MalformedError, KeyError):
-        return NO_STOCKOUT
+        return NO_STOCKOUT, entry.generation
     out_s = found.out_s or 0.0
     decay = 0.5 ** (max(0.0, now_s - out_s) / HALF_LIFE_S)
-    return replace(found, stockout_score=found.stockout_score * decay)
+    return replace(found, stockout_score=found.stockout_score * decay), entry.generation
 
 
 def _key(record: JobRecord, zone: str) -> str:

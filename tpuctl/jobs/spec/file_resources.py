@@ -39,7 +39,9 @@ def read_resources(document: Document, setup: str | None, workdir: str | None) -
         runtime_version = choose_runtime(kind, wanted, tensorflow=tensorflow)
     except catalog.UnknownError as error:
         raise _unknown(document, error) from error
-    _check_topology(document, kind, topology)
+    if topology and (kind is None or kind.topology != topology):
+        has = f"{kind.name} has topology {kind.topology}" if kind else "it needs accelerators too"
+        raise UsageError(f"{document.place('resources.topology')} is {topology!r}: {has}")
     _check_zones(document, kind, zones)
     if slices > 1 and kind and not catalog.generation(kind.generation).multislice:
         place = document.place("resources.num_slices")
@@ -71,14 +73,6 @@ def _unknown(document: Document, error: catalog.UnknownError) -> UsageError:
         f"{document.place(f'resources.{key}')}: unknown {error.kind} {error.name!r}{near}",
         hint=f"run: tpuctl catalog {noun}",
     )
-
-
-def _check_topology(
-    document: Document, kind: catalog.AcceleratorType | None, topology: str | None
-) -> None:
-    if topology and (kind is None or kind.topology != topology):
-        has = f"{kind.name} has topology {kind.topology}" if kind else "it needs accelerators too"
-        raise UsageError(f"{document.place('resources.topology')} is {topology!r}: {has}")
 
 
 def _check_zones(

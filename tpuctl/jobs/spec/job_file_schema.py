@@ -103,10 +103,9 @@ def _syntax_error(path: Path, error: yaml.MarkedYAMLError) -> UsageError:
 
 def read(root: yaml.Node) -> Document:
     """Check a YAML document against the schema; raises UsageError."""
-    found = list(_mapping(root, load_schema(), ""))
-    return Document(
-        {path: value for path, value, _ in found}, {path: line for path, _, line in found}
-    )
+    fields = list(_mapping(root, load_schema(), ""))
+    lines = {path: line for path, _, line in fields}
+    return Document({path: value for path, value, _ in fields}, lines)
 
 
 def _mapping(node: yaml.Node, schema: Schema, path: str) -> FoundFields:
@@ -123,7 +122,8 @@ def _mapping(node: yaml.Node, schema: Schema, path: str) -> FoundFields:
             line = scalars.line_of(key_node)
             raise UsageError(f"key {scalars.quote(key)}{_where(path)} is given twice (line {line})")
         seen.add(key)
-        yield from _field(_schema_of(key, schema), key_node, value, f"{path}.{key}".lstrip("."))
+        below = schema.get("properties", {}).get(key) or schema["additionalProperties"]
+        yield from _field(_resolved(below), key_node, value, f"{path}.{key}".lstrip("."))
     for name in schema.get("required", ()):
         if name not in seen:
             raise UsageError(f"{path or 'the job file'} has no {name!r}", hint=HINT)
@@ -190,11 +190,6 @@ def _key(node: yaml.Node, schema: Schema, path: str) -> str:
         name = "a key" if _is_secret(schema) else scalars.shorten(key)
         raise UsageError(f"{path}.{name} (line {line}) {message}", hint=hint)
     return key
-
-
-def _schema_of(key: str, schema: Schema) -> Schema:
-    found = schema.get("properties", {}).get(key) or schema["additionalProperties"]
-    return _resolved(found)
 
 
 def _resolved(schema: Schema) -> Schema:

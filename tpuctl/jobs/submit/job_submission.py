@@ -64,7 +64,11 @@ def submit(
     Raises PreconditionError (what it requires, or the node's state), ConflictError (another job
     has its checkpoints), UsageError, RefusedError.
     """
-    _check_requires(spec, backends.context, submitter.provides)
+    if spec.requires is not None and spec.requires not in submitter.provides:
+        raise PreconditionError(
+            f"job requires {spec.requires!r}, which context {backends.context!r} does not provide",
+            hint="run: tpuctl context list",
+        )
     place = placement.place_job(spec, node, backends.zone, submitter.regions)
     shared_checkpoints.refuse_shared_checkpoints(backends.store, spec)
     job_id = f"{spec.name}-{secrets.token_hex(3)}"
@@ -136,11 +140,3 @@ def _wait_for_lock(started: "subprocess.Popen[bytes]", home: Path, context: str)
                 hint=f"see {log}, then run: tpuctl supervisor run",
             )
         time.sleep(0.02)
-
-
-def _check_requires(spec: JobSpec, context: str, provides: frozenset[str]) -> None:
-    if spec.requires is not None and spec.requires not in provides:
-        raise PreconditionError(
-            f"job requires {spec.requires!r}, which context {context!r} does not provide",
-            hint="run: tpuctl context list",
-        )

@@ -79,7 +79,11 @@ class JobController:
         looking = asyncio.create_task(self.slice_watcher.keep_watching())
         try:
             while not self.record.is_settled:
-                await self._patient_turn()
+                try:
+                    await self._turn()
+                except TransientError as error:  # the bucket is away: the workers are kept
+                    self.slice_watcher.report_trouble(str(error))
+                    await self.clocks.sleep(REPEAT_AFTER_S)
                 await wait_until_set(self.alarm, STEADY_TURN_S if self.is_steady else TURN_S)
                 self.alarm.clear()
                 if looking.done():
@@ -94,14 +98,6 @@ class JobController:
         """Read the record at once: somebody has changed it."""
         self.record_writer.recheck()
         self.alarm.set()
-
-    async def _patient_turn(self) -> None:
-        """Through the absences of the bucket, without letting go of the workers."""
-        try:
-            await self._turn()
-        except TransientError as error:
-            self.slice_watcher.report_trouble(str(error))
-            await self.clocks.sleep(REPEAT_AFTER_S)
 
     async def _turn(self) -> None:
         await self.record_writer.check_for_changes()
@@ -156,9 +152,8 @@ class JobController:
     async def _refresh_zone_health(self) -> None:
         now_s = self.clocks.now()
         if zone_health.is_due(self.record, self.zone_health_s, now_s):
-            self.zone_health = await asyncio.to_thread(
-                zone_health.read, self.backends, self.record, now_s
-            )
+            backends, record = self.backends, self.record
+            self.zone_health = await asyncio.to_thread(zone_health.read, backends, record, now_s)
             self.zone_health_s = now_s
 
     def _update_steady(self) -> None:

@@ -77,15 +77,12 @@ class Supervisor:
     job_pool: JobPool = field(init=False)
 
     def __post_init__(self) -> None:
-        host_id = self.vault.host_id
-        self.heartbeat_sender = HeartbeatSender(
-            self.backends.store, host_id, self.scope, self.clocks, self.say
-        )
-        self.watcher = HeartbeatWatcher(
-            self.clocks.monotonic, frozenset({host_id}), self.scope.terms
-        )
+        store, host_id, terms = self.backends.store, self.vault.host_id, self.scope.terms
+        sender = HeartbeatSender(store, host_id, self.scope, self.clocks, self.say)
+        self.heartbeat_sender = sender
+        self.watcher = HeartbeatWatcher(self.clocks.monotonic, frozenset({host_id}), terms)
         self.job_pool = JobPool(
-            self.backends, self.clocks, self.vault, self.heartbeat_sender, self.watcher, self.say
+            self.backends, self.clocks, self.vault, sender, self.watcher, self.say
         )
 
     async def serve(self) -> None:

@@ -82,7 +82,9 @@ class WorkerConnection:
             finally:
                 self._shell = None
             if not self.over:
-                self._fall_silent()
+                if self._reached and self._silent_since is None:  # it is noticed once
+                    self._silent_since = self._heard_s  # the time counts from the last word
+                    self.changed()
                 await self.clocks.sleep(RETRY_S)
 
     async def tell(self, verb: str, fence: int, *options: str) -> None:
@@ -107,10 +109,7 @@ class WorkerConnection:
         try:
             async with await self.dial() as shell:
                 self._heard_s, self._limit_s = self.clocks.monotonic(), COMMAND_TIMEOUT_S
-                tasks = [
-                    asyncio.create_task(self._listen(shell)),
-                    asyncio.create_task(self._silence()),
-                ]
+                tasks = [*map(asyncio.create_task, (self._listen(shell), self._silence()))]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 heard, silent = tasks[0].done(), tasks[1].done()
         finally:  # when it is closed: a command on a connection that is cut off ends no sooner
@@ -170,12 +169,6 @@ class WorkerConnection:
             self._shell, self._reached, self._limit_s = shell, True, SILENCE_S
         if self._silent_since is not None:
             self._silent_since = None
-            self.changed()
-
-    def _fall_silent(self) -> None:
-        """It is noticed once; the time counts from the last word."""
-        if self._reached and self._silent_since is None:
-            self._silent_since = self._heard_s
             self.changed()
 
     # -------------------------------------------------------------- what it says

@@ -56,9 +56,10 @@ def test_the_socket_of_a_killed_supervisor_is_replaced(tmp_path):
     assert vault.received == {"digits-1": {"A": "v"}}
 
 
-def test_without_a_supervisor_the_job_is_said_to_wait(tmp_path):
+def test_without_a_supervisor_the_job_is_said_to_wait(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret_handover, "PATIENCE_S", 0.0)
     with pytest.raises(TransientError, match="the job waits for them") as caught:
-        secret_handover.hand_over(tmp_path, "here", "digits-1", {"A": "hf_abcd"}, patience_s=0)
+        secret_handover.hand_over(tmp_path, "here", "digits-1", {"A": "hf_abcd"})
     assert caught.value.hint == "run: tpuctl job retry digits-1"
     assert "hf_abcd" not in repr(caught.value)
 

@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tpuctl.agent.job.cloud.objects import ObjectClient
     from tpuctl.agent.job.logs.log_files import LogFiles, LogPart
+    from tpuctl.agent.job.objects import ObjectClient
 
 SEGMENT_BYTES = 256 * 1024 * 1024
 SEGMENT_EVERY_S = 15.0

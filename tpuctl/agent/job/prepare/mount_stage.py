@@ -10,7 +10,7 @@ import time
 from tpuctl.agent.data import fetcher, target_tree
 from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.data.report import ProgressReport
-from tpuctl.agent.job.cloud.objects import DeniedError, ObjectClient
+from tpuctl.agent.job.objects import DeniedError, ObjectClient
 from tpuctl.agent.job.state import rundir
 
 TRIES = 16
@@ -62,17 +62,13 @@ def copy_mount(endpoint: str, url: str, path: str) -> MountReport:
     objects = list_objects(ObjectClient(endpoint, bucket), prefix)
     if not objects:
         raise MountError(f"there is no object at {url}")
-    target, name = os.path.split(path) if is_single_object(objects, prefix) else (path, "")
+    is_single = len(objects) == 1 and objects[0].name == prefix
+    target, name = os.path.split(path) if is_single else (path, "")
     make_directory(target)
     wanted = [row._replace(path=row.path or name) for row in objects]
     report, reader = MountReport(), cloud.RangeReader(endpoint, bucket)
     report.is_unreached = not fetcher.fetch_objects(reader, target, wanted, report)
     return report
-
-
-def is_single_object(objects: list[fetcher.ManifestObject], prefix: str) -> bool:
-    """Whether the URL names one object, not a prefix."""
-    return len(objects) == 1 and objects[0].name == prefix
 
 
 def list_objects(objects: ObjectClient, prefix: str) -> list[fetcher.ManifestObject]:

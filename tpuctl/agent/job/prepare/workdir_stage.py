@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from tpuctl.agent.job.cloud.objects import DeniedError, ObjectClient
+from tpuctl.agent.job.objects import DeniedError, ObjectClient
 from tpuctl.agent.job.state import rundir
 
 TRIES = 16

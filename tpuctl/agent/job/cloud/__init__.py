@@ -1,1 +1,0 @@
-"""Cloud Storage and the metadata server, as a run uses them."""
