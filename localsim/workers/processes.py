@@ -41,14 +41,14 @@ def list_processes() -> list[Process]:
     """Return every process that this user may see."""
     if not (_PROC / "self/stat").exists():
         return _from_ps(_ps())
-    rows = (_from_proc(entry) for entry in _PROC.iterdir() if entry.name.isdigit())
+    rows = (_from_proc(name) for name in os.listdir(_PROC) if name.isdigit())
     return [row for row in rows if row]
 
 
 def start_time(pid: int) -> str | None:
     """Return the start time of one process, None when there is no such process."""
     if (_PROC / "self/stat").exists():
-        row = _from_proc(_PROC / str(pid))
+        row = _from_proc(str(pid))
         return row.started if row else None
     return next((row.started for row in _from_ps(_ps()) if row.pid == pid), None)
 
@@ -77,9 +77,9 @@ async def kill_processes(belongs: Callable[[Process], bool]) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-def _from_proc(entry: Path) -> Process | None:
+def _from_proc(pid: str) -> Process | None:
     try:
-        stat = (entry / "stat").read_bytes()
+        stat = _read(pid, "stat")
     except OSError:
         return None
     # The command's name is in parentheses and may itself hold spaces and parentheses.
@@ -87,22 +87,27 @@ def _from_proc(entry: Path) -> Process | None:
     if fields[0] in (b"Z", b"X"):
         return None
     return Process(
-        pid=int(entry.name),
+        pid=int(pid),
         group=int(fields[2]),
         session=int(fields[3]),
         started=fields[19].decode(),
-        worker=_marker(entry),
+        worker=_marker(pid),
     )
 
 
-def _marker(entry: Path) -> str:
+def _marker(pid: str) -> str:
     try:
-        environment = (entry / "environ").read_bytes()
+        environment = b"\0" + _read(pid, "environ")
     except OSError:
         return ""
-    prefix = f"{MARKER}=".encode()
-    values = (entry for entry in environment.split(b"\0") if entry.startswith(prefix))
-    return next(values, prefix)[len(prefix) :].decode(errors="replace")
+    _, _, rest = environment.partition(f"\0{MARKER}=".encode())
+    return rest.partition(b"\0")[0].decode(errors="replace")
+
+
+def _read(pid: str, name: str) -> bytes:
+    """Return the content of a file of a process; raises OSError."""
+    with open(f"{_PROC}/{pid}/{name}", "rb", buffering=0) as file:
+        return file.read()
 
 
 def _ps() -> str:

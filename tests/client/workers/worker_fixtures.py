@@ -138,9 +138,10 @@ async def vpc(
             await slices.close()
             await proxy.close()
             await isolation.close()
-            assert leftovers(state_dir) == []
         finally:
-            await kill_leftovers(state_dir)
+            if left := leftovers(state_dir):
+                await kill_leftovers(state_dir)
+        assert left == []
 
 
 @asynccontextmanager

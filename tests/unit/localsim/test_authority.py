@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shutil
 import stat
 
 import pytest
@@ -13,6 +14,29 @@ ACCOUNTS = ("admin", "viewer")
 
 def establish(directory, uri="https://127.0.0.1:1/token"):
     return authority.establish(directory / "google", "p", uri, ACCOUNTS)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """What was made once; a key takes a tenth of a second."""
+    directory = tmp_path_factory.mktemp("made")
+    establish(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """As `made`, with other keys."""
+    directory = tmp_path_factory.mktemp("other")
+    establish(directory)
+    return directory
+
+
+@pytest.fixture
+def directory(made, tmp_path):
+    """A directory of a simulator that has started before."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
 
 
 def contents(directory):
@@ -29,39 +53,37 @@ def test_all_of_it_is_made_once_and_only_its_owner_reads_it(tmp_path):
     assert contents(tmp_path) == made
 
 
-def test_a_key_file_is_as_google_hands_them_out(tmp_path):
-    key = json.loads(establish(tmp_path).keys["admin"].read_text())
+def test_a_key_file_is_as_google_hands_them_out(directory):
+    key = json.loads(establish(directory).keys["admin"].read_text())
     assert key["type"] == "service_account"
     assert key["client_email"] == "admin@p.iam.gserviceaccount.com"
     assert key["private_key"].startswith("-----BEGIN PRIVATE KEY-----\n")
 
 
-def test_a_key_moves_with_the_port_and_stays_the_same_key(tmp_path):
-    before = json.loads(establish(tmp_path).keys["admin"].read_text())
-    after = json.loads(establish(tmp_path, "https://127.0.0.1:2/token").keys["admin"].read_text())
+def test_a_key_moves_with_the_port_and_stays_the_same_key(directory):
+    before = json.loads(establish(directory).keys["admin"].read_text())
+    after = json.loads(establish(directory, "https://127.0.0.1:2/token").keys["admin"].read_text())
     assert after["token_uri"] == "https://127.0.0.1:2/token"
     assert after["private_key"] == before["private_key"]
 
 
-def test_certificates_are_made_anew_before_they_expire(tmp_path, monkeypatch):
-    before = establish(tmp_path).ca.read_bytes()
+def test_certificates_are_made_anew_before_they_expire(directory, monkeypatch):
+    before = establish(directory).ca.read_bytes()
     monkeypatch.setattr(
         authority, "RENEW_BEFORE", authority.CERTIFICATE_LIFETIME + datetime.timedelta(days=1)
     )
-    assert establish(tmp_path).ca.read_bytes() != before
+    assert establish(directory).ca.read_bytes() != before
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "server.pem"])
-def test_halves_that_do_not_fit_are_made_anew(tmp_path, name):
-    establish(tmp_path)
-    (tmp_path / "two").mkdir()
-    establish(tmp_path / "two")
-    (tmp_path / "google" / name).write_bytes((tmp_path / "two" / "google" / name).read_bytes())
-    establish(tmp_path)
-    assert contents(tmp_path)[name] != contents(tmp_path / "two")[name]
+def test_halves_that_do_not_fit_are_made_anew(directory, other, name):
+    strange = (other / "google" / name).read_bytes()
+    (directory / "google" / name).write_bytes(strange)
+    establish(directory)
+    assert contents(directory)[name] != strange
 
 
-def test_a_damaged_key_file_is_no_reason_to_make_another(tmp_path):
-    establish(tmp_path).keys["admin"].write_text("{")
+def test_a_damaged_key_file_is_no_reason_to_make_another(directory):
+    establish(directory).keys["admin"].write_text("{")
     with pytest.raises(ValueError, match="Expecting"):
-        establish(tmp_path)
+        establish(directory)
