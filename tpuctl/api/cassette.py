@@ -114,15 +114,11 @@ def _replace_project(document: Any, project: str) -> Any:
 
 def _redact_mapping(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     if name in _PRIVATE_MAPS and "@type" not in value:
-        return {_without_names(key): _hide(item) for key, item in value.items()}
+        return {_without_names(key): item and REDACTED for key, item in value.items()}
     if value.keys() == {"namespace", "key", "value"}:
         public = value["namespace"] in _PUBLIC_NAMESPACES
         return {**value, "value": value["value"] if public else REDACTED}
     return {_without_names(key): redact(item, key) for key, item in value.items()}
-
-
-def _hide(value: Any) -> Any:
-    return REDACTED if value else value
 
 
 def _without_names(text: str) -> str:

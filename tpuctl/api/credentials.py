@@ -41,10 +41,13 @@ class Tokens:
             self._credentials.apply(headers)
 
     def _renew(self, timeout_s: float) -> None:
+        import requests
         from google.auth.exceptions import GoogleAuthError, TransportError
+        from requests.adapters import HTTPAdapter
 
         try:
-            with _persistent_session() as session:
+            with requests.Session() as session:
+                session.mount("https://", HTTPAdapter(max_retries=TOKEN_TRIES))
                 self._credentials.refresh(_request(session, timeout_s))
         except TransportError as error:
             text = first_line(error)
@@ -92,15 +95,6 @@ def first_line(error: Exception) -> str:
         return error.strerror or str(error)
     text = str(error.args[0]) if error.args else str(error)
     return text.splitlines()[0]
-
-
-def _persistent_session() -> Any:
-    import requests
-    from requests.adapters import HTTPAdapter
-
-    session = requests.Session()
-    session.mount("https://", HTTPAdapter(max_retries=TOKEN_TRIES))
-    return session
 
 
 def _request(session: Any, timeout_s: float) -> Any:

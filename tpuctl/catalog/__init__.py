@@ -19,24 +19,16 @@ from tpuctl.catalog.lookup import (
 )
 from tpuctl.catalog.records import (
     AcceleratorType,
-    Calibration,
     Chip,
-    Generation,
-    ListPrice,
     Price,
-    QuotaNaming,
 )
 from tpuctl.catalog.unknown_error import UnknownError, nearest
 
 __all__ = [
     "TENSORFLOW_PREFIX",
     "AcceleratorType",
-    "Calibration",
     "Chip",
-    "Generation",
-    "ListPrice",
     "Price",
-    "QuotaNaming",
     "UnknownError",
     "accelerator_type",
     "accelerator_type_of_topology",

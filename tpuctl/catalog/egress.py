@@ -35,12 +35,10 @@ def egress_rate(
     places = [each.lower() for each in regions] or _read()["dual_regions"].get(place, [place])
     if kind != MULTI_REGION and reader_region in places:
         return None
-    found = [_rate(_continent(each), _continent(reader_region)) for each in places]
-    return min(found, key=lambda rate: rate.usd_per_gib or float("inf"))
-
-
-def _rate(first: str, second: str) -> EgressRate:
-    return _read()["rates"].get(frozenset((first, second)), UNKNOWN_RATE)  # type: ignore[no-any-return]
+    known: dict[frozenset[str], EgressRate] = _read()["rates"]
+    pairs = [frozenset((_continent(each), _continent(reader_region))) for each in places]
+    rates = [known.get(pair, UNKNOWN_RATE) for pair in pairs]
+    return min(rates, key=lambda rate: rate.usd_per_gib or float("inf"))
 
 
 def _continent(place: str) -> str:

@@ -2,36 +2,21 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from itertools import chain
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from tpuctl.catalog.records import AcceleratorType, Calibration, Chip, ListPrice, QuotaNaming
+from tpuctl.catalog.records import (
+    AcceleratorType,
+    Calibration,
+    Chip,
+    Generation,
+    ListPrice,
+    QuotaNaming,
+)
 
-Types = type | tuple[type, ...]
-_NONE = type(None)
-_KEYS: Mapping[str, Types] = {
-    "announced": str,
-    "marketing": str,
-    "type_prefix": str,
-    "config_enum": (str, _NONE),
-    "api_creatable": bool,
-    "chip": dict,
-    "types": list,
-    "zones": dict,
-    "runtime_versions": list,
-    "default_runtime_version": (str, _NONE),
-    "prices": list,
-    "multislice": bool,
-    "flex_start": bool,
-    "ring_length": (int, _NONE),
-    "devices_per_chip": int,
-    "duty_cycle_per": str,
-    "quota": (dict, _NONE),
-    "calibration": dict,
-    "pci_id": str,
-    "pci_subsystem_id": str,
-    "device_node": str,
-    "sources": dict,
-}
+_DERIVED = ("name", "zones_by_size")
+"""What a generation has that its file does not say by that key."""
 _CHOICES = {
     "duty_cycle_per": ("chip", "device"),
     "quota.unit": ("chips", "cores"),
@@ -43,9 +28,11 @@ def check(name: str, document: object) -> None:
     """Raises ValueError for the file `name`.json of a generation when it is not as it must be."""
     if not isinstance(document, dict):
         raise ValueError(f"{name}.json must be a JSON object")
-    _check_keys(name, "", document, set(_KEYS))
-    for key, types in _KEYS.items():
-        if not isinstance(document[key], types):
+    types = {key: hint for key, hint in get_type_hints(Generation).items() if key not in _DERIVED}
+    types["zones"] = dict  # by the size of their slices
+    _check_keys(name, "", document, set(types))
+    for key, hint in types.items():
+        if not isinstance(document[key], _json_types(hint)):
             raise ValueError(f"{name}.json: {key} must not be {document[key]!r}")
     _check_choice(name, "duty_cycle_per", document["duty_cycle_per"])
     _check_keys(name, "chip.", document["chip"], _names(Chip))
@@ -53,19 +40,24 @@ def check(name: str, document: object) -> None:
     _check_rows(name, "prices", document["prices"], _names(ListPrice))
     for constant, row in document["calibration"].items():
         _check_keys(name, f"calibration.{constant}.", row, _names(Calibration))
-    _check_prefix(name, document)
+    for row in document["types"]:
+        if not row["name"].startswith(document["type_prefix"]):
+            raise ValueError(f"{name}.json: {row['name']} does not begin with its type_prefix")
     _check_quota(name, document)
+
+
+def _json_types(hint: Any) -> tuple[type, ...]:
+    """The types that a JSON document has where a record has that type."""
+    if isinstance(hint, UnionType):
+        return tuple(chain.from_iterable(map(_json_types, get_args(hint))))
+    if hint in (str, bool, int, NoneType):
+        return (hint,)
+    return (list,) if get_origin(hint) is tuple else (dict,)
 
 
 def _check_rows(name: str, key: str, rows: Iterable[Mapping[str, Any]], wanted: set[str]) -> None:
     for index, row in enumerate(rows):
         _check_keys(name, f"{key}[{index}].", row, wanted)
-
-
-def _check_prefix(name: str, document: Mapping[str, Any]) -> None:
-    for row in document["types"]:
-        if not row["name"].startswith(document["type_prefix"]):
-            raise ValueError(f"{name}.json: {row['name']} does not begin with its type_prefix")
 
 
 def _check_quota(name: str, document: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,16 +24,28 @@ def parallel_map(work: Callable[[T], R], items: Sequence[T], *, threads: int) ->
     """
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
-    shared = _SharedWork(work, items)
+    numbers = itertools.count()
+    results: dict[int, R] = {}
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        while not failures and (number := next(numbers)) < len(items):
+            try:
+                results[number] = work(items[number])
+            except BaseException as error:  # noqa: BLE001 (raised again below)
+                failures.append(error)
+
     try:
-        workers = list(_start_threads(shared.run, min(threads, len(items)) - 1))
-        shared.run()
+        workers = list(_start_threads(run, min(threads, len(items)) - 1))
+        run()
         for worker in workers:
             worker.join()
     except BaseException as error:  # Ctrl-C: nothing more is begun
-        shared.failure = error
+        failures.append(error)
         raise
-    return shared.results()
+    if failures:
+        raise failures[-1]
+    return [results[number] for number in range(len(items))]
 
 
 def lower_priority(niceness: int) -> None:
@@ -60,24 +72,3 @@ def _start_threads(run: Callable[[], None], count: int) -> Iterator[threading.Th
             thread = threading.Thread(target=run, daemon=True)
             thread.start()
             yield thread
-
-
-class _SharedWork(Generic[T, R]):
-    def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
-        self._work = work
-        self._items = items
-        self._numbers = itertools.count()
-        self._results: dict[int, R] = {}
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        while self.failure is None and (number := next(self._numbers)) < len(self._items):
-            try:
-                self._results[number] = self._work(self._items[number])
-            except BaseException as error:  # noqa: BLE001 (raised again by who waits)
-                self.failure = error
-
-    def results(self) -> list[R]:
-        if self.failure is not None:
-            raise self.failure
-        return [self._results[number] for number in range(len(self._items))]

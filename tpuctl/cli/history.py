@@ -1,18 +1,17 @@
 """`tpuctl history`: who ran what here, and how it ended."""
 
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.output import Columns, age, attributes, moments, usd_of
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import JobRecord
+from tpuctl.operations.jobs import queries
 from tpuctl.operations.slices import spending
-
-if TYPE_CHECKING:
-    from tpuctl.operations.slices.spending import Spending
 
 LIMIT = 50
 COMMAND_CHARS = 40
@@ -38,9 +37,6 @@ def history(
     if runtime.has_no_local_state():
         output.items([], columns(now_s))
         return
-    from tpuctl.cli.shell import job_notices
-    from tpuctl.operations.jobs import queries
-
     jobs = job_notices.result_of(runtime, queries.list_jobs(runtime))
     chosen = [job for job in jobs if owner is None or is_owned_by(job, owner)]
     shown = columns(now_s)
@@ -56,7 +52,7 @@ def history(
 def columns(now_s: float) -> Columns[JobRecord]:
     """The columns at the time `now_s`, in seconds since 1970. Keys and order are public."""
 
-    def spent(job: JobRecord) -> "Spending":
+    def spent(job: JobRecord) -> spending.Spending:
         return spending.spending_of(job, now_s)
 
     return {

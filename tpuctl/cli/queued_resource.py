@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import Noun, NoWait, Row, Timeout, Yes
+from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes
 from tpuctl.cli.shell.output import Moment, Usd, attributes, moments
 from tpuctl.cli.shell.parsing import moment_s
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.slice_options import SliceVerb, flag_option, text_option
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import (
@@ -62,31 +61,7 @@ DETAILS = {
 }
 
 
-REQUEST_OPTIONS: tuple[Row, ...] = (
-    text_option("node_id", "NAME", "Name of its node; default: the same."),
-    (
-        "node_count",
-        ("--node-count",),
-        {"metavar": "N", "type": int, "help": "A multislice of N nodes."},
-    ),
-    text_option("node_prefix", "PREFIX", "With --node-count: PREFIX-0, PREFIX-1, …"),
-    flag_option("best_effort", "Whatever is left over; may be taken away."),
-    flag_option("flex_start", "For --max-run-duration, when it can be had in one piece."),
-    text_option("max_run_duration", "DURATION", "With --flex-start: then the nodes are deleted."),
-    text_option("valid_after_duration", "DURATION", "Not before this long from now."),
-    text_option("valid_after_time", "TIME", "Not before this time, such as 2026-12-01T09:00:00Z."),
-    text_option("valid_until_duration", "DURATION", "Give up this long from now."),
-    text_option("valid_until_time", "TIME", "Give up at this time."),
-)
-
-
-class RequestVerb(SliceVerb):
-    """A verb that files a request for slices."""
-
-    table = (*SliceVerb.table, *REQUEST_OPTIONS)
-
-
-@app.verb("create", RequestVerb)
+@app.verb("create", slices.RequestVerb)
 def create(runtime: Runtime, name: Name) -> None:
     """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
     spec = _request_spec(runtime, name)

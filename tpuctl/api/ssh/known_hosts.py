@@ -49,10 +49,14 @@ def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, WorkerIden
     kept = pinned_identities(directory, node)
     if all(worker.worker_id in kept for worker in node.workers):
         return kept
-    found = {**_identities_from_api(api, node), **kept}
-    if found != kept:
-        _keep(directory, node, found)
-    return found
+    known = {**_identities_from_api(api, node), **kept}
+    if known != kept:
+        lines = [_heading(node)]
+        for number, identity in sorted(known.items()):
+            alias = f"tpu.{node.node_id}-{number}"
+            lines.append(f"{alias} {identity.host_key} {identity.instance}".rstrip())
+        write_private(_path(directory, node), "".join(f"{line}\n" for line in lines).encode())
+    return known
 
 
 def pinned_identities(directory: Path, node: Node) -> dict[int, WorkerIdentity]:
@@ -118,14 +122,6 @@ def _identity(attributes: Mapping[str, str]) -> WorkerIdentity:
 
     key = value(_KEY).split()
     return WorkerIdentity(f"{_KEY[1:]} {key[-1]}" if key else "", value(_HOSTNAME))
-
-
-def _keep(directory: Path, node: Node, found: Mapping[int, WorkerIdentity]) -> None:
-    lines = [_heading(node)]
-    for number, identity in sorted(found.items()):
-        alias = f"tpu.{node.node_id}-{number}"
-        lines.append(f"{alias} {identity.host_key} {identity.instance}".rstrip())
-    write_private(_path(directory, node), "".join(f"{line}\n" for line in lines).encode())
 
 
 def _heading(node: Node) -> str:

@@ -135,7 +135,8 @@ class WorkerConnections:
         if self._is_independent or _key_of(node) in self._routes:
             return self._route(node, {})
         known = await self.identify(node)
-        silent = [each.worker_id for each in node.workers if not _instance(known, each)]
+        told = {number for number, identity in known.items() if identity.instance}
+        silent = [each.worker_id for each in node.workers if each.worker_id not in told]
         if silent:
             self._identities.pop(_key_of(node), None)
             raise TransientError(
@@ -167,8 +168,3 @@ def _key_of(node: Node) -> NodeKey:
 
 def _worker_at(node: Node, worker: Worker) -> Worker:
     return next(each for each in node.workers if each.ip_address == worker.ip_address)
-
-
-def _instance(known: Mapping[int, WorkerIdentity], worker: Worker) -> str:
-    identity = known.get(worker.worker_id)
-    return identity.instance if identity else ""

@@ -18,6 +18,8 @@ from tpuctl.errors import TransientError
 from tpuctl.models.operation import CommandFailedError, CommandResult, Terminal
 from tpuctl.network_policy import SSH_KEEPALIVE_COUNT, SSH_KEEPALIVE_S
 
+Write = Callable[[bytes], None]
+Process = asyncssh.SSHClientProcess[bytes]
 LOGIN_SHELL = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -l')
 CHUNK_BYTES = 64 * 1024
 SILENT_S = SSH_KEEPALIVE_S * (SSH_KEEPALIVE_COUNT + 1)
@@ -35,7 +37,7 @@ class Shell:
         """`connection` is for what only SSH itself can do, within `lost_is_transient`."""
         self.worker_id = worker_id
         self.connection = connection
-        self._attached: asyncssh.SSHClientProcess[bytes] | None = None
+        self._attached: Process | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,12 +79,7 @@ class Shell:
             raise CommandFailedError(CommandResult(self.worker_id, status, stderr=said))
 
     async def execute(
-        self,
-        argv: Sequence[str],
-        *,
-        out: Callable[[bytes], None],
-        err: Callable[[bytes], None],
-        timeout_s: float | None = None,
+        self, argv: Sequence[str], *, out: Write, err: Write, timeout_s: float | None = None
     ) -> int:
         """Run argv, which ends when we do, and pass on what it prints; returns its exit status.
 
@@ -94,12 +91,7 @@ class Shell:
             return await _relay_output(process, out, err, beside=here)
 
     async def converse(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: AsyncIterator[bytes],
-        out: Callable[[bytes], None],
-        err: Callable[[bytes], None],
+        self, argv: Sequence[str], *, stdin: AsyncIterator[bytes], out: Write, err: Write
     ) -> int:
         """Run argv with the input that `stdin` yields, pass on its output; returns its exit status.
 
@@ -116,8 +108,8 @@ class Shell:
     async def login(
         self,
         *,
-        out: Callable[[bytes], None],
-        err: Callable[[bytes], None],
+        out: Write,
+        err: Write,
         stdin: asyncio.StreamReader,
         terminal: Terminal | None = None,
         argv: Sequence[str] = (),
@@ -175,11 +167,7 @@ def reason(error: BaseException) -> str:
 
 
 async def _relay_output(
-    process: asyncssh.SSHClientProcess[bytes],
-    out: Callable[[bytes], None],
-    err: Callable[[bytes], None],
-    *,
-    beside: asyncio.Task[None],
+    process: Process, out: Write, err: Write, *, beside: asyncio.Task[None]
 ) -> int:
     """Pass on what a process prints until it ends; returns its exit status."""
     try:
@@ -190,21 +178,19 @@ async def _relay_output(
         process.close()
 
 
-async def _pump(reader: asyncssh.SSHReader[bytes], write: Callable[[bytes], None]) -> None:
+async def _pump(reader: asyncssh.SSHReader[bytes], write: Write) -> None:
     while chunk := await reader.read(CHUNK_BYTES):
         write(bytes(chunk))
 
 
-async def _send_heartbeats(process: asyncssh.SSHClientProcess[bytes]) -> None:
+async def _send_heartbeats(process: Process) -> None:
     with contextlib.suppress(OSError):  # it has ended meanwhile
         while True:
             process.stdin.write(HEARTBEAT)
             await asyncio.sleep(HEARTBEAT_S)
 
 
-async def _send_stdin(
-    stdin: AsyncIterator[bytes], process: asyncssh.SSHClientProcess[bytes]
-) -> None:
+async def _send_stdin(stdin: AsyncIterator[bytes], process: Process) -> None:
     """Send input to a process; that it ends before it has read all is no error."""
     try:
         async for block in stdin:
@@ -217,7 +203,7 @@ async def _send_stdin(
             process.stdin.write_eof()
 
 
-async def _feed(stdin: asyncio.StreamReader, process: asyncssh.SSHClientProcess[bytes]) -> None:
+async def _feed(stdin: asyncio.StreamReader, process: Process) -> None:
     with contextlib.suppress(OSError, asyncssh.Error):  # it has ended meanwhile
         while chunk := await stdin.read(CHUNK_BYTES):
             process.stdin.write(chunk)

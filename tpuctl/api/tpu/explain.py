@@ -73,19 +73,15 @@ class KnownAnswer:
     cause: str
     kind: type[TpuctlError]
     text: str
-    hint: Hint
-    reasons: frozenset[str] = frozenset()
-    codes: frozenset[int] = frozenset()
-    """The codes with which the text means this; none given means any."""
+    hint: Hint | str
+    conditions: tuple[str | int, ...]
+    """Reasons that mean this, and the codes with which the text does; no code means any."""
 
 
 def _row(
     cause: str, kind: type[TpuctlError], text: str, hint: Hint | str, *conditions: str | int
 ) -> KnownAnswer:
-    always: Hint = hint if callable(hint) else lambda _about, _match: hint
-    reasons = frozenset(each for each in conditions if isinstance(each, str))
-    codes = frozenset(each for each in conditions if isinstance(each, int))
-    return KnownAnswer(cause, kind, text, always, reasons, codes)
+    return KnownAnswer(cause, kind, text, hint, conditions)
 
 
 TABLE: tuple[KnownAnswer, ...] = (
@@ -256,13 +252,13 @@ def error_for(status: Status, about: CallSubject) -> TpuctlError:
     """The error for what the API answered: the cause, its words, and the command to run next."""
     text = first_sentence(status.message) or f"code {status.code}"
     said = _without_names(status.message, about)
-    for row in sorted(TABLE, key=lambda row: status.reason not in row.reasons):
+    for row in sorted(TABLE, key=lambda row: status.reason not in row.conditions):
         match = _match(row, status, said)
         if match is not None:
             why = f"{row.cause}: " if row.cause else ""
             if row.kind is StockoutError:  # the hint has the other zones
                 text = text.partition("; ")[0]
-            hint = row.hint(about, match) or about.hint
+            hint = (row.hint(about, match) if callable(row.hint) else row.hint) or about.hint
             return _with_debug_note(row.kind(f"{about.subject}: {why}{text}", hint=hint), status)
     kind = BY_CODE.get(status.code, TransientError)
     hints = {UsageError: about.usage or about.hint, TransientError: RETRY_HINT}
@@ -283,9 +279,10 @@ def _without_names(message: str, about: CallSubject) -> str:
 
 
 def _match(row: KnownAnswer, status: Status, said: str) -> re.Match[str] | None:
-    if status.reason in row.reasons:
+    if status.reason in row.conditions:
         return re.match(r"", said)
-    if row.codes and status.code not in row.codes:
+    codes = [code for code in row.conditions if isinstance(code, int)]
+    if codes and status.code not in codes:
         return None
     return re.search(row.text, said)
 

@@ -31,27 +31,20 @@ class Dtype:
     """Whether numpy has it only with ml_dtypes."""
 
 
-def _table() -> dict[str, Dtype]:
-    own = {
-        "bool": Dtype(8, "BOOL"),
-        **{f"int{bits}": Dtype(bits, f"I{bits}") for bits in (8, 16, 32, 64)},
-        **{f"uint{bits}": Dtype(bits, f"U{bits}") for bits in (8, 16, 32, 64)},
-        **{f"float{bits}": Dtype(bits, f"F{bits}") for bits in (16, 32, 64)},
-        "complex64": Dtype(64, None),
-    }
-    lacking = ("e4m3fnuz", "e5m2fnuz", "e4m3b11fnuz", "e3m4", "e4m3", "e8m0fnu")
-    foreign = {
-        "bfloat16": Dtype(16, "BF16", is_foreign=True),
-        "float8_e4m3fn": Dtype(8, "F8_E4M3", is_foreign=True),
-        "float8_e5m2": Dtype(8, "F8_E5M2", is_foreign=True),
-        **{f"float8_{name}": Dtype(8, None, is_foreign=True) for name in lacking},
-        "int4": Dtype(4, None, is_foreign=True),
-        "uint4": Dtype(4, None, is_foreign=True),
-    }
-    return own | foreign
-
-
-DTYPES = _table()
+_WITHOUT_NAME = ("e4m3fnuz", "e5m2fnuz", "e4m3b11fnuz", "e3m4", "e4m3", "e8m0fnu")
+"""The formats of float8 that safetensors has no name for."""
+DTYPES = {
+    "bool": Dtype(8, "BOOL"),
+    **{f"int{bits}": Dtype(bits, f"I{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": Dtype(bits, f"U{bits}") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": Dtype(bits, f"F{bits}") for bits in (16, 32, 64)},
+    "complex64": Dtype(64, None),
+    "bfloat16": Dtype(16, "BF16", is_foreign=True),
+    "float8_e4m3fn": Dtype(8, "F8_E4M3", is_foreign=True),
+    "float8_e5m2": Dtype(8, "F8_E5M2", is_foreign=True),
+    **{f"float8_{name}": Dtype(8, None, is_foreign=True) for name in _WITHOUT_NAME},
+    **{name: Dtype(4, None, is_foreign=True) for name in ("int4", "uint4")},
+}
 """Every dtype that can be saved, by the name that numpy and ml_dtypes give it."""
 
 

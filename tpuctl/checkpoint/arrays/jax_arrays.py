@@ -50,8 +50,9 @@ def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
         return None
     name, shape = _name(like.dtype), tuple(like.shape)
     _check_width(jax, like.dtype)
-    sharding = _wanted_sharding(like)
-    if sharding is None:
+    sharding = like.sharding
+    if not getattr(like, "committed", getattr(like, "_committed", True)):
+        # JAX was left to choose the device: it may choose again, beside other arrays.
         return ExpectedLeaf(
             name,
             shape,
@@ -125,12 +126,6 @@ def _axes(entry: object) -> str | list[str] | None:
     if isinstance(entry, tuple):
         return [str(axis) for axis in entry]
     return entry if isinstance(entry, str) else None
-
-
-def _wanted_sharding(like: Any) -> Any:
-    """None where JAX was left to choose the device: it may choose again, beside other arrays."""
-    is_committed = getattr(like, "committed", getattr(like, "_committed", True))
-    return like.sharding if is_committed else None
 
 
 def _check_width(jax: Any, dtype: Any) -> None:

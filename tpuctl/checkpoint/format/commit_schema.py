@@ -132,8 +132,7 @@ def document(record: Commit | DoneRecord) -> dict[str, Any]:
 
 def commit_of(record: Mapping[str, Any]) -> Commit:
     """The COMMIT in a JSON document; KeyError, TypeError or ValueError when it is none."""
-    fields = {key: value for key, value in record.items() if key != "schema"}
-    boxes: dict[str, Box] = {}
+    fields, boxes = _fields(record), dict[str, Box]()
     leaves = tuple(
         Leaf(
             each["dtype"],
@@ -143,19 +142,19 @@ def commit_of(record: Mapping[str, Any]) -> Commit:
         )
         for each in fields.pop("leaves")
     )
-    return Commit(**fields | {"objects": _objects(record)}, leaves=leaves)
+    return Commit(**fields, leaves=leaves)
 
 
 def done_of(record: Mapping[str, Any]) -> DoneRecord:
     """The done record in a JSON document; KeyError, TypeError or ValueError when it is none."""
-    fields = {key: value for key, value in record.items() if key != "schema"}
-    boxes: dict[str, Box] = {}
+    fields, boxes = _fields(record), dict[str, Box]()
     parts = tuple((each["leaf"], _part(each, boxes)) for each in fields.pop("parts"))
-    return DoneRecord(**fields | {"objects": _objects(record)}, parts=parts)
+    return DoneRecord(**fields, parts=parts)
 
 
-def _objects(record: Mapping[str, Any]) -> tuple[StoredObject, ...]:
-    return tuple(StoredObject(**each) for each in record["objects"])
+def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    objects = tuple(StoredObject(**each) for each in record["objects"])
+    return {key: value for key, value in record.items() if key != "schema"} | {"objects": objects}
 
 
 def _flat(part: Part) -> dict[str, Any]:

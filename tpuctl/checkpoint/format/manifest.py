@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from tpuctl.checkpoint.arrays.array_tree import Structure, leaf_indices
@@ -21,11 +20,11 @@ from tpuctl.checkpoint.format.commit_schema import (
     Commit,
     DoneRecord,
     Leaf,
-    Part,
     StoredObject,
     commit_of,
     document,
     done_of,
+    parts_by_object,
 )
 from tpuctl.errors import IntegrityError, PreconditionError
 from tpuctl.store import crc32c
@@ -126,8 +125,7 @@ def _check_commit(commit: Commit) -> None:
         _check_object(stored, commit)
     for number, leaf in enumerate(commit.leaves):
         _check_leaf(number, leaf)
-    dtypes = [(leaf.dtype, part) for leaf in commit.leaves for part in leaf.parts]
-    _check_bytes(dtypes, commit.objects)
+    _check_bytes(commit)
 
 
 def _check_done(done: DoneRecord) -> None:
@@ -161,19 +159,18 @@ def _check_object(stored: StoredObject, commit: Commit) -> None:
         raise ValueError(f"{stored.path} has not {count} checksums of blocks")
 
 
-def _check_bytes(parts: Iterable[tuple[str, Part]], objects: Sequence[StoredObject]) -> None:
+def _check_bytes(commit: Commit) -> None:
     """No byte of an object is used twice, and none beyond its end."""
-    used: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for dtype, part in parts:
-        end = part.start + size_bytes(dtype, part.box.size)
-        if end > objects[part.object].size_bytes:
-            raise ValueError(f"a part ends behind the end of {objects[part.object].path}")
-        used[part.object].append((part.start, end))
-    for ranges in used.values():
-        ranges.sort()
-        for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False):
-            if start < end:
-                raise ValueError("two parts have a byte in common")
+    for number, parts in parts_by_object(commit.leaves).items():
+        spans = [
+            (part.start, part.start + size_bytes(commit.leaves[leaf].dtype, part.box.size))
+            for leaf, part in parts
+        ]
+        stored = commit.objects[number]
+        if any(end > stored.size_bytes for _, end in spans):
+            raise ValueError(f"a part ends behind the end of {stored.path}")
+        if any(start < end for (_, end), (start, _) in zip(spans, spans[1:], strict=False)):
+            raise ValueError("two parts have a byte in common")
 
 
 def _check_counts(*values: object) -> None:

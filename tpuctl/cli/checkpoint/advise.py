@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.options import JobName
-from tpuctl.cli.shell.output import Usd, usd_of
+from tpuctl.cli.shell.output import Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def document(result: "JobAdvice") -> dict[str, Any]:
         "job": job.job_id,
         "state": job.state,
         "directory": result.directory,
-        "saves": saving.saves,
-        "save_s": saving.save_s,
-        "blocked_s": saving.blocked_s,
+        **values_of(saving, attributes("saves", "save_s", "blocked_s")),
         "cost_s": _rounded(saving.cost_s),
         "every": saving.every,
         "interval_s": _rounded(saving.interval_s),
@@ -55,9 +53,7 @@ def document(result: "JobAdvice") -> dict[str, Any]:
         "restart_s": _rounded(losses.restart_s),
         "redone_steps": losses.redone_steps,
         "redone_hours": _rounded(advice.redone_hours),
-        "young_s": _rounded(advice.young_s),
-        "daly_s": _rounded(advice.daly_s),
-        "best_s": _rounded(advice.best_s),
+        **{name: _rounded(getattr(advice, name)) for name in ("young_s", "daly_s", "best_s")},
         "best_every": advice.best_every,
         "lost_now": _loss_document(advice.now),
         "lost_at_best": _loss_document(advice.best),

@@ -1,6 +1,6 @@
 """`tpuctl checkpoint describe`: one step, its tensors, and what is in them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
@@ -13,7 +13,6 @@ from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.step_view import StepView, TensorView
-    from tpuctl.operations.checkpoints.survey import FoundStep
 
 
 TENSOR = attributes("name", "dtype", "shape", "norm", "nan_count", "inf_count")
@@ -24,7 +23,7 @@ def describe(runtime: Runtime, directory: Dir, step: Step = None) -> None:
 
     It is read for that, and verified on the way.
     """
-    from tpuctl.operations.checkpoints.describe import read_tensors
+    from tpuctl.operations.checkpoints.describe import facts, read_tensors
 
     chosen = survey_directory(runtime, directory).choose(step)
     with show_byte_bar(runtime, chosen.view.size_bytes) as advance:
@@ -32,26 +31,25 @@ def describe(runtime: Runtime, directory: Dir, step: Step = None) -> None:
     if why:
         runtime.output.warn(f"the tensors are not shown: {why}")
     if runtime.output.is_table:
-        print_details(runtime.output, _detail_view(runtime, chosen, tensors))
+        print_details(runtime.output, _detail_view(runtime, chosen.view, facts(chosen), tensors))
     else:
-        runtime.output.fields(document(chosen, tensors))
+        runtime.output.fields(document(chosen.view, facts(chosen), tensors))
 
 
-def document(step: "FoundStep", tensors: "list[TensorView]") -> dict[str, Any]:
-    """A step and its tensors as `-o json` shows them. Keys are public."""
-    from tpuctl.operations.checkpoints.describe import facts
-
+def document(
+    view: "StepView", known: Mapping[str, Any], tensors: "list[TensorView]"
+) -> dict[str, Any]:
+    """A step, the facts of its manifest and its tensors as `-o json` has them. Keys are public."""
     return {
-        **values_of(step.view, COLUMNS),
-        **facts(step),
+        **values_of(view, COLUMNS),
+        **known,
         "tensors": [values_of(tensor, TENSOR) for tensor in tensors],
     }
 
 
-def _detail_view(runtime: Runtime, step: "FoundStep", tensors: "list[TensorView]") -> DetailView:
-    from tpuctl.operations.checkpoints.describe import facts
-
-    view, known = step.view, facts(step)
+def _detail_view(
+    runtime: Runtime, view: "StepView", known: Mapping[str, Any], tensors: "list[TensorView]"
+) -> DetailView:
     more = [(key, known[key]) for key in ("parent", "writer", "objects")]
     labelled = [*_fields(runtime, view), *more]
     fields = [(label, str(value)) for label, value in labelled if value not in (None, "")]

@@ -8,7 +8,7 @@ from tpuctl.cli.job.details import job_document, show_jobs
 from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.options import JobName, Noun, Timeout
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.operations.jobs import queries
+from tpuctl.operations.jobs import queries, supervision
 from tpuctl.operations.jobs.queries import ENDED_SHOWN
 
 app = Noun("Run programs on every worker of a slice, and bring them back.")
@@ -30,7 +30,6 @@ def list_jobs(
     if runtime.has_no_local_state():
         show_jobs(runtime.output, [])
         return
-    from tpuctl.operations.jobs import supervision
 
     jobs = job_notices.result_of(runtime, queries.list_jobs(runtime))
     shown = queries.recent_jobs(jobs) if runtime.output.is_table and not everything else jobs
@@ -39,8 +38,7 @@ def list_jobs(
         runtime.output.note(
             f"{len(jobs) - len(shown)} jobs that ended earlier: tpuctl job list --all"
         )
-    runtime.supervisor_warned = True
-    job_notices.show(runtime, supervision.check_supervised(runtime, jobs, are_all=True))
+    job_notices.show_supervision(runtime, supervision.check_supervised(runtime, jobs, are_all=True))
 
 
 @app.verb("describe")
@@ -48,15 +46,13 @@ def describe(runtime: Runtime, name: JobName) -> None:
     """Show one job: why it waits or what it does next, its attempts, who failed first, its cost."""
     from tpuctl.cli.job import describe_view
     from tpuctl.cli.shell import detail_view
-    from tpuctl.operations.jobs import supervision
 
     details = job_notices.result_of(runtime, queries.load_details(runtime, name))
     if runtime.output.is_table:
         detail_view.print_details(runtime.output, describe_view.job_view(details))
     else:
         runtime.output.fields(job_document(details))
-    runtime.supervisor_warned = True
-    job_notices.show(runtime, supervision.check_supervised(runtime, [details.job]))
+    job_notices.show_supervision(runtime, supervision.check_supervised(runtime, [details.job]))
 
 
 app.verb_in("logs", "job.log:logs")
@@ -66,7 +62,6 @@ app.verb_in("bundle", "job.bundle:bundle")
 @app.verb("wait")
 def wait(runtime: Runtime, name: JobName, timeout: Timeout = None) -> None:
     """Wait until a job has ended and its slices are gone; fails when the job failed."""
-    from tpuctl.operations.jobs import supervision
 
     job = queries.find_job(runtime, name)
     job_notices.add_cancel_note(runtime, job)
@@ -84,13 +79,12 @@ def cancel(
 ) -> None:
     """End jobs: their programs get SIGTERM, their own slices are torn down."""
     from tpuctl.cli.job import submit
-    from tpuctl.operations.jobs import change, supervision
+    from tpuctl.operations.jobs import change
 
     submit.refuse_other_project(runtime)
     result = job_notices.result_of(runtime, change.cancel(runtime, names))
     show_jobs(runtime.output, result.asked)
-    runtime.supervisor_warned = True
-    job_notices.show(runtime, supervision.check_other_owners(runtime, result.asked))
+    job_notices.show_supervision(runtime, supervision.check_other_owners(runtime, result.asked))
     result.raise_errors()
 
 
@@ -98,10 +92,9 @@ def cancel(
 def retry(runtime: Runtime, name: JobName) -> None:
     """Let a job that failed or was cancelled begin anew, and see that a supervisor runs."""
     from tpuctl.cli.job import submit
-    from tpuctl.operations.jobs import change, supervision
+    from tpuctl.operations.jobs import change
 
     submit.refuse_other_project(runtime)
     job = job_notices.result_of(runtime, change.retry(runtime, name))
     show_jobs(runtime.output, [job])
-    runtime.supervisor_warned = True
-    job_notices.show(runtime, supervision.check_other_owners(runtime, [job]))
+    job_notices.show_supervision(runtime, supervision.check_other_owners(runtime, [job]))

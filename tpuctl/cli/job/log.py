@@ -46,8 +46,7 @@ def logs(
     )
     job = queries.find_job(runtime, name)
     job_logs.check_filter(job, wanted, follow=follow)
-    runtime.supervisor_warned = True
-    job_notices.show(runtime, supervision.check_supervised(runtime, [job]))
+    job_notices.show_supervision(runtime, supervision.check_supervised(runtime, [job]))
     if follow:
         follow_until_ended(runtime, job.job_id, wanted)
     else:

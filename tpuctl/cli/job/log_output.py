@@ -89,6 +89,7 @@ class LogPrinter(Protocol):
 
     def close(self) -> None:
         """Print all lines that are left."""
+        self.flush()
 
     async def tick(self) -> None:
         """Flush every `TICK_S`, until cancelled."""
@@ -119,10 +120,6 @@ class DocumentLogPrinter(LogPrinter):
             self._out.write("".join(f"{self._before}{json.dumps(row)}\n" for row in rows))
             self._out.flush()
             self._waiting = []
-
-    def close(self) -> None:
-        """Print all lines that are left."""
-        self.flush()
 
 
 class GroupedLogPrinter(LogPrinter):

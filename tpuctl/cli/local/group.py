@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from operator import itemgetter, methodcaller
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -17,14 +18,11 @@ from tpuctl.operations.local import local_cloud, network
 app = Noun("The cloud in a box: rehearse everything offline.")
 
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Which local cloud.")]
-STATUS_COLUMNS = {
-    "name": lambda row: row["name"],
-    "state": lambda row: row["state"],
-    "pid": lambda row: row.get("pid"),
-    "nodes": lambda row: row.get("nodes"),
-    "queued_resources": lambda row: row.get("queued_resources"),
-    "objects": lambda row: row.get("objects"),
-    "mode": lambda row: row.get("mode"),
+STATUS_COLUMNS: dict[str, Any] = {
+    **{
+        key: methodcaller("get", key)
+        for key in ("name", "state", "pid", "nodes", "queued_resources", "objects", "mode")
+    },
     "reason": lambda row: row.get("mode_reason"),
     "unreadable": lambda row: "; ".join(
         f"{record['table']} {record['name']}" for record in row.get("unreadable", ())
@@ -35,7 +33,7 @@ FALLBACK_SHELL = "/bin/sh"
 KILLED = "worker-killed"
 """The kind of a fault that kills a worker, on the control port."""
 STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
-FAULT_COLUMNS = {"fault": lambda row: row["fault"], "met": lambda row: row["met"]}
+FAULT_COLUMNS = {key: itemgetter(key) for key in ("fault", "met")}
 
 
 @app.verb("up")

@@ -2,7 +2,7 @@
 
 import errno
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,13 +18,12 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.models.delivery import Delivery
 from tpuctl.models.worker_ranges import format_ranges
+from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
+from tpuctl.operations.workers import copying
 from tpuctl.operations.workers.cp_arguments import parse_arguments
-
-if TYPE_CHECKING:
-    from tpuctl.models.delivery import Delivery
-    from tpuctl.operations.remote.fanout import WorkerReach
 
 COLUMNS = {
     **attributes(worker="worker_id", state="state"),
@@ -63,8 +62,6 @@ def copy(
     where that is a directory, else it is called DST; from several workers it goes into DST/0,
     DST/1 and so on. No file shows under its name before it is whole.
     """
-    from tpuctl.operations.workers import copying
-
     arguments = parse_arguments(paths)
     copy = copying.plan_copy(arguments, recursive=recursive)
     default = ALL if arguments.is_upload else "0"
@@ -76,7 +73,7 @@ def copy(
     _conclude(runtime, reach, deliveries)
 
 
-def _conclude(runtime: Runtime, reach: "WorkerReach", done: Sequence["Delivery"]) -> None:
+def _conclude(runtime: Runtime, reach: WorkerReach, done: Sequence[Delivery]) -> None:
     """Show the result on every worker; raises what `node exec` raises."""
     name = reach.node.name
     columns = DOCUMENT if runtime.output.is_document else COLUMNS
@@ -94,7 +91,7 @@ def _conclude(runtime: Runtime, reach: "WorkerReach", done: Sequence["Delivery"]
     raise PartialFailureError(f"{len(failed)} of {len(done)} workers failed: {names}", hint=hint)
 
 
-def _warn(runtime: Runtime, failed: Sequence["Delivery"]) -> None:
+def _warn(runtime: Runtime, failed: Sequence[Delivery]) -> None:
     """Every cause once, with the workers that it is the cause on."""
     workers: dict[str, list[int]] = {}
     for delivery in failed:
@@ -105,7 +102,7 @@ def _warn(runtime: Runtime, failed: Sequence["Delivery"]) -> None:
         runtime.output.warn(f"{who} {format_ranges(numbers)}: {text}")
 
 
-def _causes(delivery: "Delivery") -> Iterator[str]:
+def _causes(delivery: Delivery) -> Iterator[str]:
     if not delivery.failures:
         yield str(delivery.error)
     for failure in delivery.failures[:NAMED_AT_MOST]:
@@ -115,7 +112,7 @@ def _causes(delivery: "Delivery") -> Iterator[str]:
         yield f"and {more} more were not copied"
 
 
-def _failure(delivery: "Delivery", name: str) -> TpuctlError:
+def _failure(delivery: Delivery, name: str) -> TpuctlError:
     """The error of the only worker of a node of that name."""
     text = f"worker {delivery.worker_id}: {delivery.error}"
     if not delivery.failures:

@@ -1,7 +1,7 @@
 """`tpuctl node forward`: a port of this machine leads to a port of a worker."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import accessible_node
 from tpuctl.errors import UsageError
 from tpuctl.operations.remote import fanout
-
-if TYPE_CHECKING:
-    from tpuctl.operations.workers.forwarding import PortForward
+from tpuctl.operations.workers import access, forwarding
 
 COLUMNS = {
     "address": lambda port: f"{port.local_address}:{port.local_port}",
@@ -35,25 +33,22 @@ def forward(
     As ssh -L, for what listens on the worker's own localhost: notebooks, TensorBoard, profilers.
     LOCAL 0 is any free port. When the connection breaks it is made again.
     """
-    from tpuctl.operations.workers import access
-    from tpuctl.operations.workers import forwarding as ways
-
     if not (worker.isascii() and worker.isdecimal()):
         raise UsageError(f"{worker!r} is not one worker", hint="forward a port of each by itself")
-    wanted = ways.parse_ports(int(worker), ports)
+    wanted = forwarding.parse_ports(int(worker), ports)
     node = accessible_node(runtime, name)
     fanout.select_workers(node, worker)
     again = f"tpuctl node forward {name} --worker {worker}"
-    with ways.listen(wanted, again) as listeners:
+    with forwarding.listen(wanted, again) as listeners:
         connect = access.tunnel_opener(runtime.tpu, runtime.access, node, int(worker))
         reporter = ForwardReporter(runtime, [port for port, _ in listeners])
-        asyncio.run(ways.forward(listeners, connect, reporter))
+        asyncio.run(forwarding.forward(listeners, connect, reporter))
 
 
 class ForwardReporter:
     """Reports ready ports on stdout and everything else on stderr."""
 
-    def __init__(self, runtime: Runtime, ports: list["PortForward"]) -> None:
+    def __init__(self, runtime: Runtime, ports: list[forwarding.PortForward]) -> None:
         self._output = runtime.output
         self._ports = ports
         self._worker_id = ports[0].worker_id

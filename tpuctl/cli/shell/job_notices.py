@@ -24,6 +24,12 @@ def show(runtime: Runtime, notices: Iterable[events.JobNotice]) -> None:
         _show_notice(runtime, notice)
 
 
+def show_supervision(runtime: Runtime, notices: Iterable[events.JobNotice]) -> None:
+    """Print which jobs have no supervisor: no other warning of that follows the command."""
+    runtime.supervisor_warned = True
+    show(runtime, notices)
+
+
 def result_of(runtime: Runtime, working: Generator[events.JobNotice, None, T]) -> T:
     """Print what an operation reports, and return its result."""
 

@@ -1,7 +1,7 @@
 """The options that every command takes, before the noun and after the verb alike: one table."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import partial, wraps
 from importlib import import_module
@@ -25,18 +25,46 @@ class Format(StrEnum):
     NAME = "name"
 
 
+Row = tuple[str, tuple[str, ...], dict[str, Any]]
+"""An option: the name of its value, how it is written, and what Typer should know of it."""
+
+
+def option(help: str, *short: str, long: str = "", default: Any = None, **extra: Any) -> Any:
+    """A field that an option sets: `--` and the field's name, or `long`; `extra` is Typer's."""
+    row = {"long": long, "short": short, "extra": {**extra, "help": help}}
+    return field(default=default, metadata=row)
+
+
+def flag(help: str, *short: str) -> Any:
+    """A field that an option without a value sets."""
+    return option(help, *short, is_flag=True, default=False)
+
+
+def rows_of(flags: type) -> tuple[Row, ...]:
+    """The option of every field of a dataclass, in their order."""
+    return tuple(
+        (
+            each.name,
+            (each.metadata["long"] or f"--{each.name.replace('_', '-')}", *each.metadata["short"]),
+            each.metadata["extra"],
+        )
+        for each in fields(flags)
+    )
+
+
 @dataclass
 class Shared:
     """The values of the shared options; the last one given wins."""
 
-    output: str = Format.TABLE
-    context: str | None = None
-    project: str | None = None
-    zone: str | None = None
-    quiet: bool = False
-    debug: bool = False
+    output: str = option("table, json, yaml or name.", "-o", metavar="FORMAT", default=Format.TABLE)
+    context: str | None = option("Context to use.", "-c", metavar="NAME")
+    project: str | None = option("Project, instead of the context's.", metavar="ID")
+    zone: str | None = option("Zone, instead of the context's.", metavar="ZONE")
+    quiet: bool = flag("No progress, only results.", "-q")
+    debug: bool = flag("Show the traceback of an error.")
 
 
+TABLE = rows_of(Shared)
 JobName = Annotated[
     str,
     typer.Argument(
@@ -58,17 +86,6 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Shard = Annotated[
     bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")
 ]
-Row = tuple[str, tuple[str, ...], dict[str, Any]]
-"""An option: the name of its value, how it is written, and what Typer should know of it."""
-
-TABLE: tuple[Row, ...] = (
-    ("output", ("--output", "-o"), {"metavar": "FORMAT", "help": "table, json, yaml or name."}),
-    ("context", ("--context", "-c"), {"metavar": "NAME", "help": "Context to use."}),
-    ("project", ("--project",), {"metavar": "ID", "help": "Project, instead of the context's."}),
-    ("zone", ("--zone",), {"metavar": "ZONE", "help": "Zone, instead of the context's."}),
-    ("quiet", ("--quiet", "-q"), {"is_flag": True, "help": "No progress, only results."}),
-    ("debug", ("--debug",), {"is_flag": True, "help": "Show the traceback of an error."}),
-)
 
 
 def shared_options() -> list[TyperOption]:

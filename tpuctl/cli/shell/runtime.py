@@ -18,7 +18,7 @@ from tpuctl.errors import NotFoundError, RefusedError
 if TYPE_CHECKING:
     from tpuctl.api.ssh.keys import Access
     from tpuctl.api.tpu.tpu import TpuApi
-    from tpuctl.cli.shell.slice_options import SliceFlags
+    from tpuctl.cli.shell.slice_options import RequestFlags
     from tpuctl.jobs.interfaces import Backends
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
@@ -55,11 +55,11 @@ class Runtime:
         return config.home(self.environ)
 
     @cached_property
-    def slice_flags(self) -> "SliceFlags":
-        """The values of the options of a slice."""
-        from tpuctl.cli.shell.slice_options import SliceFlags
+    def slice_flags(self) -> "RequestFlags":
+        """The values of the options of a slice, and of a request for slices."""
+        from tpuctl.cli.shell.slice_options import RequestFlags
 
-        return SliceFlags()
+        return RequestFlags()
 
     @cached_property
     def config(self) -> Config:
@@ -152,9 +152,8 @@ class Runtime:
         from tpuctl.operations.local import local_cloud
 
         name = self.context_name.value
-        if name in self.config.contexts or local_cloud.exists(self.home, name):
-            return False
-        if name != config.DEFAULT_CONTEXT:
+        is_known = name in self.config.contexts or local_cloud.exists(self.home, name)
+        if is_known or name != config.DEFAULT_CONTEXT:
             return False
         self.output.note("note: the local cloud has not been started yet: tpuctl local up")
         return True

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuctl.cli.shell.options import Row, Verb
+from tpuctl.cli.shell.options import Row, Verb, flag, option, rows_of
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import items, pairs
 from tpuctl.errors import LocalIOError, UsageError
@@ -20,89 +20,65 @@ if TYPE_CHECKING:
 
 @dataclass
 class SliceFlags:
-    """The values of the options of a slice, and of a request for slices."""
+    """The options of a slice, by the names of their values."""
 
-    accelerator_type: str = ""
-    generation: str | None = None
-    topology: str | None = None
-    runtime_version: str = ""
-    spot: bool = False
-    reserved: bool = False
-    reservation: str | None = None
-    labels: str | None = None
-    metadata: str | None = None
-    metadata_from_file: str | None = None
-    startup_script: str | None = None
-    network: str | None = None
-    subnetwork: str | None = None
-    internal_ips: bool = False
-    service_account: str | None = None
-    scopes: str | None = None
-    tags: str | None = None
-    data_disk: tuple[str, ...] = field(default=())
-    description: str = ""
-    autocheckpoint: bool = False
-    # Of a queued resource alone: cli/queued_resource.py
-    node_id: str | None = None
-    node_count: int | None = None
-    node_prefix: str | None = None
-    best_effort: bool = False
-    flex_start: bool = False
-    max_run_duration: str | None = None
-    valid_after_duration: str | None = None
-    valid_after_time: str | None = None
-    valid_until_duration: str | None = None
-    valid_until_time: str | None = None
+    accelerator_type: str = option("Such as v5litepod-16.", "-t", metavar="TYPE", default="")
+    generation: str | None = option("Such as V5LITE_POD.", long="--type", metavar="GENERATION")
+    topology: str | None = option("With --type, such as 4x4.", metavar="TOPOLOGY")
+    runtime_version: str = option("Chosen by the type when absent.", metavar="VERSION", default="")
+    spot: bool = flag("Cheaper, and may be taken away.")
+    reserved: bool = flag("From a reservation, whichever has room.")
+    reservation: str | None = option("From this reservation.", metavar="NAME")
+    labels: str | None = option("Labels.", metavar="K=V,K=V")
+    metadata: str | None = option("Metadata of the workers.", metavar="K=V,K=V")
+    metadata_from_file: str | None = option(
+        "Metadata whose values are in files.", metavar="K=FILE,K=FILE"
+    )
+    startup_script: str | None = option(
+        "Run at every boot of every worker; `describe` shows how.", metavar="FILE"
+    )
+    network: str | None = option("VPC network.", metavar="NETWORK")
+    subnetwork: str | None = option("VPC subnetwork.", metavar="SUBNETWORK")
+    internal_ips: bool = flag("No external addresses.")
+    service_account: str | None = option("Who the workers are on Google Cloud.", metavar="EMAIL")
+    scopes: str | None = option(
+        "What the workers may do as that account; default: all.", metavar="SCOPE,SCOPE"
+    )
+    tags: str | None = option("Network tags, for firewall rules.", metavar="TAG,TAG")
+    data_disk: tuple[str, ...] = option(
+        "Attach projects/P/zones/Z/disks/D, read-write or read-only; repeatable.",
+        metavar="source=DISK,mode=MODE",
+        multiple=True,
+        default=(),
+    )
+    description: str = option("What it is for.", metavar="TEXT", default="")
+    autocheckpoint: bool = flag("Tell the program before maintenance, so that it can save.")
 
     @property
     def given(self) -> frozenset[str]:
         """The names of the options that were given."""
-        absent = vars(SliceFlags())
+        absent = vars(type(self)())
         return frozenset(name for name, value in vars(self).items() if value != absent[name])
 
 
-def text_option(name: str, metavar: str, help: str, *short: str) -> Row:
-    """A row of the table for an option with a value."""
-    return name, (f"--{name.replace('_', '-')}", *short), {"metavar": metavar, "help": help}
+@dataclass
+class RequestFlags(SliceFlags):
+    """The options of a request for slices: those of a slice, and its own."""
 
-
-def flag_option(name: str, help: str) -> Row:
-    """A row of the table for an option without a value."""
-    return name, (f"--{name.replace('_', '-')}",), {"is_flag": True, "help": help}
-
-
-TABLE: tuple[Row, ...] = (
-    text_option("accelerator_type", "TYPE", "Such as v5litepod-16.", "-t"),
-    ("generation", ("--type",), {"metavar": "GENERATION", "help": "Such as V5LITE_POD."}),
-    text_option("topology", "TOPOLOGY", "With --type, such as 4x4."),
-    text_option("runtime_version", "VERSION", "Chosen by the type when absent."),
-    flag_option("spot", "Cheaper, and may be taken away."),
-    flag_option("reserved", "From a reservation, whichever has room."),
-    text_option("reservation", "NAME", "From this reservation."),
-    text_option("labels", "K=V,K=V", "Labels."),
-    text_option("metadata", "K=V,K=V", "Metadata of the workers."),
-    text_option("metadata_from_file", "K=FILE,K=FILE", "Metadata whose values are in files."),
-    text_option(
-        "startup_script", "FILE", "Run at every boot of every worker; `describe` shows how."
-    ),
-    text_option("network", "NETWORK", "VPC network."),
-    text_option("subnetwork", "SUBNETWORK", "VPC subnetwork."),
-    flag_option("internal_ips", "No external addresses."),
-    text_option("service_account", "EMAIL", "Who the workers are on Google Cloud."),
-    text_option("scopes", "SCOPE,SCOPE", "What the workers may do as that account; default: all."),
-    text_option("tags", "TAG,TAG", "Network tags, for firewall rules."),
-    (
-        "data_disk",
-        ("--data-disk",),
-        {
-            "metavar": "source=DISK,mode=MODE",
-            "multiple": True,
-            "help": "Attach projects/P/zones/Z/disks/D, read-write or read-only; repeatable.",
-        },
-    ),
-    text_option("description", "TEXT", "What it is for."),
-    flag_option("autocheckpoint", "Tell the program before maintenance, so that it can save."),
-)
+    node_id: str | None = option("Name of its node; default: the same.", metavar="NAME")
+    node_count: int | None = option("A multislice of N nodes.", metavar="N", type=int)
+    node_prefix: str | None = option("With --node-count: PREFIX-0, PREFIX-1, …", metavar="PREFIX")
+    best_effort: bool = flag("Whatever is left over; may be taken away.")
+    flex_start: bool = flag("For --max-run-duration, when it can be had in one piece.")
+    max_run_duration: str | None = option(
+        "With --flex-start: then the nodes are deleted.", metavar="DURATION"
+    )
+    valid_after_duration: str | None = option("Not before this long from now.", metavar="DURATION")
+    valid_after_time: str | None = option(
+        "Not before this time, such as 2026-12-01T09:00:00Z.", metavar="TIME"
+    )
+    valid_until_duration: str | None = option("Give up this long from now.", metavar="DURATION")
+    valid_until_time: str | None = option("Give up at this time.", metavar="TIME")
 
 
 SLICE_FIELDS = frozenset(each.name for each in fields(NodeSpec))
@@ -112,7 +88,7 @@ SLICE_FIELDS = frozenset(each.name for each in fields(NodeSpec))
 class SliceVerb(Verb):
     """A verb that creates a slice."""
 
-    table = TABLE
+    table = rows_of(SliceFlags)
 
     @staticmethod
     def target_of(runtime: "Runtime") -> SliceFlags:
@@ -120,11 +96,24 @@ class SliceVerb(Verb):
         return runtime.slice_flags
 
 
+class RequestVerb(SliceVerb):
+    """A verb that files a request for slices."""
+
+    table = rows_of(RequestFlags)
+
+
 class WorkerVerb(Verb):
     """A verb that reaches the workers of a node."""
 
-    table = (
-        text_option("dialer", "HOW", "direct, internal, iap, socks5://… or jump://…, as context."),
+    table: tuple[Row, ...] = (
+        (
+            "dialer",
+            ("--dialer",),
+            {
+                "metavar": "HOW",
+                "help": "direct, internal, iap, socks5://… or jump://…, as context.",
+            },
+        ),
     )
 
 

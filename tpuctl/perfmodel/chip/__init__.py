@@ -6,7 +6,7 @@ unknown generation or accelerator type a catalog.UnknownError.
 """
 
 from tpuctl.perfmodel.chip.energy import energy
-from tpuctl.perfmodel.chip.estimate import EnergyEstimate, Estimate
+from tpuctl.perfmodel.chip.estimate import Estimate
 from tpuctl.perfmodel.chip.queries import (
     all_reduce,
     collective,
@@ -20,7 +20,6 @@ from tpuctl.perfmodel.chip.torus import Axis, axes, axes_of
 
 __all__ = [
     "Axis",
-    "EnergyEstimate",
     "Estimate",
     "all_reduce",
     "axes",

@@ -65,33 +65,27 @@ class MatmulWork:
     hbm_bytes: ArrayLike | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckedWork:
-    """Work as figures, and the bytes of its matrices; `shared_bytes` are the smaller operands."""
-
-    m: Figure
-    k: Figure
-    n: Figure
-    batch: Figure
-    shared_bytes: Figure
-    all_bytes: Figure
-    hbm_bytes: Figure
-
-
 def terms(constants: Constants, chip: catalog.Chip, work: MatmulWork) -> dict[str, Figure]:
     """Seconds of launch, compute, memory, reread, exposed and conversion.
 
     `compute` is how long the MXUs are busy; `reread` is what the size of VMEM adds to `memory`.
     Raises ValueError for a dtype or a size that cannot be.
     """
-    these, form = _check_work(work), FORMATS[work.dtype]
-    m, k, n, side = these.m, these.k, these.n, chip.mxu_side
+    if work.dtype not in FORMATS:
+        raise ValueError(f"unknown dtype {work.dtype!r}; one of: {', '.join(FORMATS)}")
+    form, side = FORMATS[work.dtype], chip.mxu_side
+    m, k, n = (size(length, "matrix side") for length in (work.m, work.k, work.n))
+    batch = size(work.batch, "batch")
+    shared_bytes = batch * form.operand_bytes * minimum(m * k, k * n)
+    all_bytes = batch * (form.operand_bytes * (m * k + k * n) + form.result_bytes * m * n)
+    hbm_bytes = all_bytes if work.hbm_bytes is None else size(work.hbm_bytes)
     padded = round_up(m, SUBLANES) * round_up(k, side) * round_up(n, side)
     hbm_bytes_per_s = chip.hbm_bytes_per_s * constants.memory_efficiency
     flops_per_s = peak(chip, work.dtype) * constants.compute_efficiency
-    compute, memory = 2 * these.batch * padded / flops_per_s, these.hbm_bytes / hbm_bytes_per_s
+    compute, memory = 2 * batch * padded / flops_per_s, hbm_bytes / hbm_bytes_per_s
     again = tiling.reread_share(chip, form.operand_bytes, (m, k, n), form.result_bytes)
-    converted_bytes = these.all_bytes + (chip.tensorcores - 1) * these.shared_bytes
+    # Each TensorCore converts the smaller operands, which they share.
+    converted_bytes = all_bytes + (chip.tensorcores - 1) * shared_bytes
     at_most = tiling.exposed_bytes(chip) / hbm_bytes_per_s
     return {
         "launch": constants.launch_s,
@@ -147,16 +141,3 @@ def is_native(chip: catalog.Chip, dtype: str) -> bool:
     """Whether a public figure says that the MXU multiplies the format as it is."""
     known = {"bf16": chip.bf16_flops, "int8": chip.int8_ops, "fp8": chip.fp8_flops}
     return known.get(dtype) is not None
-
-
-def _check_work(work: MatmulWork) -> _CheckedWork:
-    """Raises ValueError for a dtype or a size that cannot be."""
-    if work.dtype not in FORMATS:
-        raise ValueError(f"unknown dtype {work.dtype!r}; one of: {', '.join(FORMATS)}")
-    form = FORMATS[work.dtype]
-    m, k, n = (size(side, "matrix side") for side in (work.m, work.k, work.n))
-    batch = size(work.batch, "batch")
-    shared_bytes = batch * form.operand_bytes * minimum(m * k, k * n)
-    all_bytes = batch * (form.operand_bytes * (m * k + k * n) + form.result_bytes * m * n)
-    hbm_bytes = all_bytes if work.hbm_bytes is None else size(work.hbm_bytes)
-    return _CheckedWork(m, k, n, batch, shared_bytes, all_bytes, hbm_bytes)

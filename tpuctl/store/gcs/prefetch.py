@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+_Ready = Queue[tuple[T] | Exception | None]
 _MAX_READY = 16
 _POLL_S = 0.2
 
@@ -21,7 +22,7 @@ class Prefetch(Generic[T]):
 
     def __init__(self, source: Iterable[T]) -> None:
         """Start the thread that reads the source."""
-        self._ready: Queue[tuple[T] | Exception | None] = Queue(_MAX_READY)
+        self._ready: _Ready[T] = Queue(_MAX_READY)
         self._dropped = threading.Event()
         thread = threading.Thread(
             target=_read, args=(source, self._ready, self._dropped), daemon=True
@@ -41,29 +42,20 @@ class Prefetch(Generic[T]):
         self._dropped.set()
 
 
-def _read(
-    source: Iterable[T],
-    ready: Queue[tuple[T] | Exception | None],
-    dropped: threading.Event,
-) -> None:
+def _read(source: Iterable[T], ready: _Ready[T], dropped: threading.Event) -> None:
+    def offer(item: tuple[T] | Exception | None) -> None:
+        while not dropped.is_set():
+            try:
+                ready.put(item, timeout=_POLL_S)
+            except Full:
+                continue
+            return
+
     try:
         for item in source:
-            _offer((item,), ready, dropped)
+            offer((item,))
             if dropped.is_set():
                 return
-        _offer(None, ready, dropped)
+        offer(None)
     except Exception as error:  # noqa: BLE001 (raised again where the items are read)
-        _offer(error, ready, dropped)
-
-
-def _offer(
-    item: tuple[T] | Exception | None,
-    ready: Queue[tuple[T] | Exception | None],
-    dropped: threading.Event,
-) -> None:
-    while not dropped.is_set():
-        try:
-            ready.put(item, timeout=_POLL_S)
-        except Full:
-            continue
-        return
+        offer(error)
