@@ -125,16 +125,12 @@ def _without_names(text: str) -> str:
     for pattern, substitute in _SUBSTITUTIONS:
         text = pattern.sub(substitute, text)
     text = _PARAMETER.sub(_hide_parameter, text)
-    return _ADDRESS.sub(_hide_public_address, text)
+    return _ADDRESS.sub(lambda at: at[0] if _PRIVATE.match(at[0]) else ADDRESS, text)
 
 
 def _hide_parameter(found: re.Match[str]) -> str:
     is_private = unquote(found[2]).removeprefix("$") in _PRIVATE_PARAMETERS
     return f"{found[1]}{REDACTED}" if is_private else found[0]
-
-
-def _hide_public_address(found: re.Match[str]) -> str:
-    return found.group() if _PRIVATE.match(found.group()) else ADDRESS
 
 
 def _append(path: Path, document: Mapping[str, Any]) -> None:

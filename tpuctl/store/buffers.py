@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import google_crc32c
 
@@ -38,9 +37,12 @@ class Buffers:
         if self._values or not self.size_bytes:
             yield from (piece for piece, _ in self._pieces())
             return
+        import numpy as np  # whoever has buffers of this size has imported it
+
         values, value = [], 0
         for piece, ends_block in self._pieces():
-            value = google_crc32c.extend(value, _as_array(piece))
+            # It reads an array without a copy, and accepts no memoryview.
+            value = google_crc32c.extend(value, np.frombuffer(piece, np.uint8))
             if ends_block:
                 values.append(value)
                 value = 0
@@ -81,10 +83,3 @@ class Buffers:
                 yield view[start : start + size], ends_block
                 start += size
                 in_block = in_block or self._block_bytes
-
-
-def _as_array(piece: memoryview) -> Any:
-    """The bytes as an array, which google_crc32c reads without a copy; it accepts no memoryview."""
-    import numpy as np  # whoever has buffers of this size has imported it
-
-    return np.frombuffer(piece, np.uint8)

@@ -52,7 +52,7 @@ def box(served, new_bucket, lossy):
 
 def put(box, key, data, generation=0):
     value = google_crc32c.value(data)
-    return box.upload(key, lambda: [data], len(data), value, generation=generation)
+    return box.upload(key, lambda: [data], len(data), value, generation=generation).generation
 
 
 def get(box, key, generation, start, end):

@@ -48,14 +48,6 @@ ONLY_V2ALPHA1: Mapping[str, Callable[[NodeSpec], bool]] = {
 }
 """What a request may say that v2 has no field for."""
 
-REQUEST_ONLY_REST: Mapping[str, Callable[[NodeSpec], bool]] = {
-    "QueuedResource.run_duration": lambda node: node.provisioning == Provisioning.FLEX_START,
-}
-NODE_ONLY_REST: Mapping[str, Callable[[NodeSpec], bool]] = {
-    "SchedulingConfig.reservation_name": lambda node: bool(node.reservation),
-}
-"""What no message class of either version has a field for: it goes as JSON."""
-
 
 def version_for(node: NodeSpec) -> Version:
     """The version whose messages have a field for everything in the specification."""
@@ -63,10 +55,10 @@ def version_for(node: NodeSpec) -> Version:
 
 
 def request_needs_rest(spec: QueuedResourceSpec) -> bool:
-    """Whether a request for slices says what only JSON can."""
-    return any(says(spec.node) for says in REQUEST_ONLY_REST.values())
+    """Whether a request for slices says what no message has a field for: a run duration."""
+    return spec.node.provisioning == Provisioning.FLEX_START
 
 
 def node_needs_rest(spec: NodeSpec) -> bool:
-    """Whether a request for one node says what only JSON can."""
-    return any(says(spec) for says in NODE_ONLY_REST.values())
+    """Whether a request for one node says what no message has a field for: its reservation."""
+    return bool(spec.reservation)

@@ -1,6 +1,6 @@
 """Log lines of several workers, held back for a moment: merged by time, equal ones told once."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from tpuctl.models.job import LogLine
@@ -33,12 +33,13 @@ class LogWindow:
     def ready(self, now: float) -> list[LineGroup]:
         """Take out the groups that are due at the time `now`, and all that belong before them."""
         before = now - self.window_s
-        if not self._pending or (self._pending[0][1] > before and not self._may_be_whole()):
+        printing = {line.worker_id for line, _ in self._pending}
+        if not self._pending or (self._pending[0][1] > before and not self._are_all(printing)):
             return []
         self._pending.sort(key=lambda each: (each[0].attempt, each[0].time_s))
         found, places = group_lines(line for line, _ in self._pending)
         due = [number for number, (_, at) in enumerate(self._pending) if at <= before]
-        whole = [place for place, each in enumerate(found) if self._is_whole(each)]
+        whole = [place for place, each in enumerate(found) if self._are_all(each.workers)]
         count = max([*places[: due[-1] + 1 if due else 0], *whole], default=-1) + 1
         rest = zip(self._pending, places, strict=True)
         # In the order in which they came, so that the first one is the oldest.
@@ -47,11 +48,8 @@ class LogWindow:
         )
         return found[:count]
 
-    def _may_be_whole(self) -> bool:
-        return 0 < self.workers <= len({line.worker_id for line, _ in self._pending})
-
-    def _is_whole(self, group: LineGroup) -> bool:
-        return 0 < self.workers <= len(group.workers)
+    def _are_all(self, workers: Collection[int]) -> bool:
+        return 0 < self.workers <= len(workers)
 
     def rest(self) -> list[LineGroup]:
         """Take out all groups."""

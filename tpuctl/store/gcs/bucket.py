@@ -49,7 +49,7 @@ class BucketStore:
         """Replace that generation (0: nothing); PreconditionError when it is another."""
         name = self._prefix + key
         if isinstance(data, Buffers):
-            found = self._bucket.put(
+            found = self._bucket.upload(
                 name, data.blocks, data.size_bytes, data.value, generation=generation
             )
         else:

@@ -96,20 +96,13 @@ class BulkBucket:
         return None if item is None else object_info_of(item)
 
     def upload(
-        self, key: str, pieces: Callable[[], Iterable[bytes]], size_bytes: int, crc32c: int, *,
-        generation: int,
-    ) -> int:  # fmt: skip
-        """Replace that generation (0: nothing) in one request; returns the new one.
-
-        `pieces` is called for each attempt. Raises PreconditionError when it is another one.
-        """
-        return self.put(key, pieces, size_bytes, crc32c, generation=generation).generation
-
-    def put(
         self, key: str, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int,
         crc32c: int, *, generation: int,
     ) -> ObjectInfo:  # fmt: skip
-        """Write an object as `upload` does; returns its description."""
+        """Replace that generation (0: nothing) in one request.
+
+        `pieces` is called for each attempt. Raises PreconditionError when it is another one.
+        """
         described = _described(key, crc32c)
         body = Multipart(json.dumps(described).encode(), pieces, size_bytes)
         path = self._upload_path("multipart", generation)
@@ -130,7 +123,7 @@ class BulkBucket:
         size_bytes, checksum = measure_source(file)
         value = decode_crc32c(checksum) or 0
         if size_bytes <= _ONE_REQUEST_BYTES:
-            return self.put(key, lambda: blocks(file), size_bytes, value, generation=generation)
+            return self.upload(key, lambda: blocks(file), size_bytes, value, generation=generation)
         described = _described(key, value)
         path = self._upload_path("resumable", generation)
 

@@ -51,7 +51,7 @@ class MemoryBucket:
         data = b"".join(pieces())
         assert (len(data), google_crc32c.value(data)) == (size_bytes, crc32c)
         self._check(key, generation)
-        return self.put(key, data)
+        return _listed(key, self.put(key, data), data)
 
     def upload_resumable(self, key, file, *, generation):
         self._called("upload_resumable", key)

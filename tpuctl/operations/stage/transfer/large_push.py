@@ -68,10 +68,8 @@ class LargePush(PartedTransfer):
             earlier = self._earlier().get(key)
             if earlier is None:
                 pieces = counted_blocks(descriptor, part, self._path, report)
-                return self._written(
-                    key, part, value,
-                    partial(self.bulk.upload, key, pieces, end - start, value, generation=0),
-                )  # fmt: skip
+                send = partial(self.bulk.upload, key, pieces, end - start, value, generation=0)
+                return self._written(key, part, value, lambda: send().generation)
         if (earlier.size_bytes, earlier.crc32c) != (end - start, value):
             raise IntegrityError(f"{self.bulk.url}/{key}: a part is not what its name says")
         report.progress(end - start)

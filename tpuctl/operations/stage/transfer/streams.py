@@ -184,8 +184,7 @@ def _push_spooled(
 
 def _put(bulk: BulkBucket, key: str, data: bytes, generation: int) -> ObjectInfo:
     checksum = google_crc32c.value(data)
-    made = bulk.upload(key, lambda: [data], len(data), checksum, generation=generation)
-    return ObjectInfo(key, len(data), made, checksum, "")
+    return bulk.upload(key, lambda: [data], len(data), checksum, generation=generation)
 
 
 def _blocks(source: BinaryIO, first: bytes) -> Iterator[bytes]:
