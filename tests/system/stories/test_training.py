@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import yaml
+from clouds import MATRIX
 
 from system.stories.taken_slices import checkpoints, take_in_a_save, until_logged
 from tpuctl import checkpoint
@@ -119,6 +120,7 @@ def test_workers_that_are_given_notice_save_together_and_lose_no_step(lab, job_f
     assert_same_bits(weights(lab, "noticed"), uninterrupted)
 
 
+@MATRIX
 def test_kill_9_of_one_worker_s_process_fails_the_attempt_and_is_recovered(
     lab, job_file, uninterrupted
 ):

@@ -74,7 +74,7 @@ def test_bfloat16_products_are_as_before(products):
 
 def test_without_the_switch_products_are_exact_to_float32():
     given = json.dumps([LEFT.tolist(), RIGHT.tolist()])
-    ended = run_python(PROGRAM, stdin=given, LOCALSIM_TPU_NUMERICS="0")
+    ended = run_python(PROGRAM, "jit", stdin=given, LOCALSIM_TPU_NUMERICS="0")
     assert distance(json.loads(ended.stdout)["jit"], EXACT) < ROUNDING
 
 
