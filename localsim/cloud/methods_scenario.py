@@ -108,11 +108,11 @@ class ScenarioMethods(ApiMethods):
 
     def storage_faults(self, method: str) -> tuple[ArmedStorageFault, ...]:
         """The faults that a call of a Cloud Storage method may meet; counts the call."""
-        found = self._state.conditions.storage_faults(method)
-        if not found:
+        waiting = self._state.conditions.storage_faults(method)
+        if not waiting:
             return ()
         with self._state.change():
-            met = self._state.conditions.count_storage_call(found)
+            met = self._state.conditions.count_storage_call(waiting)
         return tuple(
             ArmedStorageFault(fault.effect, partial(self._strike_storage, place, fault))
             for place, fault in met.items()

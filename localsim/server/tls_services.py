@@ -61,23 +61,23 @@ def open_tls_services(
     """Create or read the keys; raises ServeError."""
     uri = token_uri(ports)
     try:
-        found = authority.establish(state.path / "google", project, uri, ACCOUNTS)
+        files = authority.establish(state.path / "google", project, uri, ACCOUNTS)
     except (OSError, ValueError, AttributeError) as error:
         sentence = f"cannot use the keys in {state.path / 'google'}: {type(error).__name__}"
         raise ServeError(sentence, 62) from error
     emails = {accounts.email(name, project): name for name in ACCOUNTS}
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
-    tls.load_cert_chain(found.server)
+    tls.load_cert_chain(files.server)
     tokens = AccessTokens(
-        secret=found.token_secret,
+        secret=files.token_secret,
         emails=emails,
-        keys={address: found.public_keys[name] for address, name in emails.items()},
+        keys={address: files.public_keys[name] for address, name in emails.items()},
         audience=uri,
         now=now,
         time_scale=time_scale,
     )
-    return TlsServices(found, tokens, project, tls)
+    return TlsServices(files, tokens, project, tls)
 
 
 def token_uri(ports: Mapping[str, int]) -> str:

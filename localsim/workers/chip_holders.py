@@ -132,19 +132,19 @@ class ChipHolders:
         """By device; a program that counts fewer devices has its share of each."""
         used = [0] * self._device_count
         for usage in self._holders.values():
-            told = len(usage.hbm_bytes)
-            for index in range(self._device_count if told else 0):
-                width = max(1, self._device_count // told)
-                used[index] += usage.hbm_bytes[min(index // width, told - 1)] // width
+            reported = len(usage.hbm_bytes)
+            for index in range(self._device_count if reported else 0):
+                width = max(1, self._device_count // reported)
+                used[index] += usage.hbm_bytes[min(index // width, reported - 1)] // width
         return used
 
 
 def read_usage(line: bytes) -> ChipUsage:
     """Read {"bytes": [INT, ...], "busy": 0..1}; raises MalformedUsageError."""
     try:
-        told = json.loads(line)
-        hbm_bytes = tuple(int(each) for each in told["bytes"])
-        busy = float(told["busy"])
+        report = json.loads(line)
+        hbm_bytes = tuple(int(each) for each in report["bytes"])
+        busy = float(report["busy"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise MalformedUsageError(str(error)) from error
     if not 0 <= busy <= 1 or any(each < 0 for each in hbm_bytes):

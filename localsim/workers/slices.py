@@ -113,10 +113,10 @@ class Slices:
 
     async def notice(self, name: str) -> None:
         """Tell a slice that it is about to be preempted: the metadata flag and SIGTERM."""
-        if found := self._running.get(name):
-            for worker in found.workers:
+        if noticed := self._running.get(name):
+            for worker in noticed.workers:
                 worker.announce_preemption()
-            self._isolation.signal(found.disk.directory, signal.SIGTERM)
+            self._isolation.signal(noticed.disk.directory, signal.SIGTERM)
 
     def terminate(self, name: str) -> None:
         """Ask every program of a slice to save its work and end, by SIGTERM."""
@@ -125,8 +125,8 @@ class Slices:
 
     async def idle(self, name: str) -> None:
         """Return when no program runs on a slice any more, or when it is down."""
-        while (found := self._running.get(name)) is not None:
-            if not self._isolation.is_busy(found.disk.directory):
+        while (running := self._running.get(name)) is not None:
+            if not self._isolation.is_busy(running.disk.directory):
                 return
             await asyncio.sleep(_IDLE_POLL_S)  # programs that left their parents have no event
 
@@ -225,17 +225,17 @@ class Slices:
         )
 
     async def _stop(self, name: str) -> None:
-        found = self._running.pop(name, None)
-        if found is None:
+        stopped = self._running.pop(name, None)
+        if stopped is None:
             return
-        for watch_task in found.watch_tasks:
+        for watch_task in stopped.watch_tasks:
             watch_task.cancel()
-        for worker in found.workers:
+        for worker in stopped.workers:
             worker.cut_power()
         # Connections break first, as when power fails: no client is told an exit status. The
         # servers then wait for their sessions, and those for their programs.
-        closing = (service.close() for service in found.services)
-        await asyncio.gather(*closing, self._isolation.kill([found.disk.directory]))
+        closing = (service.close() for service in stopped.services)
+        await asyncio.gather(*closing, self._isolation.kill([stopped.disk.directory]))
 
     async def _disk(self, spec: SliceSpec) -> SliceDisk:
         """The disk with free ports, and nothing running on it."""
@@ -248,8 +248,8 @@ class Slices:
 
     def _of(self, name: str) -> list[SliceDisk]:
         """Return the disk of a slice, if it has one."""
-        found = map(disks.load_disk, disks.slice_directories(self._directory))
-        return [disk for disk in found if disk and disk.name == name]
+        slice_disks = map(disks.load_disk, disks.slice_directories(self._directory))
+        return [disk for disk in slice_disks if disk and disk.name == name]
 
 
 async def _open(

@@ -41,16 +41,16 @@ class Index(Generic[Resource]):
 
     def __getitem__(self, key: Hashable) -> list[Resource]:
         """The resources under a key, sorted by name."""
-        found = self._found.get(key, {})
-        return [found[name] for name in sorted(found)]
+        resources = self._found.get(key, {})
+        return [resources[name] for name in sorted(resources)]
 
     def replace(self, name: str, previous: Resource | None, following: Resource | None) -> None:
         """Update the keys for a resource that is new, changed or removed (None)."""
         if previous is not None:
             for key in self._keys(previous):
-                found = self._found[key]
-                del found[name]
-                if not found:
+                resources = self._found[key]
+                del resources[name]
+                if not resources:
                     del self._found[key]
         if following is not None:
             for key in self._keys(following):
@@ -185,14 +185,18 @@ class Collection(Generic[Resource]):
 
     def write(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         """Write or delete the resources of those names."""
-        found = {name: self._by_name.get(name) for name in keys}
+        resources = {name: self._by_name.get(name) for name in keys}
         connection.executemany(
             f"DELETE FROM {self._table} WHERE name = ?",
-            [(name,) for name, resource in found.items() if resource is None],
+            [(name,) for name, resource in resources.items() if resource is None],
         )
         connection.executemany(
             f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)",
-            [(name, encode(resource)) for name, resource in found.items() if resource is not None],
+            [
+                (name, encode(resource))
+                for name, resource in resources.items()
+                if resource is not None
+            ],
         )
 
     def _change(self, name: str, resource: Resource | None) -> None:

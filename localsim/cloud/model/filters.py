@@ -41,10 +41,10 @@ def matcher(text: str, fields: Collection[str]) -> Matches:
     if len(text) > MAX_FILTER_CHARS:
         raise invalid(f"The filter must have at most {MAX_FILTER_CHARS} characters.")
     parser = _FilterParser(_tokens(text), fields)
-    found = parser.expression(0)
+    matches = parser.expression(0)
     if parser.next is not None:
         raise _malformed(parser.next)
-    return found
+    return matches
 
 
 def ordering(text: str, fields: Collection[str]) -> Callable[[Fields], Any] | None:
@@ -174,10 +174,10 @@ def _is_like(text: str, parts: list[str]) -> bool:
         return False
     position, end = len(first), len(text) - len(last)
     for part in between:
-        found = text.find(part, position, end)
-        if found < 0:
+        start = text.find(part, position, end)
+        if start < 0:
             return False
-        position = found + len(part)
+        position = start + len(part)
     return True
 
 

@@ -52,13 +52,13 @@ def pool(accelerator_type: str, *, preemptible: bool) -> QuotaPool:
 @cache
 def pools() -> tuple[QuotaPool, ...]:
     """Every quota there is for slices, by id."""
-    found = {
+    by_id = {
         each.quota_id: each
         for kind in catalog.accelerator_types()
         for preemptible in (False, True)
         for each in [pool(kind.name, preemptible=preemptible)]
     }
-    return tuple(found[quota_id] for quota_id in sorted(found))
+    return tuple(by_id[quota_id] for quota_id in sorted(by_id))
 
 
 def quota_ids() -> tuple[str, ...]:
@@ -91,8 +91,8 @@ def quota_of_request(request: QueuedResource) -> dict[Hashable, int]:
     if not request.holds_quota:
         return {}
     first, *others = request.spec.nodes  # which are all alike
-    each = needed_quota(request.zone, request.spec.with_tier(first.spec))
-    return {key: amount * (1 + len(others)) for key, amount in each.items()}
+    of_one_node = needed_quota(request.zone, request.spec.with_tier(first.spec))
+    return {key: amount * (1 + len(others)) for key, amount in of_one_node.items()}
 
 
 def addresses_of_node(node: Node) -> dict[Hashable, int]:

@@ -26,8 +26,8 @@ def decode(kind: type[Record], text: str) -> Record:
 
     Raises ValueError, LookupError, TypeError or AttributeError for another text.
     """
-    found: Record = _record_reader(kind)(json.loads(text))  # type: ignore[arg-type]
-    return found
+    record: Record = _record_reader(kind)(json.loads(text))  # type: ignore[arg-type]
+    return record
 
 
 def _fields_of(record: Any) -> dict[str, Any]:

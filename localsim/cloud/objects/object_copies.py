@@ -70,11 +70,11 @@ class ObjectChanges:
     ) -> StoredObject:
         """An object as its row says, without what depends on its bucket."""
         self.buckets.get(key.bucket)
-        found = self.rows.find(key)
-        if found is None:
+        stored = self.rows.find(key)
+        if stored is None:
             raise StorageError(404, "notFound", f"No such object: {key.bucket}/{key.name}")
-        preconditions.check(found, reading=reading)
-        return found
+        preconditions.check(stored, reading=reading)
+        return stored
 
     def place(
         self, new: NewObject, body: ObjectBody, components: int | None = None
@@ -94,13 +94,13 @@ class ObjectChanges:
     def delete(self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
         """Delete the live object, which may become noncurrent, or the named generation."""
         with self.database.change():
-            found = self.find(key, preconditions)
+            stored = self.find(key, preconditions)
             bucket = self.buckets.get(key.bucket)
-            check_deletable(bucket, found, self._clock.now())
+            check_deletable(bucket, stored, self._clock.now())
             if key.generation is None:
-                self.rows.retire(found, keep=has_versions(bucket))
+                self.rows.retire(stored, keep=has_versions(bucket))
             else:
-                self.rows.drop(found)
+                self.rows.drop(stored)
 
     def compose(
         self, new: NewObject, sources: Sequence[ComposeSource], *, delete_sources: bool = False
@@ -127,13 +127,13 @@ class ObjectChanges:
     ) -> StoredObject:
         """Copy an object; with `keeps_metadata` that of the source counts, not that of `new`."""
         with self.database.change():
-            found = self.find(source, source_preconditions)
+            original = self.find(source, source_preconditions)
             if keeps_metadata:
-                new = dataclasses.replace(new, properties=inherited_properties(found))
-            components = found.component_count
-            if components is not None and self.needs_rewrite(found, new):
+                new = dataclasses.replace(new, properties=inherited_properties(original))
+            components = original.component_count
+            if components is not None and self.needs_rewrite(original, new):
                 components = 1
-            body = self.bodies.joined([self.rows.body(found)])
+            body = self.bodies.joined([self.rows.body(original)])
             return self.place(new, body, components)
 
     def needs_rewrite(self, source: StoredObject, new: NewObject) -> bool:
@@ -157,12 +157,12 @@ class ObjectChanges:
         if source.name == target_name:
             raise invalid("Source and destination object names must be different.")
         with self.database.change():
-            found = self.find(source, source_preconditions)
-            body = self.bodies.joined([self.rows.body(found)])
-            new = NewObject(source.bucket, target_name, found.properties, preconditions)
-            moved = self.place(new, body, found.component_count)
+            original = self.find(source, source_preconditions)
+            body = self.bodies.joined([self.rows.body(original)])
+            new = NewObject(source.bucket, target_name, original.properties, preconditions)
+            moved = self.place(new, body, original.component_count)
             # By its generation it goes for good, as the same object lives on.
-            gone = ObjectKey(source.bucket, source.name, found.generation)
+            gone = ObjectKey(source.bucket, source.name, original.generation)
             self.delete(gone)
         return moved
 

@@ -78,22 +78,22 @@ class ObjectRewrites:
             return self._begin(request) if token is None else self._continue(request, token)
 
     def _begin(self, request: RewriteRequest) -> RewriteProgress:
-        found = self._store.find(request.source, request.source_preconditions)
+        original = self._store.find(request.source, request.source_preconditions)
         new = request.new
         if request.keeps_metadata:
-            new = dataclasses.replace(new, properties=inherited_properties(found))
+            new = dataclasses.replace(new, properties=inherited_properties(original))
         step_bytes = request.call_bytes or DEFAULT_CALL_BYTES
-        if found.size_bytes <= step_bytes or not self._store.needs_rewrite(found, new):
-            return self._finished(found, new)
+        if original.size_bytes <= step_bytes or not self._store.needs_rewrite(original, new):
+            return self._finished(original, new)
         new.preconditions.check(self._store.rows.live(new.bucket, new.name))
-        source = ObjectKey(found.bucket, found.name, found.generation)
+        source = ObjectKey(original.bucket, original.name, original.generation)
         state = _RewriteState(source, new, request.call_bytes, step_bytes)
         token = secrets.token_urlsafe(24)
         statement = "DELETE FROM storage_rewrites WHERE created_s < ?"
         self._store.database.execute(statement, self._oldest_s(lives=2))
         row = token, encode(state), self._clock.now()
         self._store.database.execute("INSERT INTO storage_rewrites VALUES (?, ?, ?)", *row)
-        return RewriteProgress(step_bytes, found.size_bytes, token)
+        return RewriteProgress(step_bytes, original.size_bytes, token)
 
     def _continue(self, request: RewriteRequest, token: str) -> RewriteProgress:
         state = self._state(token)
@@ -106,11 +106,11 @@ class ObjectRewrites:
         if state.result is not None:
             result = self._store.find(ObjectKey(new.bucket, new.name, state.result))
             return RewriteProgress(result.size_bytes, result.size_bytes, result=result)
-        found = self._store.find(source, NO_PRECONDITIONS)
+        original = self._store.find(source, NO_PRECONDITIONS)
         written_bytes = state.written_bytes + (state.call_bytes or DEFAULT_CALL_BYTES)
-        rewrite = RewriteProgress(written_bytes, found.size_bytes, token)
-        if written_bytes >= found.size_bytes:
-            rewrite = self._finished(found, new)
+        rewrite = RewriteProgress(written_bytes, original.size_bytes, token)
+        if written_bytes >= original.size_bytes:
+            rewrite = self._finished(original, new)
         result_generation = None if rewrite.result is None else rewrite.result.generation
         state = dataclasses.replace(state, written_bytes=written_bytes, result=result_generation)
         statement = "UPDATE storage_rewrites SET state = ? WHERE id = ?"

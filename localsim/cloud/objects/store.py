@@ -137,8 +137,8 @@ class ObjectStore(ObjectChanges):
     ) -> StoredObject:
         """The object, or the noncurrent generation that the key names; raises 404."""
         with self.database.snapshot():
-            found = self.find(key, preconditions, reading=reading)
-            return with_expiration(self.buckets.get(key.bucket), found)
+            stored = self.find(key, preconditions, reading=reading)
+            return with_expiration(self.buckets.get(key.bucket), stored)
 
     @contextmanager
     def open(
@@ -212,12 +212,12 @@ class ObjectStore(ObjectChanges):
         self, key: ObjectKey, change: Properties, preconditions: Preconditions, *, keep: bool
     ) -> StoredObject:
         with self.database.change():
-            found = self.find(key, preconditions)
+            stored = self.find(key, preconditions)
             now_s = self._clock.now()
             result = dataclasses.replace(
-                found,
-                properties=changed_properties(found.properties, change, keeping=keep, now_s=now_s),
-                metageneration=found.metageneration + 1,
+                stored,
+                properties=changed_properties(stored.properties, change, keeping=keep, now_s=now_s),
+                metageneration=stored.metageneration + 1,
                 updated_s=now_s,
             )
             self.rows.write(result)

@@ -27,8 +27,8 @@ class ProjectMetadata:
 
     def items(self) -> dict[str, str]:
         """The pairs that are set."""
-        found = self._read(_METADATA) or {}
-        return {key: str(value) for key, value in found.items()}
+        pairs = self._read(_METADATA) or {}
+        return {key: str(value) for key, value in pairs.items()}
 
     def fingerprint(self) -> str:
         """A hash of the pairs that guards `replace`."""

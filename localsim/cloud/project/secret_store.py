@@ -46,8 +46,8 @@ class SecretStore:
     def create(self, secret: StoredSecret) -> bool:
         """Store a new secret; False when one of that name exists."""
         row = (secret.name, secret.created_s, json.dumps(dict(secret.settings)))
-        found = self._connection.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?, ?)", row)
-        return found.rowcount == 1
+        inserted = self._connection.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?, ?)", row)
+        return inserted.rowcount == 1
 
     def get(self, name: str) -> StoredSecret | None:
         """The secret of that name, or None."""

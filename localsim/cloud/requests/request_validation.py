@@ -11,8 +11,7 @@ from localsim.cloud.model.queued_resources import (
     Tier,
 )
 from localsim.cloud.model.resource_names import checked_id
-from localsim.cloud.nodes.node_field_checks import PROVISIONING_MODELS
-from localsim.cloud.nodes.node_validation import checked_node
+from localsim.cloud.nodes.node_validation import PROVISIONING_MODELS, checked_node
 from tpuctl import catalog
 
 """Multislice needs TPU v4 or newer."""

@@ -172,8 +172,8 @@ class ActiveScenario:
         patterns = [(each.node, each.worker) for each in self._last(BootFault)]
         if always:
             patterns.append(split_worker(always))
-        found = {worker for node, worker in patterns if fnmatchcase(node_id, node)}
-        return tuple(sorted(worker for worker in found if worker < workers))
+        workers_down = {worker for node, worker in patterns if fnmatchcase(node_id, node)}
+        return tuple(sorted(worker for worker in workers_down if worker < workers))
 
     def ssh_keys_delay_s(self, node_id: str) -> float:
         """How long after their boot the workers of a node refuse every SSH key."""

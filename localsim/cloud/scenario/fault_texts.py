@@ -114,11 +114,11 @@ def _storage_fault(text: str, method: str, what: str) -> StorageFault:
 
 def _counted(text: str, kind: str, what: str) -> tuple[str, int | None, int]:
     """Split what happens from how often and after how many calls."""
-    found = _COUNTED.fullmatch(what)
-    if found is None:
+    match = _COUNTED.fullmatch(what)
+    if match is None:
         raise _wrong(text, kind)
-    times = int(found["times"]) if found["times"] else None
-    return found["what"], times, int(found["after"] or 0)
+    times = int(match["times"]) if match["times"] else None
+    return match["what"], times, int(match["after"] or 0)
 
 
 def _effect(text: str, what: str) -> FaultEffect:
@@ -199,10 +199,10 @@ _WORLD: Mapping[str, Callable[[str, list[str], str], Fault]] = {
 
 
 def _time_s(text: str, argument: str) -> float:
-    found = _TIME.fullmatch(argument)
-    if found is None:
+    match = _TIME.fullmatch(argument)
+    if match is None:
         raise ScenarioError(f"fault: {_quoted(text)} needs a time such as 2s, 500ms or 5m")
-    time_s = float(found["number"]) * _SECONDS[found["unit"]]
+    time_s = float(match["number"]) * _SECONDS[match["unit"]]
     checks.seconds("the time of a fault", time_s)
     return time_s
 

@@ -33,10 +33,10 @@ def faults_of_node(state: State, node: Node) -> FaultsByWorker:
     killed = [WorkerFault(node.node_id, worker, WorkerFaultKind.KILLED) for worker in node.killed]
     standing = (each for each in _worker_faults(state.conditions.standing) if _strikes(each, node))
     lasting = [each for each in standing if each.trouble is not WorkerFaultKind.KILLED]
-    found: dict[int, tuple[WorkerFault, ...]] = {}
+    by_worker: dict[int, tuple[WorkerFault, ...]] = {}
     for each in (*killed, *lasting):
-        found[each.worker] = (*found.get(each.worker, ()), each)
-    return found
+        by_worker[each.worker] = (*by_worker.get(each.worker, ()), each)
+    return by_worker
 
 
 def apply_fault_changes(state: State, before: Iterable[ActiveFault], now_s: float) -> None:

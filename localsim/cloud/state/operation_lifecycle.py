@@ -45,10 +45,10 @@ def find_repeated(
     """
     if not request_id:
         return None
-    found = state.operations.repeated(target, verb, request_id)
-    if found is not None and found.request_digest != _digest(body):
+    repeated = state.operations.repeated(target, verb, request_id)
+    if repeated is not None and repeated.request_digest != _digest(body):
         raise invalid(f"The request id '{request_id}' was used for another request.")
-    return found
+    return repeated
 
 
 def succeed(

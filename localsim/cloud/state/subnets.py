@@ -25,12 +25,12 @@ def new_addresses(state: State, zone: str, count: int) -> tuple[str, ...]:
     # Up to the first version with subnets one counter served every zone.
     counter = f"addresses/{index}" if index else "addresses"
     first = FIRST_SUBNET + index * SUBNET_ADDRESSES + RESERVED_FIRST
-    found: list[str] = []
-    while len(found) < count:
+    addresses: list[str] = []
+    while len(addresses) < count:
         address = str(IPv4Address(first + state.count(counter) % USABLE))
         if address not in state.nodes_by_address:
-            found.append(address)
-    return tuple(found)
+            addresses.append(address)
+    return tuple(addresses)
 
 
 def require_room(state: State, zone: str, count: int) -> None:

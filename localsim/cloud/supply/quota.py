@@ -72,14 +72,14 @@ def _slice_usages(state: State) -> Iterable[QuotaUsage]:
     for pool in pools():
         for zone in {pool.location(each): each for each in catalog.zones()}.values():
             location = pool.location(zone)
-            found = holders.get((pool.quota_id, location), {})
+            held = holders.get((pool.quota_id, location), {})
             yield QuotaUsage(
                 quota_id=pool.quota_id,
                 region=region_of(zone),
                 zone=zone if pool.scope == "zone" else "",
                 limit=state.conditions.quota_limit(pool.quota_id, location),
-                usage=sum(found.values()),
-                holders=tuple(found),
+                usage=sum(held.values()),
+                holders=tuple(held),
                 unit=pool.unit,
             )
 
@@ -99,13 +99,13 @@ def _address_usages(state: State) -> Iterable[QuotaUsage]:
 
 def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
     """How much each node and queued resource holds, by (quota id, location)."""
-    found: dict[Hashable, dict[str, int]] = {}
+    holders: dict[Hashable, dict[str, int]] = {}
     held = [(node.name, quota_of_node(node)) for node in state.nodes]
     held += [(request.name, quota_of_request(request)) for request in state.requests]
     for name, amounts in held:
         for key, amount in amounts.items():
-            found.setdefault(key, {})[name] = amount
-    return found
+            holders.setdefault(key, {})[name] = amount
+    return holders
 
 
 def _exceeded(state: State, quota_id: str, location: str, limit: int, zone: str) -> CloudError:

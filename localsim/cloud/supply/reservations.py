@@ -87,11 +87,11 @@ def _fitting(state: State, zone: str, spec: NodeSpec, now_s: float) -> Iterator[
     name = spec.scheduling.reservation_name
     family = catalog.accelerator_type(spec.accelerator_type).generation
     for settings in state.scenario.reservations:
-        found = catalog.accelerator_type(settings["accelerator_type"])
-        if (settings["zone"], found.generation) == (zone_of(zone), family):
-            each = _reservation(state, zone, settings, now_s)
-            if name in ("", each.name) or name.endswith(f"/{ANY_RESERVATION}"):
-                yield each
+        kind = catalog.accelerator_type(settings["accelerator_type"])
+        if (settings["zone"], kind.generation) == (zone_of(zone), family):
+            reservation = _reservation(state, zone, settings, now_s)
+            if name in ("", reservation.name) or name.endswith(f"/{ANY_RESERVATION}"):
+                yield reservation
 
 
 def _reservation(state: State, zone: str, settings: Mapping[str, Any], now_s: float) -> Reservation:

@@ -50,10 +50,10 @@ def configure_proxy(top: Path, proxy: str) -> None:
 
 
 def _with(path: Path, text: str) -> str:
-    found = _read(path)
+    content = _read(path)
     if path.suffix == ".toml":  # what follows a table's head is the table's; no key comes twice
-        return text + re.sub(r"(?m)^https-proxy\b.*\n?", "", found)
-    return f"{found.rstrip()}\n{text}".lstrip()
+        return text + re.sub(r"(?m)^https-proxy\b.*\n?", "", content)
+    return f"{content.rstrip()}\n{text}".lstrip()
 
 
 def _pip_conf(path: Path, proxy: str) -> str:

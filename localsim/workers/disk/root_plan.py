@@ -91,15 +91,15 @@ def interpreter_prefixes() -> list[Path]:
 
     A virtual environment has two: its own, and that of the interpreter it was made from.
     """
-    found = {Path(path).resolve() for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
-    outside = [path for path in sorted(found) if not _is_below(path, _SYSTEM)]
+    prefixes = {Path(path).resolve() for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
+    outside = [path for path in sorted(prefixes) if not _is_below(path, _SYSTEM)]
     return [path for path in outside if not _is_below(path.parent, map(str, outside))]
 
 
 def package_directories() -> list[Path]:
     """The directories of localsim and tpuctl that lie outside of all overlays."""
-    found = [Path(path).resolve() for each in (localsim, tpuctl) for path in each.__path__]
-    return [path for path in found if not _is_below(path, _covered())]
+    directories = [Path(path).resolve() for each in (localsim, tpuctl) for path in each.__path__]
+    return [path for path in directories if not _is_below(path, _covered())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,11 @@ def _links() -> dict[str, str]:
 
     For example /bin -> usr/bin, and what a tool that installs interpreters links to the newest.
     """
-    found: dict[str, str] = {}
+    links: dict[str, str] = {}
     inside = [path for path in _covered() if not Path(path).is_symlink()]
     for path in (*_SYSTEM, sys.executable, sys.prefix, sys.base_prefix):
-        found.update(_links_on(Path(path), inside))
-    return found
+        links.update(_links_on(Path(path), inside))
+    return links
 
 
 def _links_on(path: Path, inside: list[str]) -> Iterator[tuple[str, str]]:

@@ -165,15 +165,15 @@ def _copy_readable(source: Path, target: Path, skipped: frozenset[str] = frozens
     """Copy a directory without the files that some user of this machine may not read."""
     target.mkdir(mode=0o755, exist_ok=True)
     for entry in os.scandir(source):
-        found = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
         path = target / entry.name
         if entry.name in skipped:
             continue
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             path.symlink_to(Path(entry.path).readlink())
-        elif stat.S_ISDIR(found.st_mode) and found.st_mode & 0o005 == 0o005:
+        elif stat.S_ISDIR(status.st_mode) and status.st_mode & 0o005 == 0o005:
             _copy_readable(Path(entry.path), path)
-        elif _is_wanted(found):
+        elif _is_wanted(status):
             with contextlib.suppress(PermissionError):
                 shutil.copy(entry.path, path)
 

@@ -123,10 +123,10 @@ class NamespaceIsolation:
         names = dict(_names(disk, spec))
         self._hosts_file.add(names)
         booting = [self._boot(disk, spec, index) for index in range(len(spec.addresses))]
-        found = await asyncio.gather(*booting, return_exceptions=True)
-        hosts = tuple(each for each in found if isinstance(each, NamespaceHost))
+        outcomes = await asyncio.gather(*booting, return_exceptions=True)
+        hosts = tuple(each for each in outcomes if isinstance(each, NamespaceHost))
         self._slices[disk.directory] = hosts
-        for error in found:
+        for error in outcomes:
             if isinstance(error, BaseException):
                 await self.kill([disk.directory])
                 self._hosts_file.remove(names)

@@ -68,15 +68,15 @@ class CommandServer:
 
     def _answer(self, message: dict[str, Any], received: list[int]) -> None:
         self._reply, self._received = {"reply": message["id"]}, received
-        found: list[int] = []
+        descriptors: list[int] = []
         try:
-            found = getattr(self, f"do_{message['op']}")(**message["with"]) or []
+            descriptors = getattr(self, f"do_{message['op']}")(**message["with"]) or []
         except OSError as error:
             self._reply["error"] = [error.errno or 0, str(error.strerror or error)]
         except RecursionError:
             self._reply["error"] = [errno.ELOOP, "programs nested directories too deep to follow"]
-        socket_messages.send(self._control, self._reply, *found)
-        for descriptor in [*found, *received]:
+        socket_messages.send(self._control, self._reply, *descriptors)
+        for descriptor in [*descriptors, *received]:
             os.close(descriptor)
 
     def _reap(self) -> None:

@@ -102,8 +102,8 @@ def _stack(full: _Full, planned: list[dict[str, Any]]) -> None:
 def _at_the_top() -> set[str]:
     """The directories in / that lie on the disk itself, as paths."""
     disk = os.stat("/").st_dev
-    found = (entry for entry in os.scandir("/") if entry.is_dir(follow_symlinks=False))
-    return {entry.path for entry in found if entry.stat(follow_symlinks=False).st_dev == disk}
+    directories = (entry for entry in os.scandir("/") if entry.is_dir(follow_symlinks=False))
+    return {entry.path for entry in directories if entry.stat(follow_symlinks=False).st_dev == disk}
 
 
 def _opened(full: _Full, path: str, flags: int) -> str:
@@ -148,13 +148,13 @@ def _apply(layer: str, place: str, *, deletions_only: bool) -> None:
     """Apply the changes in an overlay's upper layer to the directory `place`."""
     for entry in os.scandir(layer):
         path = f"{place}/{entry.name}"
-        found = entry.stat(follow_symlinks=False)
-        if stat.S_ISCHR(found.st_mode) and found.st_rdev == 0:
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
             tree.remove(path)
         elif entry.is_dir(follow_symlinks=False):
             _apply_directory(entry.path, path, deletions_only=deletions_only)
         elif not deletions_only:
-            _renew(entry.path, path, found)
+            _renew(entry.path, path, status)
 
 
 def _apply_directory(layer: str, place: str, *, deletions_only: bool) -> None:

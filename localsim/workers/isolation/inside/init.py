@@ -215,9 +215,9 @@ def _become(command: dict[str, Any], streams: list[int], *, frozen: bool) -> NoR
 
 def _groups() -> dict[int, int]:
     """The process group of every process but this one, by process."""
-    found = {}
+    groups = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             with contextlib.suppress(ProcessLookupError):
-                found[int(name)] = os.getpgid(int(name))
-    return found
+                groups[int(name)] = os.getpgid(int(name))
+    return groups

@@ -34,8 +34,8 @@ def bind_read_only(source: str, path: str) -> None:
     """
     bind(source, path)
     # Restrictions of the original must be asked for again: the kernel refuses to drop them.
-    found = os.statvfs(path).f_flag
-    flags = found & _SAME | (_RELATIME if found & os.ST_RELATIME else 0)
+    present = os.statvfs(path).f_flag
+    flags = present & _SAME | (_RELATIME if present & os.ST_RELATIME else 0)
     kernel.mount("", path, flags=flags | kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY)
 
 

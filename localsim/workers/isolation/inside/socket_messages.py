@@ -36,9 +36,9 @@ class Inbox:
         self.lacks_descriptors = bool(flags & socket.MSG_CTRUNC)
         for level, kind, content in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                found = array.array("i")
-                found.frombytes(content[: len(content) - len(content) % found.itemsize])
-                self._descriptors.extend(found)
+                descriptors = array.array("i")
+                descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+                self._descriptors.extend(descriptors)
         self._data += data
         return bool(data)
 

@@ -12,13 +12,13 @@ _CHUNK_BYTES = 1 << 20
 def make_directory(path: str, mode: int = 0o755) -> None:
     """Make a directory and its parents, in place of any link or file; raises OSError."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         parent = os.path.dirname(path)
         if parent != path:
             make_directory(parent)
     else:
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             return
         os.unlink(path)
     os.mkdir(path, mode)
