@@ -6,14 +6,9 @@ from functools import partial
 from typing import Any
 
 from localsim.cloud.db.agenda import Action, AgendaEntry
-from localsim.cloud.model.nodes import NODE_TRANSITIONS, Node, NodeEvent
+from localsim.cloud.model.nodes import Node, NodeEvent
 from localsim.cloud.model.queued_resources import Initiator
-from localsim.cloud.nodes import (
-    maintenance,
-    node_lifecycle,
-    node_loss,
-    node_update,
-)
+from localsim.cloud.nodes import maintenance, node_lifecycle, node_loss, node_update
 from localsim.cloud.requests import admission, request_create, request_lifecycle
 from localsim.cloud.scenario.distributions import draw_amount
 from localsim.cloud.state import node_faults
@@ -100,7 +95,7 @@ def _end_spot_life(state: State, name: str, now_s: float) -> None:
     """Preempt a spot node; ignored when it is being preempted or deleted already."""
     node = state.nodes.get(name)
     is_going = state.agenda.has(Action.PREEMPT_NODE, name)
-    if not is_going and NodeEvent.PREEMPT in NODE_TRANSITIONS[node.state]:
+    if not is_going and node.allows(NodeEvent.PREEMPT):
         node_loss.preempt(state, name, None, now_s)
 
 
@@ -108,7 +103,7 @@ def _announce_maintenance(state: State, name: str, now_s: float) -> None:
     """Announce the scenario's maintenance of a READY node; other nodes have none then."""
     node = state.nodes.get(name)
     plan = _plan(state, node)
-    if plan is None or NodeEvent.REPAIR not in NODE_TRANSITIONS[node.state]:
+    if plan is None or not node.allows(NodeEvent.REPAIR):
         return
     asked = {field: plan[key] for key, field in _ANNOUNCED.items() if key in plan}
     maintenance.announce(state, name, maintenance.MaintenanceAnnouncement(**asked), now_s)

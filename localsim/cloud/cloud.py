@@ -13,15 +13,10 @@ from localsim.cloud.methods_resources import NodeMethods, OperationMethods, Requ
 from localsim.cloud.methods_scenario import ScenarioMethods
 from localsim.cloud.model.cloud_errors import Code, Failure
 from localsim.cloud.model.events import BootSlice, DestroySlice, Event, StopSlice
-from localsim.cloud.model.nodes import NODE_TRANSITIONS, Node, NodeEvent, NodeState
+from localsim.cloud.model.nodes import Node, NodeEvent, NodeState
 from localsim.cloud.model.queued_resources import Initiator
 from localsim.cloud.model.resource_names import ProjectNames
-from localsim.cloud.nodes import (
-    maintenance,
-    node_lifecycle,
-    node_loss,
-    node_power,
-)
+from localsim.cloud.nodes import maintenance, node_lifecycle, node_loss, node_power
 from localsim.cloud.requests import request_lifecycle
 from localsim.cloud.scenario.scenario import Scenario
 from localsim.cloud.state import node_faults
@@ -153,7 +148,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         """Record that a node's workers have ended; ignored when the node is gone."""
         with self._state.change():
             node = self._state.nodes.find(node_name)
-            if node is not None and NodeEvent.STOPPED in NODE_TRANSITIONS[node.state]:
+            if node is not None and node.allows(NodeEvent.STOPPED):
                 node_power.finish_stop(self._state, node_name, self._clock.now())
 
     def preempt(self, node_name: str, notice_s: float | None) -> None:

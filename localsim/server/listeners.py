@@ -18,6 +18,7 @@ from localsim.service_ports import LOOPBACK
 from localsim.services.auth import oauth2
 from localsim.services.authorization import (
     Authenticator,
+    GrpcAuthorization,
     other_api_authorization,
     rest_authorization,
     storage_authorization,
@@ -59,7 +60,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
             chosen["google_tpu"],
             stack,
             certificate=tls_services.certificate,
-            interceptors=tls_services.interceptors(_callers(parts)),
+            interceptors=(GrpcAuthorization(_callers(parts), tls_services.project),),
         )
     for name, app in _applications(parts, state).items():
         inside = await _open_vpc_sockets(parts, name, stack)

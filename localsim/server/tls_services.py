@@ -15,7 +15,6 @@ from localsim.service_ports import LOOPBACK
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.oauth2 import PATH
 from localsim.services.auth.tokens import AccessTokens
-from localsim.services.authorization import Authenticator, GrpcAuthorization
 from localsim.state_directory import ServeError, StateDirectory
 
 
@@ -32,10 +31,6 @@ class TlsServices:
     def certificate(self) -> bytes:
         """The server's certificate and its key."""
         return self.authority.server.read_bytes()
-
-    def interceptors(self, callers: Authenticator) -> tuple[Any, ...]:
-        """The authorization of gRPC calls."""
-        return (GrpcAuthorization(callers, self.project),)
 
     def endpoints(self, ports: Mapping[str, int]) -> dict[str, Any]:
         """The value of `google` in the line of endpoints."""

@@ -185,18 +185,14 @@ class Collection(Generic[Resource]):
 
     def write(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         """Write or delete the resources of those names."""
-        resources = {name: self._by_name.get(name) for name in keys}
+        rows = {name: self._by_name.get(name) for name in keys}
         connection.executemany(
             f"DELETE FROM {self._table} WHERE name = ?",
-            [(name,) for name, resource in resources.items() if resource is None],
+            [(name,) for name, resource in rows.items() if resource is None],
         )
         connection.executemany(
             f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)",
-            [
-                (name, encode(resource))
-                for name, resource in resources.items()
-                if resource is not None
-            ],
+            [(name, encode(resource)) for name, resource in rows.items() if resource is not None],
         )
 
     def _change(self, name: str, resource: Resource | None) -> None:

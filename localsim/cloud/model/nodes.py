@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from localsim.cloud.model.transitions import next_state
 from localsim.worker_facts import GuestAttributesEntry, HostIdentity, Maintenance
 
 
@@ -228,6 +229,14 @@ class Node:
     """While the health is TIMEOUT: worker and fault that the service has noticed."""
     killed: tuple[int, ...] = ()
     """Workers that have lost their power, until the next boot."""
+
+    def allows(self, event: NodeEvent) -> bool:
+        """Whether its state allows the event."""
+        return event in NODE_TRANSITIONS[self.state]
+
+    def next_state(self, event: NodeEvent) -> NodeState:
+        """The state after the event; raises CloudError when its state does not allow it."""
+        return next_state(NODE_TRANSITIONS, self.name, self.state, event)
 
     @property
     def parent(self) -> str:

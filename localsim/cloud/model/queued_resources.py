@@ -7,6 +7,7 @@ from typing import Any
 
 from localsim.cloud.model.cloud_errors import Failure
 from localsim.cloud.model.nodes import NodeSpec
+from localsim.cloud.model.transitions import next_state
 
 
 class RequestState(StrEnum):
@@ -182,6 +183,10 @@ class QueuedResource:
     """The operation that ends when the request's present change does, or nothing."""
     holds_quota: bool = False
     """From its provisioning until it is gone."""
+
+    def next_state(self, event: RequestEvent) -> RequestState:
+        """The state after the event; raises CloudError when its state does not allow it."""
+        return next_state(REQUEST_TRANSITIONS, self.name, self.state, event)
 
     @property
     def zone(self) -> str:

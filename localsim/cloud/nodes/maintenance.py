@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from localsim.cloud.db.agenda import Action
 from localsim.cloud.model.cloud_errors import Code, conflict, invalid, precondition
 from localsim.cloud.model.events import BootSlice, NoticeMaintenance, StopSlice
-from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent, NodeState
+from localsim.cloud.model.nodes import Health, Node, NodeEvent, NodeState
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.queued_resources import RequestState
-from localsim.cloud.model.transitions import next_state
 from localsim.cloud.nodes import node_lifecycle, node_power
 from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
@@ -42,7 +41,7 @@ class MaintenanceAnnouncement:
 def announce(state: State, name: str, announcement: MaintenanceAnnouncement, now_s: float) -> Node:
     """Announce maintenance to a READY node; raises CloudError."""
     node = state.nodes.get(name)
-    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.REPAIR)
+    node.next_state(NodeEvent.REPAIR)
     start_s = now_s + announcement.starts_in_s
     planned = Maintenance(
         type=announcement.type,
@@ -64,7 +63,7 @@ def begin_due(state: State, name: str, now_s: float) -> None:
     planned = node.maintenance
     if planned is None or planned.status != "PENDING" or planned.window_start_s > now_s:
         return  # it was begun on request, or announced anew for later
-    if NodeEvent.REPAIR in NODE_TRANSITIONS[node.state]:
+    if node.allows(NodeEvent.REPAIR):
         _begin(state, node, planned, now_s)
     else:
         state.nodes.put(replace(node, maintenance=None))
@@ -127,7 +126,7 @@ def simulate(state: State, name: str, worker_ids: Sequence[str], now_s: float) -
     worker_id = next(iter(worker_ids), "") or "0"
     if worker_id not in map(str, range(len(node.addresses))):
         raise invalid(f"'{name}' has no worker '{worker_id[:128]}'.")
-    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.REPAIR)
+    node.next_state(NodeEvent.REPAIR)
     node_lifecycle.refuse_during_update(node)
     operation = operation_lifecycle.begin(state, name, Verb.SIMULATE_MAINTENANCE, now_s)
     end_s = now_s + state.scenario.repair_delay_s
@@ -166,7 +165,7 @@ def _performable(node: Node) -> Maintenance:
         raise precondition(f"The maintenance of '{node.name}' is {planned.status} already.")
     if not planned.can_reschedule:
         raise precondition(f"The maintenance of '{node.name}' cannot be rescheduled.")
-    next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.REPAIR)
+    node.next_state(NodeEvent.REPAIR)
     node_lifecycle.refuse_during_update(node)
     return planned
 

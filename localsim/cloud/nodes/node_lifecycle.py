@@ -8,18 +8,9 @@ from typing import Any
 from localsim.cloud.db.agenda import Action
 from localsim.cloud.model.cloud_errors import CloudError, Code, already_exists, conflict, invalid
 from localsim.cloud.model.events import BootSlice, DestroySlice, NoticeMaintenance
-from localsim.cloud.model.nodes import (
-    NODE_TRANSITIONS,
-    Health,
-    Node,
-    NodeEvent,
-    NodeSpec,
-    NodeState,
-    Symptom,
-)
+from localsim.cloud.model.nodes import Health, Node, NodeEvent, NodeSpec, NodeState, Symptom
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.resource_names import zone_of
-from localsim.cloud.model.transitions import next_state
 from localsim.cloud.scenario.distributions import draw_amount
 from localsim.cloud.state import external_addresses, node_faults, operation_lifecycle, subnets
 from localsim.cloud.state.state import State
@@ -140,7 +131,7 @@ def mark_broken(state: State, node: Node, message: str, now_s: float) -> Node:
 def delete(state: State, name: str, now_s: float, *, request_id: str = "") -> Operation:
     """Begin to delete a node in any state."""
     node = state.nodes.get(name)
-    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.DELETE)
+    node.next_state(NodeEvent.DELETE)
     operation = operation_lifecycle.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
     operation_lifecycle.fail_all_of(state, node, now_s, Code.CANCELLED, f"'{name}' was deleted.")
     changed = replace(node, health=Health.HEALTH_UNSPECIFIED, update=None, told=())
@@ -195,7 +186,7 @@ def refuse_during_update(node: Node) -> None:
 
 def move(state: State, node: Node, event: NodeEvent, **changes: Any) -> Node:
     """Follow `event` to the node's next state with these changes; raises CloudError."""
-    following = next_state(NODE_TRANSITIONS, node.name, node.state, event)
+    following = node.next_state(event)
     return state.nodes.put(replace(node, state=following, **changes))
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from localsim.cloud.db.agenda import Action
 from localsim.cloud.model.cloud_errors import Code, precondition
 from localsim.cloud.model.events import ApplyWorkerFaults, DestroySlice, NoticePreemption
-from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent
-from localsim.cloud.model.transitions import next_state
+from localsim.cloud.model.nodes import Health, Node, NodeEvent
 from localsim.cloud.nodes import node_lifecycle
 from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
@@ -18,7 +17,7 @@ from localsim.cloud.state.state import State
 def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> None:
     """Take a node away after `notice_s`; None draws the notice from the scenario."""
     node = state.nodes.get(name)
-    next_state(NODE_TRANSITIONS, name, node.state, NodeEvent.PREEMPT)
+    node.next_state(NodeEvent.PREEMPT)
     if state.agenda.has(Action.PREEMPT_NODE, name):
         raise precondition(f"'{name}' is being preempted already.")
     wait_s = _drawn_notice_s(state, name) if notice_s is None else notice_s
@@ -45,7 +44,7 @@ def mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node |
     Its disks are lost, and it is listed until it is deleted. Returns None where it was lost before.
     """
     node = state.nodes.find(name)
-    if node is None or event not in NODE_TRANSITIONS[node.state]:
+    if node is None or not node.allows(event):
         return None
     operation_lifecycle.fail(state, node.operation, now_s, Code.ABORTED, f"'{name}' was lost.")
     lost = node_lifecycle.move(

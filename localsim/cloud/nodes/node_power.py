@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from localsim.cloud.model.cloud_errors import precondition
 from localsim.cloud.model.events import BootSlice, StopSlice
-from localsim.cloud.model.nodes import NODE_TRANSITIONS, Health, Node, NodeEvent
+from localsim.cloud.model.nodes import Health, Node, NodeEvent
 from localsim.cloud.model.operations import Operation, Verb
-from localsim.cloud.model.transitions import next_state
 from localsim.cloud.nodes.node_lifecycle import finish_change, move, refuse_during_update
 from localsim.cloud.state import external_addresses, operation_lifecycle
 from localsim.cloud.state.state import State
@@ -53,7 +52,7 @@ def _begin(
     state: State, node: Node, event: NodeEvent, verb: Verb, now_s: float
 ) -> tuple[Operation, Node]:
     refuse_during_update(node)
-    next_state(NODE_TRANSITIONS, node.name, node.state, event)
+    node.next_state(event)
     operation = operation_lifecycle.begin(state, node.name, verb, now_s)
     down = replace(node, health=Health.HEALTH_UNSPECIFIED, health_description="", killed=())
     return operation, move(state, down, event, operation=operation.name)

@@ -8,16 +8,8 @@ from typing import Any
 from localsim.cloud.db.agenda import Action
 from localsim.cloud.model.cloud_errors import CloudError, Code, invalid
 from localsim.cloud.model.events import ShowMetadata
-from localsim.cloud.model.nodes import (
-    NODE_TRANSITIONS,
-    Network,
-    Node,
-    NodeEvent,
-    NodeSpec,
-    PendingUpdate,
-)
+from localsim.cloud.model.nodes import Network, Node, NodeEvent, NodeSpec, PendingUpdate
 from localsim.cloud.model.operations import Operation, Verb
-from localsim.cloud.model.transitions import next_state
 from localsim.cloud.nodes import node_lifecycle
 from localsim.cloud.nodes.node_validation import checked_update
 from localsim.cloud.state import external_addresses, operation_lifecycle
@@ -114,7 +106,7 @@ def _changed(spec: NodeSpec, changes: Mapping[str, Any]) -> NodeSpec:
 def _fails(state: State, node: Node, operation: str, now_s: float) -> bool:
     """End the operation with an error where the node's state does not allow updates."""
     try:
-        next_state(NODE_TRANSITIONS, node.name, node.state, NodeEvent.UPDATE)
+        node.next_state(NodeEvent.UPDATE)
     except CloudError as error:
         code = Code.INVALID_ARGUMENT  # what Google answers here, though not elsewhere
         operation_lifecycle.fail(state, operation, now_s, code, error.message)

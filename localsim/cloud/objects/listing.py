@@ -122,7 +122,7 @@ class _Walk:
             if trailing not in (None, name):
                 break
             hidden_behind = self._hiding_prefix(name)
-            is_rejected = self._is_rejected(hidden_behind or name)
+            is_rejected = self._glob is not None and not self._glob.matches(hidden_behind or name)
             if self._is_tired if is_rejected else self._is_full:
                 self._end_before((name, row[_GENERATION]))
                 return None
@@ -151,9 +151,6 @@ class _Walk:
             if query.end and name >= query.end:
                 return
             yield row
-
-    def _is_rejected(self, text: str) -> bool:
-        return self._glob is not None and not self._glob.matches(text)
 
     def _folded(self, name: str) -> str | None:
         delimiter = self._query.delimiter

@@ -22,9 +22,7 @@ from localsim.cloud.objects.multipart_uploads import MultipartUploads
 from localsim.cloud.objects.object_copies import ObjectChanges
 from localsim.cloud.objects.object_rows import ObjectRows
 from localsim.cloud.objects.properties import changed_properties
-from localsim.cloud.objects.retention import (
-    with_expiration,
-)
+from localsim.cloud.objects.retention import with_expiration
 from localsim.cloud.objects.rewrites import ObjectRewrites
 from localsim.cloud.objects.storage_model import (
     NO_PRECONDITIONS,

@@ -5,14 +5,12 @@ from localsim.cloud.model.cloud_errors import Code, Failure, already_exists, con
 from localsim.cloud.model.nodes import NodeState
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.queued_resources import (
-    REQUEST_TRANSITIONS,
     Initiator,
     QueuedResource,
     QueuedResourceSpec,
     RequestEvent,
     RequestState,
 )
-from localsim.cloud.model.transitions import next_state
 from localsim.cloud.nodes import node_lifecycle
 from localsim.cloud.requests import request_validation
 from localsim.cloud.requests.request_transitions import fail, move
@@ -85,7 +83,7 @@ def delete(state: State, name: str, request_id: str, now_s: float, *, force: boo
     request = state.requests.get(name)
     nodes = state.nodes_by_owner[name]
     event = RequestEvent.FORCE_DELETE if force or not nodes else RequestEvent.DELETE
-    next_state(REQUEST_TRANSITIONS, name, request.state, event)
+    request.next_state(event)
     operation = operation_lifecycle.begin(state, name, Verb.DELETE, now_s, request_id=request_id)
     cancelled = f"'{name}' was deleted."
     operation_lifecycle.fail(state, request.operation, now_s, Code.CANCELLED, cancelled)
@@ -104,7 +102,7 @@ def reset(state: State, name: str, now_s: float) -> Operation:
     request = state.requests.get(name)
     if request.operation:
         raise conflict(f"'{name}' is being changed by '{request.operation}'.")
-    next_state(REQUEST_TRANSITIONS, name, request.state, RequestEvent.RESET)
+    request.next_state(RequestEvent.RESET)
     operation = operation_lifecycle.begin(state, name, Verb.RESET, now_s)
     state.agenda.cancel(name)
     move(state, name, RequestEvent.RESET, operation=operation.name, initiator=Initiator.USER)

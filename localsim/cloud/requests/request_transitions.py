@@ -6,13 +6,7 @@ from typing import Any
 from localsim.cloud.model.cloud_errors import Failure
 from localsim.cloud.model.events import DestroySlice
 from localsim.cloud.model.nodes import Node, NodeState
-from localsim.cloud.model.queued_resources import (
-    REQUEST_TRANSITIONS,
-    Initiator,
-    QueuedResource,
-    RequestEvent,
-)
-from localsim.cloud.model.transitions import next_state
+from localsim.cloud.model.queued_resources import Initiator, QueuedResource, RequestEvent
 from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
 
@@ -20,7 +14,7 @@ from localsim.cloud.state.state import State
 def move(state: State, name: str, event: RequestEvent, **changes: Any) -> QueuedResource:
     """Follow the event, by the service unless `initiator` is given; raises CloudError."""
     request = state.requests.get(name)
-    following = next_state(REQUEST_TRANSITIONS, name, request.state, event)
+    following = request.next_state(event)
     who = {"initiator": Initiator.SERVICE, **changes}
     return state.requests.put(replace(request, state=following, **who))
 

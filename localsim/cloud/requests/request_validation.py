@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from localsim.cloud.model.cloud_errors import CloudError, invalid
 from localsim.cloud.model.queued_resources import (
-    MultisliceParams,
     QueuedResourceSpec,
     QueueingPolicy,
     RequestedNode,
@@ -14,7 +13,6 @@ from localsim.cloud.model.resource_names import checked_id
 from localsim.cloud.nodes.node_validation import PROVISIONING_MODELS, checked_node
 from tpuctl import catalog
 
-"""Multislice needs TPU v4 or newer."""
 MAX_SLICES = 256
 """No limit is published; this one is assumed."""
 MAX_RUN_S = 7 * 86400.0
@@ -52,14 +50,10 @@ def _node_ids(wanted: RequestedNode, request_id: str) -> list[str]:
         return [wanted.node_id]
     if wanted.node_id:
         raise invalid("Only one of 'node_id' and the parameters of a multislice can be set.")
-    _check_count(asked)
-    prefix = asked.node_id_prefix or request_id
-    return [f"{prefix}-{index}" for index in range(asked.node_count)]
-
-
-def _check_count(asked: MultisliceParams) -> None:
     if not 1 < asked.node_count <= MAX_SLICES:
         raise invalid(f"The node count must be from 2 to {MAX_SLICES}, not {asked.node_count}.")
+    prefix = asked.node_id_prefix or request_id
+    return [f"{prefix}-{index}" for index in range(asked.node_count)]
 
 
 def _check_generation(accelerator_type: str) -> None:
