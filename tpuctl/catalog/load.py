@@ -60,11 +60,11 @@ def _documents() -> Mapping[str, Mapping[str, Any]]:
 def _generation(name: str) -> Generation:
     raw = dict(_documents()[name])
     zones_by_size = {size: tuple(zones) for size, zones in raw.pop("zones").items()}
-    quota = raw.pop("quota")
+    chip, quota = raw.pop("chip"), raw.pop("quota")
     calibration = raw.pop("calibration")
     return Generation(
         name=name,
-        chip=_chip(**raw.pop("chip")),
+        chip=Chip(**chip | {"power_w": chip["power_w"] and tuple(chip["power_w"])}),
         types=tuple(AcceleratorType(generation=name, **row) for row in raw.pop("types")),
         zones=tuple(dict.fromkeys(zone for zones in zones_by_size.values() for zone in zones)),
         zones_by_size=MappingProxyType(zones_by_size),
@@ -77,7 +77,3 @@ def _generation(name: str) -> Generation:
         sources=MappingProxyType(raw.pop("sources")),
         **raw,
     )
-
-
-def _chip(*, power_w: tuple[float, float, float] | None, **figures: Any) -> Chip:
-    return Chip(power_w=power_w and (power_w[0], power_w[1], power_w[2]), **figures)

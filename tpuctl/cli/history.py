@@ -1,5 +1,7 @@
 """`tpuctl history`: who ran what here, and how it ended."""
 
+from collections.abc import Iterable
+from itertools import chain
 from shlex import quote
 from typing import Annotated
 
@@ -66,8 +68,8 @@ def columns(now_s: float) -> Columns[JobRecord]:
         "outcome": lambda job: job.state,
         "slice_hours": lambda job: round(spent(job).slice_hours, 4),
         "usd": lambda job: usd_of(spent(job).usd),
-        "queued_resources": _requests,
-        "node_ids": _node_ids,
+        "queued_resources": lambda job: _distinct(each.queued_resource for each in job.attempts),
+        "node_ids": lambda job: _distinct(chain(*(each.node_ids for each in job.attempts))),
     }
 
 
@@ -96,14 +98,9 @@ def _duration_s(job: JobRecord, now_s: float) -> float:
     return (job.ended_s if job.ended_s is not None else now_s) - job.submitted_s
 
 
-def _requests(job: JobRecord) -> list[str]:
-    names = (attempt.queued_resource for attempt in job.attempts)
-    return list(dict.fromkeys(filter(None, names)))
-
-
-def _node_ids(job: JobRecord) -> list[str]:
-    ids = (str(node_id) for attempt in job.attempts for node_id in attempt.node_ids)
-    return list(dict.fromkeys(ids))
+def _distinct(ids: Iterable[object]) -> list[str]:
+    """The ids that are known, each once."""
+    return list(dict.fromkeys(str(each) for each in ids if each not in (None, "")))
 
 
 def _first_line(command: str) -> str:

@@ -1,7 +1,7 @@
 """`tpuctl sweep`: what ended jobs left behind, and what everything costs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -11,16 +11,11 @@ from tpuctl.cli.shell.output import Columns, Moment, Usd, attributes, usd_of, va
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import PartialFailureError
+from tpuctl.operations.audit import sweep as sweeping
+from tpuctl.operations.audit.sweep import ClassifiedHolding, SweepReport, SweepResult, SweepScope
+from tpuctl.operations.slices.wait import Patience
 
-if TYPE_CHECKING:
-    from tpuctl.operations.audit.sweep import (
-        ClassifiedHolding,
-        SweepReport,
-        SweepResult,
-        SweepScope,
-    )
-
-COLUMNS: Mapping[str, Callable[["ClassifiedHolding"], Any]] = {
+COLUMNS: Columns[ClassifiedHolding] = {
     **attributes(name="holding.name", verdict="verdict.value", noun="holding.noun"),
     **attributes(zone="holding.zone", accelerator_type="holding.accelerator_type"),
     **attributes(state="holding.state"),
@@ -59,10 +54,8 @@ def sweep(
         by-hand       no job made it: never deleted here
         unknown       its zone, the bucket or the record cannot be read, or it is another bucket's
     """
-    from tpuctl.operations.audit import sweep as sweeping
-
     if runtime.has_no_local_state():
-        _show(runtime, sweeping.SweepReport(), [])
+        _show(runtime, SweepReport(), [])
         return
     asker = sweeping.sweep_scope(
         runtime.store, runtime.home, runtime.context.name, all_owners=all_owners
@@ -85,7 +78,7 @@ def sweep(
         )
 
 
-def _show(runtime: Runtime, survey: "SweepReport", fixed: Sequence["SweepResult"]) -> None:
+def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence[SweepResult]) -> None:
     """Print what was found; on a terminal fewer columns, and the sums below."""
     output = runtime.output
     sums = {verdict: Usd(usd) for verdict, usd in survey.usd_per_hour().items()}
@@ -110,20 +103,20 @@ def _show(runtime: Runtime, survey: "SweepReport", fixed: Sequence["SweepResult"
         output.warn(f"{zone} did not answer: what is there is unknown")
 
 
-def _screen_columns() -> Columns["ClassifiedHolding"]:
+def _screen_columns() -> Columns[ClassifiedHolding]:
     return fitting_columns(
         {heading: COLUMNS[key] for heading, key in TABLE_COLUMNS.items()}, WIDE_ONLY
     )
 
 
-def _row(found: "ClassifiedHolding", fixed: "SweepResult | None") -> dict[str, Any]:
+def _row(found: ClassifiedHolding, fixed: SweepResult | None) -> dict[str, Any]:
     return values_of(found, COLUMNS) | {
         "outcome": fixed.outcome if fixed else None,
         "outcome_why": fixed.why if fixed else "",
     }
 
 
-def _fix(runtime: Runtime, survey: "SweepReport", asker: "SweepScope", *, yes: bool) -> None:
+def _fix(runtime: Runtime, survey: SweepReport, asker: SweepScope, *, yes: bool) -> None:
     """Show, ask, delete; raises PartialFailureError when some could not be deleted."""
     orphans = survey.of("orphan")
     if not runtime.output.is_document:
@@ -143,10 +136,7 @@ def _fix(runtime: Runtime, survey: "SweepReport", asker: "SweepScope", *, yes: b
         )
 
 
-def _delete(runtime: Runtime, orphan: "ClassifiedHolding", asker: "SweepScope") -> "SweepResult":
-    from tpuctl.operations.audit import sweep as sweeping
-    from tpuctl.operations.slices.wait import Patience
-
+def _delete(runtime: Runtime, orphan: ClassifiedHolding, asker: SweepScope) -> SweepResult:
     name = f"{orphan.holding.noun} {orphan.holding.name!r}"
     runtime.on_interrupt[:] = [f"the deletion of {name} may go on; look with: tpuctl sweep"]
     with show_spinner(runtime, f"deleting {name}"):
@@ -163,7 +153,7 @@ def _delete(runtime: Runtime, orphan: "ClassifiedHolding", asker: "SweepScope") 
     return fixed
 
 
-def _orphans_text(orphans: Sequence["ClassifiedHolding"]) -> str:
+def _orphans_text(orphans: Sequence[ClassifiedHolding]) -> str:
     """`2 orphans cost 9.71 USD/h and hold 32 chips`."""
     usd = Usd(sum(each.holding.usd_per_hour or 0.0 for each in orphans))
     held = [each.holding.holds for each in orphans if each.holding.holds]

@@ -88,11 +88,6 @@ def unflatten(structure: Structure, leaves: Sequence[object], like: Tree = None)
     return _rebuild(value, leaves, like)
 
 
-def leaf_indices(structure: Structure) -> list[int]:
-    """The numbers of the leaves in the order of the walk; ValueError when this is no structure."""
-    return [leaf.index for leaf in walk(structure)]
-
-
 def leaf_paths(structure: Structure) -> list[str]:
     """The path of each leaf, in the order of their numbers; ValueError when it is no structure."""
     return [leaf.path for leaf in sorted(walk(structure), key=lambda leaf: leaf.index)]

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from tpuctl.checkpoint.arrays.array_tree import Structure, leaf_indices
+from tpuctl.checkpoint.arrays.array_tree import Structure, walk
 from tpuctl.checkpoint.arrays.coverage import covers
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
 from tpuctl.checkpoint.format import layout
@@ -119,7 +119,7 @@ def _check_commit(commit: Commit) -> None:
             raise TypeError(f"{name} is no text")
     if commit.step > layout.LAST_STEP or commit.fence > layout.LAST_FENCE:
         raise ValueError(f"step {commit.step} of fence {commit.fence} cannot be named")
-    if sorted(leaf_indices(commit.tree)) != list(range(len(commit.leaves))):
+    if sorted(leaf.index for leaf in walk(commit.tree)) != list(range(len(commit.leaves))):
         raise ValueError("the tree does not name each leaf once")
     for stored in commit.objects:
         _check_object(stored, commit)

@@ -12,7 +12,6 @@ import numpy as np
 from tpuctl.checkpoint.arrays.array_tree import (
     LEAVES,
     VALUES,
-    LeafNode,
     Structure,
     Tree,
     child_nodes,
@@ -52,7 +51,11 @@ def read_targets(
     Raises UsageError, with the path, where `like` is another tree than the checkpoint's.
     """
     if like is None:
-        expected = [(node.index, _as_saved(leaves[node.index], node)) for node in walk(structure)]
+        saved = [(node, leaves[node.index]) for node in walk(structure)]
+        expected = [
+            (node.index, whole_array(leaf.dtype, leaf.shape, is_scalar=node.is_scalar))
+            for node, leaf in saved
+        ]
     else:
         matched = _match(structure, like, ())
         expected = [
@@ -62,10 +65,6 @@ def read_targets(
         ReadTarget(leaf.boxes, raw_dtype(leaf.dtype), leaf.finish)
         for _, leaf in sorted(expected, key=itemgetter(0))
     ]
-
-
-def _as_saved(leaf: Leaf, node: LeafNode) -> ExpectedLeaf:
-    return whole_array(leaf.dtype, leaf.shape, is_scalar=node.is_scalar)
 
 
 def _as_in_like(leaf: Leaf, like: Tree, path: str) -> ExpectedLeaf:

@@ -7,6 +7,7 @@ import typer
 
 from tpuctl.cli.data import plan_runner
 from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
+from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
 from tpuctl.cli.shell.options import Noun, Shard
 from tpuctl.cli.shell.output import attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
@@ -64,7 +65,6 @@ def push(
 
     Symbolic links to files of the same directory are sent as those files; others are refused.
     """
-    from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
     from tpuctl.operations.stage.plan.push_plan import plan_push
     from tpuctl.operations.stage.transfer import push_files
 
@@ -100,7 +100,6 @@ def pull(
     yes: Yes = False,
 ) -> None:
     """Copy an object, or all under a prefix, to this machine; a second run fetches nothing."""
-    from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
     from tpuctl.operations.stage.plan.pull_plan import plan_pull
     from tpuctl.operations.stage.transfer import pull_objects
 

@@ -82,6 +82,8 @@ ATTEMPT: Columns[Attempt] = {
     "workers": lambda attempt: [values_of(report, WORKER) for report in attempt.workers],
 }
 """One attempt as a JSON object. Keys are public."""
+SUPERVISOR = {**attributes("host", "pid", "owner"), **moments("since")}
+"""The supervisor of a job as a JSON object. Keys are public."""
 
 
 def first_failure(job: JobRecord) -> tuple[Attempt, WorkerReport] | None:
@@ -116,7 +118,7 @@ def job_document(found: JobDetails) -> dict[str, Any]:
         "attempt_list": [values_of(attempt, ATTEMPT) for attempt in job.attempts],
         "name": job.spec.name,
         "command": job.spec.run,
-        "supervisor": _supervisor(found),
+        "supervisor": found.supervisor and values_of(found.supervisor, SUPERVISOR),
         "cancel_requested": moment_of(job.cancel_requested_s),
         "zones": job.zones or (job.zone,),
         "provisioning": spending.provisioning(job),
@@ -132,9 +134,3 @@ def job_document(found: JobDetails) -> dict[str, Any]:
         "stacks": found.stacks,
         "events": [{"time": Moment(each.time_s), "text": each.text} for each in job.events],
     }
-
-
-def _supervisor(found: JobDetails) -> dict[str, Any] | None:
-    info = found.supervisor
-    columns = {**attributes("host", "pid", "owner"), **moments("since")}
-    return None if info is None else values_of(info, columns)

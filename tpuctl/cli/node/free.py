@@ -1,7 +1,7 @@
 """`tpuctl node free`: end what holds the chips of a node."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,8 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
-
-if TYPE_CHECKING:
-    from tpuctl.operations.workers.chip_holders import ChipHolder, WorkerChipUse
+from tpuctl.operations.workers import chip_holders
+from tpuctl.operations.workers.chip_holders import ChipHolder, WorkerChipUse
 
 RESULTS = {
     **attributes(worker="worker_id", state="state", ended="ended", killed="killed"),
@@ -34,22 +33,20 @@ def free(
 
     SIGTERM, and SIGKILL ten seconds later. A lock file of libtpu that nobody holds is removed.
     """
-    from tpuctl.operations.workers import chip_holders
-
     reached = reach_workers(runtime, WorkerEndpoint(name, worker, ""))
     seen = chip_holders.find_holders(reached)
-    for one in seen:
-        _print_holders(runtime, one)
-    if any(one.holders for one in seen):
+    for use in seen:
+        _print_holders(runtime, use)
+    if any(use.holders for use in seen):
         runtime.confirm(_question(runtime, name, seen), yes=yes)
-    elif not any(one.unseen or one.error for one in seen):
+    elif not any(use.unseen or use.error for use in seen):
         runtime.output.note(f"nobody holds the chips of node {name!r}")
     _conclude(runtime, name, seen, chip_holders.free_chips(reached, seen))
 
 
-def _print_holders(runtime: Runtime, seen: "WorkerChipUse") -> None:
+def _print_holders(runtime: Runtime, seen: WorkerChipUse) -> None:
     """Print the holders of a worker's chips, with --quiet too: the question is about them."""
-    lines = [_holder_text(runtime, one) for one in seen.holders]
+    lines = [_holder_text(runtime, holder) for holder in seen.holders]
     lines += [f"{path}: left by a program that is gone" for path in seen.stale]
     lines += [f"{path}: held by a process that our account may not see" for path in seen.unseen]
     for line in lines:
@@ -59,28 +56,29 @@ def _print_holders(runtime: Runtime, seen: "WorkerChipUse") -> None:
     runtime.err.flush()
 
 
-def _holder_text(runtime: Runtime, one: "ChipHolder") -> str:
-    since = f"since {Moment(one.since_s)} ({age(runtime.now() - one.since_s)})"
-    job = f", job {one.job}: better end it with: tpuctl job cancel {one.job}" if one.job else ""
-    return f"pid {one.pid} of {one.user} {since}: {one.command}{job}"
+def _holder_text(runtime: Runtime, holder: ChipHolder) -> str:
+    since = f"since {Moment(holder.since_s)} ({age(runtime.now() - holder.since_s)})"
+    cancel = f"better end it with: tpuctl job cancel {holder.job}"
+    job = f", job {holder.job}: {cancel}" if holder.job else ""
+    return f"pid {holder.pid} of {holder.user} {since}: {holder.command}{job}"
 
 
-def _question(runtime: Runtime, name: str, seen: Sequence["WorkerChipUse"]) -> str:
-    count = sum(len(one.holders) for one in seen)
-    where = ", ".join(str(one.worker_id) for one in seen if one.holders)
+def _question(runtime: Runtime, name: str, seen: Sequence[WorkerChipUse]) -> str:
+    count = sum(len(use.holders) for use in seen)
+    where = ", ".join(str(use.worker_id) for use in seen if use.holders)
     what = "this process" if count == 1 else f"these {count} processes"
     context = runtime.context.name
     return f"End {what} on node {name!r}, worker {where}, in context {context!r}?"
 
 
 def _conclude(
-    runtime: Runtime, name: str, seen: Sequence["WorkerChipUse"], done: Sequence["WorkerChipUse"]
+    runtime: Runtime, name: str, seen: Sequence[WorkerChipUse], done: Sequence[WorkerChipUse]
 ) -> None:
     runtime.output.items(done, RESULTS, title=f"workers of {name}")
-    failed = [one for one in done if one.error]
+    failed = [use for use in done if use.error]
     if not failed:
         return
-    told = {one.worker_id for one in seen if one.error}
+    told = {use.worker_id for use in seen if use.error}
     for one in failed:
         if one.worker_id not in told:
             runtime.output.warn(f"worker {one.worker_id}: {one.error}")

@@ -1,6 +1,6 @@
 """`tpuctl node workers`: the hosts of a node, one by one."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,7 @@ from tpuctl.cli.shell.worker_access import reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
-
-if TYPE_CHECKING:
-    from tpuctl.operations.workers.access import WorkerStatus
+from tpuctl.operations.workers import access
 
 COLUMNS: dict[str, Any] = {
     **attributes(worker="worker.worker_id", address="worker.ip_address"),
@@ -39,8 +37,6 @@ def workers(
 
     With --check it fails when a worker does not answer by SSH.
     """
-    from tpuctl.operations.workers import access
-
     answers = None
     if check:
         reach = reach_workers(runtime, WorkerEndpoint(name, ALL, ""))
@@ -58,7 +54,7 @@ def workers(
 
 
 def _unreachable_error(
-    name: str, seen: "list[WorkerStatus]", silent: "list[WorkerStatus]"
+    name: str, seen: list[access.WorkerStatus], silent: list[access.WorkerStatus]
 ) -> Exception:
     hint = f"run: tpuctl node describe {name}"
     if len(seen) == 1:

@@ -127,7 +127,9 @@ class Output:
     def items(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
         """Print a list: one row or one JSON object per item."""
         if self.is_screen:
-            self._show(self.table(items, columns, title=title))
+            from rich.console import Console
+
+            Console(file=self.out, highlight=False).print(self.table(items, columns, title=title))
             return
         listed = list(items)
         if self.is_document:
@@ -239,11 +241,6 @@ class Output:
         for row in rows:
             table.add_row(*(self._styled(value) for value in row.values()))
         return table
-
-    def _show(self, table: "Table") -> None:
-        from rich.console import Console
-
-        Console(file=self.out, highlight=False).print(table)
 
     def _styled(self, value: Any) -> Any:
         from rich.text import Text

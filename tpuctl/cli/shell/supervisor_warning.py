@@ -22,19 +22,15 @@ def warn_of_unsupervised_jobs(runtime: Runtime) -> None:
     if context is None or runtime.supervisor_warned:
         return
     with suppress(TpuctlError, OSError, ValueError, KeyboardInterrupt):
-        _warn(runtime, context.name)
+        from tpuctl.operations.jobs.known_jobs import known_open_jobs
 
+        runtime.supervisor_warned = True
+        known = known_open_jobs(runtime.home, context.name, runtime.now, runtime.store)
+        if known.silent:
+            from tpuctl.operations.jobs.supervision import supervisor_command
 
-def _warn(runtime: Runtime, context: str) -> None:
-    from tpuctl.operations.jobs.known_jobs import known_open_jobs
-
-    runtime.supervisor_warned = True
-    known = known_open_jobs(runtime.home, context, runtime.now, runtime.store)
-    if known.silent:
-        from tpuctl.operations.jobs.supervision import supervisor_command
-
-        command = supervisor_command(known.owners)
-        runtime.output.warn(f"no supervisor looks after {_job_names(known.silent)}; run: {command}")
+            names, command = _job_names(known.silent), supervisor_command(known.owners)
+            runtime.output.warn(f"no supervisor looks after {names}; run: {command}")
 
 
 def _job_names(job_ids: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuctl.checkpoint.arrays.array_tree import flatten, leaf_indices, leaf_paths, unflatten
+from tpuctl.checkpoint.arrays.array_tree import flatten, leaf_paths, unflatten, walk
 from tpuctl.errors import UsageError
 
 Moments = namedtuple("Moments", "mean variance")
@@ -66,7 +66,7 @@ def test_a_tree_comes_back_through_json(tree):
     structure, leaves = flatten(tree)
     read = json.loads(json.dumps(structure))
     assert same(unflatten(read, arrays(leaves)), tree)
-    assert leaf_indices(read) == list(range(len(leaves)))
+    assert [leaf.index for leaf in walk(read)] == list(range(len(leaves)))
     paths = leaf_paths(read)
     assert len(set(paths)) == len(paths) == len(leaves)
 
@@ -155,4 +155,4 @@ def test_a_tree_without_end_is_refused():
 )
 def test_what_is_no_structure_is_refused(structure):
     with pytest.raises(ValueError, match="node|float"):
-        leaf_indices(structure)
+        list(walk(structure))
