@@ -4,18 +4,38 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 
 import pytest
 
+from localsim.__main__ import main as localsim_main
 from tpuctl.jobs.local import open_jobs
 from tpuctl.operations.local import local_cloud
 
 
-def test_up_prints_one_line_of_endpoints_and_again_the_same(offline):
-    first = offline("local", "up")
-    assert first.code == 0
+@pytest.fixture(scope="module")
+def running(at_home, tmp_path_factory):
+    """`tpuctl` where a local cloud runs with no options."""
+    tpuctl = at_home(tmp_path_factory.mktemp("running"))
+    up = tpuctl("local", "up")
+    assert up.code == 0, up.err
+    yield tpuctl
+    local_cloud.down(tpuctl.home, "local")
+
+
+@pytest.fixture
+def serve(monkeypatch, capsys):
+    """`serve(directory)`: the exit code and last words of a simulator that does not come up."""
+
+    def run(directory):
+        monkeypatch.setattr(sys, "argv", ["localsim", "serve", "--state-dir", str(directory)])
+        return localsim_main(), capsys.readouterr().err
+
+    return run
+
+
+def test_up_prints_one_line_of_endpoints_and_again_the_same(running):
+    first = running("local", "up")
     line = json.loads(first.out)
     line.pop("mode_reason", None)  # where the kernel allows no namespaces
     assert list(line) == [
@@ -37,21 +57,15 @@ def test_up_prints_one_line_of_endpoints_and_again_the_same(offline):
         "vpc",
         "control",
     ]
-    assert offline("local", "up").out == first.out
+    assert running("local", "up").out == first.out
 
 
-def test_everything_listens_on_loopback_only(offline):
-    line = json.loads(offline("local", "up").out)
+def test_everything_listens_on_loopback_only(running):
+    line = json.loads(running("local", "up").out)
     for key in ("tpu_grpc", "tpu_rest", "storage", "compute", "oauth2", "vpc", "control"):
         assert "127.0.0.1:" in line[key]
-    token = local_cloud.state_directory(offline.home, "local") / "control.token"
+    token = local_cloud.state_directory(running.home, "local") / "control.token"
     assert token.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_command_starts_the_local_cloud_by_itself_and_says_so(offline):
-    result = offline("node", "describe", "nope")
-    assert result.code == 10
-    assert result.err.startswith("starting the local cloud 'local'")
 
 
 def test_a_list_starts_nothing(offline):
@@ -73,8 +87,9 @@ def test_what_was_acknowledged_survives_kill_9_and_the_ports_stay(offline):
     assert offline("node", "exec", "n1", "--", "true").code == 0
 
 
-def test_down_keeps_the_state_and_delete_state_does_not(offline):
-    offline("node", "create", "n1", "-t", "v5litepod-4")
+def test_a_command_starts_it_and_down_keeps_its_state_and_delete_state_does_not(offline):
+    made = offline("node", "create", "n1", "-t", "v5litepod-4")
+    assert made.err.startswith("starting the local cloud 'local'")
     assert offline("local", "down").err == "local cloud 'local' is down\n"
     assert offline("local", "down").err == "local cloud 'local' was not running\n"
     assert offline("node", "list", "-o", "name", "-q").out == "n1\n"
@@ -82,21 +97,21 @@ def test_down_keeps_the_state_and_delete_state_does_not(offline):
     assert not local_cloud.state_directory(offline.home, "local").exists()
 
 
-def test_reset_empties_it(offline):
-    made = offline("node", "create", "n1", "-t", "v5litepod-4")
+def test_reset_empties_it(tpuctl):
+    made = tpuctl("node", "create", "n1", "-t", "v5litepod-4")
     assert made.code == 0, made.err
-    assert offline("local", "reset").code == 80
-    open_jobs.add_jobs(offline.home, "local", "digits-1")
-    assert offline("local", "reset", "--yes").code == 0
-    assert open_jobs.load(offline.home, "local").jobs == ()
-    assert offline("node", "list").out == ""
-    (row,) = offline("local", "status", "-o", "json").json
+    assert tpuctl("local", "reset").code == 80
+    open_jobs.add_jobs(tpuctl.home, "local", "digits-1")
+    assert tpuctl("local", "reset", "--yes").code == 0
+    assert open_jobs.load(tpuctl.home, "local").jobs == ()
+    assert tpuctl("node", "list").out == ""
+    (row,) = tpuctl("local", "status", "-o", "json").json
     assert (row["state"], row["nodes"], row["objects"]) == ("UP", 0, 0)
 
 
-def test_env_points_other_programs_at_it(offline):
-    line = json.loads(offline("local", "up").out)
-    exports = offline("local", "env").out.splitlines()
+def test_env_points_other_programs_at_it(running):
+    line = json.loads(running("local", "up").out)
+    exports = running("local", "env").out.splitlines()
     assert f"export STORAGE_EMULATOR_HOST={line['storage']}" in exports
     assert f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU={line['tpu_rest']}/" in exports
     neighbour = f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE={line['compute']}/compute/v1/"
@@ -111,11 +126,10 @@ def test_env_of_a_cloud_that_is_down_says_how_to_start_it(offline):
     )
 
 
-def test_another_scenario_while_it_runs_is_a_conflict(offline, tmp_path):
-    offline("local", "up")
+def test_another_scenario_while_it_runs_is_a_conflict(running, tmp_path):
     scenario = tmp_path / "slow.yaml"
     scenario.write_text("provisioning_delay_s: 5\n")
-    result = offline("local", "up", "--scenario", str(scenario))
+    result = running("local", "up", "--scenario", str(scenario))
     assert result.code == 11
     assert result.err == (
         f"error: it runs already with no options, not with --scenario {scenario}\n"
@@ -147,28 +161,27 @@ def test_a_home_that_cannot_be_written_is_one_line(at_home, tmp_path):
     assert result.err.splitlines()[1] == "hint: set TPUCTL_HOME to a writable directory"
 
 
-def test_a_directory_of_somebody_else_is_refused(tmp_path):
+def test_a_directory_of_somebody_else_is_refused(serve, tmp_path):
     (tmp_path / "precious").write_text("x")
-    argv = [sys.executable, "-P", "-m", "localsim", "serve", "--state-dir", str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True)
-    assert done.returncode == 80
-    assert done.stderr == f"error: {tmp_path} holds something else; choose another directory\n"
+    assert serve(tmp_path) == (
+        80,
+        f"error: {tmp_path} holds something else; choose another directory\n",
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_a_second_server_on_one_directory_is_refused(offline):
-    line = json.loads(offline("local", "up").out)
-    argv = [sys.executable, "-P", "-m", "localsim", "serve", "--state-dir", line["state_dir"]]
-    done = subprocess.run(argv, capture_output=True, text=True)
-    assert done.returncode == 61
-    assert f"is served by process {line['pid']} already" in done.stderr
+def test_a_second_server_on_one_directory_is_refused(running, serve):
+    line = json.loads(running("local", "up").out)
+    code, err = serve(line["state_dir"])
+    assert code == 61
+    assert f"is served by process {line['pid']} already" in err
 
 
-def test_control_needs_the_token(offline):
+def test_control_needs_the_token(running):
     import urllib.error
     import urllib.request
 
-    line = json.loads(offline("local", "up").out)
+    line = json.loads(running("local", "up").out)
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{line['control']}/status")
     with refused.value as reply:
@@ -253,10 +266,16 @@ def test_faults_of_a_cloud_that_is_down(offline):
     assert (result.code, result.err.splitlines()[1]) == (10, "hint: run: tpuctl local up")
 
 
-def test_a_ready_scenario_by_its_name(offline):
-    assert offline("local", "up", "--scenario", "stockout").code == 0
-    assert offline("local", "up", "--scenario", "stockout").code == 0
-    assert offline("local", "up", "--scenario", "plenty").code == 11
+def test_a_ready_scenario_by_its_name_and_how_workers_are_kept_apart(offline):
+    options = ("--scenario", "stockout", "--isolation", "process")
+    assert json.loads(offline("local", "up", *options).out)["mode"] == "process"
+    assert offline("local", "up", *options).code == 0
+    assert offline("local", "up", "--scenario", "plenty", *options[2:]).code == 11
+    (row,) = offline("local", "status", "-o", "json").json
+    assert (row["mode"], row["reason"]) == ("process", None)
+    again = offline("local", "up", *options[:2], "--isolation", "namespace")
+    assert again.code == 11
+    assert "it runs already with --scenario stockout --isolation process" in again.err
 
 
 def test_a_scenario_that_is_none_is_one_line(offline):
@@ -296,13 +315,3 @@ def test_up_takes_two_ways_to_keep_workers_apart(offline):
     result = offline("local", "up", "--isolation", "docker")
     assert result.code == 2
     assert result.err.startswith("error: --isolation must be one of namespace, process\n")
-
-
-def test_status_shows_how_workers_are_kept_apart(offline):
-    line = json.loads(offline("local", "up", "--isolation", "process").out)
-    assert line["mode"] == "process"
-    (row,) = offline("local", "status", "-o", "json").json
-    assert (row["mode"], row["reason"]) == ("process", None)
-    again = offline("local", "up", "--isolation", "namespace")
-    assert again.code == 11
-    assert "it runs already with --isolation process" in again.err
