@@ -1,17 +1,14 @@
 """The neighbours of Cloud TPU: as much of five APIs as the clients of this one ask for."""
 
 import json
-import os
-import shutil
-import subprocess
 from urllib.parse import urlsplit
 
 import pytest
 import requests
+from system.clients.gcloud_cli import GCLOUD, gcloud_program
 
 from tpuctl.operations.local import local_cloud
 
-GCLOUD = shutil.which("gcloud")
 PROJECT = "local-project"
 METADATA = f"/compute/v1/projects/{PROJECT}"
 TPU = f"/v1/projects/{PROJECT}/services/tpu.googleapis.com"
@@ -231,34 +228,23 @@ def test_a_malformed_or_oversize_body_is_the_clients_fault(cloud, body):
     assert (reply.status_code, reply.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
 
 
-@pytest.fixture
-def gcloud(cloud, tmp_path):
-    """Runs gcloud with a home of its own, as `tpuctl local env` would point it; its stdout."""
-    exports = {**local_cloud.client_environment(cloud.line), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
-    own = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path / "gcloud")}
-
-    def run(*argv):
-        done = subprocess.run(
-            [GCLOUD, *argv],
-            env={"PATH": os.environ["PATH"], **exports, **own},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+@pytest.fixture(scope="module")
+def gcloud(manual_cloud, tmp_path_factory):
+    """gcloud with a home of its own, as `tpuctl local env` would point it."""
+    exports = local_cloud.client_environment(manual_cloud.line)
+    with gcloud_program(tmp_path_factory.mktemp("gcloud-home"), **exports) as program:
+        yield program
 
 
 @pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
-def test_gcloud_finds_what_it_asks_for(gcloud):
-    gcloud("compute", "project-info", "add-metadata", "--metadata=a=1")
-    project = json.loads(gcloud("compute", "project-info", "describe", "--format=json"))
+def test_gcloud_finds_what_it_asks_for(gcloud, cloud):
+    gcloud("compute", "project-info", "add-metadata", "--metadata=a=1").ok()
+    project = gcloud("compute", "project-info", "describe", "--format=json").json
     assert project["commonInstanceMetadata"]["items"] == [{"key": "a", "value": "1"}]
-    number = gcloud("projects", "describe", PROJECT, "--format=value(projectNumber)")
+    number = gcloud("projects", "describe", PROJECT, "--format=value(projectNumber)").ok()
     assert number.strip() == "424242424242"
-    assert "tpu.googleapis.com" in gcloud("services", "list", "--format=value(config.name)")
+    services = gcloud("services", "list", "--format=value(config.name)").ok()
+    assert "tpu.googleapis.com" in services
 
 
 @pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
@@ -266,7 +252,7 @@ def test_gcloud_prepares_a_connection_to_a_worker(gcloud, tpuctl):
     tpuctl("node", "create", "n1", "-t", "v5litepod-4")
     ssh = ("compute", "tpus", "tpu-vm", "ssh", "n1", "--internal-ip", "--dry-run")
     address = tpuctl("node", "describe", "n1", "-o", "json").json["addresses"][0]
-    assert gcloud(*ssh).rstrip().endswith(f"@{address}")
+    assert gcloud(*ssh).ok().rstrip().endswith(f"@{address}")
 
 
 def test_all_of_them_share_a_port(cloud):

@@ -62,7 +62,6 @@ def gcloud_program(home: Path, **environment: str) -> Iterator[Program]:
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "CLOUDSDK_CONFIG": str(home / "gcloud"),
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "1",
         "CLOUDSDK_PYTHON_ARGS": str(SERVER),
@@ -104,6 +103,7 @@ def gcloud_of(service: Service, home: Path) -> Iterator[Gcloud]:
     """gcloud in the project and the zone of a service."""
     with gcloud_program(
         home,
+        CLOUDSDK_AUTH_DISABLE_CREDENTIALS="true",
         CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU=f"http://127.0.0.1:{service.rest_port}/",
         CLOUDSDK_CORE_PROJECT="demo",
         CLOUDSDK_COMPUTE_ZONE="us-west4-a",

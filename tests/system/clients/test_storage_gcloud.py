@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"
 def gcloud(shared_storage, tmp_path_factory):
     with gcloud_program(
         tmp_path_factory.mktemp("home"),
+        CLOUDSDK_AUTH_DISABLE_CREDENTIALS="true",
         CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE=f"{shared_storage.url}/storage/v1/",
         CLOUDSDK_CORE_PROJECT="p",
         CLOUDSDK_STORAGE_PARALLEL_COMPOSITE_UPLOAD_ENABLED="False",
