@@ -317,7 +317,7 @@ class JobRecord:
 
     @property
     def status_text(self) -> str:
-        """What people are told of it: the trouble of its supervisor, or else `why`."""
+        """The line about the job for people: the trouble of its supervisor, or else `why`."""
         return f"its supervisor has trouble: {self.trouble}" if self.trouble else self.why
 
     @property
@@ -390,14 +390,14 @@ class LogFilter:
     grep: re.Pattern[str] | None = None
 
     def has(self, source: tuple[int, int]) -> bool:
-        """Lines of that attempt and worker are wanted."""
+        """Whether lines of an (attempt, worker) are wanted."""
         attempt, worker_id = source
         return (self.attempts is None or attempt in self.attempts) and (
             self.workers is None or worker_id in self.workers
         )
 
     def matches_line(self, line: LogLine) -> bool:
-        """That line is wanted; that something is missing always is."""
+        """Whether a line is wanted; one that says that something is missing always is."""
         return line.time_s >= self.since_s and (
             self.grep is None or line.missing_bytes > 0 or bool(self.grep.search(line.text))
         )

@@ -89,7 +89,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """What the user asks for."""
+    """A slice that the user asks for."""
 
     name: str
     zone: str
@@ -113,7 +113,7 @@ class NodeSpec:
 
 @dataclass(slots=True)  # not frozen: making a thousand of those takes 1.3 ms more
 class ListedNode:
-    """What a list shows of a node: no more is read of a thousand of them."""
+    """The fields of a node that a list shows; lists read no other fields."""
 
     name: str
     zone: str
@@ -157,5 +157,5 @@ class Node:
 
     @property
     def worker_count(self) -> int:
-        """How many hosts it has."""
+        """The number of hosts of the slice."""
         return len(self.workers)

@@ -49,7 +49,7 @@ class Queueing:
 
 @dataclass(frozen=True, slots=True)
 class QueuedResourceSpec:
-    """What the user asks for; with a `node_count` its nodes are `<node.name>-0` and so on."""
+    """A request by the user; with a `node_count` its nodes are `<node.name>-0` and so on."""
 
     name: str
     node: NodeSpec
@@ -83,5 +83,5 @@ class QueuedResource:
 
     @property
     def node_count(self) -> int:
-        """How many slices it asks for."""
+        """The number of slices that the request asks for."""
         return max(1, len(self.node_names))

@@ -53,12 +53,12 @@ class QuotaHolder:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it holds quota for nothing."""
+        """Whether the node or request can never run again, and holds quota all the same."""
         return self.state in DEAD_STATES
 
     @property
     def delete_command(self) -> str:
-        """The command that frees its quota."""
+        """The command that deletes the holder and so frees its quota."""
         return f"tpuctl {self.noun} delete {self.name} --zone {self.slices.zone}"
 
 

@@ -9,7 +9,7 @@ from tpuctl.errors import TpuctlError
 
 
 class FileIdentity(NamedTuple):
-    """By what a file system tells one version of a file from another."""
+    """The fields of stat that differ between two versions of a file."""
 
     device: int
     inode: int
@@ -19,7 +19,7 @@ class FileIdentity(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> "FileIdentity":
-        """The identity in what stat says."""
+        """The identity of a file from its stat result."""
         return cls(
             status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         )
@@ -30,7 +30,7 @@ class FileIdentity(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """One object and one file."""
+    """A copy of one object to one file, or of one file to one object."""
 
     key: str
     name: str
@@ -48,7 +48,7 @@ class Transfer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransferScope:
-    """What takes part: patterns as in .gitignore, and whether the target's own is removed."""
+    """The files that take part, by patterns as in .gitignore, and whether others are deleted."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class CopyOptions:
 
 
 class PlannedDeletion(NamedTuple):
-    """What only the target has; removed when it is still the one that was seen."""
+    """An object or file that only the target has; it is removed unless it changed since."""
 
     key: str
     name: str
@@ -109,7 +109,7 @@ class TransferPlan:
 
 
 class TransferProgress(NamedTuple):
-    """So many more bytes are there; fewer, when they must be sent again."""
+    """So many more bytes have been copied; a negative number when some must be sent again."""
 
     size_bytes: int
 
@@ -124,7 +124,7 @@ class TransferFinished(NamedTuple):
 
 
 class TransferNotice(NamedTuple):
-    """What one should know of a copy that is all right."""
+    """A text that people should see about a copy that succeeded."""
 
     text: str
 

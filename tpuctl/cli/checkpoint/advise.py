@@ -9,7 +9,7 @@ from tpuctl.cli.shell.output import Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
-    from tpuctl.operations.checkpoints.advise import Advice, JobAdvice, LostTime
+    from tpuctl.operations.checkpoints.advise import Advice, LostTime
 
 SOURCES = (
     "Young 1974, Communications of the ACM 17(9), 530-531: sqrt(2 d M)",
@@ -27,21 +27,20 @@ def advise(runtime: Runtime, name: JobName) -> None:
     """
     from tpuctl.operations.checkpoints.advise import advise_job
 
-    result = advise_job(name, runtime.store, runtime.now())
+    advice, directory = advise_job(name, runtime.store, runtime.now())
     if runtime.output.is_table:
-        print_details(runtime.output, _detail_view(result))
+        print_details(runtime.output, _detail_view(advice, directory))
     else:
-        runtime.output.fields(document(result))
+        runtime.output.fields(document(advice, directory))
 
 
-def document(result: "JobAdvice") -> dict[str, Any]:
+def document(advice: "Advice", directory: str) -> dict[str, Any]:
     """The advice as `-o json` shows it. Keys are public."""
-    job, advice = result.job, result.advice
-    saving, losses = advice.saving, advice.losses
+    job, saving, losses = advice.job, advice.saving, advice.losses
     return {
         "job": job.job_id,
         "state": job.state,
-        "directory": result.directory,
+        "directory": directory,
         **values_of(saving, attributes("saves", "save_s", "blocked_s")),
         "cost_s": _rounded(saving.cost_s),
         "every": saving.every,
@@ -74,14 +73,14 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _detail_view(result: "JobAdvice") -> DetailView:
-    rows = _fields(result.directory, result.advice)
+def _detail_view(advice: "Advice", directory: str) -> DetailView:
+    rows = _fields(directory, advice)
     fields = [(label, text) for label, text in rows if text]
     formulas = DetailBlock(
         "d: what a save costs, M: mean time between preemptions",
         [(source,) for source in SOURCES],
     )
-    return DetailView(result.job.job_id, result.job.state, fields, [formulas])
+    return DetailView(advice.job.job_id, advice.job.state, fields, [formulas])
 
 
 def _fields(directory: str, advice: "Advice") -> Iterator[tuple[str, str]]:

@@ -63,13 +63,18 @@ def copy(
     DST/1 and so on. No file shows under its name before it is whole.
     """
     arguments = parse_arguments(paths)
-    copy = copying.plan_copy(arguments, recursive=recursive)
+    entries = copying.list_entries(arguments, recursive=recursive)
     default = ALL if arguments.is_upload else "0"
     place = WorkerEndpoint(arguments.node, default if worker is None else worker, arguments.target)
     reach = reach_workers(runtime, place)
     runtime.on_interrupt.append("what was copied stays; no file is there in part")
     with show_copy(runtime) as meter:
-        deliveries = copying.carry_out(copy, reach, meter, is_one=place.is_one)
+        if arguments.is_upload:
+            deliveries = copying.send(arguments, entries, reach, meter)
+        else:
+            deliveries = copying.fetch(
+                arguments, reach, meter, recursive=recursive, is_one=place.is_one
+            )
     _conclude(runtime, reach, deliveries)
 
 

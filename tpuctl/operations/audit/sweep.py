@@ -113,7 +113,7 @@ class SweepReport:
     error: TpuctlError | None = None
 
     def of(self, verdict: str) -> list[ClassifiedHolding]:
-        """The slices of that verdict."""
+        """The slices that were found with that verdict."""
         return [swept for swept in self.found if swept.verdict == verdict]
 
     def usd_per_hour(self) -> dict[str, float]:

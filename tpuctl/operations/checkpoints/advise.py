@@ -75,21 +75,13 @@ class LostTime:
 
 
 @dataclass(frozen=True)
-class JobAdvice:
-    """The advice for a job, and the directory that it was measured in."""
-
-    job: JobRecord
-    directory: str
-    advice: "Advice"
-
-
-@dataclass(frozen=True)
 class Advice:
     """What was measured, and what follows from it; times in seconds.
 
     The `best_*` that count steps are None when it is not known how long a step takes.
     """
 
+    job: JobRecord
     saving: SaveMeasurements
     losses: PreemptionLosses
     young_s: float
@@ -102,16 +94,17 @@ class Advice:
     redone_hours: float | None
 
 
-def advise_job(name: str, open_bucket: StoreOpener, now_s: float) -> JobAdvice:
+def advise_job(name: str, open_bucket: StoreOpener, now_s: float) -> tuple[Advice, str]:
     """Measure the saves and preemptions of the job of that id or name, up to now (Unix time).
 
+    Returns the advice, and the URL of the directory that it was measured in.
     Raises NotFoundError, UsageError when it saves to no bucket, PreconditionError while too little
     is known.
     """
     job = client.describe(open_bucket(), name)
     survey = survey_directory(job_directory(job, open_bucket))
     views = [view for view in survey.views if view.state in RESTORABLE_STATES]
-    return JobAdvice(job, survey.place.url, advise_interval(job, views, now_s))
+    return advise_interval(job, views, now_s), survey.place.url
 
 
 def advise_interval(job: JobRecord, steps: Sequence[StepView], now_s: float) -> Advice:
@@ -136,6 +129,7 @@ def advise_interval(job: JobRecord, steps: Sequence[StepView], now_s: float) -> 
     step_s = measured.step_s
     best_s = max(daly, measured.save_s, step_s or 0.0)
     return Advice(
+        job=job,
         saving=measured,
         losses=losses,
         young_s=interval.young_s(measured.cost_s, losses.mean_s),

@@ -10,7 +10,6 @@ from tpuctl.checkpoint.format.commit_schema import Commit
 from tpuctl.checkpoint.read.leaf_summaries import describe_leaves
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, RefusedError
 from tpuctl.operations.checkpoints.foreign import foreign_tensors
-from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, TensorView
 from tpuctl.operations.checkpoints.survey import FoundStep, OwnStep, has_gone
 from tpuctl.operations.checkpoints.verify import find_differences
@@ -38,7 +37,9 @@ def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorV
     what is in it.
     """
     if not isinstance(step, OwnStep):
-        _refuse_other_bytes(step)
+        # A step that looks as it was sealed must be so to the last byte: else its norms mislead.
+        if step.view.state == StepState.COMPLETE and (wrong := find_differences(step)):
+            raise IntegrityError(f"step {step.view.handle}: {wrong[0]}")
         yield from foreign_tensors.tensors(step, advance)
     elif step.step.commit is None:
         raise PreconditionError(step.view.reason or f"step {step.view.name} is {step.view.state}")
@@ -50,20 +51,14 @@ def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorV
             yield TensorView(path, leaf.dtype, leaf.shape)
 
 
-def _refuse_other_bytes(step: ForeignStep) -> None:
-    """A step that looks as it was sealed must be so to the last byte: else its norms mislead."""
-    if step.view.state == StepState.COMPLETE and (wrong := find_differences(step)):
-        raise IntegrityError(f"step {step.view.handle}: {wrong[0]}")
-
-
 def _measure_tensors(
     step: OwnStep, commit: Commit, advance: Callable[[int], None]
 ) -> Iterator[TensorView]:
     try:
         for leaf in describe_leaves(step.store, commit, advance):
-            yield TensorView(
-                leaf.path, leaf.dtype, leaf.shape, _finite(leaf.norm), leaf.nan, leaf.inf
-            )
+            # JSON has no infinity: a norm may be too large for a float.
+            norm = leaf.norm if leaf.norm is not None and math.isfinite(leaf.norm) else None
+            yield TensorView(leaf.path, leaf.dtype, leaf.shape, norm, leaf.nan, leaf.inf)
     except IntegrityError as error:
         if has_gone(step):
             raise NotFoundError(
@@ -88,8 +83,3 @@ def facts(step: FoundStep) -> dict[str, Any]:
 
 def _objects(step: FoundStep) -> int:
     return len(step.step.entries if isinstance(step, OwnStep) else step.entries)
-
-
-def _finite(norm: float | None) -> float | None:
-    """JSON has no infinity: a norm may be too large for a float."""
-    return norm if norm is None or math.isfinite(norm) else None

@@ -105,10 +105,10 @@ def plan_prune(
     doomed |= {each.step for each in history.steps if useless.issuperset(each.entries)}
     others = _foreign_choices(survey.foreign, keep, corrupt) if foreign else {}
     choices = [
-        _own_choice(each, is_deleted=each.step.step in doomed)
-        if isinstance(each, OwnStep)
-        else others.get(each.view.name, PruneChoice(each, is_deleted=False, why=NOT_OURS))
-        for each in survey.steps
+        _own_choice(step, is_deleted=step.step.step in doomed)
+        if isinstance(step, OwnStep)
+        else others.get(step.view.name, PruneChoice(step, is_deleted=False, why=NOT_OURS))
+        for step in survey.steps
     ]
     gone = {entry for each in history.steps if each.step in doomed for entry in each.entries}
     return PrunePlan(
@@ -150,7 +150,7 @@ def recheck_plan(
     plan_anew: Callable[[Collection[str]], PrunePlan],
     verify: Callable[[Sequence[FoundStep]], Sequence[VerifyResult]],
 ) -> PrunePlan:
-    """Of the plan that was shown, that which may go now that the newest good step was read.
+    """Narrow the plan that was shown to what may be deleted once the newest good step was read.
 
     Time went by with the question, too: a step that is pinned by now, or the newest good one,
     stays. `plan_anew` plans with the names of steps that were found to be corrupt.
@@ -237,7 +237,7 @@ def _reason(view: StepView, *, is_deleted: bool) -> str:
 def _foreign_choices(
     steps: Sequence[ForeignStep], keep: int, corrupt: Collection[str]
 ) -> dict[str, PruneChoice]:
-    """By the name of the step. What may be under way is never deleted."""
+    """The choices for other frameworks' steps, by name; what may be under way is kept."""
     good = [
         step
         for step in steps

@@ -167,7 +167,7 @@ def _plan_objects(
 
 
 def _objects(step: FoundStep) -> Sequence[Entry]:
-    """What a reader needs of it."""
+    """The objects of the step that a reader needs."""
     if isinstance(step, OwnStep):
         paths = {each.path for each in _commit_of(step).objects}
         return [each for each in step.step.entries if each.key in paths]
@@ -181,7 +181,7 @@ def _commit_of(step: OwnStep) -> Commit:
 
 
 def _refuse_other_commit(step: OwnStep, store: Store) -> Entry | None:
-    """What COMMIT of the step is at the destination; ConflictError when it is another's."""
+    """The COMMIT object at the destination, or None. Raises ConflictError for another step's."""
     key = layout.commit_key(step.step.step)
     entry = store.head(key)
     if entry is None:
@@ -196,7 +196,7 @@ def _refuse_other_commit(step: OwnStep, store: Store) -> Entry | None:
 
 
 def _without_generations(commit: Commit) -> Commit:
-    """What is the same wherever the files lie."""
+    """The commit without the generations, which differ between copies of a step."""
     return replace(commit, objects=tuple(replace(each, generation=0) for each in commit.objects))
 
 
@@ -249,7 +249,7 @@ def _sweep(aside: Path, names: Set[str]) -> None:
 
 
 def _copy_seal(step: ForeignStep, store: Store) -> None:
-    """Its seal as it is, after all it tells of: what differs in size or checksum is no copy."""
+    """Copy the seal unchanged, after the objects that it lists."""
     if step.seal is None or step.sealed is None:
         return
     key = seal_record.seal_key(step.view.name)

@@ -148,7 +148,7 @@ def has_gone(step: FoundStep) -> bool:
 
 
 def _not_found_hint(store: Store) -> str:
-    """What to do when nothing is found: some name the directory above, or mean a job."""
+    """A hint for a directory without checkpoints: they may lie below it, or a job may be meant."""
     below = {match[1] for each in store.list() if (match := _BELOW.fullmatch(each.key))}
     if below:
         return f"there are some in {', '.join(f'{store.url}/{each}' for each in sorted(below)[:3])}"

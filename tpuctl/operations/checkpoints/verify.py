@@ -161,7 +161,7 @@ def find_differences(
 def _differences(
     seal: Seal, folder: StepFolder, advance: Callable[[int], object]
 ) -> dict[str, str]:
-    """What the listing tells, then what the bytes of the others do, by the object's path."""
+    """The differences from a seal by path: those of the listing, then those of the bytes."""
     listed = seal_record.find_defects(seal, folder)
     unknown = [each for each in seal.objects if each.path not in listed]
     check = partial(_difference, folder, advance=advance)

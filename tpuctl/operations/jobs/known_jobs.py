@@ -36,7 +36,7 @@ def known_open_jobs(
 def _query_in_time(
     home: Path, context: str, now: Callable[[], float], open_store: Callable[[], "Store"]
 ) -> OpenJobs | None:
-    """What the bucket answers in time, which is kept; None when it does not."""
+    """Ask the bucket for open jobs and cache the answer; None when it takes too long."""
     answers: list[OpenJobs] = []
 
     def ask() -> None:

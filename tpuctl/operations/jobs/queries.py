@@ -36,12 +36,12 @@ class JobDetails:
 
     @property
     def spent(self) -> spending.Spending:
-        """What the job has used up."""
+        """The slice hours and USD that the job has used."""
         return spending.spending_of(self.job, self.now_s)
 
     @property
     def budget(self) -> dict[str, float | None]:
-        """What the job may use in hours and USD, and how much of it is left."""
+        """The limits of the job in hours and USD, and how much of each is left."""
         given, price = self.job.spec.budget, self.job.usd_per_hour
         hours = budget.used_hours(self.job, self.now_s)
         return {

@@ -48,11 +48,12 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     job_secrets.resolve_values(spec.secrets, runtime.environ)  # what is not there is told now
     yield from _check_buckets(runtime, spec)
     node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None
+    is_configured = context.name in runtime.config.contexts
     left_behind: list[str] = []
     submitter = job_submission.Submitter(
         owner=job_submission.default_owner(),
         host_id=supervisor_lock.ensure_host_id(runtime.home, context.name),
-        provides=local_cloud.provided_features(runtime.config, context),
+        provides=frozenset() if is_configured else local_cloud.PROVIDES,
         regions=frozenset() if node or spec.resources.zones else _bucket_regions(runtime),
         include=request.include,
         say=left_behind.append,

@@ -65,7 +65,7 @@ def supervisor_command(owners: Iterable[str]) -> str:
 
 
 def unsupervised_jobs(runtime: JobRuntime, jobs: Sequence[JobRecord]) -> list[JobRecord]:
-    """Those of the jobs that are not settled and have no supervisor, by id."""
+    """The jobs of `jobs` that are not settled and have no supervisor, in the order of ids."""
     unsettled = [job for job in jobs if not job.is_settled]
     if not unsettled:
         return []

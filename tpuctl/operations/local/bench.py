@@ -25,7 +25,9 @@ _HINTS: Mapping[int, str] = MappingProxyType(
 
 @contextmanager
 def bench_rows(accelerator_type: str, limit_s: float) -> Iterator[Iterator[BenchRow]]:
-    """What was measured, as it comes, each row with its `kind`: first of all `about`.
+    """Run the benchmark during the block, and yield an iterator of its rows as they come.
+
+    Each row has a `kind`; the first one is `about`.
 
     Every process ends with this. Reading raises UsageError for a type that is unknown or too large
     for this machine, TransientError when a worker is lost.

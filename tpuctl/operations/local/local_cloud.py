@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuctl.api.control import ControlApi
-from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Config, Context
+from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Context
 from tpuctl.errors import (
     ConflictError,
     DeadlineError,
@@ -338,8 +338,3 @@ def _polls(limit_s: float, sleep: Callable[[float], None]) -> Iterator[None]:
     while time.monotonic() < deadline:
         yield
         sleep(POLL_S)
-
-
-def provided_features(config: Config, context: Context) -> frozenset[str]:
-    """The features of this context that a job file may require."""
-    return frozenset() if context.name in config.contexts else PROVIDES

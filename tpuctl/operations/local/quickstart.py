@@ -3,8 +3,9 @@
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tpuctl.jobs import client
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS, Backends
 from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.jobs.spec import job_file
-from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, JobSpec, LogLine
+from tpuctl.models.job import AttemptOutcome, JobRecord, JobSpec, LogLine
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import cost
@@ -152,25 +153,23 @@ def summary(
 ) -> QuickstartSummary:
     """The figures of all steps together."""
     training = story.jobs[0]
+    outcomes = [attempt.outcome for attempt in training.attempts]
     usd, price_date = _cost(story, zone)
     return QuickstartSummary(
         accuracy=round(float(evaluation["accuracy"]), 4),
         steps=planned.steps,
         resume_step=training.attempts[-1].resume_step,
-        lost_steps=sum(_lost_steps(training.attempts)),
-        preemptions=sum(one.outcome == AttemptOutcome.PREEMPTED for one in training.attempts),
+        lost_steps=sum(
+            max(0, before.last_step - after.resume_step)
+            for before, after in pairwise(training.attempts)
+        ),
+        preemptions=outcomes.count(AttemptOutcome.PREEMPTED),
         wall_s=round(time.time() - story.began_s, 1),
         chip_time_s=round(float(evaluation["chip_time_s"]), 6),
         cost_usd=round(usd, 4),
         price_date=price_date,
         confusion=evaluation["confusion"],
     )
-
-
-def _lost_steps(attempts: Sequence[Attempt]) -> Iterator[int]:
-    """For each restart, the number of steps that had to be repeated."""
-    for before, after in zip(attempts, attempts[1:], strict=False):
-        yield max(0, before.last_step - after.resume_step)
 
 
 def _cost(story: QuickstartState, zone: str) -> tuple[float, str]:

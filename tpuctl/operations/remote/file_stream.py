@@ -93,7 +93,7 @@ def local_receiver(
 
 
 class ReceiverEvents:
-    """What the receiving end says of its files; made where an event loop runs."""
+    """Collects the events of the receiving end; must be made while an event loop runs."""
 
     def __init__(self, worker_id: int) -> None:
         self.needed: asyncio.Future[list[tuple[int, int]]] = asyncio.Future()
@@ -153,7 +153,7 @@ class StallTimeout:
         self._limit = asyncio.timeout(STALL_S if is_on else None)
 
     def moved(self) -> None:
-        """Begin anew."""
+        """Start the time limit again."""
         if self._is_on:
             self._limit.reschedule(asyncio.get_running_loop().time() + STALL_S)
 

@@ -20,7 +20,7 @@ Slice = TypeVar("Slice", Node, ListedNode, QueuedResource)
 
 
 def with_flex_start(api: TpuApi, slices: Sequence[Slice]) -> list[Slice]:
-    """The same items with flex-start as provisioning where it is, and UNKNOWN where unclear."""
+    """The items with FLEX_START as provisioning where they are, and UNKNOWN where unclear."""
     unsure = [each for each in slices if _may_be_flex_start(each)]
     if not unsure:
         return list(slices)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
 
 SUSPENDED_BY = {"SERVICE": ": its node was taken away", "USER": ": its node was deleted"}
-NEEDS_FORCE = frozenset({QueuedResourceState.ACTIVE})
 
 
 def other_zones(request: QueuedResource) -> str | None:
@@ -101,7 +100,7 @@ def until_active(
 
 def require_deletable(request: QueuedResource, *, force: bool) -> None:
     """Raises PreconditionError for an ACTIVE request without `force`: its nodes go with it."""
-    if request.state in NEEDS_FORCE and not force:
+    if request.state == QueuedResourceState.ACTIVE and not force:
         nodes = "its node" if request.node_count == 1 else f"its {request.node_count} nodes"
         raise PreconditionError(
             f"queued resource {request.name!r} is ACTIVE: {nodes} would be deleted too",
@@ -135,7 +134,7 @@ def _raise_if_ended(request: QueuedResource, project: str) -> None:
 
 
 def _why_failed(request: QueuedResource, project: str, hint: str) -> TpuctlError:
-    """It holds quota whatever the reason, so it has to go before anything else is tried."""
+    """The error of a FAILED request; its hint begins with the deletion, which frees quota."""
     subject = f"queued resource {request.name!r} FAILED"
     if not request.failure:
         return CapacityError(f"{subject}: no reason given", hint=hint)

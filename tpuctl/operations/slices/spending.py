@@ -17,14 +17,16 @@ class Spending:
 
 
 def spending_of(record: JobRecord, now_s: float) -> Spending:
-    """What all attempts of a job have used by `now_s`; attempts on one slice share its time."""
+    """The use of all attempts of a job by `now_s`; attempts on one slice share its time."""
     shared: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in record.attempts:
         shared.setdefault((attempt.zone, attempt.node), []).append(attempt)
     hours, usd, as_of = 0.0, 0.0, None
     is_priced = True
     for (zone, _), attempts in shared.items():
-        used = attempts[0].slices * _ready_s(record, attempts, now_s) / cost.SECONDS_AN_HOUR
+        began = [attempt.ready_s for attempt in attempts if attempt.ready_s is not None]
+        ready_s = max(0.0, _end_s(record, attempts[-1], now_s) - min(began)) if began else 0.0
+        used = attempts[0].slices * ready_s / cost.SECONDS_AN_HOUR
         price = cost.hourly_price(record.accelerator_type, zone, provisioning(record))
         hours += used
         usd += used * price.usd_per_hour if price else 0.0
@@ -52,12 +54,6 @@ def has_slice(record: JobRecord) -> bool:
     if attempt is None or attempt.ready_s is None or attempt.deleted_s is not None:
         return False
     return not record.is_settled
-
-
-def _ready_s(record: JobRecord, attempts: list[Attempt], now_s: float) -> float:
-    """The seconds for which one slice was READY for the job."""
-    began = [each.ready_s for each in attempts if each.ready_s is not None]
-    return max(0.0, _end_s(record, attempts[-1], now_s) - min(began)) if began else 0.0
 
 
 def _end_s(record: JobRecord, last: Attempt, now_s: float) -> float:

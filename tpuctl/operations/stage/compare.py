@@ -47,7 +47,7 @@ class SideEntry:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A name that is not the same at both ends; missing and extra are meant of the target."""
+    """A name that differs between two ends; MISSING and EXTRA say what the target has."""
 
     name: str
     verdict: str
@@ -81,7 +81,7 @@ def compare_ends(
     *,
     is_sharded: bool,
 ) -> tuple[list[Difference], int]:
-    """What is not the same at two ends, and how many names the source has.
+    """Compare two ends; returns their differences, and how many names the source has.
 
     `reach` leads to the workers of the one end that is on workers. Raises NotFoundError,
     LocalIOError, TransientError.
@@ -130,7 +130,7 @@ def _side(buckets: Buckets, end: Endpoint) -> Side:
 
 
 def _swap_sides(difference: Difference) -> Difference:
-    """The same, seen from the other end."""
+    """The difference with source and target exchanged."""
     other = {MISSING: EXTRA, EXTRA: MISSING}
     return replace(
         difference,
@@ -143,7 +143,7 @@ def _swap_sides(difference: Difference) -> Difference:
 def compare_sides(
     source: Side, target: Side, *, worker_id: int | None = None
 ) -> Iterator[Difference]:
-    """What is not the same, in the order of names."""
+    """Yield each name whose size or checksum differs between two sides, in the order of names."""
     for name in sorted({*source, *target}):
         here, there = source.get(name), target.get(name)
         verdict, why = _verdict(here, there)
@@ -172,7 +172,7 @@ def _verdict(here: SideEntry | None, there: SideEntry | None) -> tuple[str | Non
 
 
 def _disk_side(path: Path, checksums: ChecksumCache) -> Side:
-    """The files below a directory that push would take, or the one file.
+    """Read the sizes and checksums of the files of a directory that push would take, or of a file.
 
     Raises NotFoundError, LocalIOError.
     """

@@ -70,7 +70,7 @@ async def open_shell(
 
 
 def tunnel_opener(api: TpuApi, access: Access, node: Node, worker_id: int) -> Connect:
-    """What connects to a worker's ports; each time but the first the node is looked for again."""
+    """A function that connects to a worker's ports; later calls look for the node again."""
     known = [node]
 
     def find_again() -> Node:
@@ -115,7 +115,7 @@ def describe_workers(
 
 
 def hostnames(api: TpuApi, node: Node) -> dict[int, str]:
-    """What the workers call themselves in their guest attributes, where they tell."""
+    """The host names of workers by their IDs, from their guest attributes, where they have any."""
     try:
         attributes_by_worker = api.guest_attributes(node.zone, node.name, "")
     except TpuctlError:  # a policy may switch guest attributes off

@@ -26,7 +26,7 @@ _PATTERN = ("*", "?", "[")
 
 @dataclass(frozen=True, slots=True)
 class CopyTarget:
-    """Where a copy goes; `into`: a directory, made when it is not there."""
+    """The target of a copy; with `into` it is a directory, made when it is missing."""
 
     path: str
     into: bool
@@ -34,15 +34,6 @@ class CopyTarget:
     def orders(self, names: Sequence[str] = ()) -> dict[str, Any]:
         """The receiver's orders; `names`: only these, or what matches them."""
         return {"target": self.path, "into": self.into, "names": list(names)}
-
-
-@dataclass(frozen=True, slots=True)
-class NodeCopy:
-    """A planned copy; `entries` are what is sent, when it goes to the workers."""
-
-    arguments: CopyArguments
-    is_recursive: bool
-    entries: Sequence[packing.PackEntry]
 
 
 def target_of(copy: CopyArguments) -> CopyTarget:
@@ -55,51 +46,49 @@ def target_of(copy: CopyArguments) -> CopyTarget:
     )
 
 
-def plan_copy(arguments: CopyArguments, *, recursive: bool) -> NodeCopy:
+def list_entries(arguments: CopyArguments, *, recursive: bool) -> list[packing.PackEntry]:
     """List what a copy sends from here. Raises NotFoundError, UsageError, LocalIOError."""
-    planned = []
+    planned: list[packing.PackEntry] = []
     for source in arguments.sources if arguments.is_upload else ():
         entries = list(packing.entries(source, recursive=recursive))
         if len(entries) == 1 and entries[0].kind == packing.FAILED:
             raise _refusal(source, entries[0].errno)
         planned += entries
-    return NodeCopy(arguments, recursive, planned)
+    return planned
 
 
-def carry_out(copy: NodeCopy, reach: WorkerReach, meter: Meter, *, is_one: bool) -> list[Delivery]:
-    """Copy to or from every worker; one that fails stops no other. Raises LocalIOError.
-
-    `is_one`: one worker was named, and its files go to the target itself.
-    """
-    if copy.arguments.is_upload:
-        return _push(reach, copy.entries, target_of(copy.arguments), meter)
-    return _pull(reach, copy, meter, is_one=is_one)
-
-
-def _push(
-    reach: WorkerReach, entries: Sequence[packing.PackEntry], target: CopyTarget, meter: Meter
+def send(
+    arguments: CopyArguments, entries: Sequence[packing.PackEntry], reach: WorkerReach, meter: Meter
 ) -> list[Delivery]:
+    """Copy entries to every worker; a worker that fails stops no other. Raises LocalIOError."""
+    target = target_of(arguments)
     files, size_bytes = packing.totals(entries)
     meter.expect(files * len(reach.workers), size_bytes * len(reach.workers))
     argv = [*ship.command(ship.RECEIVER), json.dumps(target.orders())]
 
-    async def send(shell: Shell) -> Delivery:
+    async def send_entries(shell: Shell) -> Delivery:
         return await file_stream.send_entries(shell, argv, entries, meter)
 
-    return deliver_on_reach(reach, send)
+    return deliver_on_reach(reach, send_entries)
 
 
-def _pull(reach: WorkerReach, copy: NodeCopy, meter: Meter, *, is_one: bool) -> list[Delivery]:
-    sources = copy.arguments.sources
-    orders = json.dumps({"sources": sources, "recursive": copy.is_recursive})
+def fetch(
+    arguments: CopyArguments, reach: WorkerReach, meter: Meter, *, recursive: bool, is_one: bool
+) -> list[Delivery]:
+    """Copy from every worker; a worker that fails stops no other. Raises LocalIOError.
+
+    With `is_one` one worker was named, and its files go to the target itself.
+    """
+    sources = arguments.sources
+    orders = json.dumps({"sources": sources, "recursive": recursive})
     argv = [*ship.command(ship.SENDER), orders]
     names = [packing.name_of(source) for source in sources]
     asked = [] if "" in names else names
-    here = Path(copy.arguments.target).absolute()
+    here = Path(arguments.target).absolute()
 
     async def receive(shell: Shell) -> Delivery:
         if is_one:
-            target = CopyTarget(str(here), into=target_of(copy.arguments).into)
+            target = CopyTarget(str(here), into=target_of(arguments).into)
         else:
             target = CopyTarget(str(here / str(shell.worker_id)), into=True)
         events = file_stream.ReceiverEvents(shell.worker_id)

@@ -29,13 +29,13 @@ class CommandOutput(Protocol):
     """Where the output of a command on several workers goes."""
 
     def writers(self, worker_id: int) -> tuple[Write, Write]:
-        """What takes a worker's standard output and its standard error."""
+        """Two functions that take a worker's standard output and its standard error."""
 
     def ended(self, worker_id: int) -> tuple[bytes, bytes]:
         """A worker prints no more: what is kept of its standard output and error."""
 
     def close(self) -> None:
-        """All workers have ended."""
+        """Finish, after all workers have ended."""
 
 
 def execute(

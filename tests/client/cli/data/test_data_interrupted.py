@@ -124,7 +124,6 @@ def test_what_a_killed_process_copied_is_not_copied_again(
 WATCH = """
 import os, signal, sys, threading
 from tpuctl.operations.stage.transfer import atomic_files as stage_files
-from tpuctl.operations.stage.transfer import large_push
 from tpuctl.operations.stage.transfer import part_layout as stage_parts
 from tpuctl.operations.stage.transfer import pull_objects as stage_pull
 from tpuctl.operations.stage.transfer import push_files as stage_push

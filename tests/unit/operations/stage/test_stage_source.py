@@ -10,7 +10,7 @@ from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 from tpuctl.operations.stage.plan.push_plan import plan_push
 from tpuctl.operations.stage.plan.walk import Selection, walk_files
 from tpuctl.operations.stage.transfer import push_files as stage_push
-from tpuctl.operations.stage.transfer.large_push import UnchangingFile
+from tpuctl.operations.stage.transfer.push_files import UnchangingFile
 from unit.operations.checkpoints.memory_bucket import MemoryBucket
 
 

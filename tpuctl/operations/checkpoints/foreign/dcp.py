@@ -16,6 +16,7 @@ from tpuctl.operations.checkpoints.step_view import StepState
 from tpuctl.store import Entry
 
 MARKER = ".metadata"
+MAY_GROW = False
 NOT_OPENED = ".metadata is a pickle, which could run any program: it is not opened"
 
 _DATA = re.compile(r"__(\d+)_\d+\.distcp")

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.parallel import parallel_map
@@ -27,29 +28,26 @@ from tpuctl.store import Entry, Store
 _NUMBER = re.compile(r"(?:^|[-_=]|step)(\d{1,18})(?:\.ckpt)?$")
 
 
-@dataclass(frozen=True)
-class ForeignFormat:
-    """How to recognise, read and delete the steps of one framework."""
+class ForeignFormat(Protocol):
+    """A module that recognises, reads and deletes the steps of one framework."""
 
-    recognises: Callable[[str, Mapping[str, Entry]], bool]
-    """Of a folder's name and its files."""
-    read_status: Callable[[StepFolder], FolderStatus]
-    """What a step says of itself; IntegrityError when it says nonsense."""
-    deletion_rank: Callable[[str], int]
-    """Which of its files go first: what is half deleted must not look like a step."""
-    may_grow: bool = False
+    MAY_GROW: bool
     """Whether others put files into a step that is complete."""
 
+    def recognises(self, name: str, files: Mapping[str, Entry], /) -> bool:
+        """Whether the framework wrote a folder, given its name and its files."""
 
-FORMATS = {
-    CheckpointKind.ORBAX: ForeignFormat(orbax.recognises, orbax.read_status, orbax.deletion_rank),
-    CheckpointKind.DCP: ForeignFormat(dcp.recognises, dcp.read_status, dcp.deletion_rank),
-    CheckpointKind.SAFETENSORS: ForeignFormat(
-        safetensors_folder.recognises,
-        safetensors_folder.read_status,
-        safetensors_folder.deletion_rank,
-        may_grow=True,
-    ),
+    def read_status(self, folder: StepFolder, /) -> FolderStatus:
+        """What a step says of itself. Raises IntegrityError when it says nonsense."""
+
+    def deletion_rank(self, path: str, /) -> int:
+        """Which files go first, the lowest: what is half deleted must not look like a step."""
+
+
+FORMATS: Mapping[CheckpointKind, ForeignFormat] = {
+    CheckpointKind.ORBAX: orbax,
+    CheckpointKind.DCP: dcp,
+    CheckpointKind.SAFETENSORS: safetensors_folder,
 }
 """The first that fits counts."""
 
@@ -73,7 +71,7 @@ class ForeignStep:
     @property
     def is_settled(self) -> bool:
         """Whether its marker was written last: no other file is to come."""
-        if self.marker is None or FORMATS[self.view.kind].may_grow:
+        if self.marker is None or FORMATS[self.view.kind].MAY_GROW:
             return False
         marked_s = self.folder.files[self.marker].updated_s
         return all(each.updated_s <= marked_s for each in self.entries)
@@ -89,7 +87,7 @@ class ForeignStep:
         return tuple(self.folder.files.values())
 
     def deletion_order(self) -> list[Entry]:
-        """Its objects in the order of a deletion: the marker first, seal and pin last."""
+        """The objects of the step in the order of a deletion: marker first, seal and pin last."""
         rank = FORMATS[self.view.kind].deletion_rank
         own = sorted(self.folder.files, key=lambda path: (rank(path), path))
         beside = [each for each in (self.sealed, self.pin) if each is not None]
@@ -155,7 +153,7 @@ def _step(
     if kind is None:  # it vanished while it was looked at
         raise NotFoundError(f"{folder.store.url}/{folder.name} was deleted meanwhile")
     form = FORMATS[kind]
-    stands = compare_with_seal(_read_status(form, folder), folder, sealed, may_grow=form.may_grow)
+    stands = compare_with_seal(_read_status(form, folder), folder, sealed, may_grow=form.MAY_GROW)
     finding = stands.finding
     view = StepView(
         name=folder.name,

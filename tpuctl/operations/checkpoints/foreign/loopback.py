@@ -96,4 +96,4 @@ class _FolderHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_args: object) -> None:
-        """Nothing is told."""
+        """Print nothing about requests."""

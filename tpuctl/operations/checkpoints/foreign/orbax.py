@@ -22,6 +22,7 @@ TEMPORARY = ".orbax-checkpoint-tmp"
 STEP_METADATA = "_CHECKPOINT_METADATA"
 TREE_METADATA = "_METADATA"
 DATABASE = "manifest.ocdbt"
+MAY_GROW = False
 _EVIDENCE = frozenset({MARKER, STEP_METADATA, TREE_METADATA, "orbax.checkpoint"})
 _READ_FIRST = ("", TREE_METADATA, DATABASE, MARKER)
 _HANDLERS_OF_TREES = ("PyTreeHandler", "PyTreeCheckpointHandler", "StandardCheckpointHandler")

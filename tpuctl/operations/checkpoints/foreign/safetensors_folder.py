@@ -21,6 +21,7 @@ from tpuctl.operations.checkpoints.step_view import StepState
 from tpuctl.store import Entry
 
 SUFFIX = ".safetensors"
+MAY_GROW = True
 DTYPE_NAMES = {each.safetensors: name for name, each in DTYPES.items()} | {
     "U8": "uint8",
     "C64": "complex64",

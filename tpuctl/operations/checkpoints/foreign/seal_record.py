@@ -4,7 +4,6 @@ docs/checkpoint-seal.md says how it is written. It lies beside the step, not in 
 """
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from tpuctl.checkpoint.format.manifest import decode, encode
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
@@ -69,7 +68,9 @@ def read_seal(store: Store, entry: Entry, name: str) -> Seal:
     """
     try:
         record = decode(store.get_range(entry.key, generation=entry.generation))
-        seal = _seal(record)
+        record.pop("schema", None)
+        objects = tuple(SealedObject(**each) for each in record.pop("objects"))
+        seal = Seal(**record, objects=objects)
     except NotFoundError as error:
         raise IntegrityError(f"{entry.key}: replaced meanwhile") from error
     except IntegrityError as error:
@@ -82,7 +83,7 @@ def read_seal(store: Store, entry: Entry, name: str) -> Seal:
 
 
 def find_defects(seal: Seal, folder: StepFolder) -> dict[str, str]:
-    """What differs from the seal as far as the listing tells: sentences by the object's path.
+    """The differences between the listing and the seal: sentences by the path of the object.
 
     Each begins with the object's name. A generation alone is no defect: a copy of a step, made
     with its seal, has others.
@@ -148,11 +149,6 @@ def _apply_seal(
         return replace(finding, reason=f"{len(defects)} files came after it was sealed")
     more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
     return replace(finding, state=StepState.CORRUPT, reason=next(iter(defects.values())) + more)
-
-
-def _seal(record: dict[str, Any]) -> Seal:
-    fields = {name: value for name, value in record.items() if name != "schema"}
-    return Seal(**fields | {"objects": tuple(SealedObject(**each) for each in fields["objects"])})
 
 
 def _difference(sealed: SealedObject, entry: Entry | None) -> str:

@@ -34,7 +34,7 @@ _WRITE = "INSERT OR REPLACE INTO checksums_1 VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class ChecksumCache:
-    """CRC32C by file; `None` as directory remembers nothing."""
+    """The CRC32C of files, kept below a directory; with None as directory nothing is kept."""
 
     def __init__(self, directory: Path | None, *, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._now_ns = now_ns
@@ -47,7 +47,7 @@ class ChecksumCache:
             self._open()
 
     def expect(self, identities: Iterable[FileIdentity]) -> None:
-        """Look up at once what is going to be asked for next."""
+        """Read the rows of files in one query, for the calls of `of` that follow."""
         self._expected.clear()
         self._asked.clear()
         if self._connection is None:
@@ -63,7 +63,10 @@ class ChecksumCache:
                 self._expected.update((row[:5], row[5]) for row in rows)
 
     def of(self, path: str, identity: FileIdentity) -> int:
-        """The checksum of a file's bytes; IntegrityError when it is not that one, OSError."""
+        """The CRC32C of a file, from the cache or by reading it.
+
+        Raises IntegrityError when the file is not the one of that identity, OSError.
+        """
         if identity[:2] not in self._asked:
             self.expect((identity,))
         known = self._expected.get(identity)
@@ -80,7 +83,7 @@ class ChecksumCache:
         return value
 
     def close(self) -> None:
-        """Write down what was learned."""
+        """Write the checksums that were computed to the cache, and close it."""
         self._write()
         if self._connection is not None:
             self._connection.close()
@@ -106,7 +109,7 @@ class ChecksumCache:
 
     @contextlib.contextmanager
     def _forgiving(self) -> Iterator[None]:
-        """Go on without the cache; one that is no database any more is thrown away."""
+        """Close the cache when the block fails on it; delete it when it is no database any more."""
         try:
             yield
         except (sqlite3.OperationalError, OSError, OverflowError):
@@ -128,7 +131,10 @@ class ChecksumCache:
 
 @contextlib.contextmanager
 def open_checked(path: str, identity: FileIdentity) -> Iterator[int]:
-    """A descriptor of the file that a plan saw; IntegrityError when another one is there now."""
+    """Open the file that a plan saw, and yield its descriptor.
+
+    Raises IntegrityError when the file has changed or is another one, OSError.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         check_unchanged(descriptor, identity, path)
@@ -138,7 +144,7 @@ def open_checked(path: str, identity: FileIdentity) -> Iterator[int]:
 
 
 def check_unchanged(descriptor: int, identity: FileIdentity, path: str) -> None:
-    """Raise IntegrityError when the file's bytes are not the ones that were seen."""
+    """Raise IntegrityError when an open file is not the one of that identity any more."""
     if not FileIdentity.of(os.fstat(descriptor)).holds_what(identity):
         raise IntegrityError(f"{path} changed while it was read")
 

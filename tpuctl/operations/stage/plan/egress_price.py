@@ -37,7 +37,7 @@ def egress_warning(bulk: BulkBucket, zone: str, size_bytes: int) -> str | None:
 
 
 def price_text(rate: EgressRate, size_bytes: int) -> str:
-    """The price of a GiB with its source, and that of so many bytes."""
+    """The price of a GiB and its source, and the price of so many bytes, as text."""
     if rate.usd_per_gib is None:
         return "no price of that is known"
     source = f"list price of {rate.as_of}" if rate.as_of else "assumed"

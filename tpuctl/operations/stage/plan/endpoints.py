@@ -81,7 +81,10 @@ _INSTEAD = {
 
 
 def parse(text: str) -> Endpoint:
-    """What an argument of `data` names; `./` before it makes anything a path. UsageError."""
+    """The endpoint that an argument of `data` names; `./` before it makes anything a path.
+
+    Raises UsageError.
+    """
     if text == "-":
         return StreamEndpoint()
     if text.startswith("gs://"):
@@ -105,17 +108,17 @@ def parse(text: str) -> Endpoint:
 
 
 def are_disk_and_bucket(path: str, url: str) -> bool:
-    """Whether they name a path of this machine and a bucket. UsageError when nothing at all."""
+    """Whether two arguments name a path of this machine and a bucket. Raises UsageError."""
     return (type(parse(path)), type(parse(url))) == (DiskEndpoint, BucketEndpoint)
 
 
 def check_push(source: Endpoint, target: Endpoint) -> None:
-    """Refuse what push does not do, with what to do instead. UsageError."""
+    """Raise UsageError for ends that push does not copy between; its hint says what does."""
     _check_copy("push", source, target)
 
 
 def check_pull(source: Endpoint, target: Endpoint) -> None:
-    """Refuse what pull does not do, with what to do instead. UsageError."""
+    """Raise UsageError for ends that pull does not copy between; its hint says what does."""
     _check_copy("pull", source, target)
     if (
         isinstance(source, WorkerEndpoint)
@@ -129,7 +132,7 @@ def check_pull(source: Endpoint, target: Endpoint) -> None:
 
 
 def check_options(source: Endpoint, target: Endpoint, options: CopyOptions) -> None:
-    """Refuse an option that says nothing about a copy between these ends. UsageError."""
+    """Raise UsageError for an option that has no meaning for a copy between these ends."""
     scope = options.scope
     given = {
         "--delete": scope.delete,

@@ -27,12 +27,12 @@ def split_url(url: str) -> tuple[str, str]:
 
 
 def folder_prefix(prefix: str) -> str:
-    """The prefix of everything below it."""
+    """The prefix with a slash at its end, which all keys below it begin with; "" stays ""."""
     return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
 
 
 def single_key(prefix: str, name: str) -> str:
-    """The key of a single file: below a folder by its own name, else by the one given."""
+    """The key of a single file: `prefix` itself, or `prefix` and `name` when it ends with /."""
     return prefix + name if not prefix or prefix.endswith("/") else prefix
 
 
@@ -93,7 +93,7 @@ def refused_error(
 
 
 def directory_conflicts(names: Iterable[str]) -> Iterator[TransferRefusal]:
-    """Names that others need as a directory."""
+    """Yield a refusal for each name that other names need as a directory."""
     present = names if isinstance(names, (set, dict)) else set(names)
     directories = {parent for name in present for parent in _parents(name)}
     for name in sorted(directories & set(present)):
@@ -103,7 +103,7 @@ def directory_conflicts(names: Iterable[str]) -> Iterator[TransferRefusal]:
 def same_file_conflicts(
     names: Iterable[str], fold: Callable[[str], str]
 ) -> Iterator[TransferRefusal]:
-    """Names that this file system cannot tell from one another, all of them."""
+    """Yield a refusal for each name that folds to the same text as another one."""
     spellings: dict[str, set[str]] = {}
     for spelling in {spelling for name in names for spelling in (name, *_parents(name))}:
         spellings.setdefault(fold(spelling), set()).add(spelling)
@@ -125,7 +125,7 @@ def can_clash(names: Iterable[str]) -> bool:
 
 
 def folding_of(directory: str) -> Callable[[str], str]:
-    """How the file system of a directory sees names; tried out there, for nothing else can tell."""
+    """A function that folds a name as the file system of a directory does; found out by trying."""
     with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=directory) as probe:
         for name in ("a", "\u00e9"):
             os.close(os.open(f"{probe}/{name}", os.O_CREAT | os.O_WRONLY, 0o600))

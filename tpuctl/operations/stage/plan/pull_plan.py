@@ -22,7 +22,10 @@ from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 def plan_pull(
     bulk: BulkBucket, prefix: str, target: str, checksums: ChecksumCache, scope: TransferScope
 ) -> TransferPlan:
-    """Objects under `prefix`, or the one of that name, against the files under `target`."""
+    """Plan to copy the objects under `prefix`, or the one of that name, to files under `target`.
+
+    Raises NotFoundError when there is no object, UsageError, LocalIOError.
+    """
     single = bulk.head(prefix) if prefix and not prefix.endswith("/") else None
     root = os.path.abspath(target)
     if single is None:
@@ -57,7 +60,7 @@ def _plan_folder(bulk: BulkBucket, prefix: str, planner: "_PullPlanner") -> Tran
 
 
 class _PullPlanner:
-    """Fills a plan from both sides."""
+    """Builds the plan of a pull from the objects of a bucket and the files of a directory."""
 
     def __init__(self, root: str, checksums: ChecksumCache, scope: TransferScope) -> None:
         self.plan = TransferPlan(root)
@@ -77,9 +80,9 @@ class _PullPlanner:
     def plan_deletions(
         self, entries: dict[str, ObjectInfo], chosen: Selection, *, keep: str
     ) -> None:
-        """Plan the removal of regular files that have no object; raises when one cannot look.
+        """Plan the removal of regular files that have no object.
 
-        Files whose names begin with `keep` stay (""; none): nobody looked for their objects.
+        Files whose names begin with `keep` stay ("": none): their objects were not listed.
         """
         if not os.path.isdir(self.plan.root):
             return
@@ -111,7 +114,7 @@ class _PullPlanner:
             yield from names.same_file_conflicts(possible, fold)
 
     def _add(self, name: str, entry: ObjectInfo) -> str | None:
-        """Plan a transfer; why not, when it cannot be."""
+        """Plan the transfer of an object; returns why it is refused, or None."""
         if why := self._why_closed(name.rpartition("/")[0]):
             return why
         path = self.plan.path(name)
@@ -166,7 +169,7 @@ def _why_no_directory(path: str) -> str | None:
 
 
 def _existing(directory: str) -> str:
-    """The directory, or the nearest one above it that is there."""
+    """The directory, or the nearest one above it that exists."""
     while not os.path.isdir(directory):
         directory = os.path.dirname(directory)
     return directory

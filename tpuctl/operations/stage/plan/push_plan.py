@@ -35,7 +35,7 @@ _Row = tuple[str, FoundFile | None, ObjectInfo | None]
 def plan_push(
     source: str, bulk: BulkBucket, prefix: str, checksums: ChecksumCache, scope: TransferScope
 ) -> TransferPlan:
-    """Files under `source` against the objects under `prefix`.
+    """Plan to copy the files under `source` to objects under `prefix`.
 
     Raises NotFoundError when there is no source, and when there is no bucket; LocalIOError,
     and UsageError for a pipe or a device: it has no size to plan with.
@@ -75,7 +75,7 @@ def _identity(source: str, path: str) -> FileIdentity:
 
 
 class _PushPlanner:
-    """Fills a plan from both sides."""
+    """Builds the plan of a push from the files of a directory and the objects of a bucket."""
 
     def __init__(
         self, root: str, prefix: str, checksums: ChecksumCache, scope: TransferScope
@@ -86,7 +86,7 @@ class _PushPlanner:
         self._scope = scope
 
     def plan_all(self, bulk: BulkBucket) -> TransferPlan:
-        """Walk both sides, in the order of names."""
+        """Compare all files with all objects, in the order of names; returns the plan."""
         chosen = selection(self.plan.root, self._scope)
         listing = bulk.list(self._prefix)  # which begins while the directory is walked
         joined = _join_sides(self._find_files(chosen), self._prefix, listing)
@@ -154,7 +154,7 @@ class _PushPlanner:
 def _join_sides(
     files: list[FoundFile], prefix: str, listed: Iterator[ObjectInfo]
 ) -> Iterator[tuple[FoundFile | None, ObjectInfo | None]]:
-    """The file and the object of each name; both sides come in the order of names."""
+    """Yield the file and the object of each key; `files` and `listed` are in the order of keys."""
     sides: tuple[Iterator[_Row], Iterator[_Row]] = (
         ((prefix + file[0], file, None) for file in files),
         ((entry.key, None, entry) for entry in listed),

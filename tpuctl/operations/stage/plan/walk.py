@@ -23,14 +23,17 @@ FoundFile = tuple[str, str, FileIdentity]
 
 
 class Selection:
-    """Names that match an `include`, if there are any, and no `exclude`; the last one decides."""
+    """The files that take part: those that match an `include` pattern, if any, and no `exclude`.
+
+    Of several patterns that match, the last one decides.
+    """
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
         self._include = _spec(include)
         self._exclude = _spec(exclude)
 
     def matches(self, name: str) -> bool:
-        """Whether a file takes part."""
+        """Whether the file of that path takes part."""
         if self._include is not None and not self._include.match_file(name):
             return False
         return self._exclude is None or not self._exclude.match_file(name)

@@ -45,7 +45,7 @@ class TargetDirectory:
 
     @contextlib.contextmanager
     def directory(self, name: str, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of a directory below; `name` is "" for the root itself."""
+        """Open a directory by its path below the root, "" for the root; yields a descriptor."""
         current = os.dup(self._descriptor)
         try:
             walked = ""
@@ -58,7 +58,7 @@ class TargetDirectory:
             os.close(current)
 
     def changed(self, directory: str, unfinished: str = "") -> None:
-        """Remember to sync a directory, and which unfinished names have no use there any more."""
+        """Note a directory to sync, and a prefix of unfinished names to remove from it."""
         with self._turn:
             self._changed.setdefault(directory, set()).add(unfinished)
 
@@ -93,7 +93,10 @@ class UnfinishedFile:
     """A locked file under a temporary name, which resumes what an earlier attempt left."""
 
     def __init__(self, target: TargetDirectory, name: str, version: str) -> None:
-        """Take up the one of that name and version where it was left, or begin it."""
+        """Open the unfinished file of that name and version, or create it.
+
+        Raises LockedError when another process writes it, LocalIOError.
+        """
         self._target = target
         self._directory, _, self._name = name.rpartition("/")
         self._temporary = target_tree.unfinished_name(self._name, version)
@@ -116,13 +119,13 @@ class UnfinishedFile:
             target_tree.write_all(self.descriptor, data, offset)
 
     def settle(self, start: int, end: int) -> None:
-        """Let the disk begin to write a range that is complete, so that the end need not wait."""
+        """Start to write a complete range to the disk, so that the final sync takes less time."""
         if hasattr(os, "posix_fadvise"):
             # On Linux this starts to write what is dirty, and returns.
             os.posix_fadvise(self.descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
 
     def reserve(self, size_bytes: int) -> None:
-        """Take the space now: a disk that is too small says so before a byte is fetched."""
+        """Reserve disk space for the whole file. Raises LocalIOError when it is too little."""
         with self._translated():
             if hasattr(os, "posix_fallocate") and size_bytes:
                 os.posix_fallocate(self.descriptor, 0, size_bytes)
@@ -184,7 +187,7 @@ class UnfinishedFile:
 
 
 def remove_file(target: TargetDirectory, name: str, identity: FileIdentity) -> bool:
-    """Remove a file when it is the one that was seen, and directories that became empty."""
+    """Remove a file unless it changed since it was seen; returns whether it is gone."""
     directory, _, base = name.rpartition("/")
     with target.directory(directory) as parent:
         try:

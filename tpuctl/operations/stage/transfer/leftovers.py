@@ -20,7 +20,7 @@ Error = TypeVar("Error", bound=TpuctlError)
 
 
 class Leftovers:
-    """The parts in one bucket, as one push meets them; used by all its threads."""
+    """Removes parts that nobody needs from one bucket, and remembers those that stay."""
 
     def __init__(self, bulk: BulkBucket) -> None:
         self.bulk = bulk
@@ -28,7 +28,7 @@ class Leftovers:
         """Parts that could not be removed, and why."""
 
     def units(self, plan: TransferPlan) -> Iterator[Unit]:
-        """Remove what interrupted pushes left of objects that are whole now, or left long ago."""
+        """Yield units that remove parts of objects that are whole now, and parts of long ago."""
         parts: list[ObjectInfo] = []
         with contextlib.suppress(TpuctlError):  # another push will look again
             parts += self.bulk.list(PARTS_PREFIX)
@@ -42,7 +42,7 @@ class Leftovers:
                 yield _unit(self.remove, part)
 
     def remove_outdated(self, key: str, mine: Container[str] = ()) -> None:
-        """Remove parts that are older than the object, and `mine`; what cannot be stays for later.
+        """Remove the parts of an object that are older than it, and the parts `mine`.
 
         One of `mine` is younger when a request that was given up, and sent again, arrived after
         all.
@@ -54,7 +54,7 @@ class Leftovers:
                     self.remove(part)
 
     def notices(self) -> Iterator[TransferNotice]:
-        """One line about all that could not be removed, if there is any."""
+        """Yield one notice about all parts that could not be removed, if there are any."""
         if self._kept:
             count, why = len(self._kept), next(iter(self._kept.values()))
             what = "1 part of a finished upload stays" if count == 1 else (
@@ -65,7 +65,7 @@ class Leftovers:
             )
 
     def remove(self, part: ObjectInfo) -> None:
-        """Remove a part; what cannot be removed is noticed."""
+        """Remove a part; one that cannot be removed is named by `notices`."""
         try:
             self.bulk.delete(part.key, part.generation)
         except PreconditionError:
@@ -79,7 +79,7 @@ def _unit(remove: Callable[[T], None], subject: T) -> Unit:
 
 
 def error_of_object(error: Error, prefix: str, key: str) -> Error:
-    """The same error, told of the object where it spoke of a part below `prefix`."""
+    """The same error, naming the object `key` where it named a part below `prefix`."""
     text = re.sub(re.escape(prefix) + r"[\w-]*", lambda _: key, str(error))
     if text == str(error):
         return error

@@ -2,13 +2,14 @@
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tpuctl.errors import PermissionDeniedError, TpuctlError
 from tpuctl.models.transfer import Transfer
 from tpuctl.operations.stage.plan.names import PARTS_PREFIX
 from tpuctl.operations.stage.transfer.pool import TransferReport, to_tpuctl_error
-from tpuctl.store.gcs.bulk import BulkBucket
+from tpuctl.store.crc32c_combine import combine_crc32c
+from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
 MIB = 1024 * 1024
 WHOLE_BYTES = 8 * MIB
@@ -22,7 +23,7 @@ Range = tuple[int, int]
 
 
 def parts_are_free(bulk: BulkBucket) -> bool:
-    """Whether parts can be deleted again at no cost; not, when nobody may tell us."""
+    """Whether the bucket deletes parts at no cost; False when its settings cannot be read."""
     try:
         return bulk.facts().deletes_are_free
     except PermissionDeniedError:  # who may only use objects cannot know
@@ -43,7 +44,7 @@ def ranges(size_bytes: int) -> Iterator[Range]:
 
 
 def range_groups(size_bytes: int) -> Iterator[list[Range]]:
-    """The parts of an object in groups that one request fetches: four, or of 64 MiB."""
+    """Yield the parts of an object in groups that one request fetches: four, or 64 MiB of them."""
     parts = list(ranges(size_bytes))
     largest = max(1, _LARGEST_BYTES // part_bytes(size_bytes))
     together = min(largest, -(-len(parts) // _STREAMS))
@@ -57,9 +58,23 @@ def parts_prefix(key: str) -> str:
 
 
 def part_key(key: str, part: Range, crc32c: int) -> str:
-    """A part's own name: it says what is in it, so that two files never fight for one name."""
+    """The key of a part, with its range and checksum: parts of other bytes have other keys."""
     start, end = part
     return f"{parts_prefix(key)}{start}-{end - start}-{crc32c:08x}"
+
+
+def combined_checksum(parts: Sequence[ObjectInfo]) -> int:
+    """The CRC32C of the bytes of all parts together."""
+    return combine_crc32c((part.crc32c or 0, part.size_bytes) for part in parts)
+
+
+def join_parts(
+    bulk: BulkBucket, key: str, parts: Sequence[ObjectInfo], generation: int
+) -> ObjectInfo:
+    """Compose up to 32 parts to one object, which replaces that generation (0: nothing)."""
+    checksum = combined_checksum(parts)
+    made = bulk.compose(key, parts, checksum, generation=generation)
+    return ObjectInfo(key, sum(part.size_bytes for part in parts), made, checksum, "")
 
 
 class PartedTransfer:
@@ -94,9 +109,9 @@ class PartedTransfer:
         raise NotImplementedError
 
     def finish(self, report: TransferReport) -> bool:
-        """Make the parts one; returns whether somebody else had done so meanwhile."""
+        """Make one object or file of all parts; returns whether it had been made meanwhile."""
         raise NotImplementedError
 
     def explain(self, error: TpuctlError) -> TpuctlError:
-        """The error as it is reported."""
+        """The error to report for an error of a part."""
         return error

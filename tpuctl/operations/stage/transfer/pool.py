@@ -33,7 +33,7 @@ class TransferReport:
         self.stopped = threading.Event()
 
     def progress(self, size_bytes: int) -> None:
-        """Report more bytes. Raises WorkStopped when the work is to end."""
+        """Report so many more bytes. Raises WorkStopped when the work is to end."""
         if self.stopped.is_set():
             raise WorkStopped
         self.events.put(TransferProgress(size_bytes))
@@ -50,7 +50,7 @@ class TransferReport:
 
     @contextlib.contextmanager
     def about(self, subject: Transfer | PlannedDeletion) -> Iterator[None]:
-        """Report an error in here as the end of this transfer, and of no other."""
+        """Report an error of the block as the end of this one transfer or deletion."""
         try:
             yield
         except (TpuctlError, OSError) as error:
@@ -63,7 +63,7 @@ Unit = Callable[[TransferReport], None]
 def carry_out(
     units: Iterable[Unit], *, at_once: int = AT_ONCE
 ) -> Generator[TransferEvent, None, None]:
-    """Run every unit, in order, some at a time; the events as they come.
+    """Run every unit, in order, `at_once` at a time, and yield their events.
 
     Closing the iterator stops what runs within a block of bytes; what does not heed that within two
     seconds (a connection that is silent) is left behind, and ends with the process.
@@ -97,7 +97,7 @@ def carry_out(
 def finished_transfers(
     events: Iterable[TransferEvent], meter: Meter, warn: Callable[[str], None]
 ) -> Iterator[TransferFinished]:
-    """Count progress and pass on notices as they come; yield what is over."""
+    """Report progress to a meter and notices to `warn`; yield each transfer that is over."""
     for event in events:
         match event:
             case TransferProgress(size_bytes):
@@ -126,7 +126,7 @@ def _work(source: Iterator[Unit], turn: threading.Lock, report: TransferReport) 
 
 
 def to_tpuctl_error(error: TpuctlError | OSError) -> TpuctlError:
-    """An error of this machine in our words: what the system said comes first."""
+    """An error of this machine as LocalIOError; a TpuctlError stays as it is."""
     if isinstance(error, TpuctlError):
         return error
     return LocalIOError(f"{error.filename or 'this machine'}: {error.strerror or error}")

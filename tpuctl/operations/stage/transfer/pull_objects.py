@@ -1,28 +1,42 @@
-"""Do to a directory what a plan says: fetch under temporary names until verified; delete."""
+"""Do to a directory what a plan says: fetch objects, large ones in ranges; delete files.
 
-from collections.abc import Iterator
+An object has a temporary name until it is verified. Of a large one, what an earlier attempt wrote
+and still is right is not fetched again.
+"""
+
+import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 
 import google_crc32c
 
-from tpuctl.errors import IntegrityError, PreconditionError
+from tpuctl.errors import IntegrityError, LocalIOError, NotFoundError, PreconditionError
 from tpuctl.models.transfer import PlannedDeletion, Transfer, TransferEvent, TransferPlan
 from tpuctl.network_policy import COPY_TRIES
+from tpuctl.operations.stage.plan.checksum_cache import checksum
 from tpuctl.operations.stage.transfer.atomic_files import (
     TargetDirectory,
     UnfinishedFile,
     remove_empty,
     remove_file,
 )
-from tpuctl.operations.stage.transfer.large_pull import LargePull, checksum_error, fetch_range
-from tpuctl.operations.stage.transfer.part_layout import WHOLE_BYTES
+from tpuctl.operations.stage.transfer.part_layout import (
+    WHOLE_BYTES,
+    PartedTransfer,
+    Range,
+    range_groups,
+)
 from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_out
+from tpuctl.store.crc32c_combine import combine_crc32c
 from tpuctl.store.gcs.bulk import BulkBucket
+
+_JOURNAL_LINE = re.compile(r"(\d{1,18}) (\d{1,18}) ([0-9a-f]{8})")
+"""A line of the journal: where a range starts and ends, and its CRC32C."""
 
 
 def pull(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
-    """Fetch; an object that changed since the plan is an error of that transfer."""
+    """Fetch the objects of a plan; one that changed since is an error of its transfer."""
     if not plan.to_send:
         return
     with TargetDirectory(plan.root) as target, ExitStack() as open_files:
@@ -91,7 +105,7 @@ def _pull_whole(
 def _fetch_whole(
     transfer: Transfer, file: UnfinishedFile, bulk: BulkBucket, report: TransferReport
 ) -> int:
-    """Fetch all of an object; the checksum of what came."""
+    """Fetch all of an object into a file; returns the CRC32C of the bytes that came."""
     value, offset = 0, 0
 
     def write(block: bytes) -> None:
@@ -106,3 +120,148 @@ def _fetch_whole(
     if offset != transfer.size_bytes:
         raise IntegrityError(f"{transfer.key} is not as long as it was when the plan was made")
     return value
+
+
+class LargePull(PartedTransfer):
+    """The ranges of one object, in one file; whoever fetches the last one gives it its name."""
+
+    def __init__(self, transfer: Transfer, target: TargetDirectory, bulk: BulkBucket) -> None:
+        super().__init__(transfer, bulk)
+        self._target = target
+        self._values: dict[Range, int] = {}
+        self._noted: dict[Range, int] = {}
+        self._file: UnfinishedFile | None = None
+
+    def units(self) -> Iterator[Unit]:
+        """Yield a unit of work for each request."""
+        return (partial(self.carry_out, parts) for parts in range_groups(self.transfer.size_bytes))
+
+    def close(self) -> None:
+        """Close the file; what is in it stays for the next attempt."""
+        with self.turn:
+            if self._file is not None:
+                self._file.close()
+            self._file = None
+            self.has_failed = True
+
+    def transfer_parts(self, parts: list[Range], report: TransferReport) -> None:
+        """Fetch the parts that an earlier attempt did not leave. Raises TpuctlError."""
+        file = self._open()
+        missing: list[Range] = []
+        for part in parts:
+            noted = self._noted.get(part)
+            if noted is not None and checksum(file.descriptor, *part) == noted:
+                self._values[part] = noted
+                report.progress(part[1] - part[0])
+            else:
+                missing.append(part)
+        for run in _runs(missing):
+            self._fetch_run(file, run, report)
+
+    def finish(self, report: TransferReport) -> bool:
+        """Give the file its name once its checksum is right. Raises TpuctlError."""
+        file = self._open()
+        # Only the whole has a checksum: which range was damaged shows when it comes as it should.
+        again = iter(range_groups(self.transfer.size_bytes))
+        while not self._is_right():
+            run = next(again, None)
+            if run is None:
+                file.discard()
+                raise checksum_error(self.transfer)
+            report.progress(run[0][0] - run[-1][1])
+            self._fetch_run(file, run, report)
+        file.cut(self.transfer.size_bytes)
+        file.become()
+        self.close()
+        return False
+
+    def _open(self) -> UnfinishedFile:
+        with self.turn:
+            if self._file is None:
+                generation = str(self.transfer.generation)
+                file = UnfinishedFile(self._target, self.transfer.name, generation)
+                self._noted = dict(_parse_journal(file.journal()))
+                try:
+                    file.reserve(self.transfer.size_bytes)
+                except LocalIOError:
+                    if not self._noted:
+                        file.discard()  # else it would hold what little space there is
+                    file.close()
+                    raise
+                self._file = file
+            return self._file
+
+    def _fetch_run(self, file: UnfinishedFile, run: list[Range], report: TransferReport) -> None:
+        incoming = _Incoming(file, run, report)
+        fetch_range(self.bulk, self.transfer, (run[0][0], run[-1][1]), incoming.write)
+        self._values |= incoming.values
+
+    def _is_right(self) -> bool:
+        pieces = ((self._values[part], part[1] - part[0]) for part in self.ranges)
+        return combine_crc32c(pieces) == self.transfer.crc32c
+
+
+class _Incoming:
+    """Writes parts that follow one another, as their bytes come."""
+
+    def __init__(self, file: UnfinishedFile, parts: list[Range], report: TransferReport) -> None:
+        self.values: dict[Range, int] = {}
+        self._file = file
+        self._parts = iter(parts)
+        self._part = next(self._parts)
+        self._offset = self._part[0]
+        self._value = 0
+        self._report = report
+
+    def write(self, block: bytes) -> None:
+        """Write a block to the file, and note in the journal each part that is complete."""
+        while block:
+            left = self._part[1] - self._offset
+            piece, block = block[:left], block[left:]
+            self._file.write_at(piece, self._offset)
+            self._value = google_crc32c.extend(self._value, piece)
+            self._offset += len(piece)
+            self._report.progress(len(piece))
+            if self._offset == self._part[1]:
+                self._complete()
+
+    def _complete(self) -> None:
+        start, end = self._part
+        self.values[self._part] = self._value
+        self._file.note(f"{start} {end} {self._value:08x}")
+        self._file.settle(start, end)
+        self._part = next(self._parts, (end, end))
+        self._value = 0
+
+
+def _runs(parts: list[Range]) -> Iterator[list[Range]]:
+    """Yield parts in groups whose members follow one another without a gap."""
+    run: list[Range] = []
+    for part in parts:
+        if run and run[-1][1] != part[0]:
+            yield run
+            run = []
+        run.append(part)
+    if run:
+        yield run
+
+
+def checksum_error(transfer: Transfer) -> IntegrityError:
+    """The error of an object whose bytes came with another checksum."""
+    return IntegrityError(f"{transfer.key}: the bytes received are not the bytes stored")
+
+
+def fetch_range(
+    bulk: BulkBucket, transfer: Transfer, part: Range, write: Callable[[bytes], object]
+) -> None:
+    """Give a range of the planned generation to `write`. Raises PreconditionError."""
+    try:
+        bulk.download(transfer.key, transfer.generation, *part, write)
+    except NotFoundError as error:
+        raise PreconditionError(f"{transfer.key} changed since the plan was made") from error
+
+
+def _parse_journal(lines: list[str]) -> Iterator[tuple[Range, int]]:
+    for line in lines:
+        if match := _JOURNAL_LINE.fullmatch(line):
+            yield (int(match[1]), int(match[2])), int(match[3], 16)

@@ -20,7 +20,6 @@ from tpuctl.errors import (
 from tpuctl.operations.stage.plan.names import PARTS_PREFIX
 from tpuctl.operations.stage.transfer import part_layout as stage_parts
 from tpuctl.operations.stage.transfer.leftovers import Leftovers, error_of_object
-from tpuctl.store.crc32c_combine import combine_crc32c
 from tpuctl.store.gcs.bulk import MAX_COMPOSED, BulkBucket, ObjectInfo
 
 PART_BYTES = 16 * 1024 * 1024
@@ -93,7 +92,7 @@ def pull_stream(
 
 
 class _UnwritableError(Exception):
-    """The trouble is with our output: nothing that asking the service again would help."""
+    """The output cannot be written: a retry of the download would not help."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -101,7 +100,7 @@ class _UnwritableError(Exception):
 
 
 def stored_object(bulk: BulkBucket, key: str) -> ObjectInfo:
-    """The object of that name; NotFoundError."""
+    """Look up the object of that name. Raises NotFoundError."""
     entry = bulk.head(key) if key else None
     if entry is None:
         raise NotFoundError(f"there is no object {bulk.url}/{key}", hint="run: tpuctl data list")
@@ -115,7 +114,7 @@ def _push_in_parts(
     key: str,
     generation: int,
 ) -> None:
-    """Parts as they fill, a few at once; composed at the end, and deleted whatever happens."""
+    """Send a stream as parts, a few at once, compose them, and delete them whatever happens."""
     bulk = leftovers.bulk
     prefix = f"{PARTS_PREFIX}stream-{uuid.uuid4().hex}/"
     written: list[ObjectInfo] = []
@@ -140,24 +139,16 @@ def _push_in_parts(
 def _compose(
     bulk: BulkBucket, key: str, parts: Sequence[ObjectInfo], generation: int, prefix: str
 ) -> None:
-    """Join parts in levels of 32."""
+    """Compose parts to one object, through objects of 32 parts each when there are more."""
     level = 0
     while len(parts) > MAX_COMPOSED:
         level += 1
         groups = [parts[at : at + MAX_COMPOSED] for at in range(0, len(parts), MAX_COMPOSED)]
         parts = [
-            _join_parts(bulk, f"{prefix}level{level}-{number:08d}", group, 0)
+            stage_parts.join_parts(bulk, f"{prefix}level{level}-{number:08d}", group, 0)
             for number, group in enumerate(groups)
         ]
-    _join_parts(bulk, key, parts, generation)
-
-
-def _join_parts(
-    bulk: BulkBucket, key: str, parts: Sequence[ObjectInfo], generation: int
-) -> ObjectInfo:
-    checksum = combine_crc32c((part.crc32c or 0, part.size_bytes) for part in parts)
-    made = bulk.compose(key, parts, checksum, generation=generation)
-    return ObjectInfo(key, sum(part.size_bytes for part in parts), made, checksum, "")
+    stage_parts.join_parts(bulk, key, parts, generation)
 
 
 def _push_spooled(
@@ -167,7 +158,10 @@ def _push_spooled(
     key: str,
     generation: int,
 ) -> None:
-    """Where parts would be kept or charged for: to a file of this machine first, then at once."""
+    """Write a stream to a temporary file, then send that in one request.
+
+    This is for buckets where parts would be kept or charged for.
+    """
     with tempfile.TemporaryFile() as file:
         checksum = size_bytes = 0
         for block in _blocks(source, first):
@@ -194,7 +188,7 @@ def _blocks(source: BinaryIO, first: bytes) -> Iterator[bytes]:
 
 
 def _read_full(source: BinaryIO, size_bytes: int) -> bytes:
-    """That many bytes, fewer only at the end: a pipe gives what it has. Raises LocalIOError."""
+    """Read exactly so many bytes, fewer only at the end of the stream. Raises LocalIOError."""
     pieces = []
     try:
         while size_bytes and (piece := source.read(min(BLOCK_BYTES, size_bytes))):

@@ -56,7 +56,7 @@ def outgoing_file(path: str, source: Path) -> packing.PackEntry:
 def send_files(
     reach: WorkerReach, files: Sequence[packing.PackEntry], root: str, meter: Meter
 ) -> list[Delivery]:
-    """Send what is not on the workers yet; one that fails stops no other."""
+    """Send the files that the workers lack; a worker that fails stops no other."""
     rows = [(one.path, one.size_bytes, one.sha256, one.mode) for one in files]
     orders = ship.archive({"verb": "receive", **_receiver_orders(root), "files": rows})
 
@@ -70,7 +70,10 @@ def send_files(
 def fetch_files(
     reach: WorkerReach, root: str, pulls: Mapping[int, WorkerPull], meter: Meter
 ) -> list[Delivery]:
-    """Fetch what is not here yet; a worker that fails stops no other. Raises LocalIOError."""
+    """Fetch the files that this machine lacks; a worker that fails stops no other.
+
+    Raises LocalIOError.
+    """
 
     async def receive(shell: Shell) -> Delivery:
         pull = pulls[shell.worker_id]
@@ -148,7 +151,7 @@ def _sent(name: str, remote: RemoteFile, offset: int) -> tuple[str, dict[str, An
 
 
 def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[RemoteFile]]:
-    """What every worker has at a path; `checksum` is sha256 or crc32c.
+    """List the files that each worker has at a path; `checksum` is sha256 or crc32c.
 
     Raises NotFoundError, LocalIOError, TransientError.
     """

@@ -40,7 +40,7 @@ class Buckets:
 
 
 def staging_prefix(source: Path) -> str:
-    """Where the bucket keeps what this machine's source holds: the same for every node."""
+    """The prefix below which a bucket keeps the files of a source; the same for every node."""
     text = f"{platform.node()}:{source.resolve()}"
     return f"{STAGING_PREFIX}{hashlib.sha256(text.encode()).hexdigest()[:32]}/"
 
@@ -146,7 +146,7 @@ class FetcherEvents:
             self._end = event
 
     def delivery(self, worker_id: int, status: int, complaint: str) -> Delivery:
-        """The result, given the exit status and the last line on standard error."""
+        """The result of a fetcher that ended with a status and a last line on standard error."""
         end = self._end or {}
         error = None
         if self._failures:
