@@ -22,7 +22,6 @@ from tpuctl.models.delivery import Delivery
 from tpuctl.models.worker_ranges import format_ranges
 from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
-from tpuctl.operations.workers import copying
 from tpuctl.operations.workers.cp_arguments import parse_arguments
 
 COLUMNS = {
@@ -62,6 +61,8 @@ def copy(
     where that is a directory, else it is called DST; from several workers it goes into DST/0,
     DST/1 and so on. No file shows under its name before it is whole.
     """
+    from tpuctl.operations.workers import copying  # what ships a copy takes its time to load
+
     arguments = parse_arguments(paths)
     entries = copying.list_entries(arguments, recursive=recursive)
     default = ALL if arguments.is_upload else "0"
