@@ -64,7 +64,8 @@ def collect(store: Store, job_id: str) -> Bundle:
         told = json.dumps(asdict(attempt), indent=1).encode()
         found.files[f"a{attempt.number}/attempt.json"] = told
         for worker_id in _workers(attempt, logs):
-            _collect_worker(store, found, attempt, worker_id, logs)
+            entries = logs.get((attempt.number, worker_id), [])
+            _collect_worker(store, found, attempt, worker_id, entries)
     if found.unread:
         found.files["unread.txt"] = _lines(found.unread)
     return found
@@ -73,20 +74,17 @@ def collect(store: Store, job_id: str) -> Bundle:
 def write(bundle: Bundle, path: Path) -> None:
     """Make the archive. Raises ConflictError when there is a file already, LocalIOError."""
     try:
-        file = path.open("xb")
-    except FileExistsError:
-        raise ConflictError(f"{path} exists", hint="choose another name: -O FILE") from None
-    except OSError as error:
-        raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
-    try:
         with (
-            file,
+            path.open("xb") as file,
             gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
         ):
             _fill(tar, bundle)
+    except FileExistsError:
+        raise ConflictError(f"{path} exists", hint="choose another name: -O FILE") from None
     except OSError as error:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()
         raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
 
 
@@ -104,11 +102,7 @@ def _workers(attempt: Attempt, logs: dict[segments.LogSource, list[Entry]]) -> l
 
 
 def _collect_worker(
-    store: Store,
-    found: Bundle,
-    attempt: Attempt,
-    worker_id: int,
-    logs: dict[segments.LogSource, list[Entry]],
+    store: Store, found: Bundle, attempt: Attempt, worker_id: int, entries: list[Entry]
 ) -> None:
     place = f"a{attempt.number}/w{worker_id}"
     ids = found.record.job_id, attempt.number, worker_id
@@ -118,7 +112,7 @@ def _collect_worker(
     ):
         with found.note_unread(key), suppress(NotFoundError):
             found.files[f"{place}/{name}"] = store.get_range(key)
-    lines = _last_lines(store, found, logs.get((attempt.number, worker_id), []))
+    lines = _last_lines(store, found, entries)
     if lines is None:  # never uploaded: what the supervisor was told
         report = next((each for each in attempt.workers if each.worker_id == worker_id), None)
         lines = _lines(report.last_lines) if report and report.last_lines else None

@@ -40,7 +40,7 @@ BATCH_LINES = 2000
 def read(backends: Backends, job_id: str, wanted: LogFilter = ALL_LINES) -> Iterator[LogLine]:
     """The lines that are in the bucket now, by attempt and time. Raises NotFoundError."""
     records.load(backends.store, job_id)
-    found = segments.lines(backends.store, job_id, wanted.has, since_s=wanted.since_s)
+    found = segments.lines(backends.store, job_id, wanted)
     return (line for line in found if wanted.matches_line(line))
 
 
@@ -159,14 +159,8 @@ class AttemptFollower:
 
     async def _stored(self) -> AsyncGenerator[LogLine]:
         """What the bucket has beyond what was shown."""
-        found = segments.lines(
-            self.backends.store,
-            self.job_id,
-            self.wanted.has,
-            attempt=self.attempt.number,
-            logs=self.logs,
-            since_s=self.wanted.since_s,
-        )
+        store, number = self.backends.store, self.attempt.number
+        found = segments.lines(store, self.job_id, self.wanted, number, self.logs)
         while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH_LINES))):
             for line in filter(self.wanted.matches_line, batch):
                 yield line

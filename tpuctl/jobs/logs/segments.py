@@ -2,12 +2,12 @@
 
 import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from tpuctl.errors import NotFoundError
 from tpuctl.jobs.logs.log_lines import LineAssembler
 from tpuctl.jobs.record.record_store import job_directory
-from tpuctl.models.job import LogLine
+from tpuctl.models.job import LogFilter, LogLine
 from tpuctl.store import Entry, Store
 
 LogSource = tuple[int, int]
@@ -32,24 +32,22 @@ def sources(store: Store, job_id: str, attempt: int | None = None) -> dict[LogSo
 def lines(
     store: Store,
     job_id: str,
-    wanted: Callable[[LogSource], bool],
-    *,
+    wanted: LogFilter,
     attempt: int | None = None,
     logs: dict[LogSource, LineAssembler] | None = None,
-    since_s: float = 0.0,
 ) -> Iterator[LogLine]:
     """The log lines in the bucket, merged by time, each worker's beyond what `logs` has taken.
 
-    An attempt's lines come before the next attempt's. Segments older than `since_s` are not read.
+    An attempt's lines come before the next attempt's. Only sources are chosen by the filter, and
+    segments that are too old for it are not read.
     """
     found = sources(store, job_id, attempt)
     known = {} if logs is None else logs
     for number in sorted({number for number, _ in found}):
-        mine = [source for source in found if source[0] == number and wanted(source)]
-        merging = [
-            _lines(store, found[source], known.setdefault(source, LineAssembler(*source)), since_s)
-            for source in mine
-        ]
+        mine = [source for source in found if source[0] == number and wanted.has(source)]
+        for source in mine:
+            known.setdefault(source, LineAssembler(*source))
+        merging = [_lines(store, found[source], known[source], wanted.since_s) for source in mine]
         yield from heapq.merge(*merging, key=lambda line: line.time_s)
 
 

@@ -88,17 +88,17 @@ def end_of_working(record: JobRecord, attempt: Attempt, seen: JobObservation) ->
 def _is_heard(seen: JobObservation) -> bool:
     """Every worker has said something to whoever looks after the job now."""
     unheard = (Phase.CONNECTING, Phase.LOST)
-    return bool(seen.workers) and all(each.phase not in unheard for each in seen.workers)
+    return bool(seen.workers) and all(report.phase not in unheard for report in seen.workers)
 
 
 def end_by_workers(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
     """The end that follows from the reports of all workers: of those that count, the first."""
-    found = list(_ends(attempt, seen))
-    if not found:
+    ends = list(_ends(attempt, seen))
+    if not ends:
         return None
-    heaviest = max(_weight(each) for _, each in found)
-    weighty = [each for each in found if _weight(each[1]) == heaviest]
-    return min(weighty, key=lambda each: each[0])[1]
+    heaviest = max(_weight(end) for _, end in ends)
+    first = min(moment for moment, end in ends if _weight(end) == heaviest)
+    return next(end for moment, end in ends if moment == first and _weight(end) == heaviest)
 
 
 def end_by_final_reports(
@@ -209,12 +209,12 @@ def _hang(record: JobRecord, attempt: Attempt) -> AttemptEnd | None:
     limit_s, workers = record.spec.timeouts.hang_s, attempt.workers
     if limit_s is None or attempt.state != AttemptState.RUNNING or not workers:
         return None
-    running = [each for each in workers if each.phase == Phase.RUNNING]
-    if not running or any(each.unreachable_s > 0 for each in workers):
+    running = [report for report in workers if report.phase == Phase.RUNNING]
+    if not running or any(report.unreachable_s > 0 for report in workers):
         return None
-    if min(each.quiet_s for each in running) <= limit_s:
+    if min(report.quiet_s for report in running) <= limit_s:
         return None
-    first = max(running, key=lambda each: each.quiet_s).worker_id
+    first = max(running, key=lambda report: report.quiet_s).worker_id
     reason = f"no line and no step of any worker for {format_duration(limit_s)}"
     return AttemptEnd(AttemptOutcome.HUNG, reason, first_worker=first)
 
@@ -232,7 +232,7 @@ def _timeout(record: JobRecord, attempt: Attempt, now_s: float) -> AttemptEnd | 
     if attempt.state == AttemptState.PREPARING:
         return _setup_timeout(record, attempt, now_s)
     limit_s = record.spec.timeouts.run_s
-    starts_s = [each.started_s for each in record.tries if each.started_s is not None]
+    starts_s = [tried.started_s for tried in record.tries if tried.started_s is not None]
     first_s = min(starts_s, default=now_s)
     if limit_s is None or now_s - first_s <= limit_s:
         return None
@@ -244,7 +244,7 @@ def _setup_timeout(record: JobRecord, attempt: Attempt, now_s: float) -> Attempt
     limit_s = record.spec.timeouts.setup_s
     if attempt.ready_s is None or now_s - attempt.ready_s <= limit_s:
         return None
-    unheard = [each for each in attempt.workers if each.phase == Phase.CONNECTING]
+    unheard = [report for report in attempt.workers if report.phase == Phase.CONNECTING]
     if unheard:
         return _unreached_end(unheard[0])
     return AttemptEnd(AttemptOutcome.TIMEOUT, f"not prepared within {limit_s:.0f} s")

@@ -63,23 +63,9 @@ def replace_attempt(record: JobRecord, attempt: Attempt) -> JobRecord:
     return replace(record, attempts=(*record.attempts[:-1], attempt))
 
 
-def end_job(
-    record: JobRecord,
-    state: JobState,
-    why: str,
-    seen: JobObservation,
-    *,
-    by_attempt: int | None = None,
-) -> JobRecord:
-    """The record of a job that runs no more, ended by an attempt of that number or otherwise."""
-    over = replace(
-        record,
-        state=state,
-        ended_s=seen.now_s,
-        ended_by_attempt=by_attempt,
-        next_s=None,
-        next_zone="",
-    )
+def end_job(record: JobRecord, state: JobState, why: str, seen: JobObservation) -> JobRecord:
+    """The record of a job that runs no more."""
+    over = replace(record, state=state, ended_s=seen.now_s, next_s=None, next_zone="")
     return with_status(over, why, seen.now_s)
 
 
@@ -156,5 +142,5 @@ def _begin(record: JobRecord, attempt: Attempt, text: str, seen: JobObservation)
 
 def _had_slice(record: JobRecord, before: int | None = None) -> bool:
     """An attempt (before the one of that number) had a slice since the job was last queued."""
-    tries = (each for each in record.tries if before is None or each.number < before)
-    return any(each.ready_s is not None for each in tries)
+    tries = (attempt for attempt in record.tries if before is None or attempt.number < before)
+    return any(attempt.ready_s is not None for attempt in tries)

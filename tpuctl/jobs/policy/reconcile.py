@@ -202,11 +202,12 @@ def _finish(
     record = with_status(replace_attempt(record, ended), text, seen.now_s)
     if record.cancel_requested_s is not None and found.outcome != AttemptOutcome.SUCCEEDED:
         return attempts.end_job(record, JobState.CANCELLED, "cancelled", seen)
+    judged = replace(record, ended_by_attempt=ended.number)
     if found.final or not restart.may_restart(record):
         state = ENDED_STATE.get(found.outcome, JobState.FAILED)
-        return attempts.end_job(record, state, found.reason, seen, by_attempt=ended.number)
+        return attempts.end_job(judged, state, found.reason, seen)
     if why := restart.no_restart_reason(record):
-        return attempts.end_job(record, JobState.FAILED, why, seen, by_attempt=ended.number)
+        return attempts.end_job(judged, JobState.FAILED, why, seen)
     if restart.must_replace_slice(record):
         record = replace_attempt(record, replace(ended, spent=True))
     return attempts.begin_next_attempt(record, seen)

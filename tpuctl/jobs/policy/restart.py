@@ -21,8 +21,8 @@ def may_restart(record: JobRecord) -> bool:
         return restart.preemption
     if last.outcome not in FAILURES:
         return last.outcome in (AttemptOutcome.LOST, AttemptOutcome.STOCKOUT)
-    failures = [each for each in record.tries if each.outcome in FAILURES]
-    counted = [each for each in failures if not _is_listed(each, restart.exit_codes)]
+    failures = [attempt for attempt in record.tries if attempt.outcome in FAILURES]
+    counted = [failed for failed in failures if not _is_listed(failed, restart.exit_codes)]
     return _is_listed(last, restart.exit_codes) or len(counted) <= restart.failure
 
 
@@ -48,7 +48,7 @@ def _is_looping(record: JobRecord) -> bool:
 
     Where it is not known what was saved, or there is no traceback, nobody can say so.
     """
-    failures = [each for each in record.tries if each.outcome in FAILURES]
+    failures = [attempt for attempt in record.tries if attempt.outcome in FAILURES]
     if len(failures) < 2:
         return False
     before, last = failures[-2:]
@@ -69,7 +69,7 @@ def must_replace_slice(record: JobRecord) -> bool:
     """Whether the newest attempt's slice must not be used again."""
     newest = _on_same_slice(record)[:LOSS_LIMIT]
     keeps_losing = len(newest) == LOSS_LIMIT and all(
-        each.outcome == AttemptOutcome.LOST and not _ran_long(each) for each in newest
+        attempt.outcome == AttemptOutcome.LOST and not _ran_long(attempt) for attempt in newest
     )
     return keeps_losing or _unstarted_worker(record) is not None
 
@@ -78,7 +78,7 @@ def _unstarted_worker(record: JobRecord) -> int | None:
     """A worker that did not get to the program on two attempts of the newest slice."""
     last, *before = _on_same_slice(record)
     for worker in sorted(_not_started(last)):
-        times = 1 + sum(worker in _not_started(each) | _lost_workers(each) for each in before)
+        times = 1 + sum(worker in _not_started(old) | _lost_workers(old) for old in before)
         if times >= UNSTARTED_LIMIT:
             return worker
     return None
@@ -117,22 +117,22 @@ def _failed_to_start(report: WorkerReport) -> bool:
 def _on_same_slice(record: JobRecord) -> list[Attempt]:
     """The newest attempt and those before it on the same slice, the newest first."""
     last = record.attempts[-1]
-    found = []
-    for each in reversed(record.tries):
-        if (each.zone, each.node) != (last.zone, last.node):
+    same = []
+    for attempt in reversed(record.tries):
+        if (attempt.zone, attempt.node) != (last.zone, last.node):
             break
-        if not each.node_ids or not last.node_ids or each.node_ids == last.node_ids:
-            found.append(each)
-    return found
+        if not attempt.node_ids or not last.node_ids or attempt.node_ids == last.node_ids:
+            same.append(attempt)
+    return same
 
 
 def _bad_slices_before(record: JobRecord) -> int:
     """How many slices were given up in a row before the newest."""
     worn = 0
-    for each in reversed(record.tries[:-1]):
-        if each.outcome == AttemptOutcome.PREEMPTED:
+    for attempt in reversed(record.tries[:-1]):
+        if attempt.outcome == AttemptOutcome.PREEMPTED:
             break
-        worn += each.spent
+        worn += attempt.spent
     return worn
 
 

@@ -16,7 +16,7 @@ def excess_silence_s(report: WorkerReport, attempt: Attempt, seen: JobObservatio
     """For how many seconds a worker has been silent; None while that is not too long."""
     limit_s = SILENCE_LIMIT_AMONG_PEERS_S if _is_stopped_for_loss(attempt) else SILENCE_LIMIT_S
     is_up = seen.node == NodeState.READY and seen.node_checked_s > seen.now_s - report.unreachable_s
-    if is_up and any(_answers(each) for each in attempt.workers if each is not report):
+    if is_up and any(_answers(peer) for peer in attempt.workers if peer is not report):
         limit_s = SILENCE_LIMIT_AMONG_PEERS_S
     return report.unreachable_s if report.unreachable_s > limit_s else None
 
@@ -25,13 +25,13 @@ def unreached_worker(attempt: Attempt, now_s: float) -> WorkerReport | None:
     """The first worker that was never reached while all others waited for it, for too long."""
     if attempt.awaited_s is None or now_s - attempt.awaited_s <= UNREACHED_LIMIT_S:
         return None
-    return next((each for each in attempt.workers if each.phase == Phase.CONNECTING), None)
+    return next((late for late in attempt.workers if late.phase == Phase.CONNECTING), None)
 
 
 def awaited_s(attempt: Attempt, now_s: float) -> float | None:
     """Since when an attempt waits for nobody but workers that were never reached."""
-    reached = [each for each in attempt.workers if each.phase != Phase.CONNECTING]
-    are_ready = all(each.phase != Phase.PREPARING for each in reached)
+    reached = [report for report in attempt.workers if report.phase != Phase.CONNECTING]
+    are_ready = all(report.phase != Phase.PREPARING for report in reached)
     if not reached or len(reached) == len(attempt.workers) or not are_ready:
         return None
     return attempt.awaited_s or now_s

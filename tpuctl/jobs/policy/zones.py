@@ -112,11 +112,11 @@ def _due_s(record: JobRecord, zone: str) -> float:
 def _stockout_text(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: float) -> str:
     """`us-west4-a out of v5litepod-16 since 14:02Z, 3 tries`."""
     tries = _tries(record)
-    zones = [zone for zone in candidates(record) if any(each.zone == zone for each in tries)]
+    zones = [zone for zone in candidates(record) if any(attempt.zone == zone for attempt in tries)]
     known = [
         since for zone in zones if (since := health.get(zone, UNKNOWN_HEALTH).since_s) is not None
     ]
-    since_s = min([*known, *(each.ended_s or now_s for each in tries)])
+    since_s = min([*known, *(attempt.ended_s or now_s for attempt in tries)])
     count = f"{len(tries)} {'try' if len(tries) == 1 else 'tries'}"
     where = ", ".join(zones)
     return (

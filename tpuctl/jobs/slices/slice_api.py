@@ -97,7 +97,7 @@ def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -
     nodes: tuple[Node, ...] = ()
     if attempt and is_open and _may_have_node(attempt, eyes.requests):
         found = [eyes.at_node(attempt.zone, name) for name in attempt.nodes]
-        state, nodes = _worst_state(found), tuple(each for each in found if isinstance(each, Node))
+        state, nodes = _worst_state(found), tuple(node for node in found if isinstance(node, Node))
         if attempt.queued_resource and state in GONE_STATES:
             # Asked before the node, it may not have told yet why the node is gone.
             eyes.at_request(attempt.zone, attempt.queued_resource)
@@ -225,7 +225,7 @@ def _state(request: QueuedResource) -> str:
 
 def _worst_state(found: list[Node | str | None]) -> str | None:
     """One lost slice is the loss of all; what could not be asked may be lost."""
-    states = [each.state if isinstance(each, Node) else each for each in found]
+    states = [node.state if isinstance(node, Node) else node for node in found]
     for bad in WORST_FIRST:
         if bad in states:
             return bad

@@ -1,4 +1,10 @@
-"""The working directory of a job as one archive: the same bytes for the same files."""
+"""The working directory of a job as one archive: the same bytes for the same files.
+
+.gitignore and .tpuctlignore, in the tree and below it, say which files stay behind. A pattern means
+what it means in .gitignore (https://git-scm.com/docs/gitignore): it is for the directory of its
+file and below, deeper files and later lines decide, `!` takes back, and nothing comes back out of a
+directory that stays behind. .tpuctlignore is read after .gitignore.
+"""
 
 import gzip
 import hashlib
@@ -15,12 +21,11 @@ from typing import TYPE_CHECKING
 
 from tpuctl.errors import LocalIOError, RefusedError, UsageError
 from tpuctl.jobs.spec.scalars import shorten
-from tpuctl.jobs.submit import ignore_rules
-from tpuctl.jobs.submit.ignore_rules import IgnoreRules
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+IGNORE_FILES = (".gitignore", ".tpuctlignore")
 ALWAYS_IGNORED = frozenset({".git", "__pycache__", ".venv"})
 """What stays behind whatever anybody says."""
 MAX_BYTES = 512 * 1024 * 1024
@@ -67,6 +72,32 @@ def pack(
     return digest
 
 
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The patterns of one directory, and those of the directories above it."""
+
+    directory: str = ""
+    """Below the tree's root, with a slash at its end; empty for the root."""
+    spec: "GitIgnoreSpec | None" = None
+    above: "IgnoreRules | None" = None
+
+    def leaves(self, name: str) -> bool:
+        """A path below the root, with a slash at its end if it is a directory, stays behind."""
+        rules: IgnoreRules | None = self
+        while rules is not None:
+            if rules.spec is not None:
+                is_left = rules.spec.check_file(name.removeprefix(rules.directory)).include
+                if is_left is not None:
+                    return is_left
+            rules = rules.above
+        return False
+
+    def below(self, path: Path, directory: str) -> "IgnoreRules":
+        """The rules in a directory of the tree. Raises OSError."""
+        lines = [line for name in IGNORE_FILES for line in _ignore_lines(path / name)]
+        return IgnoreRules(directory, _ignore_spec(lines), self) if lines else self
+
+
 @dataclass(slots=True)
 class WorkdirTree:
     """A working directory, and the patterns that insist on some of its files."""
@@ -77,7 +108,7 @@ class WorkdirTree:
     unmatched: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.specs = {pattern: ignore_rules.ignore_spec([pattern]) for pattern in self.include}
+        self.specs = {pattern: _ignore_spec([pattern]) for pattern in self.include}
         self.unmatched = set(self.include)
 
     def files(self) -> Iterator[ArchiveFile]:
@@ -121,6 +152,32 @@ class WorkdirTree:
             _check_link(self.root, path, name)
         if path.is_file():
             yield name, path
+
+
+def _ignore_spec(patterns: Sequence[str]) -> "GitIgnoreSpec":
+    """Patterns, without those that are none: git passes over them too."""
+    from pathspec import GitIgnoreSpec  # nobody who ignores nothing pays for its import
+
+    try:
+        return GitIgnoreSpec.from_lines(patterns)
+    except ValueError:
+        return GitIgnoreSpec.from_lines(filter(_is_pattern, patterns))
+
+
+def _is_pattern(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
+
+
+def _ignore_lines(path: Path) -> list[str]:
+    if path.is_symlink() or not path.is_file():  # git follows no link either
+        return []
+    return path.read_text("utf-8", "surrogateescape").splitlines()
 
 
 def _check_link(root: Path, path: Path, name: str) -> None:

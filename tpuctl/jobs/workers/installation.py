@@ -86,11 +86,7 @@ def install_argv() -> list[str]:
 
 
 def install_input(
-    record: JobRecord,
-    attempt: Attempt,
-    slot: WorkerSlot,
-    inputs: StartInputs,
-    backends: Backends,
+    record: JobRecord, attempt: Attempt, slot: WorkerSlot, inputs: StartInputs, backends: Backends
 ) -> bytes:
     """What `install_argv` reads on standard input: nothing of it shows in a process list."""
     switch = inputs.switch if slot.index == 0 else None

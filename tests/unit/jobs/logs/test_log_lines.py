@@ -56,36 +56,36 @@ def test_segments_are_joined_by_offset_and_merged_by_time(bucket):
     bucket.put_if_absent(f"{LOGS}/a1/w1/000000000000", b"2.0 b\n")
     bucket.put_if_absent(f"{LOGS}/a2/w0/000000000000", b"0.5 d\n")
     logs: dict = {}
-    assert list(segments.lines(bucket, "j", ALL_LINES.has, logs=logs)) == [
+    assert list(segments.lines(bucket, "j", ALL_LINES, logs=logs)) == [
         LogLine(1, 0, 1.0, "a"),
         LogLine(1, 1, 2.0, "b"),
         LogLine(1, 0, 3.0, "c"),
         LogLine(2, 0, 0.5, "d"),
     ]
-    assert list(segments.lines(bucket, "j", ALL_LINES.has, logs=logs)) == []
+    assert list(segments.lines(bucket, "j", ALL_LINES, logs=logs)) == []
     bucket.put_if_absent(f"{LOGS}/a1/w0/000000000019", b" off\n")
-    assert texts(segments.lines(bucket, "j", ALL_LINES.has, logs=logs)) == ["cut off"]
+    assert texts(segments.lines(bucket, "j", ALL_LINES, logs=logs)) == ["cut off"]
 
 
 def test_a_segment_is_read_in_ranges(bucket, monkeypatch):
     monkeypatch.setattr(segments, "RANGE_BYTES", 5)
     bucket.put_if_absent(f"{LOGS}/a1/w0/000000000000", b"1.0 abc\n2.0 defgh\n")
-    assert texts(segments.lines(bucket, "j", ALL_LINES.has)) == ["abc", "defgh"]
+    assert texts(segments.lines(bucket, "j", ALL_LINES)) == ["abc", "defgh"]
 
 
 def test_only_what_is_wanted_is_read(bucket):
     for source in ("a1/w0", "a1/w1", "a2/w1"):
         bucket.put_if_absent(f"{LOGS}/{source}/000000000000", f"1.0 {source}\n".encode())
     wanted = LogFilter(workers=frozenset({1}), attempts=frozenset({1}))
-    assert texts(segments.lines(bucket, "j", wanted.has)) == ["a1/w1"]
-    assert texts(segments.lines(bucket, "j", ALL_LINES.has, attempt=2)) == ["a2/w1"]
+    assert texts(segments.lines(bucket, "j", wanted)) == ["a1/w1"]
+    assert texts(segments.lines(bucket, "j", ALL_LINES, attempt=2)) == ["a2/w1"]
 
 
 def test_segments_that_are_too_old_are_passed_over_without_a_hole(bucket):
     bucket.put_if_absent(f"{LOGS}/a1/w0/000000000000", b"1.0 a\n")
     updated_s = next(iter(bucket.list(LOGS))).updated_s
-    assert texts(segments.lines(bucket, "j", ALL_LINES.has, since_s=updated_s)) == ["a"]
-    assert texts(segments.lines(bucket, "j", ALL_LINES.has, since_s=updated_s + 61.0)) == []
+    assert texts(segments.lines(bucket, "j", LogFilter(since_s=updated_s))) == ["a"]
+    assert texts(segments.lines(bucket, "j", LogFilter(since_s=updated_s + 61.0))) == []
 
 
 def test_lines_are_wanted_by_time_and_by_what_is_in_them():
@@ -107,4 +107,4 @@ def test_a_line_whose_time_is_none_is_left_out(stamp):
 def test_what_others_put_beside_the_segments_is_left_alone(bucket, name):
     bucket.put_if_absent(f"{LOGS}/{name}", b"1.000 foreign\n")
     bucket.put_if_absent(f"{LOGS}/a1/w0/000000000000", b"1.000 ours\n")
-    assert texts(segments.lines(bucket, "j", ALL_LINES.has)) == ["ours"]
+    assert texts(segments.lines(bucket, "j", ALL_LINES)) == ["ours"]
