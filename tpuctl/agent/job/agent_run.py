@@ -225,7 +225,8 @@ class AgentRun:
         if name not in ("setup", "run"):
             ours = children.agent_environment(step_file)
             return children.spawn(argv, self.directory, ours, is_private=is_private)
-        theirs = children.user_environment(self.directory, self.config, self.secrets, step_file)
+        given, library = {**self.config["env"], **self.secrets}, self.config["library"]
+        theirs = children.user_environment(self.directory, given, library, step_file)
         return children.spawn(argv, workdir, theirs, is_private=is_private)
 
     def take(self, lines: bytes) -> None:

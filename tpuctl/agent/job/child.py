@@ -6,18 +6,13 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 
 from tpuctl.agent.job import stack_dump
+from tpuctl.agent.job.logs.job_log import JobLog
+from tpuctl.agent.job.selector import Selector
 from tpuctl.agent.job.state import processes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from tpuctl.agent.job.logs.job_log import JobLog
-    from tpuctl.agent.job.selector import Selector
-    from tpuctl.agent.job.state.commands import RunCommands
+from tpuctl.agent.job.state.commands import RunCommands
 
 BLOCK_BYTES = 256 * 1024
 POLL_S = 0.05
@@ -61,17 +56,19 @@ def agent_environment(step_file: str) -> dict[str, str]:
 
 
 def user_environment(
-    directory: str, config: Mapping[str, Any], secrets: Mapping[str, str], step_file: str
+    directory: str, given: Mapping[str, str], library: str, step_file: str
 ) -> dict[str, str]:
-    """Return the variables of `setup` and `run`: the user's, secrets, and PYTHONPATH of tpuctl."""
+    """Return the variables of `setup` and `run`: those given to them, and PYTHONPATH of tpuctl.
+
+    `library` is the name of tpuctl's archive in the directory of the run.
+    """
     found = {
         **agent_environment(step_file),
-        **config["env"],
-        **secrets,
+        **given,
         processes.MARK: directory,
     }
     # An empty entry would be the directory that a program runs in.
-    paths = os.path.join(directory, config["library"]), found.get("PYTHONPATH")
+    paths = os.path.join(directory, library), found.get("PYTHONPATH")
     found["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     return found
 

@@ -258,7 +258,7 @@ def deletion_reason(
     stage_s = state["stage_s"]
     if state["stage"][1] == "dead" and stage_s >= config["patience_s"]:
         return "the run on this worker died"
-    return deadline_reason(record, newest, stage_s) or budget_reason(record, newest, stage_s)
+    return deadline_reason(record, stage_s) or budget_reason(record, stage_s)
 
 
 def success_reason(record: Mapping[str, Any], finals: Sequence[Mapping[str, Any]]) -> str | None:
@@ -280,11 +280,9 @@ def end_reason(record: Mapping[str, Any], finals: Sequence[Mapping[str, Any]]) -
     return f"worker {failed[0]} ended, and not well" if failed else None
 
 
-def deadline_reason(
-    record: Mapping[str, Any], newest: Mapping[str, Any], stage_s: float
-) -> str | None:
+def deadline_reason(record: Mapping[str, Any], stage_s: float) -> str | None:
     """Why the attempt should have ended by now; times of a record are compared with each other."""
-    timeouts = record["spec"]["timeouts"]
+    timeouts, newest = record["spec"]["timeouts"], record["attempts"][-1]
     if newest["started_s"] is None:
         limit_s = timeouts["setup_s"]
         return f"not started within {limit_s:.0f} s" if stage_s > limit_s else None
@@ -300,11 +298,10 @@ def tries_of(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return tries
 
 
-def budget_reason(
-    record: Mapping[str, Any], newest: Mapping[str, Any], stage_s: float
-) -> str | None:
+def budget_reason(record: Mapping[str, Any], stage_s: float) -> str | None:
     """Why the job may have no slice any more: the slices of its attempts used up its budget."""
     budget, price = record["spec"]["budget"], record["usd_per_hour"]
+    newest = record["attempts"][-1]
     used_s = stage_s + sum(
         max(0.0, attempt["ended_s"] - attempt["ready_s"])
         for attempt in tries_of(record)[:-1]

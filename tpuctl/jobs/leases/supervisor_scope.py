@@ -17,7 +17,7 @@ class SupervisorScope:
     accepts: tuple[str, ...]
     """Owners whose jobs it takes; `*` stands for any text."""
     idle_exit_s: float | None = IDLE_EXIT_S
-    """It ends when there was nothing to do for so long; None: it stays."""
+    """Idle seconds after which the supervisor ends; None: it stays."""
     only: str | None = None
     """The one job that it is for."""
     terms: LeaseTerms = DEFAULT_TERMS

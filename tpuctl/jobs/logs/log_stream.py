@@ -141,7 +141,7 @@ class AttemptFollower:
         return sorted(filter(self.wanted.matches_line, drained), key=lambda line: line.time_s)
 
     async def _fill(self, source: LogSource) -> None:
-        """The bucket has what the worker has not any more; or that part is lost."""
+        """Fill a hole from the bucket, which may have what the worker has not any more."""
         log, held = self.logs[source], self.gaps[source]
         upto = held[0][0]
 

@@ -55,7 +55,7 @@ class JobObservation:
     node_checked_s: float = 0.0
     node_ids: tuple[int, ...] = ()
     worker_count: int = 0
-    """Of all nodes together."""
+    """The number of workers of all nodes together."""
     queued_resource: str | None = None
     """The request that the newest attempt's node came from."""
     workers: tuple[WorkerReport, ...] = ()

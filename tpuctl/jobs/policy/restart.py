@@ -3,9 +3,9 @@
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, Phase, WorkerReport
 
 LOSS_LIMIT = 3
-"""A slice that lost its workers this often is not going to work,"""
+"""How many attempts in a row may lose workers of a slice before the slice is given up."""
 BAD_SLICE_LIMIT = 3
-"""and when that is so of as many slices, it is not the slices."""
+"""How many slices in a row may be given up before the job fails: then it is not the slices."""
 LONG_RUN_S = 600.0
 """A loss after the programs ran for so long is bad luck and not a bad slice."""
 UNSTARTED_LIMIT = 2
@@ -85,13 +85,13 @@ def _unstarted_worker(record: JobRecord) -> int | None:
 
 
 def _ran_long(attempt: Attempt) -> bool:
-    """Its programs ran for a good while."""
+    """Whether the programs of an attempt ran for LONG_RUN_S seconds or more."""
     began_s, ended_s = attempt.started_s, attempt.stopping_s or attempt.ended_s
     return began_s is not None and ended_s is not None and ended_s - began_s >= LONG_RUN_S
 
 
 def _lost_workers(attempt: Attempt) -> frozenset[int]:
-    """One that was lost on the way and does not come back now did not start either."""
+    """The worker whose loss ended the attempt: if it is not back now, it did not start either."""
     first = attempt.first_worker
     if attempt.outcome != AttemptOutcome.LOST or first is None:
         return frozenset()

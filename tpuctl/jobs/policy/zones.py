@@ -11,7 +11,7 @@ from tpuctl.models.queued_resource import QueuedResourceState
 PATIENCE_S = 600.0
 """How long a zone of several may let a request wait, in the first round; doubled every round."""
 RETRY_S, MAX_RETRY_S = 30.0, 600.0
-"""A zone that refused is asked again after this, doubled each time, and no later than that."""
+"""Seconds until a zone that refused is asked again: the first time, doubled each time, at most."""
 FORGOTTEN_BELOW = 0.1
 """Stock-outs that have decayed below this are forgotten."""
 QUEUED_STATES = frozenset(

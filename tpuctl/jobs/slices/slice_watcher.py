@@ -16,7 +16,7 @@ SLOWEST_S = 10.0
 STEADY_S = 15.0
 """While every worker runs and answers: a slice that goes away is heard from its workers first."""
 MAX_LATE = 2
-"""Each has a thread."""
+"""How many looks may hang at a time: each has a thread."""
 SHARE = 0.05
 """Of the time that nothing has moved: what waits for a minute is looked at every three seconds."""
 
@@ -59,7 +59,7 @@ class SliceWatcher:
             await self._pause()
 
     async def _look(self) -> None:
-        """One look; a call that hangs keeps the job from the next look for a while only."""
+        """Look once; a call that hangs keeps the job from the next look for a while only."""
         self._late = {look for look in self._late if not look.done()}
         if len(self._late) >= MAX_LATE:
             await asyncio.wait(self._late, return_when=asyncio.FIRST_COMPLETED)
@@ -73,7 +73,7 @@ class SliceWatcher:
             self.report_trouble(f"the Cloud TPU API has not answered for {ANSWER_TIMEOUT_S:.0f} s")
 
     async def _pause(self) -> None:
-        """Until the next look is due, which may come nearer meanwhile."""
+        """Sleep until the next look is due, which may come nearer meanwhile."""
         looked_s = self.clocks.monotonic()
         while (left_s := looked_s + self._every_s() - self.clocks.monotonic()) > 0:
             if await wait_until_set(self._again, min(left_s, 1.0)):

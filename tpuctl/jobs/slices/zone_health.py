@@ -26,9 +26,9 @@ STOCKOUTS = "tpuctl/stockouts/"
 SCHEMA = 1
 HALF_LIFE_S = 1800.0
 FRESH_S = 60.0
-"""What a job knows that has no request is asked anew after this,"""
+"""Seconds after which a job without a request reads the health of its zones anew."""
 FRESH_WAITING_S = 300.0
-"""and after this while a request waits that may be given up for another zone."""
+"""The same while a request waits that may be given up for another zone."""
 NO_STOCKOUT = ZoneHealth()
 WITHOUT_SLICE = (AttemptState.WAITING, AttemptState.ENDED)
 SAVED_FIELDS = ("out_s", "since_s", "tries", "stockout_score")

@@ -35,7 +35,10 @@ def read_resources(document: Document, setup: str | None, workdir: str | None) -
     slices = document.get("resources.num_slices", 1)
     tensorflow = uses_tensorflow(setup, workdir)
     try:
-        kind = _known_type(accelerators, zones)
+        for zone in zones:
+            if zone not in catalog.zones():
+                raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
+        kind = catalog.accelerator_type(accelerators) if accelerators else None
         runtime_version = choose_runtime(kind, wanted, tensorflow=tensorflow)
     except catalog.UnknownError as error:
         raise _unknown(document, error) from error
@@ -57,13 +60,6 @@ def read_resources(document: Document, setup: str | None, workdir: str | None) -
         num_slices=slices,
         runtime_version=runtime_version,
     )
-
-
-def _known_type(accelerators: str | None, zones: list[str]) -> catalog.AcceleratorType | None:
-    for zone in zones:
-        if zone not in catalog.zones():
-            raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
-    return catalog.accelerator_type(accelerators) if accelerators else None
 
 
 def _unknown(document: Document, error: catalog.UnknownError) -> UsageError:

@@ -112,9 +112,9 @@ def _mapping(node: yaml.Node, schema: Schema, path: str) -> FoundFields:
     """Everything below a mapping, in the order of the file."""
     if not isinstance(node, yaml.MappingNode):
         subject = f"{path} (line {scalars.line_of(node)})" if path else "a job file"
-        raise UsageError(
-            f"{subject} must be a mapping of keys to values, not {_wrong_value_text(node, schema)}"
-        )
+        is_hidden = _is_secret(schema) and isinstance(node, yaml.ScalarNode)
+        given = "a value" if is_hidden else scalars.display_text(node)
+        raise UsageError(f"{subject} must be a mapping of keys to values, not {given}")
     seen: set[str] = set()
     for key_node, value in node.value:
         key = _key(key_node, schema, path)
@@ -142,18 +142,11 @@ def _field(schema: Schema, key: yaml.Node, value: yaml.Node, path: str) -> Found
 
 def _refusal(place: str, value: yaml.Node, schema: Schema, error: MismatchError) -> UsageError:
     if not _is_secret(schema) and not isinstance(error, PatternError):
-        return UsageError(
-            f"{place} must be {error}, not {scalars.display_text(error.item or value)}"
-        )
+        given = scalars.display_text(error.item or value)
+        return UsageError(f"{place} must be {error}, not {given}")
     message, hint = scalars.pattern_message(schema)
     subject = place if _is_secret(schema) else f"{place}: {scalars.display_text(value)}"
     return UsageError(f"{subject} {message}", hint=hint)
-
-
-def _wrong_value_text(node: yaml.Node, schema: Schema) -> str:
-    """What stands where a mapping belongs."""
-    is_hidden = _is_secret(schema) and isinstance(node, yaml.ScalarNode)
-    return "a value" if is_hidden else scalars.display_text(node)
 
 
 def _value(node: yaml.Node, schema: Schema) -> Any:
@@ -222,11 +215,11 @@ def _nearest(key: str, known: Sequence[str], path: str) -> str | None:
 @cache
 def _places() -> list[tuple[str, str]]:
     """The path and the name of every key."""
-    found = []
-    for name, each in load_schema()["properties"].items():
-        found += [(f"{name}.{below}", below) for below in each.get("properties", {})]
-        found.append((name, name))
-    return found
+    places = []
+    for name, schema in load_schema()["properties"].items():
+        places += [(f"{name}.{below}", below) for below in schema.get("properties", {})]
+        places.append((name, name))
+    return places
 
 
 def _is_secret(schema: Schema) -> bool:

@@ -36,9 +36,9 @@ class JobPool:
     watcher: HeartbeatWatcher
     say: Callable[[str], None]
     on_adopted: Callable[[str], None] = lambda _job_id: None
-    """Told of every job that is taken,"""
+    """Called with the id of every job that is taken."""
     settled: Callable[[str], None] = lambda _job_id: None
-    """and of every one that is settled."""
+    """Called with the id of every job that is settled."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     controllers: dict[str, JobController] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ class JobPool:
     is_taking: bool = False
     """A lease is about to be taken."""
     bug: BaseException | None = None
-    """The first of them."""
+    """The first error of a controller that is not one of tpuctl.errors: a bug of ours."""
 
     @property
     def is_holding(self) -> bool:
@@ -163,7 +163,7 @@ class JobPool:
         return await asyncio.to_thread(leasing.take, store, lease, self.heartbeat_sender.holder)
 
     async def _wait_for_record(self, lease: Lease) -> None:
-        """It is being submitted; or nobody does so any more, and the lease is withdrawn."""
+        """Wait for the record of a lease; withdraw one that has none for UNRECORDED_S seconds."""
         since = self.unrecorded.setdefault(lease.job_id, self.clocks.monotonic())
         if self.clocks.monotonic() - since < UNRECORDED_S:
             return

@@ -25,14 +25,14 @@ VOLATILE_FIELDS: Mapping[str, object] = {
     "active_s": None,
     "quiet_s": 0.0,
 }
-"""What is never the same twice, though nothing happens."""
+"""Fields of a worker's report that are never the same twice, though nothing happens."""
 PROGRESS_FIELDS: Mapping[str, object] = {
     **VOLATILE_FIELDS,
     "step": None,
     "metrics": {},
     "message": "",
 }
-"""What changes all the time while a job runs well."""
+"""Fields of a worker's report that change all the time while a job runs well."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,10 @@ class RecordWriter:
         return _stripped(record, VOLATILE_FIELDS) != _stripped(self.written, VOLATILE_FIELDS)
 
     async def _merged(self, record: JobRecord) -> JobRecord:
-        """Ours, with the one thing that somebody without the lease may write."""
+        """The record with the cancellation that somebody without the lease may have written.
+
+        Raises LeaseLostError.
+        """
         self.stored = await self._load()
         if self.record.fence > self.lease.fence:
             raise LeaseLostError

@@ -21,12 +21,12 @@ from tpuctl.jobs.supervisor.job_pool import JobPool
 
 SCAN_S = 1.0
 IDLE_SCAN_S = 5.0
-"""Of a supervisor that stays when there is nothing to do."""
+"""Seconds between two scans of a supervisor that stays when there is nothing to do."""
 WAKE_POLL_S = 0.1
 UNREACHED_S = 60.0
 """A supervisor with nothing in care ends after this long without its bucket."""
 UNREACHED_WITH_JOBS_S = 600.0
-"""One with jobs in care, after this long; the jobs go on without it."""
+"""A supervisor with jobs in care ends after this long; the jobs go on without it."""
 LEAVE_S = 2.0
 
 
@@ -64,7 +64,7 @@ class Supervisor:
     backends: Backends
     scope: SupervisorScope
     vault: SecretCache
-    """It knows this machine's host id."""
+    """The values of secrets that this process knows, and this machine's host id."""
     clocks: Clocks
     say: Callable[[str], None]
     last_wake_ns: Callable[[], int] = lambda: 0
@@ -126,7 +126,7 @@ class Supervisor:
         return not self.job_pool.is_busy and not any(map(self._is_ours, self.known.values()))
 
     async def _pause(self) -> None:
-        """Until the next scan is due, or somebody asks for it."""
+        """Sleep until the next scan is due, or somebody asks for one."""
         stays = self.scope.idle_exit_s is None
         pause_s = IDLE_SCAN_S if stays and self._is_idle() else SCAN_S
         until = self.clocks.monotonic() + self.scope.bounded_pause(pause_s)
@@ -171,7 +171,7 @@ class Supervisor:
         return leasing.list_leases(self.backends.store, self.known, self._report_unreadable)
 
     def _report_unreadable(self, error: DamagedStateError) -> None:
-        """Once: it is found again at every look."""
+        """Report a lease that cannot be read, once: it is found again at every look."""
         if str(error) not in self.unreadable:
             self.unreadable.add(str(error))
             self.say(f"passed over: {error}")

@@ -104,7 +104,7 @@ class WorkerConnection:
     # -------------------------------------------------------------- the connection
 
     async def _attend(self) -> None:
-        """One connection, until it breaks, falls silent, or the run is over."""
+        """Connect once, and listen until it breaks, falls silent, or the run is over."""
         tasks: list[asyncio.Task[None]] = []
         try:
             async with await self.dial() as shell:
@@ -150,7 +150,7 @@ class WorkerConnection:
             self._take(message)
 
     def _judge(self, error: CommandFailedError) -> None:
-        """The agent's command failed: whose fault that is."""
+        """Decide what a failed command of the agent means: another try, or the end of the run."""
         why = without_worker_name(error.done.worker_id, str(error))
         if error.done.exit_status == protocol.UNREACHED:
             raise TransientError(why) from error
