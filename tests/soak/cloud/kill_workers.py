@@ -181,7 +181,7 @@ def until(condition: Any) -> None:
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(condition)
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def until_gone() -> list[int]:

@@ -64,6 +64,7 @@ def test_the_remote_command_ends_with_the_client(client, tpuctl, node, ending):
     deadline = time.monotonic() + 30
     while is_running(tpuctl, pid):
         assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_ctrl_c_stops_watching_and_says_what_goes_on(client, cloud):

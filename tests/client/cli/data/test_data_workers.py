@@ -176,11 +176,11 @@ def test_a_link_out_of_the_tree_is_refused_by_name_and_the_rest_is_delivered(fou
 
 def test_a_worker_that_cannot_write_fails_alone_and_is_named(four, dataset):
     on_workers(four, "touch blocked", "2")
-    result = four("data", "push", str(dataset), "worker:n1:blocked", "-o", "json")
-    assert [row["state"] for row in result.json] == ["DONE", "DONE", "FAILED", "DONE"]
+    result = four("data", "push", str(dataset), "worker:n1/1,2:blocked", "-o", "json")
+    assert [row["state"] for row in result.json] == ["DONE", "FAILED"]
     assert result.code == 70
     assert result.err.splitlines()[0].startswith("warning: worker 2: ")
-    assert '"error": "1 of 4 workers failed: 2"' in result.err
+    assert '"error": "1 of 2 workers failed: 2"' in result.err
 
 
 @pytest.mark.parametrize("worker", ["/0", "/0,1"])

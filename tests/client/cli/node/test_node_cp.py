@@ -279,3 +279,4 @@ def until(is_so):
     deadline = time.monotonic() + 20
     while not is_so():
         assert time.monotonic() < deadline
+        time.sleep(0.01)
