@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 from typing import Any, NamedTuple
 
 from tpuctl.agent.data import target_tree
@@ -152,7 +151,7 @@ def resumable_name(name: str, wanted: WantedFile) -> str:
 
 def new_partial_name() -> str:
     """A temporary name that nobody else has."""
-    return target_tree.PARTIAL_PREFIX + secrets.token_hex(8)
+    return target_tree.PARTIAL_PREFIX + os.urandom(8).hex()
 
 
 def umask() -> int:
