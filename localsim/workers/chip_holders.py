@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from localsim.workers import chips
 from localsim.workers.worker import Worker
-from tpuctl.catalog import AcceleratorType, accelerator_type, generation
+from tpuctl.catalog import AcceleratorType, generation
 
 LOCK_FILE = "libtpu_lockfile"
 MAX_LINE_BYTES = 64 * 1024
@@ -26,8 +26,7 @@ class ChipFiles:
 
 def namespace_chip_files(worker: Worker) -> ChipFiles:
     """Return the files of a namespace worker, where libtpu's loader has them."""
-    kind = accelerator_type(worker.accelerator_type)
-    devices = chips.device_files(kind)[: kind.chips_per_worker]
+    devices = chips.device_files(worker.kind)[: worker.kind.chips_per_worker]
     return ChipFiles(f"/tmp/{LOCK_FILE}", tuple(devices))
 
 

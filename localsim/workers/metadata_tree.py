@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from localsim import accounts
 from localsim.worker_facts import Maintenance
 from localsim.workers.spec import SliceSpec
-from tpuctl.catalog import AcceleratorType, accelerator_type, generation
+from tpuctl.catalog import AcceleratorType, generation
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 TOKEN_LIFE_S = 3599
@@ -111,7 +111,7 @@ def instance_id(hostname: str) -> str:
 
 def tpu_env(spec: SliceSpec, index: int) -> str:
     """Return lines `KEY: 'value'`, as libtpu and JAX read them."""
-    kind = accelerator_type(spec.accelerator_type)
+    kind = spec.kind
     bounds = _HOST_BOUNDS[kind.chips_per_worker]
     hosts = tuple(chips // host for chips, host in zip(_three(kind.topology), bounds, strict=True))
     values = {

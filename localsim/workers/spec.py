@@ -6,6 +6,7 @@ from ipaddress import IPv4Network
 from typing import TypeAlias
 
 from localsim.worker_facts import GuestAttributesEntry, Maintenance, SlicePosition
+from tpuctl.catalog import AcceleratorType, accelerator_type
 
 SUBNET_PREFIX = 16
 """Bits of the network that the workers of a zone share; its first address is the gateway."""
@@ -76,6 +77,11 @@ class SliceSpec:
     multislice: SlicePosition | None = None
     worker_faults: Mapping[int, HostFault] = field(default_factory=dict)
     """By worker; one that is not in it is healthy."""
+
+    @property
+    def kind(self) -> AcceleratorType:
+        """The accelerator type in the catalog."""
+        return accelerator_type(self.accelerator_type)
 
     @property
     def subnet(self) -> IPv4Network:

@@ -14,6 +14,7 @@ from localsim.workers.isolation.interface import Command
 from localsim.workers.isolation.modes import Host, Program
 from localsim.workers.spec import HEALTHY, HostFault, PublishAttribute, SliceSpec
 from localsim.workers.ssh_keys import SshKeys
+from tpuctl.catalog import AcceleratorType
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LOGIN_SHELL = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
@@ -133,9 +134,9 @@ class Worker:
         return HostIdentity(self.hostname, f"{algorithm} {key}")
 
     @property
-    def accelerator_type(self) -> str:
+    def kind(self) -> AcceleratorType:
         """The accelerator type of its slice."""
-        return self._spec.accelerator_type
+        return self._spec.kind
 
     @property
     def addresses(self) -> tuple[str, ...]:

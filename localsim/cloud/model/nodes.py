@@ -7,6 +7,7 @@ from typing import Any
 
 from localsim.cloud.model.transitions import next_state
 from localsim.worker_facts import GuestAttributesEntry, HostIdentity, Maintenance
+from tpuctl import catalog
 
 
 class NodeState(StrEnum):
@@ -187,6 +188,11 @@ class NodeSpec:
     boot_disk: BootDisk | None = None
     rest_only: Mapping[str, Any] = field(default_factory=dict)
     """Fields that only REST has and nothing acts on, as JSON: kept and shown there."""
+
+    @property
+    def kind(self) -> catalog.AcceleratorType:
+        """The accelerator type in the catalog; raises catalog.UnknownError for an unchecked one."""
+        return catalog.accelerator_type(self.accelerator_type)
 
 
 @dataclass(frozen=True, slots=True)

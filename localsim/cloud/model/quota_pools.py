@@ -75,8 +75,7 @@ def needed_quota(zone: str, spec: NodeSpec) -> dict[tuple[str, str], int]:
     if scheduling.reserved or scheduling.reservation_name:
         return {}
     of_type = pool(spec.accelerator_type, preemptible=scheduling.can_be_preempted)
-    cores = catalog.accelerator_type(spec.accelerator_type).tensorcores
-    return {(of_type.quota_id, of_type.location(zone)): cores}
+    return {(of_type.quota_id, of_type.location(zone)): spec.kind.tensorcores}
 
 
 def quota_of_node(node: Node) -> dict[Hashable, int]:
@@ -111,9 +110,7 @@ def slices_of_node(node: Node) -> dict[Hashable, int]:
 def reserved_units_of_node(node: Node) -> dict[Hashable, int]:
     """What a node uses of its reservation, in the reservation's unit, by name."""
     name = node.spec.scheduling.reservation_name
-    if not (name and node.has_capacity):
-        return {}
-    return {name: catalog.accelerator_type(node.accelerator_type).tensorcores}
+    return {name: node.spec.kind.tensorcores} if name and node.has_capacity else {}
 
 
 def region_of(zone: str) -> str:

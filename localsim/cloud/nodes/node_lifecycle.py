@@ -16,7 +16,6 @@ from localsim.cloud.state import external_addresses, node_faults, operation_life
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import capacity, quota, reservations
 from localsim.worker_facts import HostIdentity
-from tpuctl import catalog
 
 PREEMPTIBLE_LIFE_S = 24 * 3600.0
 """Preemptible nodes, unlike spot ones, end after 24 hours: TERMINATED, as the API describes it."""
@@ -34,7 +33,7 @@ def create(
     _require_free_block(state, spec)
     reservations.check(state, name.partition("/nodes/")[0], spec, now_s)
     quota.require(state, zone_of(name), [spec])
-    subnets.require_room(state, zone_of(name), _workers(spec))
+    subnets.require_room(state, zone_of(name), spec.kind.workers)
     operation = operation_lifecycle.begin(
         state, name, Verb.CREATE, now_s, request_id=request_id, body=spec
     )
@@ -205,12 +204,8 @@ def _new(state: State, name: str, spec: NodeSpec, now_s: float) -> Node:
         spec=spec,
         state=NodeState.CREATING,
         create_time_s=now_s,
-        addresses=subnets.new_addresses(state, zone_of(name), _workers(spec)),
+        addresses=subnets.new_addresses(state, zone_of(name), spec.kind.workers),
     )
-
-
-def _workers(spec: NodeSpec) -> int:
-    return catalog.accelerator_type(spec.accelerator_type).workers
 
 
 def _with_machines(state: State, node: Node) -> Node:

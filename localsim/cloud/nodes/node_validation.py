@@ -78,8 +78,7 @@ def checked_node(parent: str, spec: NodeSpec) -> NodeSpec:
 def checked_update(spec: NodeSpec, zone: str) -> NodeSpec:
     """The spec of an existing node after a change; raises CloudError."""
     completed = replace(spec, data_disks=tuple(map(_with_mode, spec.data_disks)))
-    kind = catalog.accelerator_type(spec.accelerator_type)
-    _check(completed, zone, kind.workers)
+    _check(completed, zone, spec.kind.workers)
     return completed
 
 

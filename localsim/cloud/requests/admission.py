@@ -11,7 +11,6 @@ from localsim.cloud.requests.request_transitions import fail, move
 from localsim.cloud.state import operation_lifecycle, subnets
 from localsim.cloud.state.state import State
 from localsim.cloud.supply import capacity, quota
-from tpuctl import catalog
 
 WAITING = RequestState.WAITING_FOR_RESOURCES
 EXPIRED_MESSAGE = (
@@ -88,8 +87,7 @@ def _granted(state: State, request: QueuedResource, now_s: float) -> tuple[NodeS
     if not request.holds_quota:
         quota.require(state, request.zone, specs)
     quota.require_addresses(state, request.zone, specs)
-    workers = catalog.accelerator_type(specs[0].accelerator_type).workers
-    subnets.require_room(state, request.zone, workers * len(specs))
+    subnets.require_room(state, request.zone, specs[0].kind.workers * len(specs))
     return granted
 
 

@@ -126,11 +126,8 @@ def _delete_nodes(state: State, owner: str, now_s: float) -> None:
 
 def _refusal(request: QueuedResource) -> Failure | None:
     """The error with which the service refuses an accepted request, or None."""
-    kind = catalog.accelerator_type(request.spec.nodes[0].spec.accelerator_type)
-    if (
-        request.spec.provisioning_model != FLEX_START
-        or catalog.generation(kind.generation).flex_start
-    ):
+    kind, asks = request.spec.nodes[0].spec.kind, request.spec.provisioning_model == FLEX_START
+    if not asks or catalog.generation(kind.generation).flex_start:
         return None
     sentence = f"Flex-start is not offered for '{kind.name}' in zone {request.zone}."
     return Failure(Code.INVALID_ARGUMENT, with_error_id(sentence))

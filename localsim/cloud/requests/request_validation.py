@@ -36,7 +36,9 @@ def checked_spec(name: str, spec: QueuedResourceSpec, now_s: float) -> QueuedRes
     ids = _node_ids(wanted, request_id)
     node = replace(wanted, parent=parent, spec=checked_node(parent, wanted.spec), multislice=None)
     if wanted.multislice is not None:
-        _check_generation(node.spec.accelerator_type)
+        kind = node.spec.kind
+        if not catalog.generation(kind.generation).multislice:
+            raise invalid(f"Multislice is not supported for accelerator type '{kind.name}'.")
     return replace(
         spec,
         nodes=tuple(replace(node, node_id=checked_id("node id", each)) for each in ids),
@@ -54,12 +56,6 @@ def _node_ids(wanted: RequestedNode, request_id: str) -> list[str]:
         raise invalid(f"The node count must be from 2 to {MAX_SLICES}, not {asked.node_count}.")
     prefix = asked.node_id_prefix or request_id
     return [f"{prefix}-{index}" for index in range(asked.node_count)]
-
-
-def _check_generation(accelerator_type: str) -> None:
-    generation = catalog.accelerator_type(accelerator_type).generation
-    if not catalog.generation(generation).multislice:
-        raise invalid(f"Multislice is not supported for accelerator type '{accelerator_type}'.")
 
 
 def _check_tier(spec: QueuedResourceSpec) -> None:

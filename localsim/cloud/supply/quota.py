@@ -52,11 +52,8 @@ def require(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
 def require_addresses(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
     """Raise CloudError RESOURCE_EXHAUSTED when the region has too few external addresses."""
     region = region_of(zone)
-    wanted = sum(
-        catalog.accelerator_type(spec.accelerator_type).workers
-        for spec in specs
-        if external_addresses.wants_addresses(spec)
-    )
+    asking = filter(external_addresses.wants_addresses, specs)
+    wanted = sum(spec.kind.workers for spec in asking)
     limit = state.conditions.quota_limit(EXTERNAL_ADDRESSES, region)
     if wanted and limit is not None and state.addresses_held[region] + wanted > limit:
         raise _exceeded(state, EXTERNAL_ADDRESSES, region, limit, zone)

@@ -18,7 +18,10 @@ YEAR_S = 365 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Reserved chips or cores of a generation in a zone; `state` and units are the API's."""
+    """Reserved chips or cores of a generation in a zone; `state` and units are the API's.
+
+    A generation that is counted in chips has one core on each.
+    """
 
     name: str
     resource_type: str
@@ -67,7 +70,7 @@ def choose_reservation(
 
     Raises CloudError FAILED_PRECONDITION where none is large enough.
     """
-    wanted = count * _size(spec.accelerator_type)
+    wanted = count * spec.kind.tensorcores
     fitting = [each for each in _fitting(state, zone, spec, now_s) if each.state != "EXPIRED"]
     if not any(each.size >= wanted for each in fitting):
         raise insufficient_reservation(zone, spec, count)
@@ -85,10 +88,9 @@ def insufficient_reservation(zone: str, spec: NodeSpec, count: int) -> CloudErro
 
 def _fitting(state: State, zone: str, spec: NodeSpec, now_s: float) -> Iterator[Reservation]:
     name = spec.scheduling.reservation_name
-    family = catalog.accelerator_type(spec.accelerator_type).generation
     for settings in state.scenario.reservations:
         kind = catalog.accelerator_type(settings["accelerator_type"])
-        if (settings["zone"], kind.generation) == (zone_of(zone), family):
+        if (settings["zone"], kind.generation) == (zone_of(zone), spec.kind.generation):
             reservation = _reservation(state, zone, settings, now_s)
             if name in ("", reservation.name) or name.endswith(f"/{ANY_RESERVATION}"):
                 yield reservation
@@ -103,15 +105,10 @@ def _reservation(state: State, zone: str, settings: Mapping[str, Any], now_s: fl
     return Reservation(
         name=name,
         resource_type=catalog.generation(kind.generation).config_enum or "",
-        size=settings["slices"] * _size(kind.name),
+        size=settings["slices"] * kind.tensorcores,
         capacity_units=pool(kind.name, preemptible=False).unit.upper(),
         state="APPROVED" if now_s < start_s else "EXPIRED" if now_s >= end_s else "ACTIVE",
         start_s=start_s,
         end_s=end_s,
         used=state.reserved_held[name],
     )
-
-
-def _size(accelerator_type: str) -> int:
-    """The size in cores or chips: a generation counted in chips has one core on each."""
-    return catalog.accelerator_type(accelerator_type).tensorcores

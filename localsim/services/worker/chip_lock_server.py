@@ -26,7 +26,6 @@ from localsim.workers.chip_holders import (
     read_usage,
 )
 from localsim.workers.worker import Worker
-from tpuctl.catalog import accelerator_type
 
 METRICS_PORT = 8431
 ADDRESS_VARIABLE = "LOCALSIM_CHIPS"
@@ -54,11 +53,10 @@ class ChipLockServer:
     def __init__(
         self, worker: Worker, files: ChipFiles, server: MetricServer, listening: socket.socket
     ) -> None:
-        kind = accelerator_type(worker.accelerator_type)
         self._worker = worker
         self._greeting = {"lock": files.lock, "devices": files.devices}
         self._server = server
-        self._holders = ChipHolders(kind, time.monotonic)
+        self._holders = ChipHolders(worker.kind, time.monotonic)
         self._metrics: Acceptor | None = None
         self._metrics_port = 0
         self._changing = asyncio.Lock()

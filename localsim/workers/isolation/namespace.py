@@ -21,7 +21,6 @@ from localsim.workers.isolation.namespace_host import HostNetwork, NamespaceHost
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.isolation.vpc import Channel
 from localsim.workers.spec import SUBNET_PREFIX, SliceSpec
-from tpuctl.catalog import accelerator_type
 
 GUEST = "/opt/localsim/python"
 LIBTPU = "/lib/libtpu.so"
@@ -202,12 +201,11 @@ class NamespaceIsolation:
         )
         ways = [{"target": each, "via": address, "bridge": bridge} for each in external]
         place = HostNetwork(reply["worker"], address, self._hosts_file.addresses, ways)
-        kind = accelerator_type(spec.accelerator_type)
         host = NamespaceHost(
             place,
             descriptor,
             vpc=self._channel,
-            environment=program_environment(chips.devices_per_worker(kind)),
+            environment=program_environment(chips.devices_per_worker(spec.kind)),
         )
         self._hosts[place.worker] = host
         try:

@@ -20,7 +20,6 @@ from localsim.workers.isolation.process_programs import ProcessProgram
 from localsim.workers.metadata_tree import MEGASCALE_PORT, megascale_attributes
 from localsim.workers.processes import MARKER, Process
 from localsim.workers.spec import SliceSpec
-from tpuctl.catalog import accelerator_type
 
 PERIOD_S = 0.3
 """Of which a slow worker's programs run a part; each one costs a look at the process table."""
@@ -302,20 +301,19 @@ async def _end(belongs: ProcessFilter, programs: Collection[ProcessProgram]) -> 
 
 def jax_environment(disk: SliceDisk, spec: SliceSpec, index: int) -> dict[str, str]:
     """Return the variables by which JAX's cluster detection and the mesh find their peers."""
-    kind = accelerator_type(spec.accelerator_type)
     alone = {"MEGASCALE_NUM_SLICES": "1", "MEGASCALE_SLICE_ID": "0"}
     coordinator = f"{free_ports.HOST}:{MEGASCALE_PORT}" if spec.multislice else ""
     return {
         "JAX_FORCE_TPU_INIT": "1",
         "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": str(chips.devices_per_worker(kind)),
+        "JAX_NUM_CPU_DEVICES": str(chips.devices_per_worker(spec.kind)),
         "TPU_WORKER_ID": str(index),
         "TPU_WORKER_HOSTNAMES": ",".join(free_ports.HOST for _ in disk.worker_ports),
         "TPU_PROCESS_ADDRESSES": ",".join(
             f"{free_ports.HOST}:{port}" for port in disk.worker_ports
         ),
-        "TPU_ACCELERATOR_TYPE": kind.name,
-        "TPU_TOPOLOGY": kind.topology,
+        "TPU_ACCELERATOR_TYPE": spec.kind.name,
+        "TPU_TOPOLOGY": spec.kind.topology,
         **(megascale_attributes(spec) or alone),
         "MEGASCALE_COORDINATOR_ADDRESS": coordinator,
     }
