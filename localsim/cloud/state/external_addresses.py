@@ -10,6 +10,7 @@ from localsim.cloud.model.nodes import NodeSpec
 from localsim.cloud.state.state import State
 
 BLOCK = IPv4Network("198.18.0.0/15")
+_USABLE = BLOCK.num_addresses - 2
 
 
 def wants_addresses(spec: NodeSpec) -> bool:
@@ -27,12 +28,5 @@ def _next(state: State) -> str:
     while True:
         number = state.count("external addresses")
         address = str(IPv4Address(int(BLOCK.network_address) + 1 + number % _USABLE))
-        if number < _USABLE or not _is_taken(state, address):
+        if number < _USABLE or all(address not in node.external_addresses for node in state.nodes):
             return address
-
-
-def _is_taken(state: State, address: str) -> bool:
-    return any(address in node.external_addresses for node in state.nodes)
-
-
-_USABLE = BLOCK.num_addresses - 2

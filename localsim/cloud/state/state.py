@@ -7,8 +7,7 @@ from random import Random
 
 from localsim.cloud.db.agenda import Agenda
 from localsim.cloud.db.collection import Collection, OperationLog
-from localsim.cloud.db.durable_counters import DurableCounters
-from localsim.cloud.db.journal import Journal
+from localsim.cloud.db.journal import DurableCounters, Journal
 from localsim.cloud.model import quota_pools
 from localsim.cloud.model.events import Event
 from localsim.cloud.model.nodes import Node

@@ -7,8 +7,7 @@ import pytest
 from localsim.cloud.db.agenda import Action, Agenda
 from localsim.cloud.db.collection import RETENTION_S, Collection
 from localsim.cloud.db.database import open_database
-from localsim.cloud.db.durable_counters import DurableCounters
-from localsim.cloud.db.journal import Journal, NotWrittenError
+from localsim.cloud.db.journal import DurableCounters, Journal, NotWrittenError
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from unit.localsim.cloud.cloud_rig import NODE, SINGLE, ZONE
 
