@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from localsim.bench.result_rows import ResultRow, comparison_row
-from localsim.bench.stopwatch import elapsed_s, more_calls
+from localsim.bench.stopwatch import ResultRow, comparison_row, elapsed_s, more_calls
 from localsim.core import Mesh
 from tpuctl import catalog
 from tpuctl.perfmodel import chip as model

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localsim.bench.result_rows import ResultRow, comparison_row
-from localsim.bench.stopwatch import median_s
+from localsim.bench.stopwatch import ResultRow, comparison_row, median_s
 from localsim.core import Chip
 from localsim.core.chip import backends
 from localsim.core.numbers.fp8 import encode_fp8

@@ -23,7 +23,7 @@ from localsim.check import cassette
 from localsim.check.answer_differences import differences
 from localsim.check.cassette import CassetteError, RecordedCall
 from localsim.server import Settings, serve
-from localsim.services.tpu.tpu_methods import Method, all_methods
+from localsim.services.tpu.tpu_methods import all_methods
 
 LONGEST_WAIT_S = 86400.0
 FIRST_STEP_S = 1.0
@@ -86,10 +86,10 @@ async def _check(
     async with _replay(scenario) as replay:
         for call in calls:
             await replay.advance(max(0.0, call.at_s - replay.elapsed_s))
-            found = await _differences(replay, call)
-            differing += bool(found)
-            for each in found:
-                say(_printable(f"line {call.line} {_short(call.what)}: {each}"))
+            lines = await _differences(replay, call)
+            differing += bool(lines)
+            for line in lines:
+                say(_printable(f"line {call.line} {_short(call.what)}: {line}"))
     say(f"{len(calls)} call{'s' * (len(calls) != 1)}, {differing} answered otherwise")
     return differing
 
@@ -112,7 +112,7 @@ async def _differences(replay: Replay, call: RecordedCall) -> list[str]:
 
 
 async def _by_grpc(replay: Replay, call: RecordedCall) -> dict[str, Any]:
-    method = _methods().get(call.what)
+    method = next((known for known in all_methods() if known.full_name == call.what), None)
     if method is None:
         return {"error": {"code": 12, "message": f"there is no method {call.what}"}}
     try:
@@ -155,10 +155,6 @@ def _short(what: str) -> str:
 def _printable(text: str) -> str:
     """The line without characters that control a terminal."""
     return "".join(each if each.isprintable() else "?" for each in text)
-
-
-def _methods() -> dict[str, Method]:
-    return {method.full_name: method for method in all_methods()}
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from localsim.core.wire.exchange import Exchange
 from localsim.core.wire.links import MeshError
 from localsim.core.wire.peer_monitor import SILENCE_S, PeerMonitor
 from localsim.core.wire.rendezvous import DATA, PULSE, Address, RunIdentity, connect_peers
-from localsim.core.wire.slice_membership import MembershipError, SliceMembership
+from localsim.core.wire.slice_membership import SliceMembership
 from localsim.guest.localsim_chips.lock import NotLoadedError
 from tpuctl import catalog
 
@@ -70,7 +70,10 @@ class Mesh:
         """
         here = _here(environ)
         heap.keep_freed_memory()
-        held = _hold()
+        try:
+            held = activity.hold()
+        except NotLoadedError as error:
+            raise MeshError(str(error)) from error
         exchange = _meet(here, environ.get("TPUCTL_ATTEMPT", "1"), meeting_s, silence_s)
         mesh = cls(here.accelerator_type, exchange)
         held.chips = mesh.chips
@@ -123,11 +126,11 @@ class Mesh:
 
 
 def _here(environ: Mapping[str, str]) -> SliceMembership:
-    """Where this worker is, in a slice that has such a worker; raises MeshError."""
+    """This worker's place in a slice that has such a worker; raises MeshError."""
+    here = slice_membership.find_membership(environ)
     try:
-        here = slice_membership.find_membership(environ)
         worker_count = catalog.accelerator_type(here.accelerator_type).workers
-    except (MembershipError, catalog.UnknownError) as error:
+    except catalog.UnknownError as error:
         raise MeshError(str(error)) from error
     if worker_count == 1 and len(here.addresses) <= 1:
         return SliceMembership(here.accelerator_type, 0, ())
@@ -137,14 +140,6 @@ def _here(environ: Mapping[str, str]) -> SliceMembership:
             f"told is {len(here.addresses)} and that of this worker {here.worker_id}"
         )
     return here
-
-
-def _hold() -> activity.Activity:
-    """Hold the chips until the process ends; raises MeshError."""
-    try:
-        return activity.hold()
-    except NotLoadedError as error:
-        raise MeshError(str(error)) from error
 
 
 def _meet(here: SliceMembership, attempt: str, meeting_s: float, silence_s: float) -> Exchange:
@@ -159,6 +154,7 @@ def _meet(here: SliceMembership, attempt: str, meeting_s: float, silence_s: floa
 
 
 def _address(told: str) -> Address:
+    """Host and port of a worker's address; raises MeshError."""
     host, _, port = told.rpartition(":")
     if not host or not port.isdecimal() or int(port) > _LAST_PORT:
         raise MeshError(f"no address of a worker, host:port, is {told!r}")

@@ -41,7 +41,7 @@ def reduce(kind: str, array: NDArray[Any], axis: int | Sequence[int] | None) -> 
 
 
 def _sum(rows: F32) -> F32:
-    """Of the rows: equal parts of them are added part to part, until one is left."""
+    """The sum of the rows: equal parts of them are added part to part, until one is left."""
     if len(rows) == 0:
         return np.zeros(rows.shape[1:], np.float32)
     while len(rows) > 1:
@@ -55,33 +55,31 @@ def _sum(rows: F32) -> F32:
     return total
 
 
-def _max(rows: F32) -> F32:
-    greatest: F32 = np.max(rows, axis=0)
-    return greatest
-
-
-def _mean(rows: F32) -> F32:
-    return _sum(rows) / np.float32(len(rows))
-
-
 _REDUCTIONS: Mapping[str, Callable[[F32], F32]] = MappingProxyType(
-    {"sum": _sum, "max": _max, "mean": _mean}
+    {
+        "sum": _sum,
+        "max": lambda rows: np.asarray(np.max(rows, axis=0)),
+        "mean": lambda rows: _sum(rows) / np.float32(len(rows)),
+    }
 )
 
 
 def _last_first(dimensions: int, axis: int | Sequence[int] | None) -> Iterable[int]:
-    """So that taking one away does not renumber the next."""
+    """The axes from the last to the first: taking one away does not renumber the next.
+
+    Raises ValueError.
+    """
     if axis is None:
         return reversed(range(dimensions))
     axes = axis if isinstance(axis, Sequence) else [axis]
     if not all(-dimensions <= each < dimensions for each in axes):
         raise ValueError(f"an array of {dimensions} dimensions has no axis {axis}")
-    found = sorted({each % dimensions for each in axes}, reverse=True)
-    if len(found) < len(axes):
+    falling = sorted({each % dimensions for each in axes}, reverse=True)
+    if len(falling) < len(axes):
         raise ValueError(f"an axis is named twice: {axis}")
-    return found
+    return falling
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
-    """Integers and truth values stay what they are, and float32."""
+    """The values as they are for integers, truth values and float32, else as float32."""
     return values if values.dtype.char in _KEPT else float32(values)

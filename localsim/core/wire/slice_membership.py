@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from localsim.core.wire.links import MeshError
 from tpuctl.catalog import default_type
 
 PORT = 8476
@@ -21,10 +22,6 @@ _PCI_DEVICES = Path("/sys/bus/pci/devices")
 _TOLD = ("TPU_ACCELERATOR_TYPE", "TPU_PROCESS_ADDRESSES", "TPU_WORKER_ID", "TPU_SKIP_MDS_QUERY")
 
 
-class MembershipError(RuntimeError):
-    """Neither variables nor the metadata server say where this worker is."""
-
-
 @dataclass(frozen=True, slots=True)
 class SliceMembership:
     """A worker's place in its slice; `addresses` are host:port of every worker."""
@@ -35,7 +32,10 @@ class SliceMembership:
 
 
 def find_membership(environ: Mapping[str, str]) -> SliceMembership:
-    """This worker's place; a slice of one chip where nothing tells of another. PlaceError."""
+    """This worker's place; a slice of one chip where nothing tells of another.
+
+    Raises MeshError where neither variables nor the metadata server say it.
+    """
     server = environ.get("GCE_METADATA_IP", _METADATA)
     if any(name in environ for name in _TOLD) or not _has_server(environ):
         return _told(environ)
@@ -78,11 +78,11 @@ def _ask(server: str, key: str) -> str:
         response = connection.getresponse()
         text = response.read().decode().strip()
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise MembershipError(f"{server} does not tell {key}: {error}") from error
+        raise MeshError(f"{server} does not tell {key}: {error}") from error
     finally:
         connection.close()
     if response.status != http.client.OK or not text:
-        raise MembershipError(f"{server} does not tell {key}: status {response.status}")
+        raise MeshError(f"{server} does not tell {key}: status {response.status}")
     return text
 
 
@@ -90,4 +90,4 @@ def _number(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise MembershipError(f"{name} is {text!r}") from error
+        raise MeshError(f"{name} is {text!r}") from error

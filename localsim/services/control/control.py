@@ -1,19 +1,23 @@
 """The control port, with which the owner acts on the simulated cloud."""
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+import inspect
+import json
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from aiohttp import web
 
+from localsim.clock import MAX_ADVANCE_S
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.nodes.maintenance import MaintenanceAnnouncement
 from localsim.cloud.scenario.fault_types import kind_of
-from localsim.services.control import control_bodies as bodies
 from localsim.workers.isolation.interface import NotPossibleError
 
+MOST_BYTES = 64 * 1024
 _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 503}
 
 
@@ -39,18 +43,20 @@ def application(
 ) -> web.Application:
     """The control port; every request carries `Authorization: Bearer TOKEN`."""
     app = web.Application(
-        middlewares=[*middlewares, _authorized(token)], client_max_size=bodies.MOST_BYTES
+        middlewares=[*middlewares, _authorized(token)], client_max_size=MOST_BYTES
     )
     app.add_routes([_route(controls, *row) for row in _ROUTES])
     return app
 
 
-Handler = Callable[[ControlActions, web.Request], Awaitable[dict[str, Any]]]
+_Handler = Callable[[ControlActions, web.Request], Any]
+"""Returns a JSON object, or an awaitable of it."""
 
 
-def _route(controls: ControlActions, verb: str, path: str, handler: Handler) -> web.RouteDef:
+def _route(controls: ControlActions, verb: str, path: str, handler: _Handler) -> web.RouteDef:
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(await handler(controls, request))
+        reply = handler(controls, request)
+        return web.json_response(await reply if inspect.isawaitable(reply) else reply)
 
     return web.route(verb, path, answer)
 
@@ -78,28 +84,18 @@ def _authorized(token: str) -> Any:
     return check
 
 
-async def _status(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
-    return controls.status()
-
-
-async def _clock(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
-    return {"now_s": controls.now()}
-
-
 async def _advance(controls: ControlActions, request: web.Request) -> dict[str, Any]:
-    body = await bodies.read_body(request, "advance_s")
-    seconds = bodies.seconds_field(body, "advance_s")
+    body = await _read_body(request, "advance_s")
+    seconds = _seconds_field(body, "advance_s")
     if seconds is None:
-        raise bodies.BodyError("advance_s must be a number of seconds")
+        raise _BodyError("advance_s must be a number of seconds")
     return {"now_s": await controls.advance(seconds)}
 
 
 async def _preempt(controls: ControlActions, request: web.Request) -> dict[str, Any]:
-    body = await bodies.read_body(request, "node", "zone", "notice_s")
-    notice_s = bodies.seconds_field(body, "notice_s")
-    await controls.preempt(
-        bodies.text_field(body, "node"), bodies.text_field(body, "zone"), notice_s
-    )
+    body = await _read_body(request, "node", "zone", "notice_s")
+    notice_s = _seconds_field(body, "notice_s")
+    await controls.preempt(_text_field(body, "node"), _text_field(body, "zone"), notice_s)
     return {}
 
 
@@ -115,7 +111,7 @@ async def _faults(controls: ControlActions, _request: web.Request) -> dict[str, 
 
 
 async def _add_fault(controls: ControlActions, request: web.Request) -> dict[str, Any]:
-    text = bodies.text_field(await bodies.read_body(request, "fault"), "fault")
+    text = _text_field(await _read_body(request, "fault"), "fault")
     controls.require_possible(text)
     await controls.act(lambda cloud: cloud.add_fault(text))
     await controls.settle()
@@ -134,28 +130,24 @@ async def _scenario(controls: ControlActions, _request: web.Request) -> dict[str
 
 
 async def _change_scenario(controls: ControlActions, request: web.Request) -> dict[str, Any]:
-    settings = await bodies.read_body(request)
-    for fault in _texts(settings.get("faults")):
-        controls.require_possible(fault)
+    settings = await _read_body(request)
+    faults = settings.get("faults")
+    for fault in faults if isinstance(faults, list) else []:
+        if isinstance(fault, str):  # any other value is refused elsewhere
+            controls.require_possible(fault)
     await controls.act(lambda cloud: cloud.change_scenario(settings))
     await controls.settle()
     return await _scenario(controls, request)
 
 
-def _texts(value: Any) -> list[str]:
-    """The texts of a list; another value is refused elsewhere."""
-    found = value if isinstance(value, list) else []
-    return [each for each in found if isinstance(each, str)]
-
-
 async def _announce_maintenance(controls: ControlActions, request: web.Request) -> dict[str, Any]:
     keys = ("node", "zone", "starts_in_s", "window_s", "type", "can_reschedule")
-    body = await bodies.read_body(request, *keys)
-    node, zone = bodies.text_field(body, "node"), bodies.text_field(body, "zone")
-    times = {key: bodies.seconds_field(body, key) for key in ("starts_in_s", "window_s")}
+    body = await _read_body(request, *keys)
+    node, zone = _text_field(body, "node"), _text_field(body, "zone")
+    times = {key: _seconds_field(body, key) for key in ("starts_in_s", "window_s")}
     announcement = MaintenanceAnnouncement(
-        type=bodies.choice_field(body, "type", "SCHEDULED", "UNSCHEDULED"),
-        can_reschedule=bodies.flag_field(body, "can_reschedule", default=True),
+        type=_choice_field(body, "type", "SCHEDULED", "UNSCHEDULED"),
+        can_reschedule=_flag_field(body, "can_reschedule", default=True),
         **{key: time_s for key, time_s in times.items() if time_s is not None},
     )
 
@@ -171,9 +163,9 @@ async def _quota(controls: ControlActions, _request: web.Request) -> dict[str, A
     return {"quotas": [asdict(each) for each in await controls.act(lambda cloud: cloud.quotas())]}
 
 
-_ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/status", _status),
-    ("GET", "/clock", _clock),
+_ROUTES: tuple[tuple[str, str, _Handler], ...] = (
+    ("GET", "/status", lambda controls, _: controls.status()),
+    ("GET", "/clock", lambda controls, _: {"now_s": controls.now()}),
     ("POST", "/clock", _advance),
     ("POST", "/preempt", _preempt),
     ("POST", "/reset", _reset),
@@ -190,3 +182,59 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 def _error(status: int, message: str) -> web.Response:
     return web.json_response({"error": message}, status=status)
+
+
+class _BodyError(ValueError):
+    """The reason why a body is refused; str() is one line."""
+
+
+async def _read_body(request: web.Request, *known: str) -> dict[str, Any]:
+    """The object in the body; with `known` keys given it may hold no others.
+
+    Raises _BodyError.
+    """
+    try:
+        body = json.loads((await request.read()).decode("utf-8") or "{}")
+    except (ValueError, RecursionError):
+        raise _BodyError("the body must be JSON in UTF-8") from None
+    if not isinstance(body, dict):
+        raise _BodyError("the body must be a JSON object")
+    for key in body:
+        if known and key not in known:
+            raise _BodyError(f"unknown key {key[:100]!r}; known: {', '.join(known)}")
+    return body
+
+
+def _text_field(body: Mapping[str, Any], key: str) -> str:
+    """A required text; raises _BodyError."""
+    value = body.get(key)
+    if not isinstance(value, str) or not value:
+        raise _BodyError(f"{key} must be a text")
+    return value
+
+
+def _seconds_field(body: Mapping[str, Any], key: str) -> float | None:
+    """A number of seconds, or None where it is absent; raises _BodyError."""
+    value = body.get(key)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= MAX_ADVANCE_S or math.isnan(value):
+        raise _BodyError(f"{key} must be a number of seconds from 0 to {MAX_ADVANCE_S:.0f}")
+    return float(value)
+
+
+def _choice_field(body: Mapping[str, Any], key: str, *known: str) -> str:
+    """One of the known words, by default the first; raises _BodyError."""
+    value = body.get(key, known[0])
+    if value not in known:
+        raise _BodyError(f"{key} must be {' or '.join(known)}")
+    return str(value)
+
+
+def _flag_field(body: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    """A boolean, by default `default`; raises _BodyError."""
+    value = body.get(key, default)
+    if not isinstance(value, bool):
+        raise _BodyError(f"{key} must be true or false")
+    return value

@@ -78,13 +78,14 @@ def _place(resources: dict[str, Any], names: list[str]) -> dict[str, Any]:
 def _method(version: str, method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     verb, template, *body = method.http.split()
     field, pattern = re.findall(r"\{([\w.]+)=([^}]*)\}", template)[0]
-    places, suffix = _places(template)
+    plain = re.sub(r"\{[\w.]+=|\}", "", template)
+    place, _, suffix = plain.partition(":")
+    places = [part for part in place.split("/") if part != "*"]
+    verbs = (shown for word, shown in _VERBS.items() if method.name.startswith(word))
     name = "name" if field == "node.name" else field
-    flat = re.sub(
-        r"(\w+)/\*", lambda m: f"{m[1]}/{{{m[1]}Id}}", re.sub(r"\{[\w.]+=|\}", "", template)
-    )
+    flat = re.sub(r"(\w+)/\*", lambda m: f"{m[1]}/{{{m[1]}Id}}", plain)
     described: dict[str, Any] = {
-        "id": ".".join(["tpu", *places, suffix or _verb(method.name)]),
+        "id": ".".join(["tpu", *places, suffix or next(verbs)]),
         "path": f"{version}/{re.sub(r'{[^}]*}', f'{{+{name}}}', template)}",
         "flatPath": f"{version}/{flat}",
         "httpMethod": verb,
@@ -96,16 +97,6 @@ def _method(version: str, method: Method, schemas: dict[str, Any]) -> dict[str, 
     if body:
         described["request"] = {"$ref": _body(method.request.DESCRIPTOR, body[0], field, schemas)}
     return described
-
-
-def _places(template: str) -> tuple[list[str], str]:
-    """The resource that a path belongs to, and the verb behind its colon."""
-    path, _, suffix = re.sub(r"\{[\w.]+=|\}", "", template).partition(":")
-    return [part for part in path.split("/") if part != "*"], suffix
-
-
-def _verb(name: str) -> str:
-    return next(verb for word, verb in _VERBS.items() if name.startswith(word))
 
 
 def _body(request: Descriptor, field: str, bound: str, schemas: dict[str, Any]) -> str:

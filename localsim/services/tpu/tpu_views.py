@@ -1,6 +1,7 @@
 """The simulated cloud's answers as messages of one API version."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,19 +12,22 @@ from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.db.collection import Page
 from localsim.cloud.methods_offerings import Location, OfferedType, OfferedVersion
-from localsim.cloud.model.nodes import Node
+from localsim.cloud.model.nodes import Node, NodeSpec
 from localsim.cloud.model.operations import Operation
-from localsim.cloud.model.queued_resources import QueuedResource
-from localsim.cloud.supply.reservations import Reservation
-from localsim.services.tpu.message_fields import Given, build_message, fields_of
-from localsim.services.tpu.proto_messages import Messages
-from localsim.services.tpu.tpu_fields import (
-    node_fields,
-    queued_resource_fields,
-    reservation_fields,
+from localsim.cloud.model.queued_resources import (
+    QueuedResource,
+    QueuedResourceSpec,
+    QueueingPolicy,
+    RequestedNode,
+    RequestState,
+    Tier,
 )
-from localsim.worker_facts import GuestAttributesEntry
+from localsim.cloud.supply.reservations import Reservation
+from localsim.services.tpu.message_fields import Fields, Given, build_message, fields_of
+from localsim.services.tpu.proto_messages import Messages
+from localsim.worker_facts import GuestAttributesEntry, Maintenance
 
+ENDPOINT_PORT = 8470
 API_VERSIONS = {"v2": "V2", "v2alpha1": "V2_ALPHA1"}
 """Node.ApiVersion."""
 
@@ -39,7 +43,7 @@ class TpuViews:
     def node(self, node: Node) -> Any:
         """A Node message."""
         api_version = API_VERSIONS[self.messages.version]
-        message = self._message("Node", {**node_fields(node), "api_version": api_version})
+        message = self._message("Node", {**_node_fields(node), "api_version": api_version})
         return _with_rest_only(message, node.spec.rest_only)
 
     def encoded_node(self, node: Node) -> bytes:
@@ -52,11 +56,17 @@ class TpuViews:
 
     def nodes(self, page: Page[Node]) -> bytes:
         """An encoded ListNodesResponse."""
-        return self._list(page, Node, lambda: self._encoded_nodes(page))
+
+        def encoded() -> bytes:
+            # Encoded messages that are joined read as one with all their repeated fields.
+            tail = self._reply("ListNodes", page)
+            return b"".join([*map(self._listed_node, page.items), tail.SerializeToString()])
+
+        return self._list(page, Node, encoded)
 
     def queued_resource(self, request: QueuedResource) -> Any:
         """A QueuedResource message."""
-        message = self._message("QueuedResource", queued_resource_fields(request))
+        message = self._message("QueuedResource", _queued_resource_fields(request))
         for wanted, shown in zip(request.spec.nodes, message.tpu.node_spec, strict=True):
             _with_rest_only(shown.node, wanted.spec.rest_only)
         return _with_rest_only(message, request.spec.rest_only)
@@ -107,7 +117,7 @@ class TpuViews:
 
     def reservations(self, page: Page[Reservation]) -> Any:
         """A ListReservationsResponse; it has no `unreachable`."""
-        reservations = map(reservation_fields, page.items)
+        reservations = map(_reservation_fields, page.items)
         fields = {"reservations": reservations, "next_page_token": page.next_token}
         return self._message("ListReservationsResponse", fields)
 
@@ -131,11 +141,6 @@ class TpuViews:
         if last is None or last[0] != page:
             last = self._lists[kind] = (page, encoded())
         return last[1]
-
-    def _encoded_nodes(self, page: Page[Node]) -> bytes:
-        # Encoded messages that are joined read as one message with all their repeated fields.
-        tail = self._reply("ListNodes", page)
-        return b"".join([*map(self._listed_node, page.items), tail.SerializeToString()])
 
     def _listed_node(self, node: Node) -> bytes:
         encoded = self._nodes.get(node)
@@ -175,3 +180,112 @@ def _with_rest_only(message: Any, rest_only: Mapping[str, Any]) -> Any:
     if rest_only:
         json_format.ParseDict(dict(rest_only), message, ignore_unknown_fields=True)
     return message
+
+
+def _node_fields(node: Node) -> Fields:
+    """The fields of a Node."""
+    return {
+        **_node_spec_fields(node.spec),
+        **fields_of(node),
+        "network_endpoints": _endpoints(node),
+        "upcoming_maintenance": node.maintenance and _maintenance(node.maintenance),
+    }
+
+
+def _node_spec_fields(spec: NodeSpec) -> Fields:
+    """The fields of a Node that a client asks for."""
+    disk = spec.boot_disk
+    return {
+        **fields_of(spec),
+        "shielded_instance_config": {"enable_secure_boot": True}
+        if spec.enable_secure_boot
+        else None,
+        "boot_disk_config": disk
+        and {
+            "customer_encryption_key": disk if disk.kms_key_name else None,
+            "enable_confidential_compute": disk.enable_confidential_compute,
+        },
+    }
+
+
+def _queued_resource_fields(request: QueuedResource) -> Fields:
+    """The fields of a QueuedResource."""
+    spec = request.spec
+    return {
+        **_tier(spec),
+        "name": request.name,
+        "create_time_s": request.create_time_s,
+        "tpu": {"node_spec": [_requested(wanted) for wanted in spec.nodes]},
+        "queueing_policy": spec.queueing and _queueing(spec.queueing),
+        "reservation_name": spec.reservation_name,
+        "state": _state(request),
+        "provisioning_model": spec.provisioning_model,
+        "run_duration": None
+        if spec.max_run_duration_s is None
+        else {"max_run_duration_s": spec.max_run_duration_s},
+    }
+
+
+def _reservation_fields(reservation: Reservation) -> Fields:
+    """The fields of a Reservation."""
+    return {
+        **fields_of(reservation),
+        "standard": {
+            **fields_of(reservation),
+            "interval": {"start_time_s": reservation.start_s, "end_time_s": reservation.end_s},
+            "usage": {"total": reservation.used},
+        },
+    }
+
+
+def _endpoints(node: Node) -> list[Fields]:
+    outside = node.external_addresses or ("",) * len(node.addresses)
+    return [
+        {
+            "ip_address": inside,
+            "port": ENDPOINT_PORT,
+            "access_config": {"external_ip": external} if external else None,
+        }
+        for inside, external in zip(node.addresses, outside, strict=True)
+    ]
+
+
+def _maintenance(maintenance: Maintenance) -> Fields:
+    return {
+        **fields_of(maintenance),
+        "window_start_time": _rfc3339(maintenance.window_start_s),
+        "window_end_time": _rfc3339(maintenance.window_end_s),
+        "latest_window_start_time": _rfc3339(maintenance.latest_window_start_s),
+        "maintenance_status": maintenance.status,
+    }
+
+
+def _rfc3339(moment_s: float) -> str:
+    """A time as Google writes it where a field is a string."""
+    return datetime.fromtimestamp(int(moment_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _tier(spec: QueuedResourceSpec) -> Fields:
+    if spec.tier == Tier.ON_DEMAND:
+        return {}
+    return {spec.tier: {"min_duration_s": spec.min_duration_s, "reserved": spec.reserved}}
+
+
+def _requested(wanted: RequestedNode) -> Fields:
+    return {**fields_of(wanted), "node": _node_spec_fields(wanted.spec)}
+
+
+def _queueing(queueing: QueueingPolicy) -> Fields:
+    after_s, until_s = queueing.after_s, queueing.until_s
+    if queueing.duration_s is not None:
+        return {f"{queueing.form}_s": queueing.duration_s}
+    if queueing.form == "valid_interval":
+        return {queueing.form: {"start_time_s": after_s, "end_time_s": until_s}}
+    return {f"{queueing.form}_s": after_s if queueing.form == "valid_after_time" else until_s}
+
+
+def _state(request: QueuedResource) -> Fields:
+    fields: dict[str, Any] = {"state": request.state, "state_initiator": request.initiator}
+    if request.state != RequestState.WAITING_FOR_RESOURCES:  # the one state without data
+        fields[f"{request.state.lower()}_data"] = {"error": request.failure}
+    return fields

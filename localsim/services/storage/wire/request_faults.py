@@ -93,8 +93,8 @@ class CallFaults:
 
     async def before(self) -> None:
         """Wait for the latencies, then raise the first refusal: StorageError or ConnectionError."""
-        for each, latency in self._of(StorageLatency):
-            if each.strike():
+        for armed, latency in self._of(StorageLatency):
+            if armed.strike():
                 await self._stall(latency.time_s)
         for armed in self._armed:
             if isinstance(armed.effect, ConnectionReset) and armed.strike():
@@ -106,8 +106,8 @@ class CallFaults:
 
     async def received(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         """The bytes of an upload; raises StorageError or ConnectionError as the faults ask."""
-        found = _FIRST_BYTE.match(self._request.headers.get("Content-Range", ""))
-        async for block in self._paced(chunks, _OF_UPLOADS, int(found[1]) if found else 0):
+        match = _FIRST_BYTE.match(self._request.headers.get("Content-Range", ""))
+        async for block in self._paced(chunks, _OF_UPLOADS, int(match[1]) if match else 0):
             yield block
 
     async def send(self, response: web.StreamResponse, blocks: AsyncIterable[bytes]) -> None:
@@ -123,12 +123,14 @@ class CallFaults:
     ) -> AsyncIterator[bytes]:
         """The bytes of a body, of which `position` came earlier, with what happens among them."""
         waiting = [each for each in self._armed if isinstance(each.effect, kinds)]
-        bytes_per_s = self._bandwidth()
+        limits = [limit for armed, limit in self._of(BandwidthLimit) if armed.strike()]
+        bytes_per_s = min((limit.bytes_per_s for limit in limits), default=math.inf)
         await self._pass(waiting, position)
         async for data in chunks:
             rest = memoryview(data)
             while rest:
-                size_bytes = min(len(rest), BLOCK_BYTES, _next(waiting) - position)
+                next_fault = min(map(_position, waiting), default=math.inf)
+                size_bytes = int(min(len(rest), BLOCK_BYTES, next_fault - position))
                 await self._stall(size_bytes / bytes_per_s)
                 yield bytes(rest[:size_bytes])
                 rest, position = rest[size_bytes:], position + size_bytes
@@ -173,11 +175,6 @@ class CallFaults:
 
     def _of(self, kind: type[Kind]) -> list[tuple[ArmedStorageFault, Kind]]:
         return [(each, each.effect) for each in self._armed if isinstance(each.effect, kind)]
-
-    def _bandwidth(self) -> float:
-        """The smallest of the bandwidths, in bytes a simulated second."""
-        found = [one.bytes_per_s for each, one in self._of(BandwidthLimit) if each.strike()]
-        return min(found, default=math.inf)
 
     async def _pass(self, waiting: list[ArmedStorageFault], position: int) -> None:
         """Apply the faults that wait for a position in the body, each once."""
@@ -230,11 +227,6 @@ class CallFaults:
 def _position(armed: ArmedStorageFault) -> int:
     effect = armed.effect
     return effect.after_bytes if isinstance(effect, _OF_UPLOADS) else 0
-
-
-def _next(waiting: Sequence[ArmedStorageFault]) -> int:
-    """Where the next of them happens."""
-    return min((_position(each) for each in waiting), default=1 << 62)
 
 
 def _one_bit_off(block: bytes) -> bytes:

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from localsim.core import Mesh, MeshError
-from localsim.core.wire.slice_membership import MembershipError, SliceMembership, find_membership
+from localsim.core.wire.slice_membership import SliceMembership, find_membership
 
 ATTRIBUTES = {
     "accelerator-type": "v5litepod-16",
@@ -80,7 +80,7 @@ def test_where_nothing_tells_of_a_slice_there_is_one_chip():
 def test_a_metadata_server_that_does_not_tell_is_named(metadata_server, missing, reason):
     attributes, environ = metadata_server
     del attributes[missing]
-    with pytest.raises(MembershipError, match=f"does not tell {missing}: {reason}"):
+    with pytest.raises(MeshError, match=f"does not tell {missing}: {reason}"):
         find_membership(environ)
 
 
