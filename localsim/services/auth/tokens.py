@@ -111,12 +111,12 @@ class AccessTokens:
 
     def _spoken_for(self, token: str, about: Mapping[str, str]) -> tuple[str, frozenset[str]]:
         wrong = "Request had invalid authentication credentials."
-        found = self._opened(token) or self._self_signed(token, about["service"])
-        if found is None:
+        claims = self._opened(token) or self._self_signed(token, about["service"])
+        if claims is None:
             raise _unauthenticated(wrong, "ACCESS_TOKEN_TYPE_UNSUPPORTED", about)
-        if found["expires_s"] <= found["now_s"]:
+        if claims["expires_s"] <= claims["now_s"]:
             raise _unauthenticated(wrong, "ACCESS_TOKEN_EXPIRED", about)
-        return found["account"], frozenset(str(found["scope"]).split())
+        return claims["account"], frozenset(str(claims["scope"]).split())
 
     def _issued(self, account: str, scope: str) -> str:
         claims = {"account": account, "scope": scope, "expires_s": self.now() + LIFE_S}

@@ -46,13 +46,13 @@ def _set_metadata(call: ApiCall) -> dict[str, Any]:
 
 def _get_operation(call: ApiCall) -> dict[str, object]:
     name = call.names["operation"]
-    found = call.project.metadata.operation(name)
-    if found is None:
+    operation = call.project.metadata.operation(name)
+    if operation is None:
         sentence = (
             f"The resource 'projects/{call.project.id}/global/operations/{name}' was not found"
         )
         raise HttpRefusal(404, "notFound", sentence)
-    return found
+    return operation
 
 
 def _operation(call: ApiCall) -> dict[str, Any]:
@@ -82,17 +82,16 @@ def _items(body: Mapping[str, Any]) -> dict[str, str]:
     items = body.get("items", [])
     if not isinstance(items, list):
         raise _invalid("items")
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for item in items:
-        key, value = (
-            (item.get("key"), item.get("value")) if isinstance(item, dict) else (None, None)
-        )
-        if not isinstance(key, str) or not _KEY.fullmatch(key) or key in found:
+        pair = item if isinstance(item, dict) else {}
+        key, value = pair.get("key"), pair.get("value")
+        if not isinstance(key, str) or not _KEY.fullmatch(key) or key in pairs:
             raise _invalid("items.key")
         if not isinstance(value, str) or len(value.encode()) > MOST_VALUE_BYTES:
             raise _invalid("items.value")
-        found[key] = value
-    return found
+        pairs[key] = value
+    return pairs
 
 
 def _invalid(field: str) -> HttpRefusal:

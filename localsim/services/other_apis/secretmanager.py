@@ -9,7 +9,7 @@ import google_crc32c
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.project.secret_store import SecretVersion, StoredSecret
-from localsim.services.other_apis.other_api_calls import SECRET_MANAGER, ApiCall, api_methods
+from localsim.services.other_apis.other_api_calls import SECRET_MANAGER, ApiCall, ApiMethod
 from localsim.services.storage.wire.resources import timestamp
 
 MOST_BYTES = 64 * 1024
@@ -130,19 +130,16 @@ def _version_name(call: ApiCall, secret: str, version: SecretVersion) -> str:
     return f"{_named(call, secret)}/versions/{version.number}"
 
 
-ROWS = api_methods(
-    SECRET_MANAGER,
-    ("secrets.create", f"POST {_SECRETS}", "secretmanager.secrets.create", _create),
-    ("secrets.list", f"GET {_SECRETS}", "secretmanager.secrets.list", _list),
-    ("secrets.get", f"GET {_SECRET}", "secretmanager.secrets.get", _get),
-    ("secrets.delete", f"DELETE {_SECRET}", "secretmanager.secrets.delete", _delete),
-    (
-        "secrets.addVersion",
-        f"POST {_SECRET}:addVersion",
-        "secretmanager.versions.add",
-        _add_version,
-    ),
-    ("versions.list", f"GET {_SECRET}/versions", "secretmanager.versions.list", _list_versions),
-    ("versions.get", f"GET {_VERSION}", "secretmanager.versions.get", _get_version),
-    ("versions.access", f"GET {_VERSION}:access", "secretmanager.versions.access", _access),
+ROWS = tuple(
+    ApiMethod(SECRET_MANAGER, name, http, f"secretmanager.{permission}", answer)
+    for name, http, permission, answer in (
+        ("secrets.create", f"POST {_SECRETS}", "secrets.create", _create),
+        ("secrets.list", f"GET {_SECRETS}", "secrets.list", _list),
+        ("secrets.get", f"GET {_SECRET}", "secrets.get", _get),
+        ("secrets.delete", f"DELETE {_SECRET}", "secrets.delete", _delete),
+        ("secrets.addVersion", f"POST {_SECRET}:addVersion", "versions.add", _add_version),
+        ("versions.list", f"GET {_SECRET}/versions", "versions.list", _list_versions),
+        ("versions.get", f"GET {_VERSION}", "versions.get", _get_version),
+        ("versions.access", f"GET {_VERSION}:access", "versions.access", _access),
+    )
 )

@@ -6,6 +6,7 @@ import signal
 import struct
 import termios
 from collections.abc import Callable
+from typing import Any
 
 import asyncssh
 
@@ -69,22 +70,11 @@ class SshSession(asyncssh.SSHServerSession[bytes]):
         for event in (self.left, self._writable, self._arrived):
             event.set()
 
-    def pty_requested(
-        self,
-        term_type: str,  # noqa: ARG002 -- the channel knows
-        term_size: tuple[int, int, int, int],  # noqa: ARG002
-        term_modes: object,  # noqa: ARG002
-    ) -> bool:
-        """Accept a terminal."""
+    def _accept(self, *_asked: Any, **_named: Any) -> bool:
         return True
 
-    def shell_requested(self) -> bool:
-        """Accept a shell."""
-        return True
-
-    def exec_requested(self, command: str) -> bool:  # noqa: ARG002 -- the channel knows it
-        """Accept a command."""
-        return True
+    # The channel knows what was asked for.
+    pty_requested = shell_requested = exec_requested = _accept
 
     def subsystem_requested(self, subsystem: str) -> bool:
         """Accept SFTP and no other subsystem."""

@@ -22,7 +22,7 @@ from localsim.cloud.objects.storage_model import StorageError, invalid, not_impl
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.inner_requests import OVERRIDE, inner_request
 from localsim.services.storage.wire.json_errors import error_response
-from localsim.services.storage.wire.json_requests import StorageCall
+from localsim.services.storage.wire.json_requests import StorageCall, read_all
 from localsim.services.storage.wire.multipart import boundary_of
 from localsim.services.storage.xml import dispatch as storage_xml
 
@@ -49,7 +49,8 @@ class BatchPart:
 async def answer_batch(_service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Answer the calls in their order; raises StorageError when they cannot be told apart."""
     boundary = boundary_of(call.request.headers.get("Content-Type", ""))
-    parts = list(parse_parts(await _body(call), boundary))
+    too_large = StorageError(413, "uploadTooLarge", f"A batch has at most {MOST_BYTES} bytes.")
+    parts = list(parse_parts(await read_all(call.chunks(), MOST_BYTES, too_large), boundary))
     handler = _single_handler(call.request)
     answers = []
     for part in parts:
@@ -105,15 +106,6 @@ def _headers(text: bytes) -> CIMultiDict[str]:
         if colon:
             headers.add(name.strip(), value.strip())
     return headers
-
-
-async def _body(call: StorageCall) -> bytes:
-    gathered = bytearray()
-    async for data in call.chunks():
-        gathered += data
-        if len(gathered) > MOST_BYTES:
-            raise StorageError(413, "uploadTooLarge", f"A batch has at most {MOST_BYTES} bytes.")
-    return bytes(gathered)
 
 
 def _single_handler(request: web.Request) -> Handler:

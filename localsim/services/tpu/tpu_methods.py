@@ -12,11 +12,10 @@ from google.protobuf.empty_pb2 import Empty
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.collection import Page
 from localsim.cloud.model.operations import Operation
-from localsim.services.tpu import tpu_views
 from localsim.services.tpu.proto_messages import GRPC_MESSAGES, Messages
 from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_requests import node_changes, node_spec, queued_resource_spec
-from localsim.services.tpu.tpu_views import TpuViews
+from localsim.services.tpu.tpu_views import Show, TpuViews, build_response, operation_shows
 
 LOCATIONS = "google.cloud.location.Locations"
 ZONE = "projects/*/locations/*"
@@ -27,8 +26,10 @@ _TYPES, _TYPE = f"{{parent={ZONE}}}/acceleratorTypes", f"{{name={ZONE}/accelerat
 _VERSIONS, _VERSION = f"{{parent={ZONE}}}/runtimeVersions", f"{{name={ZONE}/runtimeVersions/*}}"
 _OPERATION = f"{{name={ZONE}/operations/*}}"
 
-ShowOperation = Callable[[Operation], Any]
-"""An operation as a message of some version of the API."""
+Ask = Callable[[Cloud, Any], Any]
+"""From the request message to what the cloud answers."""
+Rows = Mapping[str, tuple[str, Ask]]
+"""By method: its binding over REST, `VERB path [body field]`, and how the cloud is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,9 @@ class Method:
     """Of the API; the mixed-in services have it over REST only, there from the path."""
     request: Any
     response: Any
-    answer: Callable[[Cloud, Any], Any]
-    """From the request message to the response message, or to its encoded form."""
+    ask: Ask
+    show: Show
     http: str
-    """Its binding over REST, `VERB path [body field]`."""
 
     @property
     def full_name(self) -> str:
@@ -55,7 +55,7 @@ class Method:
         """The encoded response to a message."""
         if self.version:
             cloud.set_api_version(self.version)
-        reply = self.answer(cloud, request)
+        reply = self.show(self.ask(cloud, request))
         return reply if isinstance(reply, bytes) else bytes(reply.SerializeToString())
 
 
@@ -72,7 +72,7 @@ def all_methods() -> tuple[Method, ...]:
         return views[operation.api_version].operation(operation)
 
     own = (method for version in views.values() for method in _tpu_methods(version))
-    return (*own, *_mixed_in("", show))
+    return (*own, *_mixed_in("", operation_shows(show)))
 
 
 @cache
@@ -82,29 +82,30 @@ def rest_methods(version: str) -> tuple[Method, ...]:
     Operations are shown in the version's messages.
     """
     views = TpuViews(REST_MESSAGES[version])
-    return (*_tpu_methods(views), *_mixed_in(version, views.operation))
+    return (*_tpu_methods(views), *_mixed_in(version, views.shows))
 
 
 def _tpu_methods(views: TpuViews) -> Iterator[Method]:
     messages = views.messages
     rows = {**_TPU, **_ALPHA} if messages.version == "v2alpha1" else _TPU
-    return _methods(f"{messages.package}.Tpu", messages.version, messages, rows, views)
+    return _methods(f"{messages.package}.Tpu", messages.version, messages, rows, views.shows)
 
 
-def _mixed_in(version: str, show: ShowOperation) -> Iterator[Method]:
+def _mixed_in(version: str, shows: Mapping[str, Show]) -> Iterator[Method]:
     pool = descriptor_pool.Default()
     for service, rows in _MIXED_IN.items():
         messages = Messages(service.rpartition(".")[0], pool)
-        yield from _methods(service, version, messages, rows, show)
+        yield from _methods(service, version, messages, rows, shows)
 
 
 def _methods(
-    service: str, version: str, messages: Messages, rows: Mapping[str, tuple[str, Any]], show: Any
+    service: str, version: str, messages: Messages, rows: Rows, shows: Mapping[str, Show]
 ) -> Iterator[Method]:
-    """The methods of a table, whose answers are given `show` for making messages."""
-    for name, (http, answer) in rows.items():
+    """The methods of a table; `shows` has the responses that depend on the version."""
+    for name, (http, ask) in rows.items():
         request, response = messages[f"{name}Request"], _response(name, messages)
-        yield Method(service, name, version, request, response, partial(answer, show), http)
+        show = shows.get(response.DESCRIPTOR.name) or partial(build_response, response)
+        yield Method(service, name, version, request, response, ask, show, http)
 
 
 def _response(name: str, messages: Messages) -> Any:
@@ -122,143 +123,101 @@ def _request_id(request: Any) -> str:
     return getattr(request, "request_id", "")
 
 
-def _empty(act: Callable[[str], None], name: str) -> Empty:
-    act(name)
-    return Empty()
-
-
-_TPU: Mapping[str, tuple[str, Callable[[TpuViews, Cloud, Any], Any]]] = {
-    "ListNodes": (f"GET {_NODES}", lambda v, c, r: v.nodes(_page(c.list_nodes, r.parent, r))),
-    "GetNode": (f"GET {_NODE}", lambda v, c, r: v.encoded_node(c.get_node(r.name))),
+_TPU: Rows = {
+    "ListNodes": (f"GET {_NODES}", lambda c, r: _page(c.list_nodes, r.parent, r)),
+    "GetNode": (f"GET {_NODE}", lambda c, r: c.get_node(r.name)),
     "CreateNode": (
         f"POST {_NODES} node",
-        lambda v, c, r: v.operation(
-            c.create_node(r.parent, r.node_id, node_spec(r.node), _request_id(r))
-        ),
+        lambda c, r: c.create_node(r.parent, r.node_id, node_spec(r.node), _request_id(r)),
     ),
-    "DeleteNode": (
-        f"DELETE {_NODE}",
-        lambda v, c, r: v.operation(c.delete_node(r.name, _request_id(r))),
-    ),
+    "DeleteNode": (f"DELETE {_NODE}", lambda c, r: c.delete_node(r.name, _request_id(r))),
     "UpdateNode": (
         f"PATCH {_NODE.replace('name=', 'node.name=')} node",
-        lambda v, c, r: v.operation(
-            c.update_node(r.node.name, node_changes(r.node, r.update_mask))
-        ),
+        lambda c, r: c.update_node(r.node.name, node_changes(r.node, r.update_mask)),
     ),
-    "StopNode": (f"POST {_NODE}:stop *", lambda v, c, r: v.operation(c.stop_node(r.name))),
-    "StartNode": (f"POST {_NODE}:start *", lambda v, c, r: v.operation(c.start_node(r.name))),
+    "StopNode": (f"POST {_NODE}:stop *", lambda c, r: c.stop_node(r.name)),
+    "StartNode": (f"POST {_NODE}:start *", lambda c, r: c.start_node(r.name)),
     "GetGuestAttributes": (
         f"POST {_NODE}:getGuestAttributes *",
-        lambda v, c, r: v.guest_attributes(
-            r.query_path, c.guest_attributes(r.name, r.query_path, tuple(r.worker_ids))
+        lambda c, r: (
+            r.query_path,
+            c.guest_attributes(r.name, r.query_path, tuple(r.worker_ids)),
         ),
     ),
     "GenerateServiceIdentity": (
         f"POST {{parent={ZONE}}}:generateServiceIdentity *",
-        lambda v, c, r: v.service_identity(c.generate_service_identity(r.parent)),
+        lambda c, r: c.generate_service_identity(r.parent),
     ),
     "ListQueuedResources": (
         f"GET {_REQUESTS}",
-        lambda v, c, r: v.queued_resources(_page(c.list_queued_resources, r.parent, r)),
+        lambda c, r: _page(c.list_queued_resources, r.parent, r),
     ),
-    "GetQueuedResource": (
-        f"GET {_REQUEST}",
-        lambda v, c, r: v.queued_resource(c.get_queued_resource(r.name)),
-    ),
+    "GetQueuedResource": (f"GET {_REQUEST}", lambda c, r: c.get_queued_resource(r.name)),
     "CreateQueuedResource": (
         f"POST {_REQUESTS} queued_resource",
-        lambda v, c, r: v.operation(
-            c.create_queued_resource(
-                r.parent,
-                r.queued_resource_id,
-                queued_resource_spec(r.queued_resource),
-                r.request_id,
-            )
+        lambda c, r: c.create_queued_resource(
+            r.parent,
+            r.queued_resource_id,
+            queued_resource_spec(r.queued_resource),
+            r.request_id,
         ),
     ),
     "DeleteQueuedResource": (
         f"DELETE {_REQUEST}",
-        lambda v, c, r: v.operation(c.delete_queued_resource(r.name, r.request_id, force=r.force)),
+        lambda c, r: c.delete_queued_resource(r.name, r.request_id, force=r.force),
     ),
     "ResetQueuedResource": (
         f"POST {_REQUEST}:reset *",
-        lambda v, c, r: v.operation(c.reset_queued_resource(r.name)),
+        lambda c, r: c.reset_queued_resource(r.name),
     ),
     "ListAcceleratorTypes": (
         f"GET {_TYPES}",
-        lambda v, c, r: v.accelerator_types(
-            _page(c.list_accelerator_types, r.parent, r, r.filter, r.order_by)
-        ),
+        lambda c, r: _page(c.list_accelerator_types, r.parent, r, r.filter, r.order_by),
     ),
-    "GetAcceleratorType": (
-        f"GET {_TYPE}",
-        lambda v, c, r: v.accelerator_type(c.get_accelerator_type(r.name)),
-    ),
+    "GetAcceleratorType": (f"GET {_TYPE}", lambda c, r: c.get_accelerator_type(r.name)),
     "ListRuntimeVersions": (
         f"GET {_VERSIONS}",
-        lambda v, c, r: v.runtime_versions(
-            _page(c.list_runtime_versions, r.parent, r, r.filter, r.order_by)
-        ),
+        lambda c, r: _page(c.list_runtime_versions, r.parent, r, r.filter, r.order_by),
     ),
-    "GetRuntimeVersion": (
-        f"GET {_VERSION}",
-        lambda v, c, r: v.runtime_version(c.get_runtime_version(r.name)),
-    ),
+    "GetRuntimeVersion": (f"GET {_VERSION}", lambda c, r: c.get_runtime_version(r.name)),
 }
 """The methods that both versions have."""
 
-_ALPHA: Mapping[str, tuple[str, Callable[[TpuViews, Cloud, Any], Any]]] = {
+_ALPHA: Rows = {
     "PerformMaintenance": (
         f"POST {_NODE}:performMaintenance *",
-        lambda v, c, r: v.operation(c.perform_maintenance(r.name)),
+        lambda c, r: c.perform_maintenance(r.name),
     ),
     "PerformMaintenanceQueuedResource": (
         f"POST {_REQUEST}:performMaintenanceQueuedResource *",
-        lambda v, c, r: v.operation(
-            c.perform_maintenance_queued_resource(r.name, tuple(r.node_names))
-        ),
+        lambda c, r: c.perform_maintenance_queued_resource(r.name, tuple(r.node_names)),
     ),
     "SimulateMaintenanceEvent": (
         f"POST {_NODE}:simulateMaintenanceEvent *",
-        lambda v, c, r: v.operation(c.simulate_maintenance_event(r.name, tuple(r.worker_ids))),
+        lambda c, r: c.simulate_maintenance_event(r.name, tuple(r.worker_ids)),
     ),
     "ListReservations": (
         f"GET {{parent={ZONE}}}/reservations",
-        lambda v, c, r: v.reservations(_page(c.list_reservations, r.parent, r)),
+        lambda c, r: _page(c.list_reservations, r.parent, r),
     ),
 }
 
-_MIXED_IN: Mapping[str, Mapping[str, tuple[str, Callable[[ShowOperation, Cloud, Any], Any]]]] = {
+_MIXED_IN: Mapping[str, Rows] = {
     "google.longrunning.Operations": {
         "ListOperations": (
             f"GET {{name={ZONE}}}/operations",
-            lambda show, c, r: tpu_views.operations(
-                _page(c.list_operations, r.name, r, r.filter), show
-            ),
+            lambda c, r: _page(c.list_operations, r.name, r, r.filter),
         ),
-        "GetOperation": (
-            f"GET {_OPERATION}",
-            lambda show, c, r: show(c.get_operation(r.name)),
-        ),
-        "DeleteOperation": (
-            f"DELETE {_OPERATION}",
-            lambda _, c, r: _empty(c.delete_operation, r.name),
-        ),
-        "CancelOperation": (
-            f"POST {_OPERATION}:cancel *",
-            lambda _, c, r: _empty(c.cancel_operation, r.name),
-        ),
+        "GetOperation": (f"GET {_OPERATION}", lambda c, r: c.get_operation(r.name)),
+        "DeleteOperation": (f"DELETE {_OPERATION}", lambda c, r: c.delete_operation(r.name)),
+        "CancelOperation": (f"POST {_OPERATION}:cancel *", lambda c, r: c.cancel_operation(r.name)),
     },
     LOCATIONS: {
         "ListLocations": (
             "GET {name=projects/*}/locations",
-            lambda _, c, r: tpu_views.locations(_page(c.list_locations, r.name, r, r.filter)),
+            lambda c, r: _page(c.list_locations, r.name, r, r.filter),
         ),
-        "GetLocation": (
-            f"GET {{name={ZONE}}}",
-            lambda _, c, r: tpu_views.location(c.get_location(r.name)),
-        ),
+        "GetLocation": (f"GET {{name={ZONE}}}", lambda c, r: c.get_location(r.name)),
     },
 }
 _ANSWER_EMPTY = ("DeleteOperation", "CancelOperation")

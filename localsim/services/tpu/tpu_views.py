@@ -1,17 +1,16 @@
 """The simulated cloud's answers as messages of one API version."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 from google.protobuf import json_format
 from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.db.collection import Page
-from localsim.cloud.methods_offerings import Location, OfferedType, OfferedVersion
+from localsim.cloud.methods_offerings import Location, OfferedType
 from localsim.cloud.model.nodes import Node, NodeSpec
 from localsim.cloud.model.operations import Operation
 from localsim.cloud.model.queued_resources import (
@@ -28,6 +27,8 @@ from localsim.services.tpu.proto_messages import Messages
 from localsim.worker_facts import GuestAttributesEntry, Maintenance
 
 ENDPOINT_PORT = 8470
+Show = Callable[[Any], Any]
+"""From what the cloud answers to the response message, or to its encoded form."""
 API_VERSIONS = {"v2": "V2", "v2alpha1": "V2_ALPHA1"}
 """Node.ApiVersion."""
 
@@ -39,6 +40,14 @@ class TpuViews:
         self.messages = messages
         self._nodes: WeakKeyDictionary[Node, bytes] = WeakKeyDictionary()
         self._lists: dict[type, tuple[Page[Any], bytes]] = {}
+        self.shows: Mapping[str, Show] = {
+            "Node": self.encoded_node,
+            "ListNodesResponse": self.nodes,
+            "QueuedResource": self.queued_resource,
+            "ListQueuedResourcesResponse": self.queued_resources,
+            **operation_shows(self.operation),
+        }
+        """By the response's name, those that need more than build_response."""
 
     def node(self, node: Node) -> Any:
         """A Node message."""
@@ -96,45 +105,6 @@ class TpuViews:
             message.response.Pack(Empty())
         return message
 
-    def accelerator_type(self, offered: OfferedType) -> Any:
-        """An AcceleratorType."""
-        fields = {**fields_of(offered), "accelerator_configs": [offered.config]}
-        return self._message("AcceleratorType", fields)
-
-    def accelerator_types(self, page: Page[OfferedType]) -> Any:
-        """A ListAcceleratorTypesResponse."""
-        shown = map(self.accelerator_type, page.items)
-        return self._reply("ListAcceleratorTypes", page, accelerator_types=shown)
-
-    def runtime_version(self, offered: OfferedVersion) -> Any:
-        """A RuntimeVersion."""
-        return self._message("RuntimeVersion", offered)
-
-    def runtime_versions(self, page: Page[OfferedVersion]) -> Any:
-        """A ListRuntimeVersionsResponse."""
-        shown = map(self.runtime_version, page.items)
-        return self._reply("ListRuntimeVersions", page, runtime_versions=shown)
-
-    def reservations(self, page: Page[Reservation]) -> Any:
-        """A ListReservationsResponse; it has no `unreachable`."""
-        reservations = map(_reservation_fields, page.items)
-        fields = {"reservations": reservations, "next_page_token": page.next_token}
-        return self._message("ListReservationsResponse", fields)
-
-    def service_identity(self, email: str) -> Any:
-        """A GenerateServiceIdentityResponse."""
-        return self._message("GenerateServiceIdentityResponse", {"identity": {"email": email}})
-
-    def guest_attributes(
-        self, query_path: str, workers: Sequence[Sequence[GuestAttributesEntry]]
-    ) -> Any:
-        """A GetGuestAttributesResponse, one answer per worker."""
-        answers = [
-            {"query_path": query_path, "query_value": {"items": attributes}}
-            for attributes in workers
-        ]
-        return self._message("GetGuestAttributesResponse", {"guest_attributes": answers})
-
     def _list(self, page: Page[Any], kind: type, encoded: Any) -> bytes:
         """An encoded page; the last one again when nothing in it has changed."""
         last = self._lists.get(kind)
@@ -157,23 +127,19 @@ class TpuViews:
         return build_message(self.messages[name], given)
 
 
-def operations(page: Page[Any], shown: Any) -> Any:
-    """A ListOperationsResponse; `shown` turns each operation into a message."""
-    return operations_pb2.ListOperationsResponse(
-        operations=map(shown, page.items), next_page_token=page.next_token
-    )
+def operation_shows(show: Callable[[Operation], Any]) -> Mapping[str, Show]:
+    """The responses with operations, each of which `show` turns into a message."""
+    return {
+        "Operation": show,
+        "ListOperationsResponse": lambda page: operations_pb2.ListOperationsResponse(
+            operations=map(show, page.items), next_page_token=page.next_token
+        ),
+    }
 
 
-def location(zone: Location) -> Any:
-    """A google.cloud.location.Location."""
-    return locations_pb2.Location(name=zone.name, location_id=zone.zone)
-
-
-def locations(page: Page[Location]) -> Any:
-    """A ListLocationsResponse."""
-    return locations_pb2.ListLocationsResponse(
-        locations=map(location, page.items), next_page_token=page.next_token
-    )
+def build_response(kind: Any, answer: Any) -> Any:
+    """What the cloud answers as a response of that class, one of _FIELDS_OF_RESPONSES."""
+    return build_message(kind, _FIELDS_OF_RESPONSES[kind.DESCRIPTOR.name](answer))
 
 
 def _with_rest_only(message: Any, rest_only: Mapping[str, Any]) -> Any:
@@ -289,3 +255,41 @@ def _state(request: QueuedResource) -> Fields:
     if request.state != RequestState.WAITING_FOR_RESOURCES:  # the one state without data
         fields[f"{request.state.lower()}_data"] = {"error": request.failure}
     return fields
+
+
+def _type_fields(offered: OfferedType) -> Fields:
+    return {**fields_of(offered), "accelerator_configs": [offered.config]}
+
+
+def _location_fields(zone: Location) -> Fields:
+    return {"name": zone.name, "location_id": zone.zone}
+
+
+def _guest_attributes(answer: tuple[str, Sequence[Sequence[GuestAttributesEntry]]]) -> Fields:
+    """The fields for a query path and the entries of each asked worker."""
+    query_path, workers = answer
+    answers = ({"query_path": query_path, "query_value": {"items": items}} for items in workers)
+    return {"guest_attributes": answers}
+
+
+def _page_fields(name: str, show: Callable[[Any], Fields]) -> Callable[[Page[Any]], Fields]:
+    """A function of a page; the fields of its items are listed under a name."""
+    return lambda page: {
+        name: map(show, page.items),
+        "next_page_token": page.next_token,
+        "unreachable": page.unreachable,
+    }
+
+
+_FIELDS_OF_RESPONSES: Mapping[str, Callable[[Any], Fields]] = {
+    "AcceleratorType": _type_fields,
+    "ListAcceleratorTypesResponse": _page_fields("accelerator_types", _type_fields),
+    "RuntimeVersion": fields_of,
+    "ListRuntimeVersionsResponse": _page_fields("runtime_versions", fields_of),
+    "ListReservationsResponse": _page_fields("reservations", _reservation_fields),
+    "GenerateServiceIdentityResponse": lambda email: {"identity": {"email": email}},
+    "GetGuestAttributesResponse": _guest_attributes,
+    "Location": _location_fields,
+    "ListLocationsResponse": _page_fields("locations", _location_fields),
+    "Empty": lambda _: {},
+}

@@ -29,7 +29,10 @@ def add_routes(application: web.Application, worker: Worker) -> None:
         is_off = worker.attribute("enable-guest-attributes").upper() == "FALSE"
         if is_off and f"{request.path}/".startswith(f"{PATH}/"):
             raise web.HTTPForbidden(text="Guest attributes endpoint access is disabled.\n")
-        return await handler(request)
+        try:
+            return await handler(request)
+        except AttributeNotPublishedError:
+            raise web.HTTPServiceUnavailable(text=_TRY_AGAIN) from None
 
     application.middlewares.append(enabled)
 
@@ -45,10 +48,7 @@ class _Writes:
             value = (await request.read()).decode()  # more than MAX_VALUE_BYTES is refused: 413
         except UnicodeDecodeError:
             raise web.HTTPBadRequest(text="The value is not UTF-8\n") from None
-        try:
-            await self._worker.guest_attributes.put(namespace, key, value)
-        except AttributeNotPublishedError:
-            raise web.HTTPServiceUnavailable(text=_TRY_AGAIN) from None
+        await self._worker.guest_attributes.put(namespace, key, value)
         return web.Response()
 
     async def delete(self, request: web.Request) -> web.Response:
@@ -57,8 +57,6 @@ class _Writes:
             await self._worker.guest_attributes.delete(*_entry(request))
         except KeyError:
             raise web.HTTPNotFound(text="Not Found\n") from None
-        except AttributeNotPublishedError:
-            raise web.HTTPServiceUnavailable(text=_TRY_AGAIN) from None
         return web.Response()
 
 

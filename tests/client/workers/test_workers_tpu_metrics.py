@@ -11,8 +11,7 @@ import grpc
 import pytest
 
 from client.workers.worker_fixtures import ONE, run, until, vpc
-from localsim.services.worker.tpu_metrics import METRICS, SERVICE, MetricServer
-from localsim.services.worker.tpu_metrics_messages import MESSAGES
+from localsim.services.worker.tpu_metrics import MESSAGES, METRICS, SERVICE, MetricServer
 
 USED = "tpu.runtime.hbm.memory.usage.bytes"
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"

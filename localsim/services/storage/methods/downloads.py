@@ -83,12 +83,9 @@ def _response(
 async def _send(
     call: StorageCall, response: web.StreamResponse, body: OpenObject, sent: range
 ) -> None:
-    if call.effects is not None:
-        await call.effects.send(response, _blocks(body, sent))
-        return
-    if call.request.secure:  # asyncio's sendfile never ends over TLS once it had to wait
-        async for block in _blocks(body, sent):
-            await response.write(block)
+    # asyncio's sendfile never ends over TLS once it had to wait.
+    if call.effects is not None or call.request.secure:
+        await _write(call, response, _blocks(body, sent))
         return
     for piece in body.pieces(sent.start, sent.stop):
         await _send_piece(call.request, response, piece)
@@ -157,7 +154,12 @@ async def _send_unpacked(
     await response.prepare(call.request)
     if call.request.method != "HEAD":
         plain = gunzip_chunks(_blocks(body, range(body.stored.size_bytes)))
-        await _write(call, response, plain)
+        try:
+            await _write(call, response, plain)
+        except Exception as error:  # the reply has begun: there is no place for an error in it
+            if call.request.transport is not None:
+                call.request.transport.abort()
+            raise ConnectionResetError("the reply broke off") from error
     await response.write_eof()
     return response
 
@@ -165,14 +167,8 @@ async def _send_unpacked(
 async def _write(
     call: StorageCall, response: web.StreamResponse, blocks: AsyncIterator[bytes]
 ) -> None:
-    """Write all blocks; on an error break the connection, so that the client sees it."""
-    try:
-        if call.effects is not None:
-            await call.effects.send(response, blocks)
-            return
-        async for block in blocks:
-            await response.write(block)
-    except Exception as error:  # the reply has begun: there is no place for an error in it
-        if call.request.transport is not None:
-            call.request.transport.abort()
-        raise ConnectionResetError("the reply broke off") from error
+    if call.effects is not None:
+        await call.effects.send(response, blocks)
+        return
+    async for block in blocks:
+        await response.write(block)

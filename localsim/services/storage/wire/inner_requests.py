@@ -14,7 +14,7 @@ from yarl import URL
 
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.services.storage.wire.json_errors import error_response
-from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES
+from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES, read_all
 
 OVERRIDE = "X-HTTP-Method-Override"
 _FORM = "application/x-www-form-urlencoded"
@@ -65,12 +65,12 @@ async def unfold_query(request: web.Request, handler: Handler) -> web.StreamResp
     )
     if not is_long_get:
         return await handler(request)
-    query = bytearray()
-    async for data in request.content.iter_any():
-        query += data
-        if len(query) > _MOST_QUERY_BYTES:
-            message = f"A query has at most {_MOST_QUERY_BYTES} bytes."
-            return error_response(StorageError(413, "uploadTooLarge", message))
+    message = f"A query has at most {_MOST_QUERY_BYTES} bytes."
+    too_large = StorageError(413, "uploadTooLarge", message)
+    try:
+        query = await read_all(request.content.iter_any(), _MOST_QUERY_BYTES, too_large)
+    except StorageError as error:
+        return error_response(error)
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()

@@ -5,7 +5,7 @@ import binascii
 import dataclasses
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -224,6 +224,16 @@ def page_start(query: Query) -> tuple[str, int]:
     if not slash or number is None:
         raise ParameterError("pageToken", "Invalid pageToken")
     return start, number
+
+
+async def read_all(chunks: AsyncIterable[bytes], most_bytes: int, refusal: StorageError) -> bytes:
+    """A body from its pieces; raises the refusal when it has more bytes than that."""
+    data = bytearray()
+    async for chunk in chunks:
+        data += chunk
+        if len(data) > most_bytes:
+            raise refusal
+    return bytes(data)
 
 
 async def read_json_body(request: web.Request) -> dict[str, Any]:

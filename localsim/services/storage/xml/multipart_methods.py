@@ -18,6 +18,7 @@ from localsim.services.storage.wire.json_requests import (
     MAX_JSON_BYTES,
     StorageCall,
     expected_hashes,
+    read_all,
     required_parameter,
 )
 from localsim.services.storage.wire.resources import timestamp
@@ -26,8 +27,6 @@ from localsim.services.storage.xml.parser import claimed_parts, malformed_docume
 from localsim.services.storage.xml.xml_buckets import Spell, page_limit, spelling
 from localsim.services.storage.xml.xml_objects import new_object, receive_body, written_headers
 from localsim.services.storage.xml.xml_requests import etag_of, parse_number
-
-MAX_XML_BYTES = MAX_JSON_BYTES
 
 
 async def start_upload(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -117,7 +116,7 @@ async def complete_upload(service: StorageService, call: StorageCall) -> web.Str
     upload_id = required_parameter(call.query, "uploadId")
     service.objects.parts.require(call.key, upload_id)
     _check_unconditional(call)
-    claims = claimed_parts(await _body(call))
+    claims = claimed_parts(await read_all(call.chunks(), MAX_JSON_BYTES, malformed_document()))
     stored = await service.commit(service.objects.parts.complete, call.key, upload_id, claims)
     tree: Tree = (
         ("Location", f"{call.origin}{call.request.raw_path.partition('?')[0]}"),
@@ -148,16 +147,6 @@ def _check_unconditional(call: StorageCall) -> None:
     about_etags = {"If-Match", "If-None-Match"} & call.request.headers.keys()
     if call.preconditions != NO_PRECONDITIONS or about_etags:
         raise invalid("Multipart uploads take no preconditions.")
-
-
-async def _body(call: StorageCall) -> bytes:
-    """The document in the body, which is a small one."""
-    data = bytearray()
-    async for chunk in call.chunks():
-        data += chunk
-        if len(data) > MAX_XML_BYTES:
-            raise malformed_document()
-    return bytes(data)
 
 
 def _upload_tree(upload: MultipartUpload, spell: Spell) -> Tree:

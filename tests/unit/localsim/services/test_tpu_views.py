@@ -29,7 +29,7 @@ from localsim.cloud.model.queued_resources import (
 from localsim.cloud.supply.reservations import Reservation
 from localsim.services.tpu.proto_messages import GRPC_MESSAGES
 from localsim.services.tpu.rest_messages import REST_MESSAGES
-from localsim.services.tpu.tpu_views import TpuViews
+from localsim.services.tpu.tpu_views import TpuViews, build_response
 from localsim.worker_facts import Maintenance
 
 ZONE = "projects/p/locations/z"
@@ -260,7 +260,9 @@ def test_a_list_is_encoded_again_when_something_in_it_changed():
 def test_reservations_are_of_v2alpha1():
     view = VIEWS["grpc", "v2alpha1"]
     held = Reservation(f"{ZONE}/reservations/r", "v4", 64, "CORES", "ACTIVE", NOW_S, NOW_S + 1, 8)
-    (document,) = seen(view, view.reservations(Page((held,), "t")))["reservations"]
+    (document,) = seen(
+        view, build_response(view.messages["ListReservationsResponse"], Page((held,), "t"))
+    )["reservations"]
     assert document == {
         "name": f"{ZONE}/reservations/r",
         "state": "ACTIVE",
