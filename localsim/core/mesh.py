@@ -13,7 +13,6 @@ import atexit
 import os
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from localsim.core import heap
@@ -116,12 +115,7 @@ class Mesh:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self.close("its program has ended" + (f" with {kind.__name__}" if kind else ""))
 
 

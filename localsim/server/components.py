@@ -20,7 +20,7 @@ from localsim.server.isolation_choice import IsolationChoice
 from localsim.server.settings import Settings
 from localsim.service_ports import LOOPBACK
 from localsim.services.auth.iam import ACCOUNTS
-from localsim.services.auth.worker_tokens import WorkerTokens
+from localsim.services.auth.tokens import WorkerTokens
 from localsim.services.other_apis.other_api_calls import ProjectContext
 from localsim.services.ssh.loopback_ssh import LoopbackSshServers
 from localsim.services.worker.chip_lock_server import ChipLockServers

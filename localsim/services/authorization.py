@@ -16,8 +16,7 @@ from aiohttp.typedefs import Handler, Middleware
 from localsim.cloud.model.cloud_errors import CloudError, unimplemented
 from localsim.cloud.scenario.roles import TPU_METHODS
 from localsim.services.auth import iam
-from localsim.services.auth.tokens import AccessTokens, require_scope
-from localsim.services.auth.worker_tokens import WorkerTokens
+from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope
 from localsim.services.net.wire_errors import http_error, refusing_handler
 from localsim.services.other_apis.other_api_calls import ApiMethod
 from localsim.services.other_apis.other_api_server import Authorize

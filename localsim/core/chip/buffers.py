@@ -94,14 +94,9 @@ def _allocate(shape: tuple[int, ...], dtype: str, memory: Memory) -> Allocation:
 def allocated_bytes(shape: tuple[int, ...], dtype: str, memory: Memory) -> int:
     """Return the bytes an array takes: packed without gaps in HBM, whole tiles in VMEM."""
     element_bytes = format_of(dtype).element_bytes
-    if memory.is_tiled:
-        return _tiled_bytes(shape, element_bytes)
-    return prod(shape) * element_bytes
-
-
-def _tiled_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
-    """The two minor axes are filled up to whole tiles."""
-    *outer, rows, columns = (1, 1, *shape)
+    if not memory.is_tiled:
+        return prod(shape) * element_bytes
+    *outer, rows, columns = (1, 1, *shape)  # the two minor axes fill whole tiles
     sublanes = _SUBLANE_BYTES // element_bytes
     tiles = -(-rows // sublanes) * -(-columns // LANES)
     return prod(outer) * tiles * LANES * _SUBLANE_BYTES

@@ -63,12 +63,12 @@ def receive_words(connection: socket.socket, deadline_s: float) -> dict[str, Any
     if length > _MOST_BYTES:
         raise LinkError("it speaks another language")
     try:
-        words = json.loads(_exactly(connection, length, deadline_s))
-    except (ValueError, RecursionError) as error:
-        raise LinkError("it speaks another language") from error
-    if not isinstance(words, dict):
-        raise LinkError("it speaks another language")
-    return words
+        words: dict[str, Any] = json.loads(_exactly(connection, length, deadline_s))
+        if isinstance(words, dict):
+            return words
+    except (ValueError, RecursionError):
+        pass
+    raise LinkError("it speaks another language")
 
 
 def remaining_s(deadline_s: float) -> float:

@@ -14,15 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from localsim.core.wire.links import (
-    LinkError,
-    MeshError,
-    dial,
-    disable_nagle,
-    listen,
-    receive_words,
-    send_words,
-)
+from localsim.core.wire import links
+from localsim.core.wire.links import LinkError, MeshError
 
 DATA, PULSE = PURPOSES = ("data", "pulse")
 _PAUSE_S = 0.05
@@ -110,10 +103,10 @@ class _Meeting:
 
     def _call(self, worker_id: int, purpose: str, address: Address) -> None:
         deadline_s = min(self._deadline_s, time.monotonic() + _HELLO_S)
-        connection = dial(address, deadline_s)
+        connection = links.dial(address, deadline_s)
         with self._keeping(connection):
-            send_words(connection, {**asdict(self._identity), "purpose": purpose}, deadline_s)
-            answer = receive_words(connection, deadline_s)
+            links.send_words(connection, {**asdict(self._identity), "purpose": purpose}, deadline_s)
+            answer = links.receive_words(connection, deadline_s)
             if answer != {"welcome": worker_id}:
                 self._refusals[worker_id] = str(answer.get("refused"))
                 raise LinkError("refused")
@@ -122,16 +115,16 @@ class _Meeting:
     def _greet(self, connection: socket.socket) -> None:
         deadline_s = min(self._deadline_s, time.monotonic() + _HELLO_S)
         with contextlib.suppress(LinkError, OSError), self._keeping(connection):
-            disable_nagle(connection)
-            hello = receive_words(connection, deadline_s)
+            links.disable_nagle(connection)
+            hello = links.receive_words(connection, deadline_s)
             # In one step, lest a second caller of that number is welcomed, too. First the answer:
             # once it is kept, the connection is another thread's.
             with self._lock:
                 refusal = self._refusal(hello)
                 if refusal is not None:
-                    send_words(connection, {"refused": refusal}, deadline_s)
+                    links.send_words(connection, {"refused": refusal}, deadline_s)
                     return
-                send_words(connection, {"welcome": self._identity.worker_id}, deadline_s)
+                links.send_words(connection, {"welcome": self._identity.worker_id}, deadline_s)
                 self._keep((hello["worker_id"], hello["purpose"]), connection)
 
     def _refusal(self, hello: Mapping[str, Any]) -> str | None:
@@ -184,7 +177,7 @@ def _listen(
     host, port = addresses[identity.worker_id]
     while True:
         try:
-            return listen((host, port))
+            return links.listen((host, port))
         except OSError as error:
             if time.monotonic() >= deadline_s:
                 who = f"worker {identity.worker_id}"

@@ -1,7 +1,6 @@
 """JSON web tokens that service accounts sign."""
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -48,17 +47,15 @@ def encode_base64url(data: bytes) -> str:
 
 def decode_base64url(text: str) -> bytes:
     """The bytes of base64url without padding; raises ValueError."""
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from None
+    return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json.loads(decode_base64url(text))
-    if not isinstance(found, dict):
+    """The JSON object in base64url; raises ValueError and RecursionError."""
+    document = json.loads(decode_base64url(text))
+    if not isinstance(document, dict):
         raise ValueError
-    return found
+    return document
 
 
 def _is_signed(key: Any, signature: bytes, signed: bytes) -> bool:

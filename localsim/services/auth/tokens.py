@@ -1,27 +1,31 @@
-"""Access tokens: issued for a signed assertion, checked by the APIs.
+"""Access tokens: issued for a signed assertion or to a worker, checked by the APIs.
 
-A token carries who it is for and until when, under a signature, so that it outlives a restart. Its
-life is judged by the simulated clock; assertions by the real one, which is that of their makers.
+A token for an assertion carries who it is for and until when, under a signature, so that it
+outlives a restart. Its life is judged by the simulated clock; assertions by the real one, which is
+that of their makers.
 """
 
 import hashlib
 import hmac
 import json
 import math
+import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.services.auth import jwt
-from localsim.services.auth.iam import DOMAIN
+from localsim.services.auth.iam import DOMAIN, Account
 from localsim.services.auth.jwt import JwtError
 
 LIFE_S = 3600
 SKEW_S = 300
 LATEST_S = 1e12
 PREFIX = "ya29.l."
+WORKER_PREFIX = "localsim."
+_SECRET_BYTES = 32
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 SCOPES: Mapping[str, frozenset[str]] = {
@@ -98,10 +102,7 @@ class AccessTokens:
                 "CREDENTIALS_MISSING",
                 about,
             )
-        kind, _, token = authorization.partition(" ")
-        if kind.lower() != "bearer" or not token.isascii():
-            token = ""
-        account, scopes = self._spoken_for(token.strip(), about)
+        account, scopes = self._spoken_for(_bearer_token(authorization), about)
         require_scope(scopes, about)
         return account
 
@@ -120,20 +121,12 @@ class AccessTokens:
 
     def _issued(self, account: str, scope: str) -> str:
         claims = {"account": account, "scope": scope, "expires_s": self.now() + LIFE_S}
-        body = jwt.encode_base64url(json.dumps(claims).encode())
-        return f"{PREFIX}{body}.{self._signature(body)}"
+        return _seal(PREFIX, self.secret.encode(), claims)
 
     def _opened(self, token: str) -> dict[str, Any] | None:
         """The content of a token that this server issued; None for any other."""
-        body, _, signature = token.removeprefix(PREFIX).partition(".")
-        expected = self._signature(body).encode()
-        if not token.startswith(PREFIX) or not hmac.compare_digest(signature.encode(), expected):
-            return None
-        return {**json.loads(jwt.decode_base64url(body)), "now_s": self.now()}
-
-    def _signature(self, body: str) -> str:
-        key, message = self.secret.encode(), body.encode()
-        return jwt.encode_base64url(hmac.digest(key, message, hashlib.sha256))
+        claims = _unseal(PREFIX, self.secret.encode(), token)
+        return claims and {**claims, "now_s": self.now()}
 
     def _self_signed(self, token: str, service: str) -> dict[str, Any] | None:
         """The account of a JWT that it signed itself, as Google's client libraries send."""
@@ -153,6 +146,62 @@ class AccessTokens:
             "expires_s": expires_s,
             "now_s": time.time(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTokens:
+    """Issues and recognizes the access tokens that workers' metadata servers give.
+
+    A token carries the node's service account and scopes under a signature. It is good for as long
+    as the simulator runs, for a worker is told a new one at every boot.
+    """
+
+    roles: Callable[[], Sequence[str]]
+    """Of the accounts of workers now."""
+    named: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Email -> roles of the accounts that have roles of their own."""
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(_SECRET_BYTES), repr=False)
+
+    def issue_token(self, email: str, scopes: Sequence[str]) -> str:
+        """A token for a worker whose node has this service account."""
+        claims = {"email": email, "scopes": list(scopes), "jti": secrets.token_urlsafe(8)}
+        return _seal(WORKER_PREFIX, self.secret, claims)
+
+    def caller(self, authorization: object) -> tuple[Account, frozenset[str]] | None:
+        """The account and scopes of a worker's Authorization header; None for any other."""
+        token = _bearer_token(authorization) if isinstance(authorization, str) else ""
+        claims = _unseal(WORKER_PREFIX, self.secret, token)
+        if claims is None:
+            return None
+        email = claims["email"]
+        roles = self.named[email] if email in self.named else self.roles()
+        return Account(email, tuple(roles)), frozenset(claims["scopes"])
+
+
+def _bearer_token(authorization: str) -> str:
+    """The token of an Authorization header; empty where it has another kind of credential."""
+    kind, _, token = authorization.partition(" ")
+    return token.strip() if kind.lower() == "bearer" and token.isascii() else ""
+
+
+def _seal(prefix: str, secret: bytes, claims: Mapping[str, Any]) -> str:
+    """A token with claims under a signature."""
+    body = jwt.encode_base64url(json.dumps(claims).encode())
+    return f"{prefix}{body}.{_signature(secret, body)}"
+
+
+def _unseal(prefix: str, secret: bytes, token: str) -> dict[str, Any] | None:
+    """The claims of a token that was sealed with the same prefix and secret; None for any other."""
+    body, _, signature = token.removeprefix(prefix).partition(".")
+    expected = _signature(secret, body).encode()
+    if not token.startswith(prefix) or not hmac.compare_digest(signature.encode(), expected):
+        return None
+    claims: dict[str, Any] = json.loads(jwt.decode_base64url(body))
+    return claims
+
+
+def _signature(secret: bytes, body: str) -> str:
+    return jwt.encode_base64url(hmac.digest(secret, body.encode(), hashlib.sha256))
 
 
 def require_scope(scopes: frozenset[str], about: Mapping[str, str]) -> None:

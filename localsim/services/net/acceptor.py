@@ -26,9 +26,9 @@ class Acceptor:
     async def close(self) -> None:
         """Break the connections that are served, and stop."""
         listening, self._listening = self._listening, []
-        for each in listening:
-            asyncio.get_running_loop().remove_reader(each)
-            each.close()
+        for port in listening:
+            asyncio.get_running_loop().remove_reader(port)
+            port.close()
         await asyncio.sleep(0)  # a task that is cancelled before it begins closes nothing
         tasks = list(self._tasks)
         for task in tasks:
@@ -50,9 +50,6 @@ class Acceptor:
             loop.call_later(_PAUSE_S, self._watch, listening)
             return
         connection.setblocking(False)  # noqa: FBT003
-        self._begin(self._serve(connection))
-
-    def _begin(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(self._serve(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

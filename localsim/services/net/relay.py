@@ -26,9 +26,7 @@ async def relay_bytes(one: socket.socket, other: socket.socket) -> None:
                 connection.close()
 
 
-def relay_to(
-    connect: Callable[[], Awaitable[socket.socket]],
-) -> Callable[[socket.socket], Awaitable[None]]:
+def relay_to(connect: Connect) -> Callable[[socket.socket], Awaitable[None]]:
     """A function that joins each client to a new connection."""
 
     async def serve(client: socket.socket) -> None:

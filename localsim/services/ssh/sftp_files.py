@@ -10,14 +10,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from localsim.services.ssh import sftp_packets as packets
-from localsim.services.ssh.sftp_packets import (
-    PacketReader,
-    Reply,
-    ReplyType,
-    StatusCode,
-    names_reply,
-    status_reply,
-)
+from localsim.services.ssh.sftp_packets import PacketReader, Reply, ReplyType, StatusCode
 
 MAX_PACKET = 256 * 1024
 MAX_DATA = MAX_PACKET - 1024
@@ -76,7 +69,11 @@ class SftpFiles:
         """Read from a file."""
         file, offset, length = self._file(request.text()), request.long(), request.number()
         data = os.pread(file.descriptor, min(length, MAX_DATA), offset)
-        return (ReplyType.DATA, packets.pack_text(data)) if data else status_reply(StatusCode.EOF)
+        return (
+            (ReplyType.DATA, packets.pack_text(data))
+            if data
+            else packets.status_reply(StatusCode.EOF)
+        )
 
     def write(self, request: PacketReader) -> None:
         """Write to a file."""
@@ -139,7 +136,7 @@ class SftpFiles:
             raise _refusal(errno.EBADF)
         path, entries = found
         rows = [row for name in islice(entries, _BATCH) for row in _row(path, name)]
-        return names_reply(*rows) if rows else status_reply(StatusCode.EOF)
+        return packets.names_reply(*rows) if rows else packets.status_reply(StatusCode.EOF)
 
     def remove(self, request: PacketReader) -> None:
         """Remove a file or link."""
@@ -156,11 +153,11 @@ class SftpFiles:
 
     def realpath(self, request: PacketReader) -> Reply:
         """A path without links."""
-        return names_reply(_plain(os.path.realpath(request.path())))
+        return packets.names_reply(_plain(os.path.realpath(request.path())))
 
     def expand(self, request: PacketReader) -> Reply:
         """A path that may begin with a user's home."""
-        return names_reply(_plain(os.path.realpath(os.path.expanduser(request.path()))))
+        return packets.names_reply(_plain(os.path.realpath(os.path.expanduser(request.path()))))
 
     def rename(self, request: PacketReader) -> None:
         """Rename, unless the new name is taken."""
@@ -175,7 +172,7 @@ class SftpFiles:
 
     def readlink(self, request: PacketReader) -> Reply:
         """Where a link points."""
-        return names_reply(_plain(os.readlink(request.path())))
+        return packets.names_reply(_plain(os.readlink(request.path())))
 
     def symlink(self, request: PacketReader) -> None:
         """Make a link."""

@@ -37,7 +37,7 @@ class SshServer:
         self._lines: set[SshTransport] = set()
         self._sessions: set[asyncio.Task[None]] = set()
         self._options = asyncssh.SSHServerConnectionOptions(
-            server_factory=lambda: _Login(worker, self._session),
+            server_factory=lambda: _Login(worker, self._begin),
             server_host_keys=[worker.host_key],
             server_version=VERSION,
             encoding=None,
@@ -100,9 +100,6 @@ class SshServer:
     def _serve(self) -> asyncssh.SSHServerConnection:
         return asyncssh.SSHServerConnection(asyncio.get_running_loop(), self._options)
 
-    def _session(self) -> SshSession:
-        return SshSession(self._begin)
-
     def _begin(self, session: SshSession) -> None:
         task = asyncio.create_task(ssh_session.run_session(session, self._worker))
         self._sessions.add(task)
@@ -124,9 +121,9 @@ class _Refusal(asyncio.Protocol):
 class _Login(asyncssh.SSHServer):
     """The logins and requests that are accepted; asyncssh's defaults refuse the rest."""
 
-    def __init__(self, worker: Worker, session: Callable[[], SshSession]) -> None:
+    def __init__(self, worker: Worker, begin: Callable[[SshSession], None]) -> None:
         self._worker = worker
-        self._session = session
+        self._begin = begin
 
     def public_key_auth_supported(self) -> bool:
         return True
@@ -136,7 +133,7 @@ class _Login(asyncssh.SSHServer):
         return " ".join(words[:2]) in self._worker.authorized_keys(username)
 
     def session_requested(self) -> SshSession:
-        return self._session()
+        return SshSession(self._begin)
 
     def connection_requested(
         self,

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from itertools import islice
 from urllib.parse import parse_qsl
 
@@ -150,15 +149,11 @@ def _written(part: BatchPart, response: web.Response) -> bytes:
     lines = ["Content-Type: application/http"]
     if part.content_id is not None:
         lines.append(f"Content-ID: {_answering(part.content_id)}")
-    status = HTTPStatus(response.status) if response.status in _STATUSES else None
-    lines += ["", f"HTTP/1.1 {response.status} {status.phrase if status else ''}"]
+    lines += ["", f"HTTP/1.1 {response.status} {response.reason}"]
     lines += [f"{name}: {value}" for name, value in response.headers.items()]
     if "Content-Length" not in response.headers:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body + b"\r\n"
-
-
-_STATUSES = frozenset(HTTPStatus)
 
 
 def _answering(content_id: str) -> str:

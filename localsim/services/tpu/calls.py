@@ -57,11 +57,11 @@ async def answer_call(cloud_port: CloudPort, method: Method, request: Callable[[
 
     Raises CloudError, ConnectionDroppedError, and whatever is a fault of localsim's own.
     """
-    verdict = await cloud_port.meet_fault(method.name)
-    if verdict is not None and verdict.reset:
+    fault = await cloud_port.meet_fault(method.name)
+    if fault is not None and fault.reset:
         raise ConnectionDroppedError
-    if verdict is not None and verdict.code is not None:
-        raise CloudError(verdict.code, _text(verdict.code, method))
+    if fault is not None and fault.code is not None:
+        raise CloudError(fault.code, _text(fault.code, method))
     message = request()
 
     def answer(cloud: Cloud) -> bytes:

@@ -5,7 +5,7 @@ there, so `create_time_s` is `create_time`; the installed classes write `type` a
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -119,18 +119,16 @@ def _conversion(field: FieldDescriptor) -> _Convert | None:
 
 
 @cache
-def _readers(kind: Any, descriptor: Descriptor) -> tuple[tuple[str, _Convert], ...]:
-    return tuple(_each_reader(kind, descriptor))
-
-
-def _each_reader(kind: Any, descriptor: Descriptor) -> Iterator[tuple[str, _Convert]]:
+def _readers(kind: Any, descriptor: Descriptor) -> Sequence[tuple[str, _Convert]]:
+    """The attributes of a dataclass that a message has fields for, and how each is read."""
     fields = {_attribute(field): field for field in descriptor.fields}
     types = get_type_hints(kind)
+    readers = []
     for attribute in dataclasses.fields(kind):
-        if attribute.name in fields:
-            is_required = attribute.default is dataclasses.MISSING
-            field, type_ = fields[attribute.name], types[attribute.name]
-            yield attribute.name, _reader(field, type_, is_required=is_required)
+        name, is_required = attribute.name, attribute.default is dataclasses.MISSING
+        if name in fields:
+            readers.append((name, _reader(fields[name], types[name], is_required=is_required)))
+    return readers
 
 
 def _reader(field: FieldDescriptor, type_: Any, *, is_required: bool) -> _Convert:

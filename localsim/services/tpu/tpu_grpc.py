@@ -24,7 +24,6 @@ from localsim.services.net.wire_errors import (
 from localsim.services.tpu.calls import CloudPort, ConnectionDroppedError, answer_call
 from localsim.services.tpu.tpu_methods import Method, all_methods
 
-Behaviour = Callable[[bytes, Any], Awaitable[bytes]]
 _GenericHandler: Any = grpc.GenericRpcHandler
 
 
@@ -53,7 +52,7 @@ class _TpuHandler(_GenericHandler):
         return refusing_handler(unimplemented(f"Method {path.rpartition('/')[2]}"))
 
 
-def _calling(cloud_port: CloudPort, method: Method) -> Behaviour:
+def _calling(cloud_port: CloudPort, method: Method) -> Callable[[bytes, Any], Awaitable[bytes]]:
     async def call(body: bytes, context: Any) -> bytes:
         try:
             return await answer_call(cloud_port, method, lambda: _parsed(method, body))

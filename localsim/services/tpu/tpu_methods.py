@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
-from google.protobuf import descriptor_pool
 from google.protobuf.empty_pb2 import Empty
 
 from localsim.cloud.cloud import Cloud
@@ -92,7 +92,7 @@ def _tpu_methods(views: TpuViews) -> Iterator[Method]:
 
 
 def _mixed_in(version: str, shows: Mapping[str, Show]) -> Iterator[Method]:
-    pool = descriptor_pool.Default()
+    pool = locations_pb2.DESCRIPTOR.pool  # of operations_pb2 too
     for service, rows in _MIXED_IN.items():
         messages = Messages(service.rpartition(".")[0], pool)
         yield from _methods(service, version, messages, rows, shows)

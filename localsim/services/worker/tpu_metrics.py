@@ -7,7 +7,7 @@ by the connection, which comes from the relay behind port 8431 of that worker (c
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import grpc
@@ -29,7 +29,6 @@ TENSOR_CORE = 1
 SERVICE = f"{PACKAGE}.RuntimeMetricService"
 _MAX_FILTER = 200
 _MAX_WILDCARDS = 4
-_GenericHandler: Any = grpc.GenericRpcHandler
 Point = tuple[int, dict[str, int | float]]
 """A device or chip, and its gauge."""
 
@@ -128,7 +127,7 @@ class MetricServer:
         async with self._changing:
             if self._server is None:
                 server = grpc.aio.server(options=GRPC_OPTIONS)
-                server.add_generic_rpc_handlers((_Handler(self._of),))
+                server.add_generic_rpc_handlers((_handler(self._of),))
                 try:
                     self.port = server.add_insecure_port(f"{LOOPBACK}:0")
                 except RuntimeError as error:
@@ -160,39 +159,38 @@ class MetricServer:
         return worker
 
 
-class _Handler(_GenericHandler):
-    """Handles every call by its name."""
+def _handler(worker_of: Callable[[str], tuple[str, ChipHolders]]) -> Any:
+    """The gRPC handler of every method; `worker_of` returns whose chips a peer asks about."""
+    answers = {
+        "GetRuntimeMetric": ("MetricRequest", _metric),
+        "ListSupportedMetrics": ("ListSupportedMetricsRequest", _supported),
+        "GetTpuRuntimeStatus": ("GetTpuRuntimeStatusRequest", _status),
+    }
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(_calling(worker_of, *answer))
+        for name, answer in answers.items()
+    }
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
-    def __init__(self, worker_of: Callable[[str], tuple[str, ChipHolders]]) -> None:
-        self._worker_of = worker_of
-        answers = {
-            "GetRuntimeMetric": ("MetricRequest", _metric),
-            "ListSupportedMetrics": ("ListSupportedMetricsRequest", _supported),
-            "GetTpuRuntimeStatus": ("GetTpuRuntimeStatusRequest", _status),
-        }
-        self._handlers = {
-            f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(self._calling(*answer))
-            for name, answer in answers.items()
-        }
 
-    def service(self, handler_call_details: Any) -> Any:
-        """The handler of one call; what is not in the table is UNIMPLEMENTED."""
-        return self._handlers.get(handler_call_details.method)
+def _calling(
+    worker_of: Callable[[str], tuple[str, ChipHolders]],
+    request: str,
+    answer: Callable[[Any, str, ChipHolders], Any],
+) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    async def call(body: bytes, context: Any) -> bytes:
+        try:
+            worker = worker_of(context.peer())
+            asked = MESSAGES[request].FromString(body)
+            reply: bytes = answer(asked, *worker).SerializeToString()
+        except DecodeError:
+            refusal = CloudError(Code.INVALID_ARGUMENT, f"This is no {request}.")
+            await abort_call(context, refusal)
+        except CloudError as error:
+            await abort_call(context, error)
+        return reply
 
-    def _calling(self, request: str, answer: Callable[[Any, str, ChipHolders], Any]) -> Any:
-        async def call(body: bytes, context: Any) -> bytes:
-            try:
-                worker = self._worker_of(context.peer())
-                asked = MESSAGES[request].FromString(body)
-                reply: bytes = answer(asked, *worker).SerializeToString()
-            except DecodeError:
-                refusal = CloudError(Code.INVALID_ARGUMENT, f"This is no {request}.")
-                await abort_call(context, refusal)
-            except CloudError as error:
-                await abort_call(context, error)
-            return reply
-
-        return call
+    return call
 
 
 def _metric(request: Any, _hostname: str, holders: ChipHolders) -> Any:

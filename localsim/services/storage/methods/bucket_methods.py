@@ -8,17 +8,9 @@ from localsim.cloud.objects.buckets.policies import permissions_of_caller
 from localsim.cloud.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_errors import missing_parameter
-from localsim.services.storage.wire.json_requests import (
-    ACCOUNT,
-    StorageCall,
-    integer_parameter,
-    page_limit,
-    page_start,
-    page_token,
-    read_json_body,
-    required_parameter,
-)
+from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
 from localsim.services.storage.wire.resources import (
     Resource,
     bucket_resource,
@@ -30,11 +22,11 @@ from localsim.services.storage.wire.resources import (
 
 async def insert_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Create a bucket; a setting it would not honour is refused."""
-    resource = await read_json_body(call.request)
+    resource = await requests.read_json_body(call.request)
     name = resource.get("name")
     if not isinstance(name, str):
         raise missing_parameter("name")
-    project = required_parameter(call.query, "project")
+    project = requests.required_parameter(call.query, "project")
     bucket = await service.commit(service.buckets.create, project, name, resource)
     return _bucket_reply(call, bucket)
 
@@ -47,16 +39,16 @@ async def get_bucket(service: StorageService, call: StorageCall) -> web.StreamRe
 
 async def list_buckets(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """One page of a project's buckets."""
-    limit = page_limit(call.query)
+    limit = requests.page_limit(call.query)
     buckets = service.buckets.list(
-        required_parameter(call.query, "project"),
+        requests.required_parameter(call.query, "project"),
         prefix=call.query.get("prefix", ""),
-        start=page_start(call.query)[0],
+        start=requests.page_start(call.query)[0],
         limit=limit + 1,
     )
     page: dict[str, Any] = {"kind": "storage#buckets"}
     if len(buckets) > limit:
-        page["nextPageToken"] = page_token(buckets[limit].name)
+        page["nextPageToken"] = requests.page_token(buckets[limit].name)
     if buckets:
         page["items"] = [bucket_resource(bucket, call.origin) for bucket in buckets[:limit]]
     return reply(call, page)
@@ -70,21 +62,21 @@ async def delete_bucket(service: StorageService, call: StorageCall) -> web.Strea
 
 async def patch_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some of a bucket's fields."""
-    change = await read_json_body(call.request)
+    change = await requests.read_json_body(call.request)
     bucket = await service.commit(service.buckets.patch, call.bucket, change, call.preconditions)
     return _bucket_reply(call, bucket)
 
 
 async def update_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace what is stored of a bucket's fields."""
-    settings = await read_json_body(call.request)
+    settings = await requests.read_json_body(call.request)
     bucket = await service.commit(service.buckets.update, call.bucket, settings, call.preconditions)
     return _bucket_reply(call, bucket)
 
 
 async def lock_retention_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Lock the retention policy for ever; the metageneration must be given."""
-    required_parameter(call.query, "ifMetagenerationMatch")
+    requests.required_parameter(call.query, "ifMetagenerationMatch")
     lock = service.buckets.lock_retention_policy
     return _bucket_reply(call, await service.commit(lock, call.bucket, call.preconditions))
 
@@ -95,13 +87,13 @@ def _bucket_reply(call: StorageCall, bucket: Bucket) -> web.Response:
 
 async def get_iam_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The bucket's policy; it is stored, and grants nobody anything."""
-    version = integer_parameter(call.query, "optionsRequestedPolicyVersion") or 1
+    version = requests.integer_parameter(call.query, "optionsRequestedPolicyVersion") or 1
     return reply(call, service.buckets.get_iam_policy(call.bucket, version))
 
 
 async def set_iam_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace the bucket's policy; 412 when its etag is given and is not the present one."""
-    given = await read_json_body(call.request)
+    given = await requests.read_json_body(call.request)
     return reply(call, await service.commit(service.buckets.set_iam_policy, call.bucket, given))
 
 

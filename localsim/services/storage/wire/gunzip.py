@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncIterable, AsyncIterator
 
 from localsim.cloud.objects.storage_model import invalid
 
@@ -11,40 +11,23 @@ PIECE_BYTES = 256 * 1024
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
-class _Gunzip:
-    """A decompressor that is fed chunks and returns bounded pieces."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(_GZIP_WINDOW)
-        self._is_empty = True
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decompressed bytes of the next chunk, piece by piece; raises zlib.error."""
-        self._is_empty = self._is_empty and not data
-        piece = b""
-        while data or len(piece) == PIECE_BYTES:  # zlib may hold more than it was asked for
-            if self._member.eof:
-                if not data:
-                    return
-                self._member = zlib.decompressobj(_GZIP_WINDOW)  # members follow each other
-            piece = self._member.decompress(data, PIECE_BYTES)
-            yield piece
-            data = self._member.unconsumed_tail or self._member.unused_data
-
-    def finish(self) -> None:
-        """Raise zlib.error when the compressed bytes end too soon."""
-        if not (self._member.eof or self._is_empty):
-            raise zlib.error("it ends too soon")
-
-
 async def gunzip_chunks(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     """The decompressed bytes; raises StorageError 400 for bytes that are no gzip."""
-    gunzip = _Gunzip()
+    member = zlib.decompressobj(_GZIP_WINDOW)
+    is_empty = True
     try:
-        async for chunk in chunks:
-            pieces = gunzip.feed(chunk)
-            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        async for data in chunks:
+            is_empty = is_empty and not data
+            piece, rest = b"", data
+            while rest or len(piece) == PIECE_BYTES:  # zlib may hold more than it was asked for
+                if member.eof:
+                    if not rest:
+                        break
+                    member = zlib.decompressobj(_GZIP_WINDOW)  # members follow each other
+                piece = await asyncio.to_thread(member.decompress, rest, PIECE_BYTES)
                 yield piece
-        gunzip.finish()
+                rest = member.unconsumed_tail or member.unused_data
+        if not (member.eof or is_empty):
+            raise zlib.error("it ends too soon")
     except zlib.error as error:
         raise invalid(f"Malformed gzip body: {error}") from None

@@ -8,7 +8,6 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any
 
 from aiohttp import web
 
@@ -50,24 +49,20 @@ def missing_parameter(parameter: str) -> ParameterError:
     return ParameterError(parameter, f"Required parameter: {parameter}", "required")
 
 
-def error_envelope(error: StorageError) -> dict[str, Any]:
-    """The body of the reply."""
+def error_response(error: StorageError) -> web.Response:
+    """The reply with the error; a 304 has no body."""
+    if error.code == 304:  # noqa: PLR2004
+        return web.Response(status=304)
     detail = {"message": error.message, "domain": "global", "reason": error.reason}
     place = _PLACES.get(error.reason)
     if isinstance(error, ParameterError):
         place = ("parameter", error.parameter)
     if place is not None:
         detail["locationType"], detail["location"] = place
-    return {"error": {"code": error.code, "message": error.message, "errors": [detail]}}
-
-
-def error_response(error: StorageError) -> web.Response:
-    """The reply with the error; a 304 has no body."""
-    if error.code == 304:  # noqa: PLR2004
-        return web.Response(status=304)
+    envelope = {"error": {"code": error.code, "message": error.message, "errors": [detail]}}
     return web.Response(
         status=error.code,
-        body=json.dumps(error_envelope(error), separators=(",", ":")).encode(),
+        body=json.dumps(envelope, separators=(",", ":")).encode(),
         headers={"Content-Type": "application/json; charset=UTF-8", **error.headers},
     )
 

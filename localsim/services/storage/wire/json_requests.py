@@ -1,9 +1,7 @@
 """The parts of a JSON API request: target, query, preconditions and JSON body."""
 
 import base64
-import binascii
 import dataclasses
-import json
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import Any
@@ -20,6 +18,7 @@ from localsim.cloud.objects.storage_model import (
     invalid,
     not_implemented,
 )
+from localsim.services.rest.json_messages import load_json
 from localsim.services.rest.rest_fields import Mask
 from localsim.services.storage.wire.json_errors import (
     ParameterError,
@@ -217,7 +216,7 @@ def page_start(query: Query) -> tuple[str, int]:
         return "", 0
     try:
         text = base64.b64decode(token, b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
+    except ValueError:
         text = ""
     generation, slash, start = text.partition("/")
     number = parse_int64(generation)
@@ -249,7 +248,7 @@ async def read_json_body(request: web.Request) -> dict[str, Any]:
 def parse_json_object(data: bytes) -> dict[str, Any]:
     """Parse a JSON object."""
     try:
-        resource = json.loads(data or b"{}", parse_constant=_refuse_constant)
+        resource = load_json(data)
     except (ValueError, RecursionError):
         raise StorageError(400, "parseError", "Parse Error") from None
     if resource is None:  # Google's client for Go spells an absent body so
@@ -257,11 +256,6 @@ def parse_json_object(data: bytes) -> dict[str, Any]:
     if not isinstance(resource, dict):
         raise invalid("The body must be a JSON object.")
     return resource
-
-
-def _refuse_constant(name: str) -> None:
-    """JSON has no NaN and no infinities, and what is kept is shown as JSON again."""
-    raise ValueError(name)
 
 
 def expected_hashes(resource: Mapping[str, Any], call: StorageCall) -> Hashes:

@@ -18,19 +18,8 @@ from aiohttp import web
 
 from localsim.cloud.objects.files.durable_files import disk_errors
 from localsim.cloud.objects.storage_model import StorageError
-from localsim.cloud.scenario.fault_types import (
-    ArmedStorageFault,
-    BandwidthLimit,
-    ConnectionCut,
-    ConnectionReset,
-    Corruption,
-    DiskFull,
-    LateRefusal,
-    LostReply,
-    StorageLatency,
-    StorageRefusal,
-    TransferStall,
-)
+from localsim.cloud.scenario import fault_types as faults
+from localsim.cloud.scenario.fault_types import ArmedStorageFault
 from localsim.services.storage.wire.retry_tests import HEADER, RetryTests
 
 BLOCK_BYTES = 64 * 1024
@@ -38,8 +27,8 @@ POLL_S = 1.0
 """Real seconds between two looks at whether a client that waits in vain is still there."""
 _REASONS = {400: "invalid", 401: "authError", 403: "forbidden", 429: "rateLimitExceeded"}
 _UPLOADS = ("storage.objects.insert", "storage.multipartUploads.put")
-_OF_DOWNLOADS = (ConnectionCut, TransferStall)
-_OF_UPLOADS = (LateRefusal, ConnectionCut, TransferStall, DiskFull)
+_OF_DOWNLOADS = (faults.ConnectionCut, faults.TransferStall)
+_OF_UPLOADS = (faults.LateRefusal, faults.ConnectionCut, faults.TransferStall, faults.DiskFull)
 _FIRST_BYTE = re.compile(r"\s*bytes\s+(\d{1,18})-")
 _NO_LINGER = struct.pack("ii", 1, 0)
 Kind = TypeVar("Kind")
@@ -50,7 +39,7 @@ Pause = Callable[[float], Awaitable[None]]
 """Lets simulated seconds pass."""
 
 
-def _injected_error(effect: StorageRefusal | LateRefusal) -> StorageError:
+def _injected_error(effect: faults.StorageRefusal | faults.LateRefusal) -> StorageError:
     """The error reply that a fault asks for."""
     return StorageError(
         effect.status,
@@ -93,15 +82,15 @@ class CallFaults:
 
     async def before(self) -> None:
         """Wait for the latencies, then raise the first refusal: StorageError or ConnectionError."""
-        for armed, latency in self._of(StorageLatency):
+        for armed, latency in self._of(faults.StorageLatency):
             if armed.strike():
                 await self._stall(latency.time_s)
         for armed in self._armed:
-            if isinstance(armed.effect, ConnectionReset) and armed.strike():
+            if isinstance(armed.effect, faults.ConnectionReset) and armed.strike():
                 raise self._reset()
-            if isinstance(armed.effect, StorageRefusal) and armed.strike():
+            if isinstance(armed.effect, faults.StorageRefusal) and armed.strike():
                 raise _injected_error(armed.effect)
-            if isinstance(armed.effect, DiskFull) and self._only_writes and armed.strike():
+            if isinstance(armed.effect, faults.DiskFull) and self._only_writes and armed.strike():
                 await self._happen(armed.effect)
 
     async def received(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
@@ -112,7 +101,7 @@ class CallFaults:
 
     async def send(self, response: web.StreamResponse, blocks: AsyncIterable[bytes]) -> None:
         """Write the bytes of an object to a prepared response; raises ConnectionError."""
-        corrupt = [each for each, _ in self._of(Corruption)]
+        corrupt = [each for each, _ in self._of(faults.Corruption)]
         async for block in self._paced(blocks, _OF_DOWNLOADS, 0):
             is_corrupt = any([each.strike() for each in corrupt])
             await response.write(_one_bit_off(block) if is_corrupt else block)
@@ -123,7 +112,7 @@ class CallFaults:
     ) -> AsyncIterator[bytes]:
         """The bytes of a body, of which `position` came earlier, with what happens among them."""
         waiting = [each for each in self._armed if isinstance(each.effect, kinds)]
-        limits = [limit for armed, limit in self._of(BandwidthLimit) if armed.strike()]
+        limits = [limit for armed, limit in self._of(faults.BandwidthLimit) if armed.strike()]
         bytes_per_s = min((limit.bytes_per_s for limit in limits), default=math.inf)
         await self._pass(waiting, position)
         async for data in chunks:
@@ -150,11 +139,11 @@ class CallFaults:
         """How many bytes of the reply are sent; None for all."""
         size_bytes = len(response.body) if isinstance(response.body, bytes) else 0
         match each.effect:
-            case LostReply(after_bytes):
+            case faults.LostReply(after_bytes):
                 is_last = response.status == 200 and "upload_id" in self._request.query  # noqa: PLR2004
                 is_last = is_last and "X-HTTP-Status-Code-Override" not in response.headers
                 return min(after_bytes, size_bytes) if is_last else None
-            case ConnectionCut(after_bytes) if (
+            case faults.ConnectionCut(after_bytes) if (
                 after_bytes <= size_bytes and self._method not in _UPLOADS
             ):
                 return None if self._request.method == "HEAD" else after_bytes
@@ -185,14 +174,14 @@ class CallFaults:
 
     async def _happen(self, effect: object) -> None:
         match effect:
-            case LateRefusal():
+            case faults.LateRefusal():
                 raise _injected_error(effect)
-            case TransferStall(time_s):
+            case faults.TransferStall(time_s):
                 await self._stall(time_s)
-            case DiskFull():
+            case faults.DiskFull():
                 with disk_errors():
                     raise OSError(errno.ENOSPC, "a fault fills the disk")
-            case ConnectionCut():
+            case faults.ConnectionCut():
                 raise self._closed()
 
     async def _stall(self, seconds: float) -> None:

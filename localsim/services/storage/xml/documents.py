@@ -19,13 +19,6 @@ OF_UPLOADS = "http://s3.amazonaws.com/doc/2006-03-01/"
 _NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
-def xml_document(root: str, tree: Tree, namespace: str | None = None) -> bytes:
-    """An XML document in UTF-8."""
-    attribute = f" xmlns='{namespace}'" if namespace else ""
-    text = f"<?xml version='1.0' encoding='UTF-8'?><{root}{attribute}>{_content(tree)}</{root}>"
-    return text.encode()
-
-
 def _content(value: str | int | Tree) -> str:
     if isinstance(value, str):
         return _NOT_XML.sub(lambda match: f"&#{ord(match[0])};", escape(value))
@@ -39,9 +32,11 @@ def _content(value: str | int | Tree) -> str:
 def xml_response(
     root: str, tree: Tree, namespace: str | None = None, *, status: int = 200
 ) -> web.Response:
-    """A reply with an XML document."""
+    """A reply with an XML document in UTF-8."""
+    attribute = f" xmlns='{namespace}'" if namespace else ""
+    text = f"<?xml version='1.0' encoding='UTF-8'?><{root}{attribute}>{_content(tree)}</{root}>"
     return web.Response(
-        body=xml_document(root, tree, namespace),
+        body=text.encode(),
         status=status,
         headers={"Content-Type": "application/xml; charset=UTF-8"},
     )

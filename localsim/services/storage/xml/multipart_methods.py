@@ -4,15 +4,18 @@ Two things are refused that Google's documentation says it does not do: conditio
 object replaces, and more than 10,000 parts.
 """
 
+from xml.parsers import expat
+
 from aiohttp import web
 
 from localsim.cloud.objects.multipart_uploads import (
     MAX_PARTS,
+    ClaimedPart,
     MultipartUpload,
     UploadPart,
     UploadsQuery,
 )
-from localsim.cloud.objects.storage_model import NO_PRECONDITIONS, invalid
+from localsim.cloud.objects.storage_model import NO_PRECONDITIONS, StorageError, invalid
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import (
     MAX_JSON_BYTES,
@@ -23,10 +26,14 @@ from localsim.services.storage.wire.json_requests import (
 )
 from localsim.services.storage.wire.resources import timestamp
 from localsim.services.storage.xml.documents import OF_UPLOADS, Tree, xml_response
-from localsim.services.storage.xml.parser import claimed_parts, malformed_document
 from localsim.services.storage.xml.xml_buckets import Spell, page_limit, spelling
 from localsim.services.storage.xml.xml_objects import new_object, receive_body, written_headers
 from localsim.services.storage.xml.xml_requests import etag_of, parse_number
+
+_ROOT = "CompleteMultipartUpload"
+_FIELDS = ("PartNumber", "ETag")
+_MAX_DIGITS = 9
+_SEPARATOR = " "
 
 
 async def start_upload(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -116,7 +123,7 @@ async def complete_upload(service: StorageService, call: StorageCall) -> web.Str
     upload_id = required_parameter(call.query, "uploadId")
     service.objects.parts.require(call.key, upload_id)
     _check_unconditional(call)
-    claims = claimed_parts(await read_all(call.chunks(), MAX_JSON_BYTES, malformed_document()))
+    claims = _claimed_parts(await read_all(call.chunks(), MAX_JSON_BYTES, _malformed_document()))
     stored = await service.commit(service.objects.parts.complete, call.key, upload_id, claims)
     tree: Tree = (
         ("Location", f"{call.origin}{call.request.raw_path.partition('?')[0]}"),
@@ -165,3 +172,67 @@ def _part_tree(part: UploadPart) -> Tree:
         ("ETag", f'"{part.etag}"'),
         ("Size", part.size_bytes),
     )
+
+
+class _Refused(Exception):
+    """An element or text that has no place in the document."""
+
+
+class _Parts:
+    """Collects `CompleteMultipartUpload/Part/{PartNumber,ETag}`, in order; passes over the rest."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, str]] = []
+        self._path: list[str] = []
+
+    def start(self, name: str, _attributes: object) -> None:
+        self._path.append(name.rpartition(_SEPARATOR)[2])
+        if self._path[0] != _ROOT:
+            raise _Refused
+        if self._path == [_ROOT, "Part"]:
+            if len(self.found) == MAX_PARTS:
+                raise _Refused
+            self.found.append(dict.fromkeys(_FIELDS, ""))
+
+    def end(self, _name: str) -> None:
+        self._path.pop()
+
+    def text(self, text: str) -> None:
+        if self._path[1:2] == ["Part"] and self._path[2:] and self._path[-1] in _FIELDS:
+            self.found[-1][self._path[-1]] += text
+
+
+def _claimed_parts(data: bytes) -> list[ClaimedPart]:
+    """The parts that the client lists; raises StorageError 400 for any other document."""
+    collected = _Parts()
+    parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
+    parser.buffer_text = True  # or a text of many lines costs their number squared
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.ProcessingInstructionHandler = _refuse
+    parser.StartElementHandler = collected.start
+    parser.EndElementHandler = collected.end
+    parser.CharacterDataHandler = collected.text
+    try:
+        parser.Parse(data, True)  # noqa: FBT003
+        return [_claimed(fields) for fields in collected.found]
+    except (_Refused, expat.ExpatError, ValueError, LookupError):  # two of them: odd encodings
+        raise _malformed_document() from None
+
+
+def _malformed_document() -> StorageError:
+    """A refusal with 400: the body is no such document."""
+    message = (
+        "The XML you provided was not well-formed or did not validate against our published schema."
+    )
+    return StorageError(400, "MalformedXML", message)
+
+
+def _refuse(*_declaration: object) -> None:
+    raise _Refused
+
+
+def _claimed(fields: dict[str, str]) -> ClaimedPart:
+    number, etag = (fields[name].strip() for name in _FIELDS)
+    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
+        raise _Refused
+    return ClaimedPart(int(number), etag.strip('"'))
