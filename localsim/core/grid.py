@@ -114,7 +114,7 @@ class Grid:
     def _begin(
         self, operation: str, by_chip: Sequence[Any], axis: str, **how: int
     ) -> tuple[Entries, AxisGroups]:
-        """What is given, checked here and, by the words, against the other workers."""
+        """Read what the own chips give, and begin a collective of that type on all workers."""
         line = self._line(axis)
         given = read_entries(by_chip, self._team.chips, adds=operation in _SUMS)
         details = "".join(f" {name}={value}" for name, value in how.items())
@@ -131,7 +131,10 @@ class Grid:
         line: AxisGroups,
         dim: int | None = None,
     ) -> list[Any]:
-        """One of the sums, of arrays laid in a vector, or with `dim` of their parts by place."""
+        """Carry out a sum of arrays that are laid in one vector for each dtype.
+
+        With `dim` the vector has the arrays' parts along it, place after place.
+        """
         if line.size == 1:
             return given.back(given.alone())
         count = 1 if dim is None else line.size

@@ -21,12 +21,8 @@ from localsim.services.net.wire_errors import http_error, refusing_handler
 from localsim.services.other_apis.other_api_calls import ApiMethod
 from localsim.services.other_apis.other_api_server import Authorize
 from localsim.services.rest import discovery, rest
-from localsim.services.storage.permissions import (
-    is_batch,
-    permission_denied,
-    permissions_of,
-    refusal,
-)
+from localsim.services.storage.batch import PATH as BATCH
+from localsim.services.storage.permissions import permission_denied, permissions_of, refusal
 from localsim.services.storage.wire.json_requests import ACCOUNT
 
 STORAGE = "storage.googleapis.com"
@@ -116,7 +112,7 @@ def storage_authorization(callers: Authenticator) -> Middleware:
     """
 
     def check(request: web.Request) -> None:
-        if is_batch(request.raw_path):
+        if request.raw_path.partition("?")[0] == BATCH:
             return
         asked = permissions_of(request.method, request.raw_path)
         account = callers.of(request, STORAGE, asked[0] if asked else request.method)

@@ -16,7 +16,7 @@ from localsim.core.collectives.team import AxisGroups, Team
 def all_gather(
     team: Team, line: AxisGroups, given: Mapping[int, Arrays]
 ) -> dict[int, list[Arrays]]:
-    """What each chip of a group gives, by place, for each of its chips."""
+    """Return for each own chip what all chips of its group give, by place."""
     pairs = []
     for group in team.groups(line):
         # Once to each worker: the first chip there takes it for all.
@@ -32,7 +32,10 @@ def all_gather(
 def all_to_all(
     team: Team, line: AxisGroups, given: Mapping[int, Sequence[Arrays]]
 ) -> dict[int, list[Arrays]]:
-    """Each chip gives one parcel for every place, and gets one from every place."""
+    """Return for each own chip the parcels that its group gives it, by place.
+
+    Each chip gives one parcel for every place of its group.
+    """
     pairs = [
         (source, target) for group in team.groups(line) for source in group for target in group
     ]
@@ -44,7 +47,7 @@ def all_to_all(
 def permute(
     team: Team, line: AxisGroups, given: Mapping[int, Arrays], shift: int
 ) -> dict[int, Arrays]:
-    """Each chip gets what the one `shift` places before it gives, around the end."""
+    """Return for each own chip what the one `shift` places before it gives, around the end."""
     before = {
         chip: group[(place - shift) % line.size]
         for group in team.groups(line)
@@ -53,7 +56,7 @@ def permute(
     pairs = [(source, target) for target, source in before.items()]
     got = _deliver(team, pairs, lambda source, _: given[source], given[team.chips[0]])
     return {
-        chip: [each.copy() if source in team.chips else each for each in got[source, chip]]
+        chip: [array.copy() if source in team.chips else array for array in got[source, chip]]
         for chip, source in before.items()
         if chip in team.chips
     }
@@ -65,7 +68,10 @@ def _deliver(
     parcel: Callable[[int, int], Arrays],
     like: Arrays,
 ) -> dict[tuple[int, int], Arrays]:
-    """One round: what the own chips get, by source and target; all parcels are alike in shape."""
+    """Send the parcels in one round; return those for own chips, by source and target chip.
+
+    `parcel` makes the parcel of a pair; all have the shapes and dtypes of `like`.
+    """
     outgoing: dict[int, list[Vector]] = defaultdict(list)
     incoming: dict[int, list[Vector]] = defaultdict(list)
     got: dict[tuple[int, int], Arrays] = {}
@@ -75,7 +81,7 @@ def _deliver(
         elif source in team.chips:
             outgoing[team.worker(target)] += map(np.ascontiguousarray, parcel(source, target))
         elif target in team.chips:
-            got[source, target] = [np.empty(each.shape, each.dtype) for each in like]
+            got[source, target] = [np.empty(array.shape, array.dtype) for array in like]
             incoming[team.worker(source)] += got[source, target]
     team.exchange.run(outgoing, incoming)
     return got

@@ -26,7 +26,11 @@ _NUMBERS = "biufV"
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """By own chip, arrays of the same shapes and dtypes; `size_bytes` are one chip's, on it."""
+    """What the own chips give: arrays of the same shapes and dtypes on each, by chip.
+
+    `example` are the arrays of one chip, `words` their types as all workers write them, and
+    `size_bytes` what they take on the chip.
+    """
 
     arrays: Mapping[int, Arrays]
     example: Arrays
@@ -35,20 +39,20 @@ class Entries:
     is_list: bool
 
     def kinds(self) -> Iterator[tuple[Any, list[int]]]:
-        """In which dtypes arrays are added, and the numbers of those that are added in it."""
-        kinds = [_sum_dtype(each.dtype) for each in self.example]
+        """Yield each dtype in which arrays are added, with the numbers of those arrays."""
+        kinds = [_sum_dtype(array.dtype) for array in self.example]
         for kind in dict.fromkeys(kinds):
-            yield kind, [number for number, each in enumerate(kinds) if each == kind]
+            yield kind, [number for number, other in enumerate(kinds) if other == kind]
 
     def alone(self) -> dict[int, Arrays]:
-        """The sums of groups of one chip."""
+        """The sums by own chip where each group is one chip: its arrays in the sum's dtype."""
         return {
-            chip: [each.astype(_sum_dtype(each.dtype)) for each in own]
+            chip: [array.astype(_sum_dtype(array.dtype)) for array in own]
             for chip, own in self.arrays.items()
         }
 
     def check_dim(self, dim: int, *, parts: int = 1) -> None:
-        """Raises ValueError unless all arrays have that axis, in so many equal parts."""
+        """Check that all arrays have an axis that falls into equal parts; raises ValueError."""
         for array in self.example:
             if not -array.ndim <= dim < array.ndim:
                 raise ValueError(f"an array of shape {array.shape} has no axis {dim}")
@@ -58,7 +62,7 @@ class Entries:
                 )
 
     def back(self, got: Mapping[int, Arrays]) -> list[Any]:
-        """What the own chips got, in the form in which it was given."""
+        """What each own chip got, in the form in which it was given, and not to be written."""
         for arrays in got.values():
             for array in arrays:
                 array.flags.writeable = False
@@ -66,32 +70,35 @@ class Entries:
 
 
 def read_entries(by_chip: Sequence[Any], chips: range, *, adds: bool = False) -> Entries:
-    """What is given, as it is to be moved or added; ValueError unless all chips give alike."""
+    """Read what the own chips give to be moved or, with `adds`, to be added.
+
+    Raises ValueError unless all chips give arrays of the same shapes and dtypes.
+    """
     if len(by_chip) != len(chips):
         raise ValueError(f"{len(chips)} chips, but arrays of {len(by_chip)}")
     is_list = isinstance(by_chip[0], list | tuple)
-    given = [list(each) if isinstance(each, list | tuple) else [each] for each in by_chip]
-    held = [[each if isinstance(each, Buffer) else _array(each) for each in own] for own in given]
-    kinds = {tuple((each.shape, each.dtype) for each in own) for own in held}
+    given = [list(own) if isinstance(own, list | tuple) else [own] for own in by_chip]
+    held = [[item if isinstance(item, Buffer) else _array(item) for item in own] for own in given]
+    kinds = {tuple((array.shape, array.dtype) for array in own) for own in held}
     words = sorted(map(_words, kinds))
     if len(words) > 1:
         raise ValueError(f"the chips give different arrays: {' and '.join(words)}")
-    taken = _summand if adds else _bits
-    arrays = {chip: [taken(each) for each in own] for chip, own in zip(chips, held, strict=True)}
+    take = _summand if adds else _bits
+    arrays = {chip: list(map(take, own)) for chip, own in zip(chips, held, strict=True)}
     size_bytes = sum(map(packed_bytes, held[0]))
     return Entries(arrays, arrays[chips[0]], words[0], size_bytes, is_list)
 
 
 def split_parts(arrays: Arrays, count: int, dim: int) -> list[Arrays]:
-    """For each place its part of every array along `dim`; of one, the arrays as they are."""
+    """The parts of all arrays along `dim`, by place; a single part is the arrays as they are."""
     if count == 1:
         return [arrays]
-    return list(zip(*(np.split(each, count, dim) for each in arrays), strict=True))
+    return list(zip(*(np.split(array, count, dim) for array in arrays), strict=True))
 
 
 def join_parts(by_place: Sequence[Arrays], dim: int) -> list[NDArray[Any]]:
     """The arrays of all places, each joined along `dim`."""
-    return [np.concatenate(each, axis=dim) for each in zip(*by_place, strict=True)]
+    return [np.concatenate(parts, axis=dim) for parts in zip(*by_place, strict=True)]
 
 
 def cut_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
@@ -104,7 +111,7 @@ def cut_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[
 
 
 def _sum_dtype(dtype: np.dtype[Any]) -> Any:
-    """Whole numbers are added in int32, others in float32."""
+    """The dtype of a sum: int32 of whole numbers, float32 of others."""
     return np.int32 if dtype.kind in _WHOLE else np.float32
 
 
@@ -120,7 +127,7 @@ def _bits(held: NDArray[Any] | Buffer) -> NDArray[Any]:
 
 
 def _summand(held: NDArray[Any] | Buffer) -> NDArray[Any]:
-    """The numbers; raises ValueError for whole ones that a chip's int32 does not hold."""
+    """The numbers to add; raises ValueError for whole ones that a chip's int32 does not hold."""
     array = np.asarray(held)
     if array.dtype.kind in _WHOLE and not np.can_cast(array.dtype, np.int32) and array.size:
         least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max

@@ -26,9 +26,9 @@ _ONE_ROUND_SIZE = 4096
 def all_reduce(
     team: Team, line: AxisGroups, given: Mapping[int, Arrays], kind: DTypeLike
 ) -> dict[int, Vector]:
-    """The sum over each group, for each of its chips; those of this worker have it in common.
+    """Return for each own chip the sum over its group; chips of this worker share its memory.
 
-    It is a vector in which the arrays lie one after the other. Each worker of a group adds one
+    The sum is a vector in which the arrays lie one after the other. Each worker of a group adds one
     share of it and sends the sum to the others.
     """
     size = _size(given[team.chips[0]])
@@ -56,7 +56,10 @@ def all_reduce(
 def reduce_scatter(
     team: Team, line: AxisGroups, given: Mapping[int, Arrays], kind: DTypeLike
 ) -> dict[int, Vector]:
-    """Of the sum over a group, as one vector, the chip at place i gets part i of `line.size`."""
+    """Return for each own chip its part of the sum over its group, which is one vector.
+
+    The chip at place i gets part i of `line.size` equal ones.
+    """
     part = _size(given[team.chips[0]]) // line.size
     owners = {
         group: [
@@ -70,7 +73,7 @@ def reduce_scatter(
 
 
 def _shares(workers: Iterable[int], size: int, *, is_short: bool) -> list[Owner]:
-    """Of a short vector everybody adds all, of a long one each worker its share."""
+    """Who adds which piece: everybody all of a short vector, each its share of a long one."""
     among = sorted(workers)
     if is_short:
         return [(worker, slice(0, size)) for worker in among]
@@ -84,7 +87,7 @@ def _reduce(
     given: Mapping[int, Arrays],
     kind: DTypeLike,
 ) -> dict[range, dict[int, Vector]]:
-    """One round: group -> number of each own piece -> its sum over the group.
+    """Add in one round: return by group and number of an own piece its sum over the group.
 
     Every worker adds what blocks it can (see sums), and sends each block's piece to the owner of
     the piece.
@@ -95,7 +98,7 @@ def _reduce(
     parts: dict[range, dict[int, dict[Block, Vector]]] = {}
     for group, pieces in owners.items():
         places = team.places(group)
-        blocks = {worker: sums.owned_blocks(each, len(group)) for worker, each in places.items()}
+        blocks = {worker: sums.owned_blocks(own, len(group)) for worker, own in places.items()}
         here = {place: given[group[place]] for place in places[me]}
         leaves = sums.leaves(places[me], here, lambda: np.empty(size, kind))
         own = {block: sums.total(block, len(group), leaves) for block in blocks.pop(me)}
@@ -114,8 +117,8 @@ def _reduce(
     team.exchange.run(outgoing, incoming)
     return {
         group: {
-            index: sums.total(sums.whole_block(len(group)), len(group), each)
-            for index, each in pieces.items()
+            index: sums.total(sums.whole_block(len(group)), len(group), blocks)
+            for index, blocks in pieces.items()
         }
         for group, pieces in parts.items()
     }

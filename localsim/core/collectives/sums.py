@@ -51,19 +51,19 @@ def _owned(places: frozenset[int], size: int, block: Block) -> list[Block]:
 def leaves(
     places: frozenset[int], given: Mapping[int, Arrays], make: MakeVector
 ) -> dict[Block, Vector]:
-    """What the places give, each laid in a vector; neighbours are added at once."""
-    found = {}
+    """What the places give as vectors, by block; two neighbours are added at once."""
+    blocks = {}
     for place in sorted(places):
         neighbour = place ^ 1
         if neighbour not in places:
-            found[Block(place, 1)] = _laid(make(), given[place])
+            blocks[Block(place, 1)] = _laid(make(), given[place])
         elif place < neighbour:
-            found[Block(place, 2)] = _laid(make(), given[place], given[neighbour])
-    return found
+            blocks[Block(place, 2)] = _laid(make(), given[place], given[neighbour])
+    return blocks
 
 
 def _laid(vector: Vector, *given: Arrays) -> Vector:
-    """The arrays of one, or the sums of those of two, one after the other."""
+    """Fill a vector with the arrays of one place, or the sums of those of two; return it."""
     start = 0
     for arrays in zip(*given, strict=True):
         part = vector[start : start + arrays[0].size].reshape(arrays[0].shape)
@@ -76,7 +76,7 @@ def _laid(vector: Vector, *given: Arrays) -> Vector:
 
 
 def total(block: Block, size: int, parts: Mapping[Block, Vector]) -> Vector:
-    """The sum of a block, of the blocks that are there already; it is made in their memory."""
+    """The sum of a block, made of the sums in `parts` and in their memory."""
     if block in parts:
         return parts[block]
     left, right = block.halves()

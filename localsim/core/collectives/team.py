@@ -21,7 +21,7 @@ class AxisGroups:
         return range(start, start + self.size * self.stride, self.stride)
 
     def place(self, chip: int) -> int:
-        """Where a chip is in its group."""
+        """The place of a chip in its group, from 0."""
         return chip // self.stride % self.size
 
 
@@ -33,7 +33,7 @@ class Team:
     chips: range
 
     def worker(self, chip: int) -> int:
-        """Whose chip it is."""
+        """The id of the worker that has a chip."""
         return chip // len(self.chips)
 
     def groups(self, line: AxisGroups) -> list[range]:
@@ -41,13 +41,13 @@ class Team:
         return sorted({line.group(chip) for chip in self.chips}, key=lambda group: group.start)
 
     def places(self, group: range) -> Mapping[int, frozenset[int]]:
-        """Worker -> the places of its chips in a group."""
+        """The places of each worker's chips in a group, by worker."""
         return _places(group, len(self.chips))
 
 
 @lru_cache(4096)
 def _places(group: range, chips_of_worker: int) -> Mapping[int, frozenset[int]]:
-    found = defaultdict(set)
+    by_worker = defaultdict(set)
     for place, chip in enumerate(group):
-        found[chip // chips_of_worker].add(place)
-    return {worker: frozenset(places) for worker, places in found.items()}
+        by_worker[chip // chips_of_worker].add(place)
+    return {worker: frozenset(places) for worker, places in by_worker.items()}

@@ -13,7 +13,9 @@ from tpuctl.perfmodel import chip as model
 def collective_cost(
     accelerator_type: str, operation: str, group: range, size_bytes: int, hops: int = 1
 ) -> Counters:
-    """For one chip that gives `size_bytes`; waiting for the others is not in it.
+    """Return what a collective costs one chip of a group that gives `size_bytes`.
+
+    Waiting for the other chips is not in it.
 
     Groups that lie within each other have their links in common: the time is that of all their
     bytes. So it is when a permute goes several places far.
@@ -30,7 +32,7 @@ def collective_cost(
 
 
 def _bytes(operation: str, given: int, chips: int) -> tuple[int, int]:
-    """The whole array that the model asks for, and what a chip sends of it."""
+    """The bytes of the whole array, which the model asks for, and those that each chip sends."""
     others = chips - 1
     return {
         "all_reduce": (given, 2 * given * others // chips),

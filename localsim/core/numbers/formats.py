@@ -26,7 +26,7 @@ class NumberFormat:
 
 
 def _codes(form: str) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Takes numbers, and uint8 as codes of that form already."""
+    """A function that encodes numbers in an fp8 format; uint8 is taken for codes of it already."""
 
     def take(values: NDArray[Any]) -> NDArray[Any]:
         return values if values.dtype == np.uint8 else encode_fp8(float32(values), form)
@@ -35,7 +35,10 @@ def _codes(form: str) -> Callable[[NDArray[Any]], NDArray[Any]]:
 
 
 def _exactly(kind: type[np.generic]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Takes arrays of that type alone: whoever has others decides how they become such."""
+    """A function that returns arrays of a type as they are, and raises ValueError for others.
+
+    Whoever has another type decides how it is converted.
+    """
 
     def take(values: NDArray[Any]) -> NDArray[Any]:
         if values.dtype != kind:
@@ -58,7 +61,7 @@ FORMATS: Mapping[str, NumberFormat] = MappingProxyType(
 
 
 def format_of(dtype: str) -> NumberFormat:
-    """Raises ValueError for a format that chips do not have."""
+    """Return the number format of a dtype; raises ValueError for one that chips do not have."""
     if dtype not in FORMATS:
         raise ValueError(f"unknown dtype {dtype!r}; one of: {', '.join(FORMATS)}")
     return FORMATS[dtype]

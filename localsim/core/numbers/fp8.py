@@ -19,7 +19,7 @@ Codes = NDArray[np.uint8]
 
 _SIGN = 0x80
 _BLOCK = 1 << 16
-"""Codes at a time: numpy makes of each an index of eight bytes first."""
+"""So many codes are decoded at a time: numpy makes an index of eight bytes of each first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Fp8Format:
 
     @property
     def greatest(self) -> float:
-        """The greatest number."""
+        """The greatest finite number of the format."""
         return self.magnitude(self.overflow - 1)
 
     def magnitude(self, code: int) -> float:
-        """The number of a code without a sign; past the greatest, the one that would follow."""
+        """The number of a code without its sign; for `overflow`, the one past the greatest."""
         exponent, mantissa = divmod(code, 1 << self.mantissa_bits)
         if exponent == 0:
             exponent = 1  # subnormal: no hidden bit
@@ -91,7 +91,7 @@ def _known(form: str) -> Fp8Format:
 
 @cache
 def _decoded(form: str) -> F32:
-    """By code."""
+    """The numbers of all codes of a format, by code."""
     known = _known(form)
     positive = np.array([known.magnitude(code) for code in range(_SIGN)], np.float32)
     if known.overflow != known.nan:
@@ -103,7 +103,7 @@ def _decoded(form: str) -> F32:
 
 @cache
 def _encoded(form: str) -> Codes:
-    """By the upper half of a float32."""
+    """The codes of a format for all float32 numbers, by the upper half of their bits."""
     known = _known(form)
     ladder = np.array([known.magnitude(code) for code in range(known.overflow + 1)])
     borders = (ladder[:-1] + ladder[1:]) / 2

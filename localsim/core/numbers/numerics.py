@@ -13,7 +13,7 @@ _KEPT = np.uint32(0xFFFF0000)
 _HALF, _LOWEST, _HALF_LESS_ONE = np.uint32(16), np.uint32(1), np.uint32(0x7FFF)
 _QUIET = np.uint32(0x00400000)
 _BLOCK = 1 << 17
-"""Values at a time: every pass over a block after the first finds it in the processor's cache."""
+"""So many values are rounded at a time: the second pass finds them in the processor's cache."""
 
 
 def float32(values: Any) -> F32:
@@ -53,7 +53,7 @@ def bfloat16(values: Any, out: F32 | None = None) -> F32:
 
 
 def _round(exact: F32, rounded: F32) -> None:
-    """One block, from dense memory to other."""
+    """Round a dense block of float32 to bfloat16 into another dense block of its size."""
     bits, result = exact.view(np.uint32), rounded.view(np.uint32)
     # A carry out of the dropped half rounds up; the lowest kept bit breaks the tie.
     np.right_shift(bits, _HALF, out=result)
@@ -68,7 +68,7 @@ def _round(exact: F32, rounded: F32) -> None:
 
 
 class _Spare(threading.local):
-    """Memory for one block, by thread; page faults of fresh memory cost as much as the work."""
+    """Memory for one block in each thread: page faults of fresh memory cost as much as the work."""
 
     def __init__(self) -> None:
         self.values = np.empty(_BLOCK, np.float32)
@@ -78,7 +78,7 @@ _SPARE = _Spare()
 
 
 def _copy(block: F32) -> F32:
-    """Until the next one."""
+    """A copy of a block in the thread's spare memory, good until the next call."""
     copy = _SPARE.values[: block.size]
     np.copyto(copy, block)
     return copy

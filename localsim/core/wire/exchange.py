@@ -42,7 +42,7 @@ class Exchange:
         self._process = os.getpid()
 
     def begin(self, words: str) -> None:
-        """The next collective, in words that are the same on every worker; raises MeshError."""
+        """Begin a collective, named by words that all workers share; raises MeshError."""
         if os.getpid() != self._process:
             raise MeshError("the mesh is of the process that connected it, not of its children")
         if self._over is not None:
@@ -70,7 +70,7 @@ class Exchange:
         self._over = None
 
     def close(self, reason: str = "its program has ended") -> None:
-        """Tell the others that this is no loss, and end the connections; once."""
+        """Say to the others that this worker leaves by itself, and end the connections; once."""
         if os.getpid() == self._process:  # a child of a fork has no part in it
             self._end({"bye": reason})
             self._over = self._over or "the mesh is closed"
@@ -112,7 +112,7 @@ class Exchange:
             self._fail(self._pulse.verdict)
 
     def _check_flow(self, transfers: Mapping[int, Transfer]) -> None:
-        """A peer that is in this round too has all it needs to send and to read."""
+        """End the mesh for a peer of this round that moves no data: it has all it needs."""
         for peer, transfer in transfers.items():
             still_s = time.monotonic() - transfer.moved_s
             together_s = self._pulse.has_reached_s(peer, self._progress)
@@ -120,7 +120,10 @@ class Exchange:
                 self._fail(f"worker {peer} is lost: its data does not arrive")
 
     def _fail(self, message: str) -> NoReturn:
-        """Tell the others before the connections close, lest they take this worker for the lost."""
+        """End the mesh and raise MeshError.
+
+        The others hear of it before the connections close, lest they take this worker for the lost.
+        """
         self._over = message
         self._end({"over": message})
         raise MeshError(message)

@@ -72,7 +72,7 @@ def receive_words(connection: socket.socket, deadline_s: float) -> dict[str, Any
 
 
 def remaining_s(deadline_s: float) -> float:
-    """The seconds until then; raises TimeoutError."""
+    """Seconds until the moment `deadline_s` of time.monotonic(); raises TimeoutError after it."""
     left = deadline_s - time.monotonic()
     if left <= 0:
         raise TimeoutError

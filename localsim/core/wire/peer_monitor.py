@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 SILENCE_S = 7.0
 """So long a lost worker may be silent before it is called lost."""
 _BEATS = 14
-"""In that time."""
+"""How many beats a worker sends in that time."""
 _FAREWELL_S = 1.0
 """The most that a farewell takes; and the most that news take from a worker that closed a link."""
 _MOST_BYTES = 65536
@@ -63,11 +63,11 @@ class PeerMonitor:
             self._thread.start()
 
     def arrive(self, progress: Progress) -> None:
-        """Say from now on that the program is there."""
+        """Report in every beat from now on that the program has come so far."""
         self._progress = progress
 
     def has_reached_s(self, peer: int, here: Progress) -> float:
-        """For how long the peer has said that it is there or further; 0 while it is not."""
+        """Seconds since the peer said that it had come as far as `here`; 0 while it has not."""
         reached, since_s = self._reached[peer]
         return time.monotonic() - since_s if reached[:2] >= here[:2] else 0.0
 
@@ -85,8 +85,8 @@ class PeerMonitor:
         self._waker.send(b"!")
         if self._thread.is_alive():
             self._thread.join()
-        for each in (self._waker, self._woken):
-            each.close()
+        self._waker.close()
+        self._woken.close()
         self._selector.close()
 
     def _live(self) -> None:
@@ -207,11 +207,11 @@ class PeerMonitor:
 
 
 def mismatch(here: tuple[int, Progress], there: tuple[int, Progress]) -> str:
-    """Two workers that are not at the same collective, in words that fit on both sides."""
-    (one, first), (other, second) = sorted([here, there])
+    """The message about two workers at different collectives, the same on both sides."""
+    (low_id, low), (high_id, high) = sorted([here, there])
     return (
-        f"the workers are at different collectives: worker {one} at number {first.number}, "
-        f"{first.words}; worker {other} at number {second.number}, {second.words}"
+        f"the workers are at different collectives: worker {low_id} at number {low.number}, "
+        f"{low.words}; worker {high_id} at number {high.number}, {high.words}"
     )
 
 

@@ -45,15 +45,15 @@ def connect_peers(
                 _begin(meeting.call, worker_id, addresses[worker_id])
             meeting.receive(server)
     finally:
-        found = meeting.end()
+        met = meeting.end()
     return {
-        purpose: {peer: found[peer, each] for peer, each in sorted(found) if each == purpose}
+        purpose: {peer: met[peer, other] for peer, other in sorted(met) if other == purpose}
         for purpose in PURPOSES
     }
 
 
 class _Meeting:
-    """Who has been met; a thread for each call that comes or goes."""
+    """The connections to the workers met so far; each call that comes or goes has a thread."""
 
     def __init__(self, identity: RunIdentity, deadline_s: float) -> None:
         self._identity = identity
@@ -91,7 +91,7 @@ class _Meeting:
                     time.sleep(_PAUSE_S)
 
     def end(self) -> dict[tuple[int, str], socket.socket]:
-        """Who was found, if it is everybody; else their connections are closed."""
+        """End the meeting and return its connections, closed unless everybody was found."""
         with self._lock:
             self._is_over = True
             self._waker.close()
@@ -153,7 +153,7 @@ class _Meeting:
 
     @contextlib.contextmanager
     def _keeping(self, connection: socket.socket) -> Iterator[None]:
-        """Close it in the end unless it is one of those that were found."""
+        """Close the connection in the end unless the meeting has kept it."""
         try:
             yield
         finally:
@@ -186,7 +186,7 @@ def _listen(
 
 
 def _begin(work: Callable[..., None], *arguments: Any) -> None:
-    """Do that beside what follows; it ends by a deadline of its own."""
+    """Run a function in a thread beside this one; it ends by a deadline of its own."""
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
 

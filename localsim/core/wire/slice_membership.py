@@ -38,7 +38,12 @@ def find_membership(environ: Mapping[str, str]) -> SliceMembership:
     """
     server = environ.get("GCE_METADATA_IP", _METADATA)
     if any(name in environ for name in _TOLD) or not _has_server(environ):
-        return _told(environ)
+        addresses = environ.get("TPU_PROCESS_ADDRESSES", "").split(",")
+        return SliceMembership(
+            environ.get("TPU_ACCELERATOR_TYPE") or default_type("outside a slice"),
+            _number("TPU_WORKER_ID", environ.get("TPU_WORKER_ID", "0")),
+            tuple(filter(None, addresses)),
+        )
     endpoints = [each for each in _ask(server, "worker-network-endpoints").split(",") if each]
     return SliceMembership(
         _ask(server, "accelerator-type"),
@@ -48,20 +53,11 @@ def find_membership(environ: Mapping[str, str]) -> SliceMembership:
     )
 
 
-def _told(environ: Mapping[str, str]) -> SliceMembership:
-    addresses = environ.get("TPU_PROCESS_ADDRESSES", "").split(",")
-    return SliceMembership(
-        environ.get("TPU_ACCELERATOR_TYPE") or default_type("outside a slice"),
-        _number("TPU_WORKER_ID", environ.get("TPU_WORKER_ID", "0")),
-        tuple(filter(None, addresses)),
-    )
-
-
 def _has_server(environ: Mapping[str, str]) -> bool:
     """Whether this is a TPU VM: it is told of a metadata server, or it has chips."""
-    if "GCE_METADATA_IP" in environ:
-        return True
-    return any(_vendor(device) == _GOOGLE_PCI for device in _PCI_DEVICES.glob("*"))
+    return "GCE_METADATA_IP" in environ or any(
+        _vendor(device) == _GOOGLE_PCI for device in _PCI_DEVICES.glob("*")
+    )
 
 
 def _vendor(device: Path) -> str:

@@ -17,7 +17,7 @@ _WORDS_BYTES, _KEPT_BYTES = 160, 120
 _HEADER = struct.Struct(f"<QHQ{_WORDS_BYTES}s")
 """Number of the collective, round in it, bytes that follow, the collective in words."""
 _MOST_BUFFERS = 64
-"""Handed to the system at once: it takes 1,024, but looks at each of them every time."""
+"""So many buffers go to the system at once: it takes 1,024, but looks at each every time."""
 
 
 class Transfer:
@@ -37,7 +37,7 @@ class Transfer:
         self._receiving = [] if incoming is None else [memoryview(self._header), *_views(incoming)]
 
     def wanted(self) -> int:
-        """What it waits for, as events of `selectors`; none when it is through."""
+        """The events of `selectors` that it waits for; 0 when all has been sent and received."""
         writes = selectors.EVENT_WRITE if self._sending else 0
         return writes | (selectors.EVENT_READ if self._receiving else 0)
 
@@ -46,7 +46,10 @@ class Transfer:
         self._sending = self._advance(self._sending, link.sendmsg(self._sending[:_MOST_BUFFERS]))
 
     def receive(self, link: socket.socket) -> Progress | None:
-        """Take what is there; the peer's progress, if it is elsewhere. Raises OSError."""
+        """Receive what has come; return the progress of a peer at another collective.
+
+        Raises OSError.
+        """
         count = link.recvmsg_into(self._receiving[:_MOST_BUFFERS])[0]
         if count == 0:
             raise ConnectionResetError("it closed the connection")
@@ -59,7 +62,7 @@ class Transfer:
         return Progress(number, rounds, words.rstrip(b"\0").decode(errors="replace"))
 
     def _advance(self, views: list[memoryview], count: int) -> list[memoryview]:
-        """What is left after so many bytes have moved."""
+        """The views without their first `count` bytes, which have moved."""
         self.moved_s = time.monotonic()
         done = 0
         while done < len(views) and count >= len(views[done]):
@@ -72,7 +75,7 @@ class Transfer:
 
 
 def shorten_words(words: str) -> str:
-    """Words that fit into a message, and are the same only if the whole ones are."""
+    """Shorten words to what fits into a message; different words stay different."""
     plain = words.encode("ascii", "backslashreplace")
     if len(plain) > _WORDS_BYTES:
         plain = plain[:_KEPT_BYTES] + b" ... " + hashlib.sha256(plain).hexdigest()[:16].encode()

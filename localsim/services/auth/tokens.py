@@ -86,8 +86,10 @@ class AccessTokens:
         scope = claims.get("scope")
         if not isinstance(scope, str) or not scope.strip():
             raise GrantError("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
+        account = self.emails[claims["iss"]]
+        content = {"account": account, "scope": scope, "expires_s": self.now() + LIFE_S}
         return {
-            "access_token": self._issued(self.emails[claims["iss"]], scope),
+            "access_token": _seal(PREFIX, self.secret.encode(), content),
             # In the client's seconds, which pass more slowly than ours may.
             "expires_in": max(1, int((LIFE_S - 1) / self.time_scale)),
             "token_type": "Bearer",
@@ -118,10 +120,6 @@ class AccessTokens:
         if claims["expires_s"] <= claims["now_s"]:
             raise _unauthenticated(wrong, "ACCESS_TOKEN_EXPIRED", about)
         return claims["account"], frozenset(str(claims["scope"]).split())
-
-    def _issued(self, account: str, scope: str) -> str:
-        claims = {"account": account, "scope": scope, "expires_s": self.now() + LIFE_S}
-        return _seal(PREFIX, self.secret.encode(), claims)
 
     def _opened(self, token: str) -> dict[str, Any] | None:
         """The content of a token that this server issued; None for any other."""

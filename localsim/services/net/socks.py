@@ -69,7 +69,10 @@ class SocksServer(Acceptor):
         try:
             worker = await self._handshake(client)
         except (OSError, EOFError, TimeoutError):
-            _close(client)  # gone, or no client of this protocol, or too slow to be served
+            # Gone, or no client of this protocol, or too slow to be served. The last reply arrives
+            # only when everything has been read: unread bytes would make the end a reset.
+            with client, contextlib.suppress(OSError):
+                client.recv(4096)
         except BaseException:
             client.close()
             raise
@@ -175,9 +178,3 @@ async def _read(client: socket.socket, count: int) -> bytes:
 
 async def _write(client: socket.socket, data: bytes) -> None:
     await asyncio.get_running_loop().sock_sendall(client, data)
-
-
-def _close(client: socket.socket) -> None:
-    """Close so that the last reply arrives: bytes that nobody read would make it a reset."""
-    with client, contextlib.suppress(OSError):
-        client.recv(4096)

@@ -84,21 +84,17 @@ async def _answered(
     asked = names.get("project", project.id)
     if asked not in (project.id, str(project.number)):
         raise foreign_project_error(row.service, asked)
-    body = parse_json(await _content(request))
+    try:
+        body = parse_json(await request.read())
+    except web.HTTPRequestEntityTooLarge:
+        sentence = f"Request payload size exceeds the limit: {MOST_BYTES} bytes."
+        raise CloudError(Code.INVALID_ARGUMENT, sentence) from None
     if not isinstance(body, dict):
         sentence = "Invalid JSON payload received. Root element must be a message."
         raise CloudError(Code.INVALID_ARGUMENT, sentence)
     origin = f"{request.scheme}://{request.host}"
     reply = row.answer(ApiCall(project, names, request.query, body, origin, account))
     return await reply if inspect.isawaitable(reply) else reply
-
-
-async def _content(request: web.Request) -> bytes:
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        sentence = f"Request payload size exceeds the limit: {MOST_BYTES} bytes."
-        raise CloudError(Code.INVALID_ARGUMENT, sentence) from None
 
 
 def _found(

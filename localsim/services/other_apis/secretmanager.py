@@ -32,10 +32,6 @@ def _create(call: ApiCall) -> dict[str, Any]:
     return _shown(call, secret)
 
 
-def _get(call: ApiCall) -> dict[str, Any]:
-    return _shown(call, _found(call))
-
-
 def _list(call: ApiCall) -> dict[str, Any]:
     secrets = [_shown(call, each) for each in call.project.secrets.all()]
     return {"secrets": secrets, "totalSize": len(secrets)} if secrets else {}
@@ -135,7 +131,7 @@ ROWS = tuple(
     for name, http, permission, answer in (
         ("secrets.create", f"POST {_SECRETS}", "secrets.create", _create),
         ("secrets.list", f"GET {_SECRETS}", "secrets.list", _list),
-        ("secrets.get", f"GET {_SECRET}", "secrets.get", _get),
+        ("secrets.get", f"GET {_SECRET}", "secrets.get", lambda call: _shown(call, _found(call))),
         ("secrets.delete", f"DELETE {_SECRET}", "secrets.delete", _delete),
         ("secrets.addVersion", f"POST {_SECRET}:addVersion", "versions.add", _add_version),
         ("versions.list", f"GET {_SECRET}/versions", "versions.list", _list_versions),

@@ -2,10 +2,10 @@
 
 import asyncio
 import fcntl
-import signal
 import struct
 import termios
 from collections.abc import Callable
+from signal import Signals
 from typing import Any
 
 import asyncssh
@@ -107,7 +107,7 @@ class SshSession(asyncssh.SSHServerSession[bytes]):
 
     def signal_received(self, signal: str) -> None:
         """Send the client's signal to the program's process group."""
-        if self.program and (number := _signal_number(signal)):
+        if self.program and (number := Signals.__members__.get(f"SIG{signal}")):
             self.program.signal(number)
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
@@ -120,7 +120,3 @@ def resize(terminal: int, size: tuple[int, int, int, int]) -> None:
     """Give a terminal the size of a client's window: columns, rows, and both in pixels."""
     columns, rows, width, height = (min(each, _LARGEST_SIDE) for each in size)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, width, height))
-
-
-def _signal_number(name: str) -> signal.Signals | None:
-    return signal.Signals.__members__.get(f"SIG{name}")

@@ -7,7 +7,7 @@ the worker (`ssh -L`). Nothing is forwarded towards the client.
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import asyncssh
 
@@ -135,22 +135,19 @@ class _Login(asyncssh.SSHServer):
     def session_requested(self) -> SshSession:
         return SshSession(self._begin)
 
-    def connection_requested(
+    async def connection_requested(
         self,
         dest_host: str,
         dest_port: int,
         orig_host: str,  # noqa: ARG002 -- asyncssh's
         orig_port: int,  # noqa: ARG002
     ) -> Any:
-        return self._connect(dest_host, dest_port)
-
-    async def _connect(self, host: str, port: int) -> asyncssh.SSHTCPSession[bytes]:
         """The near end of a connection made by the worker; raises ChannelOpenError."""
         try:
-            connection = await self._worker.host.dial(host, port)
+            connection = await self._worker.host.dial(dest_host, dest_port)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, reason) from None
         loop = asyncio.get_running_loop()
         _, far = await loop.create_connection(asyncssh.SSHForwarder, sock=connection)
-        return cast("asyncssh.SSHTCPSession[bytes]", asyncssh.SSHForwarder(far))
+        return asyncssh.SSHForwarder(far)

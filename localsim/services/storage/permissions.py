@@ -13,7 +13,6 @@ from aiohttp import web
 from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.services.net.wire_errors import HTTP_STATUS
-from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.xml import dispatch as storage_xml
@@ -38,11 +37,6 @@ _ASKED: Mapping[str, Sequence[str]] = {
     "storage.multipartUploads.complete": ("storage.multipartUploads.create",),
 }
 """The methods that do not simply ask for the permission of their own name."""
-
-
-def is_batch(raw_path: str) -> bool:
-    """Whether the request is a batch, whose calls are authorized one by one."""
-    return raw_path.partition("?")[0] == BATCH
 
 
 def permissions_of(verb: str, raw_path: str) -> Sequence[str]:

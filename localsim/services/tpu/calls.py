@@ -61,7 +61,8 @@ async def answer_call(cloud_port: CloudPort, method: Method, request: Callable[[
     if fault is not None and fault.reset:
         raise ConnectionDroppedError
     if fault is not None and fault.code is not None:
-        raise CloudError(fault.code, _text(fault.code, method))
+        is_creation = method.name.startswith("Create") and fault.code == Code.INVALID_ARGUMENT
+        raise CloudError(fault.code, _REFUSED_CREATION if is_creation else _TEXTS[fault.code])
     message = request()
 
     def answer(cloud: Cloud) -> bytes:
@@ -69,8 +70,3 @@ async def answer_call(cloud_port: CloudPort, method: Method, request: Callable[[
         return method.run(cloud, message)
 
     return await cloud_port.run(answer)
-
-
-def _text(code: Code, method: Method) -> str:
-    is_creation = code == Code.INVALID_ARGUMENT and method.name.startswith("Create")
-    return _REFUSED_CREATION if is_creation else _TEXTS[code]

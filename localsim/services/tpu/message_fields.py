@@ -170,19 +170,13 @@ def _invalid_value(field: str, kind: str, value: Any) -> CloudError:
     return invalid(f"Invalid value at '{field}' (type.googleapis.com/{kind}), {value}")
 
 
-def _timestamp(moment_s: float) -> Fields:
-    """The fields of a Timestamp, to the microsecond."""
-    whole, nanos = divmod(round(moment_s * 1_000_000) * 1000, NANOS)
-    return {"seconds": whole, "nanos": nanos}
-
-
-def _duration(length_s: float) -> Fields:
-    """The fields of a Duration, which is not negative."""
-    whole, nanos = divmod(round(length_s * NANOS), NANOS)
-    return {"seconds": whole, "nanos": nanos}
+def _whole_and_nanos(nanos: int) -> Fields:
+    whole, rest = divmod(nanos, NANOS)
+    return {"seconds": whole, "nanos": rest}
 
 
 _FROM_SECONDS: Mapping[str, _Convert] = {
-    "google.protobuf.Timestamp": _timestamp,
-    "google.protobuf.Duration": _duration,
+    # To the microsecond.
+    "google.protobuf.Timestamp": lambda s: _whole_and_nanos(round(s * 1_000_000) * 1000),
+    "google.protobuf.Duration": lambda s: _whole_and_nanos(round(s * NANOS)),
 }

@@ -12,9 +12,10 @@ from google.protobuf.empty_pb2 import Empty
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.collection import Page
 from localsim.cloud.model.operations import Operation
+from localsim.cloud.nodes.node_update import masked_fields
 from localsim.services.tpu.proto_messages import GRPC_MESSAGES, Messages
 from localsim.services.tpu.rest_messages import REST_MESSAGES
-from localsim.services.tpu.tpu_requests import node_changes, node_spec, queued_resource_spec
+from localsim.services.tpu.tpu_requests import node_spec, queued_resource_spec
 from localsim.services.tpu.tpu_views import Show, TpuViews, build_response, operation_shows
 
 LOCATIONS = "google.cloud.location.Locations"
@@ -133,7 +134,9 @@ _TPU: Rows = {
     "DeleteNode": (f"DELETE {_NODE}", lambda c, r: c.delete_node(r.name, _request_id(r))),
     "UpdateNode": (
         f"PATCH {_NODE.replace('name=', 'node.name=')} node",
-        lambda c, r: c.update_node(r.node.name, node_changes(r.node, r.update_mask)),
+        lambda c, r: c.update_node(
+            r.node.name, masked_fields(node_spec(r.node), r.update_mask.paths)
+        ),
     ),
     "StopNode": (f"POST {_NODE}:stop *", lambda c, r: c.stop_node(r.name)),
     "StartNode": (f"POST {_NODE}:start *", lambda c, r: c.start_node(r.name)),

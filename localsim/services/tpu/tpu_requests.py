@@ -14,7 +14,6 @@ from localsim.cloud.model.queued_resources import (
     RequestedNode,
     Tier,
 )
-from localsim.cloud.nodes import node_update
 from localsim.services.tpu.message_fields import optional_seconds, read_message, seconds
 
 _NODE_REST_ONLY = (
@@ -55,11 +54,6 @@ def queued_resource_spec(message: Any) -> QueuedResourceSpec:
         max_run_duration_s=optional_seconds(duration, "max_run_duration"),
         rest_only=_rest_only(message, _REQUEST_REST_ONLY),
     )
-
-
-def node_changes(message: Any, mask: Any) -> Mapping[str, Any]:
-    """The fields of a Node message that an update mask names."""
-    return node_update.masked_fields(node_spec(message), mask.paths)
 
 
 def _requested(spec: Any) -> RequestedNode:

@@ -20,9 +20,24 @@ _TRY_AGAIN = "The value could not be stored, try again later\n"
 
 def add_routes(application: web.Application, worker: Worker) -> None:
     """Let programs put and delete entries, unless the node's metadata forbids it."""
-    writes = _Writes(worker)
-    application.router.add_put(f"{PATH}/{{namespace}}/{{key}}", writes.put)
-    application.router.add_delete(f"{PATH}/{{namespace}}/{{key}}", writes.delete)
+
+    async def put(request: web.Request) -> web.Response:
+        """Set one entry to the request's body; answers when the control plane has it."""
+        namespace, key = _entry(request)
+        try:
+            value = (await request.read()).decode()  # more than MAX_VALUE_BYTES is refused: 413
+        except UnicodeDecodeError:
+            raise web.HTTPBadRequest(text="The value is not UTF-8\n") from None
+        await worker.guest_attributes.put(namespace, key, value)
+        return web.Response()
+
+    async def delete(request: web.Request) -> web.Response:
+        """Remove one entry."""
+        try:
+            await worker.guest_attributes.delete(*_entry(request))
+        except KeyError:
+            raise web.HTTPNotFound(text="Not Found\n") from None
+        return web.Response()
 
     @web.middleware
     async def enabled(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -34,30 +49,9 @@ def add_routes(application: web.Application, worker: Worker) -> None:
         except AttributeNotPublishedError:
             raise web.HTTPServiceUnavailable(text=_TRY_AGAIN) from None
 
+    application.router.add_put(f"{PATH}/{{namespace}}/{{key}}", put)
+    application.router.add_delete(f"{PATH}/{{namespace}}/{{key}}", delete)
     application.middlewares.append(enabled)
-
-
-class _Writes:
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    async def put(self, request: web.Request) -> web.Response:
-        """Set one entry to the request's body; answers when the control plane has it."""
-        namespace, key = _entry(request)
-        try:
-            value = (await request.read()).decode()  # more than MAX_VALUE_BYTES is refused: 413
-        except UnicodeDecodeError:
-            raise web.HTTPBadRequest(text="The value is not UTF-8\n") from None
-        await self._worker.guest_attributes.put(namespace, key, value)
-        return web.Response()
-
-    async def delete(self, request: web.Request) -> web.Response:
-        """Remove one entry."""
-        try:
-            await self._worker.guest_attributes.delete(*_entry(request))
-        except KeyError:
-            raise web.HTTPNotFound(text="Not Found\n") from None
-        return web.Response()
 
 
 def _entry(request: web.Request) -> tuple[str, str]:

@@ -63,7 +63,7 @@ def _application(worker: Worker, listening: socket.socket) -> web.Application:
     )
     application.router.add_get("/", _root)
     application.router.add_get(f"/{ROOT}/", _versions)
-    application.router.add_get(f"/{ROOT}/{VERSION}{{path:(/.*)?}}", _View(worker).get)
+    application.router.add_get(f"/{ROOT}/{VERSION}{{path:(/.*)?}}", _view(worker))
     guest_attribute_routes.add_routes(application, worker)
     return application
 
@@ -109,38 +109,37 @@ async def _versions(_: web.Request) -> web.Response:
     return web.Response(text=f"{VERSION}/\n")
 
 
-class _View:
-    """The metadata tree of a worker, found by path."""
+def _view(worker: Worker) -> Handler:
+    """A handler that answers with a value, a listing, or the tree below a directory.
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    A client may ask to wait for a change of it.
+    """
 
-    async def get(self, request: web.Request) -> web.Response:
-        """A value, a listing, or the tree below a directory.
-
-        A client may ask to wait for a change of it.
-        """
-        response = self._answer(request)
+    async def get(request: web.Request) -> web.Response:
+        response = _answer(worker, request)
         if request.query.get("wait_for_change") != "true":
             return response
         seen = request.query.get("last_etag", response.headers["ETag"])
         try:
             async with asyncio.timeout(_wait_s(request)):
-                while (response := self._answer(request)).headers["ETag"] == seen:
-                    await self._worker.metadata_change()
+                while (response := _answer(worker, request)).headers["ETag"] == seen:
+                    await worker.metadata_change()
         except TimeoutError:
             return response
         return response
 
-    def _answer(self, request: web.Request) -> web.Response:
-        path = request.match_info["path"]
-        found = _find(self._worker.metadata(), [part for part in path.split("/") if part])
-        if isinstance(found, Mapping) and not path.endswith("/"):
-            raise web.HTTPMovedPermanently(f"{request.path}/")
-        text, kind = _render(found, request.query)
-        etag = hashlib.sha256(text.encode()).hexdigest()[:16]
-        # As bytes: with a charset behind its type, oauth2client would not take JSON for JSON.
-        return web.Response(body=text.encode(), content_type=kind, headers={"ETag": etag})
+    return get
+
+
+def _answer(worker: Worker, request: web.Request) -> web.Response:
+    path = request.match_info["path"]
+    entry = _find(worker.metadata(), [part for part in path.split("/") if part])
+    if isinstance(entry, Mapping) and not path.endswith("/"):
+        raise web.HTTPMovedPermanently(f"{request.path}/")
+    text, kind = _render(entry, request.query)
+    etag = hashlib.sha256(text.encode()).hexdigest()[:16]
+    # As bytes: with a charset behind its type, oauth2client would not take JSON for JSON.
+    return web.Response(body=text.encode(), content_type=kind, headers={"ETag": etag})
 
 
 def _wait_s(request: web.Request) -> float:

@@ -100,7 +100,7 @@ async def set_iam_policy(service: StorageService, call: StorageCall) -> web.Stre
 async def test_iam_permissions(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The asked permissions that the caller has; a caller without account has all."""
     service.buckets.get(call.bucket)
-    asked = permissions_of_caller(call.values("permissions"))
+    asked = permissions_of_caller(call.request.query.getall("permissions", []))
     held = granted_permissions(call.request.get(ACCOUNT), asked)
     resource: Resource = {"kind": "storage#testIamPermissionsResponse"}
     return reply(call, resource | ({"permissions": held} if held else {}))

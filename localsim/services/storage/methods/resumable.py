@@ -48,10 +48,6 @@ class Chunk:
     total_bytes: int | None = None
     is_whole_rest: bool = False
 
-    def ends_upload(self, received_bytes: int) -> bool:
-        """Whether the object is complete with the bytes received so far."""
-        return self.is_whole_rest or self.total_bytes == received_bytes
-
 
 async def start_resumable(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Open a session; its URL names the host that the client used."""
@@ -81,7 +77,7 @@ async def continue_resumable(service: StorageService, call: StorageCall) -> web.
         if published is not None:
             return upload_reply(call, published)
         received_bytes = await _append(service, call, upload_id, chunk)
-        if chunk.ends_upload(received_bytes):
+        if chunk.is_whole_rest or chunk.total_bytes == received_bytes:
             return upload_reply(call, await _finish(service, call, upload_id))
     return _incomplete(call.request, received_bytes)
 

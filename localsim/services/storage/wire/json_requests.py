@@ -84,10 +84,6 @@ class StorageCall:
         chunks = self.request.content.iter_any()
         return chunks if self.effects is None else self.effects.received(chunks)
 
-    def values(self, name: str) -> list[str]:
-        """Every value of a parameter that may be given several times."""
-        return self.request.query.getall(name, [])
-
     @property
     def origin(self) -> str:
         """Scheme and host as the client used them."""
