@@ -29,8 +29,6 @@ def collective_rows(
     mesh: Mesh, limit_s: float, sizes_bytes: Sequence[int] = SIZES_BYTES
 ) -> Iterator[ResultRow]:
     """Yield a row for every operation and size in bytes, for about `limit_s` seconds."""
-    generation = catalog.accelerator_type(mesh.accelerator_type).generation
-    axes = model.axes_of(mesh.accelerator_type)
     spent_s = 0.0
     for operation in OPERATIONS:
         for size_bytes in (divisible_size(size, mesh.chip_count) for size in sizes_bytes):
@@ -38,7 +36,7 @@ def collective_rows(
                 return
             times_s = _times_s(mesh, _exchange(mesh, operation, size_bytes))
             spent_s += times_s[0] * len(times_s)  # the same on all workers, who stop together
-            modelled = model.collective(operation, generation, axes, size_bytes)
+            modelled = _modelled(mesh.accelerator_type, operation, size_bytes)
             yield {
                 "operation": operation,
                 "size_bytes": size_bytes,
@@ -67,3 +65,8 @@ def _times_s(mesh: Mesh, call: Callable[[], object]) -> list[float]:
     total_s, *_ = mesh.all_reduce([own_s] * len(mesh.chips))
     first_s = float(total_s[0]) / mesh.chip_count
     return [first_s, *(elapsed_s(call) for _ in range(more_calls(first_s)))]
+
+
+def _modelled(accelerator_type: str, operation: str, size_bytes: int) -> model.Estimate:
+    generation = catalog.accelerator_type(accelerator_type).generation
+    return model.collective(operation, generation, model.axes_of(accelerator_type), size_bytes)

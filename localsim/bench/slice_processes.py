@@ -26,9 +26,9 @@ def worker_output(kind: AcceleratorType, limit_s: float) -> Iterator[str]:
     """Yield the lines that worker 0 prints; all workers end with it. Raises BenchError."""
     environment = _environment(kind)
     with ExitStack() as ending:
-        said = ending.enter_context(tempfile.TemporaryFile("w+"))
+        errors = ending.enter_context(tempfile.TemporaryFile("w+"))
         workers = [
-            ending.enter_context(_started(environment, worker_id, limit_s, said))
+            ending.enter_context(_started(environment, worker_id, limit_s, errors))
             for worker_id in range(kind.workers)
         ]
         first, failed = workers[0], list[int]()
@@ -38,7 +38,7 @@ def worker_output(kind: AcceleratorType, limit_s: float) -> Iterator[str]:
         assert first.stdout is not None
         yield from first.stdout
         if first.wait(ENDING_S):
-            raise BenchError(_last_line(said) or f"worker {[*failed, 0][0]} ended", TRANSIENT)
+            raise BenchError(_last_line(errors) or f"worker {[*failed, 0][0]} ended", TRANSIENT)
 
 
 def _watch(
@@ -58,7 +58,7 @@ def _watch(
 
 @contextmanager
 def _started(
-    environment: Mapping[str, str], worker_id: int, limit_s: float, said: IO[str]
+    environment: Mapping[str, str], worker_id: int, limit_s: float, errors: IO[str]
 ) -> "Iterator[subprocess.Popen[str]]":
     """A worker; what of it still runs afterwards is killed."""
     worker = subprocess.Popen(
@@ -66,7 +66,7 @@ def _started(
         env={**environment, "TPU_WORKER_ID": str(worker_id)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if worker_id == 0 else subprocess.DEVNULL,
-        stderr=said,  # all name the one that is lost
+        stderr=errors,  # all name the one that is lost
         text=True,
     )
     with worker:
@@ -96,6 +96,6 @@ def _ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _last_line(said: IO[str]) -> str:
-    said.seek(0)
-    return ["", *(line.strip() for line in said if line.strip())][-1]
+def _last_line(errors: IO[str]) -> str:
+    errors.seek(0)
+    return ["", *(line.strip() for line in errors if line.strip())][-1]

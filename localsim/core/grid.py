@@ -81,11 +81,11 @@ class Grid:
         """Return for each own chip the arrays of its group joined along `dim` by place."""
         given, line = self._begin("all_gather", by_chip, axis, dim=dim)
         given.check_dim(dim)
-        got = deliveries.all_gather(self._team, line, given.arrays)
-        whole = {line.group(chip): chip for chip in got}
-        joint = {group: join_parts(got[chip], dim) for group, chip in whole.items()}
+        gathered = deliveries.all_gather(self._team, line, given.arrays)
+        whole = {line.group(chip): chip for chip in gathered}
+        joint = {group: join_parts(gathered[chip], dim) for group, chip in whole.items()}
         self._charge("all_gather", given, line)
-        return given.back({chip: joint[line.group(chip)] for chip in got})
+        return given.back({chip: joint[line.group(chip)] for chip in gathered})
 
     def all_to_all(
         self, by_chip: Sequence[Any], axis: str, split: int = 0, concat: int = 0
@@ -95,16 +95,16 @@ class Grid:
         given.check_dim(split, parts=line.size)
         given.check_dim(concat)
         parcels = {chip: split_parts(each, line.size, split) for chip, each in given.arrays.items()}
-        got = deliveries.all_to_all(self._team, line, parcels)
+        received = deliveries.all_to_all(self._team, line, parcels)
         self._charge("all_to_all", given, line)
-        return given.back({chip: join_parts(each, concat) for chip, each in got.items()})
+        return given.back({chip: join_parts(each, concat) for chip, each in received.items()})
 
     def permute(self, by_chip: Sequence[Any], axis: str, shift: int = 1) -> list[Any]:
         """Return what the chip `shift` places before gives, around the end of the axis."""
         given, line = self._begin("permute", by_chip, axis, shift=shift)
-        got = deliveries.permute(self._team, line, given.arrays, shift)
+        received = deliveries.permute(self._team, line, given.arrays, shift)
         self._charge("permute", given, line, hops=min(shift % line.size, -shift % line.size))
-        return given.back(got)
+        return given.back(received)
 
     def _line(self, axis: str) -> AxisGroups:
         if axis not in self._lines:

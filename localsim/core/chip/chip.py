@@ -131,16 +131,16 @@ class Chip:
 
     def _charge_vector(self, given: Sequence[Operand], written_bytes: int) -> None:
         read_bytes = operations = 0
-        for each in given:
-            read_bytes += each.read_bytes
-            operations = max(operations, each.values.size)
+        for operand in given:
+            read_bytes += operand.read_bytes
+            operations = max(operations, operand.values.size)
         self.charge(costs.elementwise_cost(self.generation, read_bytes, written_bytes, operations))
 
     def _make_room(self, given: Sequence[Operand], result: tuple[int, ...], dtype: str) -> int:
         """See that one operation fits HBM beside what is held; the bytes of its result."""
         result_bytes = prod(result) * format_of(dtype).element_bytes
         added_bytes = result_bytes
-        for each in given:
-            added_bytes += each.added_bytes
+        for operand in given:
+            added_bytes += operand.added_bytes
         self.hbm.make_room(added_bytes, ArrayType(dtype, result, " and its operands"))
         return result_bytes

@@ -34,9 +34,9 @@ def reduce(kind: str, array: NDArray[Any], axis: int | Sequence[int] | None) -> 
         raise ValueError(f"unknown reduction {kind!r}; one of: {', '.join(_REDUCTIONS)}")
     values = float32(array)
     with np.errstate(all="ignore"):
-        for each in _last_first(values.ndim, axis):
-            others = (other for other in range(values.ndim) if other != each)
-            values = _REDUCTIONS[kind](values.transpose(each, *others))
+        for reduced in _last_first(values.ndim, axis):
+            others = (other for other in range(values.ndim) if other != reduced)
+            values = _REDUCTIONS[kind](values.transpose(reduced, *others))
     return values.copy() if np.may_share_memory(values, array) else values
 
 

@@ -110,13 +110,13 @@ class Proxy(Acceptor):
 
 def is_public(address: str) -> bool:
     """Whether an address is on the open internet, and not this machine's or a private one."""
-    found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv6Address) and (
-        found not in _UNICAST or found.sixtofour or found.teredo
+    parsed = ipaddress.ip_address(address)
+    if isinstance(parsed, ipaddress.IPv6Address) and (
+        parsed not in _UNICAST or parsed.sixtofour or parsed.teredo
     ):
         return False
-    return found.is_global and not (
-        found.is_multicast or found.is_reserved or found.is_link_local or found.is_unspecified
+    return parsed.is_global and not (
+        parsed.is_multicast or parsed.is_reserved or parsed.is_link_local or parsed.is_unspecified
     )
 
 

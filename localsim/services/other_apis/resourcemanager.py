@@ -40,8 +40,8 @@ def _test_permissions(call: ApiCall) -> dict[str, Any]:
     if len(wanted) > MOST_PERMISSIONS:
         sentence = f"At most {MOST_PERMISSIONS} permissions can be tested at once."
         raise CloudError(Code.INVALID_ARGUMENT, sentence)
-    found = iam.granted_permissions(call.account, wanted)
-    return {"permissions": found} if found else {}
+    granted = iam.granted_permissions(call.account, wanted)
+    return {"permissions": granted} if granted else {}
 
 
 ROWS = api_methods(

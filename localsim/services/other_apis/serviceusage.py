@@ -66,11 +66,11 @@ def _operation(call: ApiCall) -> dict[str, Any]:
 async def _quotas(call: ApiCall) -> dict[str, Any]:
     if _known([call.names["service"]]) != [TPU]:
         return {}
-    found = await call.project.cloud_port.run(lambda cloud: cloud.quotas())
+    quotas = await call.project.cloud_port.run(lambda cloud: cloud.quotas())
     metrics: dict[str, list[Any]] = {}
-    for one in found:
-        if one.quota_id.endswith(TPU_QUOTA_SUFFIX):
-            metrics.setdefault(one.quota_id, []).append(one)
+    for quota in quotas:
+        if quota.quota_id.endswith(TPU_QUOTA_SUFFIX):
+            metrics.setdefault(quota.quota_id, []).append(quota)
     return {"metrics": [_metric(call, name, rows) for name, rows in metrics.items()]}
 
 
@@ -127,8 +127,8 @@ def _service(call: ApiCall, name: str, closed: frozenset[str] = frozenset()) -> 
 
 def _known(names: Iterable[str]) -> list[str]:
     """Check that the services exist and return them; raises CloudError."""
-    found = list(names)
-    for name in found:
+    services = list(names)
+    for name in services:
         if name not in TITLES:
             raise CloudError(
                 Code.PERMISSION_DENIED,
@@ -139,7 +139,7 @@ def _known(names: Iterable[str]) -> list[str]:
                     {"services": name},
                 ),
             )
-    return found
+    return services
 
 
 def _done(kind: str, response: Mapping[str, Any]) -> dict[str, Any]:

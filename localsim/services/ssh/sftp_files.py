@@ -227,11 +227,11 @@ class SftpFiles:
 def _row(directory: bytes, name: bytes) -> Iterator[bytes]:
     """An entry of a listing, unless it has just gone."""
     try:
-        found = os.lstat(os.path.join(directory, name))
+        attributes = os.lstat(os.path.join(directory, name))
     except OSError:
         return
-    shown = packets.pack_listing_entry(name, found)
-    yield packets.pack_text(name) + packets.pack_text(shown) + packets.pack_attributes(found)
+    shown = packets.pack_listing_entry(name, attributes)
+    yield packets.pack_text(name) + packets.pack_text(shown) + packets.pack_attributes(attributes)
 
 
 def _plain(path: bytes) -> bytes:

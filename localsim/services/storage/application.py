@@ -59,10 +59,10 @@ async def _answer(service: StorageService, request: web.Request) -> web.StreamRe
     path, _, query_text = request.raw_path.partition("?")
     if storage_xml.is_xml_path(path):
         return await storage_xml.answer(service, request)
-    found = find_route(request.method, path)
-    if found is None:
+    match = find_route(request.method, path)
+    if match is None:
         raise not_implemented(f"{request.method} {path}")
-    route, segments = found
+    route, segments = match
     names = {name: decode_segment(text) for name, text in segments.items()}
     for name, text in names.items():
         if not text:

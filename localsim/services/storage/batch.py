@@ -79,23 +79,23 @@ def _part(text: bytes) -> BatchPart:
     outer, blank, inner = _split(text.lstrip(b"\r\n"))
     head, _, body = _split(inner)
     line, _, rest = head.partition(b"\n")
-    found = _REQUEST_LINE.fullmatch(line.strip())
-    if not blank or found is None:
+    request = _REQUEST_LINE.fullmatch(line.strip())
+    if not blank or request is None:
         raise invalid("Failed to parse batch request: a part is not an HTTP request.")
     headers = _headers(rest)
     length = headers.get("Content-Length", "")
     if length.isdecimal():
         body = body[: int(length[:20])]
     content_id = _headers(outer).get("Content-ID")
-    return BatchPart(content_id, found[1].decode(), found[2].decode("latin-1"), headers, body)
+    return BatchPart(content_id, request[1].decode(), request[2].decode("latin-1"), headers, body)
 
 
 def _split(text: bytes) -> tuple[bytes, bytes, bytes]:
     """The text before the first empty line, and that after it."""
-    found = _BLANK_LINE.search(text)
-    if found is None:
+    blank = _BLANK_LINE.search(text)
+    if blank is None:
         return text, b"", b""
-    return text[: found.start()], found[0], text[found.end() :]
+    return text[: blank.start()], blank[0], text[blank.end() :]
 
 
 def _headers(text: bytes) -> CIMultiDict[str]:

@@ -44,11 +44,11 @@ class Messages:
         self._classes: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        found = self._classes.get(name)
-        if found is None:
+        kind = self._classes.get(name)
+        if kind is None:
             descriptor = self.pool.FindMessageTypeByName(f"{self.package}.{name}")
-            found = self._classes[name] = message_factory.GetMessageClass(descriptor)
-        return found
+            kind = self._classes[name] = message_factory.GetMessageClass(descriptor)
+        return kind
 
     def get(self, name: str) -> Any:
         """The class of that name, or None."""

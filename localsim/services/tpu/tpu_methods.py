@@ -111,8 +111,8 @@ def _methods(
 
 def _response(name: str, messages: Messages) -> Any:
     """The class of a method's response: its own, that of the resource it gets, or an operation."""
-    found = messages.get(f"{name}Response") or messages.get(name.removeprefix("Get"))
-    return found or (Empty if name in _ANSWER_EMPTY else operations_pb2.Operation)
+    named = messages.get(f"{name}Response") or messages.get(name.removeprefix("Get"))
+    return named or (Empty if name in _ANSWER_EMPTY else operations_pb2.Operation)
 
 
 def _page(listing: Callable[..., Page[Any]], parent: str, request: Any, *more: str) -> Page[Any]:

@@ -80,14 +80,14 @@ async def answer(service: StorageService, request: web.Request) -> web.StreamRes
     """What the method answers; raises StorageError."""
     path, _, text = request.raw_path.partition("?")
     query = parse_xml_query(text)
-    found = find_xml_route(request.method, path, query)
-    if found is None:
+    route = find_xml_route(request.method, path, query)
+    if route is None:
         raise not_implemented(f"{request.method} {path}")
     check_headers(request.headers)
     names = {name: decode_segment(segment) for name, segment in _segments(path).items()}
-    call = XmlCall(request, found.name, names, query)
+    call = XmlCall(request, route.name, names, query)
     try:
-        return await answer_call(service, call, found.handler)
+        return await answer_call(service, call, route.handler)
     except StorageError as error:
         raise _of_bucket(service, names, error) from None
 

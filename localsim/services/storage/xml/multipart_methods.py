@@ -74,9 +74,9 @@ async def list_parts(service: StorageService, call: StorageCall) -> web.StreamRe
     upload_id = required_parameter(call.query, "uploadId")
     after = parse_number(call.query, "part-number-marker") or 0
     limit = page_limit(call.query, "max-parts")
-    found = service.objects.parts.list(call.key, upload_id, after=after, limit=limit + 1)
-    page = found[:limit]
-    is_truncated = bool(page) and len(found) > limit
+    parts = service.objects.parts.list(call.key, upload_id, after=after, limit=limit + 1)
+    page = parts[:limit]
+    is_truncated = bool(page) and len(parts) > limit
     tree: Tree = (
         ("Bucket", call.bucket),
         ("Key", spelling(call.query)(call.key.name)),
@@ -101,9 +101,9 @@ async def list_uploads(service: StorageService, call: StorageCall) -> web.Stream
         id_marker=call.query.get("upload-id-marker", ""),
         limit=limit + 1,
     )
-    found = service.objects.parts.list_uploads(call.bucket, query)
-    page = found[:limit]
-    is_truncated = bool(page) and len(found) > limit
+    uploads = service.objects.parts.list_uploads(call.bucket, query)
+    page = uploads[:limit]
+    is_truncated = bool(page) and len(uploads) > limit
     tree: Tree = (
         ("Bucket", call.bucket),
         ("Prefix", spell(query.prefix)),
