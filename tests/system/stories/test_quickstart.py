@@ -36,7 +36,6 @@ def tpuctl(home: Path, *argv: str, **extra: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         env=environ,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 

@@ -41,6 +41,12 @@ class Machine:
     def python(self) -> str:
         return sys.executable if self.user is None else str(SYSTEM_PYTHON)
 
+    def as_user(self) -> list[str]:
+        """What starts a program as the user: `user` of subprocess forks beside gRPC's threads."""
+        if self.user is None:
+            return []
+        return ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+
     def plan(self) -> dict[str, Any]:
         plan = root_plan.plan_root(
             self.disk,
@@ -56,14 +62,11 @@ class Machine:
     def boot(self, *steps: str) -> tuple[list[str], list[tuple[int, str]]]:
         order = json.dumps({"hostname": HOSTNAME, "plan": self.plan(), "steps": steps})
         ran = subprocess.run(
-            [self.python, "-I", "-S", str(DRIVER)],
+            [*self.as_user(), self.python, "-I", "-S", str(DRIVER)],
             input=order,
             capture_output=True,
             text=True,
             check=False,
-            user=self.user,
-            group=self.user,
-            extra_groups=None if self.user is None else [],
         )
         if not ran.stdout:
             pytest.fail(ran.stderr)
