@@ -8,7 +8,7 @@ from pathlib import Path
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.logs.log_stream import follow
-from tpuctl.models.job import LogLine
+from tpuctl.models.job_log import LogLine
 from tpuctl.store import Store
 
 LATE = "storage.objects.insert: latency 1s"

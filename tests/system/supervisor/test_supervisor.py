@@ -15,7 +15,8 @@ from tpuctl.jobs.leases import lease
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.logs import log_stream
 from tpuctl.jobs.record import record_store as records
-from tpuctl.models.job import LogLine, Restart, Teardown
+from tpuctl.models.job import Restart, Teardown
+from tpuctl.models.job_log import LogLine
 
 STEPS = 'for i in 1 2 3; do echo "step=$i loss=0.5"; done'
 ENDLESS = 'echo "step=$TPUCTL_ATTEMPT"; echo up; exec sleep 1000'

@@ -8,7 +8,8 @@ from tpuctl.cli.job.log_output import DocumentLogPrinter, GroupedLogPrinter, Log
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.job_notices import add_cancel_note
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.job import ALL_LINES, JobRecord, LogFilter, LogLine
+from tpuctl.models.job import JobRecord
+from tpuctl.models.job_log import ALL_LINES, LogFilter, LogLine
 from tpuctl.operations.jobs import logs, queries
 
 

@@ -10,7 +10,7 @@ from tpuctl.cli.job.log_output import print_lines
 from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.options import JobName
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.job import ALL_LINES, LogFilter, LogLine
+from tpuctl.models.job_log import ALL_LINES, LogFilter, LogLine
 
 
 def logs(

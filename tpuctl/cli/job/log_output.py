@@ -10,7 +10,7 @@ from tpuctl.cli.job.log_window import WINDOW_S, LineGroup, LogWindow
 from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.output import Columns, attributes, printable_with_colours, values_of
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.models.job import LogLine
+from tpuctl.models.job_log import LogLine
 from tpuctl.models.worker_ranges import format_ranges
 
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from tpuctl.models.job import LogLine
+from tpuctl.models.job_log import LogLine
 
 WINDOW_S = 0.15
 """Longer would be seen as a delay; workers in step print the same line within less."""

@@ -16,7 +16,8 @@ from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import RefusedError, class_by_exit_code
-from tpuctl.models.job import JobRecord, LogLine
+from tpuctl.models.job import JobRecord
+from tpuctl.models.job_log import LogLine
 from tpuctl.operations.local import local_cloud, quickstart
 from tpuctl.operations.local.quickstart import (
     QuickstartPlan,

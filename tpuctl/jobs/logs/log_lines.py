@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tpuctl.models.job import LogLine
+from tpuctl.models.job_log import LogLine
 
 STAMP = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 """Seconds since 1970."""

@@ -17,15 +17,8 @@ from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.gang import GangMember
 from tpuctl.jobs.workers.worker_connection import WorkerConnection
-from tpuctl.models.job import (
-    ALL_LINES,
-    Attempt,
-    AttemptState,
-    JobRecord,
-    LogFilter,
-    LogLine,
-    WorkerReport,
-)
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
+from tpuctl.models.job_log import ALL_LINES, LogFilter, LogLine
 from tpuctl.models.node import NodeState
 
 POLL_S = 0.5

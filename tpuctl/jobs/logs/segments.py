@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from tpuctl.errors import NotFoundError
 from tpuctl.jobs.logs.log_lines import LineAssembler
 from tpuctl.jobs.record.record_store import job_directory
-from tpuctl.models.job import LogFilter, LogLine
+from tpuctl.models.job_log import LogFilter, LogLine
 from tpuctl.store import Entry, Store
 
 LogSource = tuple[int, int]

@@ -12,7 +12,8 @@ from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.logs import job_bundle, log_stream
 from tpuctl.jobs.logs.job_bundle import Bundle
 from tpuctl.models.duration import parse_duration
-from tpuctl.models.job import JobRecord, LogFilter, LogLine, workers_text
+from tpuctl.models.job import JobRecord, workers_text
+from tpuctl.models.job_log import LogFilter, LogLine
 from tpuctl.operations.jobs.events import JobRuntime
 
 

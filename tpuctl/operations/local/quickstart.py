@@ -16,7 +16,8 @@ from tpuctl.jobs import client
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS, Backends
 from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.jobs.spec import job_file
-from tpuctl.models.job import AttemptOutcome, JobRecord, JobSpec, LogLine
+from tpuctl.models.job import AttemptOutcome, JobRecord, JobSpec
+from tpuctl.models.job_log import LogLine
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import cost

@@ -8,7 +8,8 @@ import pytest
 from tpuctl.errors import TransientError
 from tpuctl.jobs.logs.log_lines import LineAssembler
 from tpuctl.jobs.logs.log_stream import AttemptFollower
-from tpuctl.models.job import ALL_LINES, Attempt, AttemptState
+from tpuctl.models.job import Attempt, AttemptState
+from tpuctl.models.job_log import ALL_LINES
 from tpuctl.store import open_store
 
 SOURCE = (1, 0)

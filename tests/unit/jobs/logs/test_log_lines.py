@@ -6,7 +6,7 @@ import pytest
 
 from tpuctl.jobs.logs import segments
 from tpuctl.jobs.logs.log_lines import LineAssembler
-from tpuctl.models.job import ALL_LINES, LogFilter, LogLine
+from tpuctl.models.job_log import ALL_LINES, LogFilter, LogLine
 from tpuctl.store import open_store
 
 LOGS = "tpuctl/jobs/j/logs"

@@ -1,7 +1,7 @@
 """Lines of several workers on the screen: in the order of time, equal ones once."""
 
 from tpuctl.cli.job.log_window import LogWindow, group_lines
-from tpuctl.models.job import LogLine
+from tpuctl.models.job_log import LogLine
 
 
 def line(worker: int, time_s: float, text: str, attempt: int = 1) -> LogLine:
