@@ -50,7 +50,7 @@ class CopyProgress:
 def show_copy(
     runtime: Runtime, objects: int | None = None, total_bytes: int = 0
 ) -> Iterator[CopyProgress]:
-    """Show a copy of so many objects; None: it is told on its way how much is to come."""
+    """Show a copy of so many objects; None where the copy itself says how much is to come."""
     count = objects or 0
     if runtime.shared.quiet or objects == 0:
         yield CopyProgress(count, total_bytes, lambda _: None)

@@ -94,7 +94,7 @@ class _InitProcess(CommandServer):
         self._is_idle = True
 
     def do_start(self, program: int, **command: Any) -> None:
-        """Run a command with the received descriptors as its streams; its end is told later."""
+        """Run a command with the received descriptors as its streams; report its end later."""
         home, user = os.path.split(command["directory"])
         if home == HOMES:
             users.add(user)
