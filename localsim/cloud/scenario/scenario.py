@@ -160,17 +160,19 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
 
     Raises ScenarioError.
     """
-    import yaml  # few simulators have a file
+    from tpuctl import bounded_yaml  # few simulators have a file
 
     name = str(name_or_path)
     path = _DIRECTORY / f"{name}.yaml" if name in built_in_scenarios() else Path(name_or_path)
     try:
-        settings = yaml.safe_load(path.read_text("utf-8"))
+        settings = bounded_yaml.load_file(path)
         return Scenario.from_mapping({} if settings is None else settings)
     except OSError as error:
         known = ", ".join(built_in_scenarios())
         raise ScenarioError(f"cannot read {path}: {error.strerror}; shipped: {known}") from error
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except bounded_yaml.YamlError as error:
+        raise ScenarioError(f"{path} {error}") from error
+    except (ValueError, TypeError) as error:
         raise ScenarioError(f"{path}: {' '.join(str(error).split())}") from error
 
 

@@ -186,11 +186,13 @@ def test_the_built_in_name_is_taken(cloud, offline):
 
 def test_a_damaged_configuration_is_one_line_and_stays_as_it_is(offline):
     offline.home.mkdir()
-    (offline.home / "config.yaml").write_text("contexts: [")
-    result = offline("node", "list")
-    assert result.code == 62
-    assert result.err.splitlines()[0].startswith(f"error: cannot read {offline.home}/config.yaml")
-    assert (offline.home / "config.yaml").read_text() == "contexts: ["
+    path = offline.home / "config.yaml"
+    for text, cause in (("contexts: [", "is not YAML"), ("[" * 20_000, "is nested more than 64")):
+        path.write_text(text)
+        result = offline("node", "list")
+        assert result.code == 62
+        assert result.err.splitlines()[0].startswith(f"error: cannot read {path}: it {cause}")
+        assert path.read_text() == text
 
 
 def test_an_unknown_setting_of_a_context_is_named(offline):

@@ -15,7 +15,7 @@ from tpuctl.models.job import JobSpec
 
 BEGINNING = "name: digits\nrun: python3 train.py\n"
 OF_THE_WHOLE = re.compile(
-    r"is empty|nested too deeply|must be a mapping of keys to values, not|has no '|is not YAML: "
+    r"is empty|must be a mapping of keys to values, not|has no '|is not YAML: "
 )
 """What is wrong on no line in particular."""
 NAMES = sorted(

@@ -61,11 +61,11 @@ def test_a_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"seed: [", "while parsing"),
-        (b"\xff\xfe\x00", "can't decode byte"),
+        (b"seed: [", "is not YAML (line 1): "),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
         (b"- 1", "scenario: it must map keys to values"),
         (b"faults: [GetNod]", "scenario: faults[0]: fault: 'GetNod' has no colon"),
-        (b"[" * 1000, "recursion"),
+        (b"[" * 20_000, "is nested more than 64 levels deep (line 1)"),
     ],
 )
 def test_a_file_that_is_none_is_one_line(tmp_path, content, message):
