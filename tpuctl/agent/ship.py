@@ -19,6 +19,8 @@ FETCHER = (
     "data.target_tree",
 )  # fmt: skip
 """Fetches objects of a bucket; the agent of a job has it too."""
+SHARED = ("page_tokens.py",)
+"""What the agent of a job has of tpuctl beside its own modules."""
 SENDER = ("data.target_tree", "copy.packing")
 RECEIVER = (
     "data.report", "data.target_tree", "copy.packing", "copy.partial_file", "copy.unpacking",
@@ -69,10 +71,12 @@ def archive(manifest: Mapping[str, Any]) -> bytes:
 @cache
 def job_files(*, with_switch: bool) -> Mapping[str, str]:
     """The files of a job's agent by their names on a worker; a switch ends the slice by itself."""
-    agent = resources.files("tpuctl.agent")
-    job = dict(python_files(agent.joinpath("job"), "tpuctl/agent/job"))
+    package = resources.files("tpuctl")
+    shared = {f"tpuctl/{name}": package.joinpath(name).read_text("utf-8") for name in SHARED}
+    job = dict(python_files(resources.files("tpuctl.agent").joinpath("job"), "tpuctl/agent/job"))
     switch = {"switch.py": source("tools.deadman_switch")} if with_switch else {}
-    return {**package_files(FETCHER), **job, "agent.py": job["tpuctl/agent/job/agent.py"], **switch}
+    main = {"agent.py": job["tpuctl/agent/job/agent.py"]}
+    return {**package_files(FETCHER), **shared, **job, **main, **switch}
 
 
 def package_files(modules: Sequence[str]) -> dict[str, str]:

@@ -12,12 +12,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tpuctl.api.tpu.rest import RestApi
-from tpuctl.errors import TransientError
+from tpuctl.errors import IntegrityError, TransientError
+from tpuctl.page_tokens import json_token, read_pages
 
 TPU = "tpu.googleapis.com"
 UNLIMITED = -1
 PAGE_SIZE = 200
-MAX_PAGES = 20
 _SCOPE = re.compile(r"\{(zone|region)\}")
 _END = re.compile(r"perprojectper(zone|region)fortpuapi$")
 
@@ -41,10 +41,9 @@ class QuotaLimit:
 
 
 def tpu_limits(rest: RestApi, project: str) -> list[QuotaLimit]:
-    """Every limit of Cloud TPU's; raises TransientError, and what tokens raise."""
-    found: list[QuotaLimit] = []
-    token = ""
-    for _ in range(MAX_PAGES):
+    """Every limit of Cloud TPU's; raises TransientError, IntegrityError, and what tokens raise."""
+
+    def fetch(token: str) -> Mapping[str, Any]:
         query = {"view": "FULL", "pageSize": PAGE_SIZE, **({"pageToken": token} if token else {})}
         path = f"/v1beta1/projects/{project}/services/{TPU}/consumerQuotaMetrics"
         try:
@@ -53,17 +52,17 @@ def tpu_limits(rest: RestApi, project: str) -> list[QuotaLimit]:
             raise TransientError(f"the quota cannot be asked: {error}") from error
         if reply.status != 200:
             raise TransientError(f"the quota cannot be asked: HTTP {reply.status}")
-        try:
-            for metric in reply.document.get("metrics", []):
-                found += _limits(metric)
-            token = str(reply.document.get("nextPageToken", ""))
-        except (ValueError, TypeError, AttributeError, LookupError) as error:
-            raise TransientError(
-                f"the answer about the quota is not understood: {error}"
-            ) from error
-        if not token:
-            break
-    return found
+        return reply.document
+
+    pages = read_pages(fetch, json_token, IntegrityError, f"the quotas of project {project}")
+    return [limit for page in pages for limit in _limits_of_page(page)]
+
+
+def _limits_of_page(page: Mapping[str, Any]) -> list[QuotaLimit]:
+    try:
+        return [limit for metric in page.get("metrics", []) for limit in _limits(metric)]
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise TransientError(f"the answer about the quota is not understood: {error}") from error
 
 
 def _limits(metric: Mapping[str, Any]) -> Iterator[QuotaLimit]:

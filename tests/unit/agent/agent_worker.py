@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tpuctl
+from tpuctl.agent import ship
 from tpuctl.agent.job import agent
 from tpuctl.agent.job.state import processes
 from unit.agent.bucket_server import BucketServer, serving
@@ -28,6 +29,8 @@ def install(directory: Path) -> None:
         shutil.copytree(AGENT / room, package / room)
     for path in (package.parent, package, package / "data"):
         (path / "__init__.py").touch()
+    for name in ship.SHARED:
+        shutil.copy(AGENT.parent / name, package.parent)
     shutil.copy(AGENT / "job" / "agent.py", directory)
 
 

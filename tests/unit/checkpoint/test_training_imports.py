@@ -17,6 +17,7 @@ SHIPPED = ("checkpoint", "store")
 FILES = [
     PACKAGE / "errors.py",
     PACKAGE / "network_policy.py",
+    PACKAGE / "page_tokens.py",
     *(path for room in SHIPPED for path in (PACKAGE / room).rglob("*.py")),
 ]
 NEEDED = {"numpy", "google.cloud", "google.auth", "google.api_core", "google_crc32c", "safetensors"}
@@ -132,7 +133,7 @@ def later_indexes(tree: ast.Module) -> Iterator[str]:
 
 def other_packages(tree: ast.Module) -> Iterator[str]:
     """Imports beside the standard library, what is shipped, and the five packages."""
-    ours = {f"tpuctl.{room}" for room in (*SHIPPED, "errors", "network_policy")}
+    ours = {f"tpuctl.{room}" for room in (*SHIPPED, "errors", "network_policy", "page_tokens")}
     for module, name in imported(tree):
         whole = f"{module}.{name}" if module in ("google", "tpuctl") else module
         is_known = whole.split(".")[0] in sys.stdlib_module_names or whole == "tpuctl.__version__"

@@ -8,6 +8,7 @@ import json
 from urllib.parse import quote, urlencode
 
 from tpuctl.agent.data import range_reader as cloud
+from tpuctl.page_tokens import json_token, read_pages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,13 +70,16 @@ class ObjectClient:
             "prefix": prefix,
             "fields": "items(name,generation,size,crc32c),nextPageToken",
         }
-        while True:
-            with self.reply(f"objects of {prefix}", f"{self.path}?{urlencode(wanted)}") as reply:
-                page = json.loads(reply.read())
+        what = f"objects of {prefix}"
+
+        def fetch(token: str) -> dict[str, Any]:
+            query = urlencode({**wanted, "pageToken": token} if token else wanted)
+            with self.reply(what, f"{self.path}?{query}") as reply:
+                page: dict[str, Any] = json.loads(reply.read())
+            return page
+
+        for page in read_pages(fetch, json_token, OSError, what):
             yield from page.get("items", ())
-            if not page.get("nextPageToken"):
-                return
-            wanted["pageToken"] = page["nextPageToken"]
 
     @contextlib.contextmanager
     def reply(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from random import Random
 from typing import Any, TypeVar
 
@@ -10,11 +11,14 @@ from google.longrunning import operations_pb2
 
 from tpuctl.api.tpu import decode, retry
 from tpuctl.api.tpu.versions import V2, Version
+from tpuctl.errors import IntegrityError
 from tpuctl.models.operation import Operation
+from tpuctl.page_tokens import read_pages
 
 Item = TypeVar("Item")
 
 PAGE_SIZE = 500
+NEXT_TOKEN: Callable[[Any], str] = attrgetter("next_page_token")
 REPLIES = {"GetNode": "Node", "GetQueuedResource": "QueuedResource"}
 Routing = Mapping[str, str]
 """The one field that says where a call belongs."""
@@ -52,17 +56,17 @@ class GrpcClient:
         version: Version = V2,
     ) -> tuple[list[Item], list[str]]:
         """The rows of all pages of a list, and the zones that could not be asked."""
+
+        def fetch(token: str) -> Any:
+            request = {"parent": parent, "page_size": PAGE_SIZE, "page_token": token}
+            return self.call(method, request, {"parent": parent}, version)
+
         items: list[Item] = []
         unreachable: list[str] = []
-        token = ""
-        while True:
-            request = {"parent": parent, "page_size": PAGE_SIZE, "page_token": token}
-            page = self.call(method, request, {"parent": parent}, version)
+        for page in read_pages(fetch, NEXT_TOKEN, IntegrityError, f"{method} of {parent}"):
             items += rows(page)
             unreachable += [place.rpartition("/")[2] for place in page.unreachable]
-            token = page.next_page_token
-            if not token:
-                return items, list(dict.fromkeys(unreachable))  # every page may name them
+        return items, list(dict.fromkeys(unreachable))  # every page may name them
 
     def send(self, path: str, request: Any, reply: Any, routing: Routing) -> Any:
         """Send one call with the deadline and the retries of its method; returns the reply."""

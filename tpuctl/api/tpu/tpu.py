@@ -13,7 +13,7 @@ from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 
 from tpuctl.api.tpu import decode, encode
-from tpuctl.api.tpu.grpc_client import GrpcClient
+from tpuctl.api.tpu.grpc_client import NEXT_TOKEN, GrpcClient
 from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.retry import POLICIES
@@ -26,11 +26,12 @@ from tpuctl.api.tpu.versions import (
     request_needs_rest,
     version_for,
 )
-from tpuctl.errors import UsageError
+from tpuctl.errors import IntegrityError, UsageError
 from tpuctl.models.node import ListedNode, Node, NodeSpec, Provisioning
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 from tpuctl.network_policy import TPU_CHANGE_ONCE
+from tpuctl.page_tokens import read_pages
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu_rest import TpuRest
@@ -199,15 +200,19 @@ class TpuApi:
 
     def list_zones(self) -> list[str]:
         """The zones this project may ask for."""
-        request = locations_pb2.ListLocationsRequest(name=f"projects/{self.project}")
-        with translate_errors(self._about(f"project {self.project!r}", NODE)):
-            reply = self._grpc_client.send(
+        name = f"projects/{self.project}"
+
+        def fetch(token: str) -> Any:
+            return self._grpc_client.send(
                 "google.cloud.location.Locations/ListLocations",
-                request,
+                locations_pb2.ListLocationsRequest(name=name, page_token=token),
                 locations_pb2.ListLocationsResponse,
-                {"name": request.name},
+                {"name": name},
             )
-        return sorted(location.location_id for location in reply.locations)
+
+        with translate_errors(self._about(f"project {self.project!r}", NODE)):
+            pages = read_pages(fetch, NEXT_TOKEN, IntegrityError, f"ListLocations of {name}")
+            return sorted(location.location_id for page in pages for location in page.locations)
 
     def close(self) -> None:
         """Close the connections."""

@@ -21,10 +21,12 @@ from tpuctl.api.tpu.grpc_client import PAGE_SIZE
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.rpc_errors import HttpError
 from tpuctl.api.tpu.versions import V2ALPHA1
+from tpuctl.errors import IntegrityError
 from tpuctl.models.node import NodeSpec, Provisioning
 from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 from tpuctl.network_policy import TPU_READ, CallPolicy
+from tpuctl.page_tokens import json_token, read_pages
 
 FLEX_START = "FLEX_START"
 FIRST_ERROR_STATUS = 400
@@ -89,19 +91,19 @@ class TpuRest:
 
     def flex_starts(self, parent: str) -> frozenset[tuple[str, str]]:
         """Zone and name of the flex-start requests below a parent."""
-        found: set[tuple[str, str]] = set()
         query = {"fields": "nextPageToken,queuedResources(name,provisioningModel)"}
-        token = ""
-        while True:
+
+        def fetch(token: str) -> Mapping[str, Any]:
             page = urlencode({**query, "pageSize": PAGE_SIZE, "pageToken": token})
-            path = f"/{V2ALPHA1.name}/{parent}/queuedResources?{page}"
-            document = self._call(TPU_READ, "GET", path)
-            for each in document.get("queuedResources", ()):
-                if each.get("provisioningModel") == FLEX_START:
-                    found.add(decode.zone_and_id(each["name"]))
-            token = document.get("nextPageToken", "")
-            if not token:
-                return frozenset(found)
+            return self._call(TPU_READ, "GET", f"/{V2ALPHA1.name}/{parent}/queuedResources?{page}")
+
+        what = f"queuedResources of {parent}"
+        return frozenset(
+            decode.zone_and_id(each["name"])
+            for page in read_pages(fetch, json_token, IntegrityError, what)
+            for each in page.get("queuedResources", ())
+            if each.get("provisioningModel") == FLEX_START
+        )
 
     def _call(
         self, policy: CallPolicy, verb: str, path: str, body: Mapping[str, Any] | None = None

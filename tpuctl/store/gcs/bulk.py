@@ -31,6 +31,7 @@ from tpuctl.network_policy import (
     STORAGE_WRITE,
     TransferPolicy,
 )
+from tpuctl.page_tokens import json_token, read_pages
 from tpuctl.store.crc32c_base64 import crc32c, decode_crc32c, encode_crc32c
 from tpuctl.store.entry import WRITE_NAME, blocks, measure_source
 from tpuctl.store.gcs.backoff import Backoff, run_with_retries
@@ -222,13 +223,16 @@ class BulkBucket:
     def _pages(self, prefix: str) -> Iterator[Page]:
         query = {"prefix": prefix, "maxResults": "1000"}
         query["fields"] = f"items({ITEM_FIELDS}),nextPageToken"
-        while True:
+
+        def fetch(token: str) -> Any:
+            wanted = {**query, "pageToken": token} if token else query
             with translate_errors(f"{self.url}/{prefix}"):
-                page = self._ask("GET", self._objects, STORAGE_METADATA, params=query).json()
+                return self._ask("GET", self._objects, STORAGE_METADATA, params=wanted).json()
+
+        for page in read_pages(
+            fetch, json_token, IntegrityError, f"the list of {self.url}/{prefix}"
+        ):
             yield [object_info_of(item) for item in page.get("items", ())]
-            if not page.get("nextPageToken"):
-                return
-            query["pageToken"] = page["nextPageToken"]
 
     def _receive(
         self, key: str, generation: int | None, start: int, end: int | None,
