@@ -123,7 +123,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     serving.add_argument("--name", default="local", help="name of this cloud (default: local)")
     serving.add_argument(
-        "--scenario", help="plenty, stockout, spot-storm, or a YAML file of how the cloud behaves"
+        "--scenario",
+        help="plenty, new-project, stockout, spot-storm, or a YAML file of how the cloud behaves",
     )
     serving.add_argument(
         "--port", type=int, help="first of the consecutive ports to serve on (default: free ones)"

@@ -41,7 +41,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         Slices that were booting or stopping then come again as events.
         """
         known = ProjectNames(project, project_number, self._is_closed, self._is_unreachable)
-        super().__init__(State(connection, scenario), known, clock)
+        super().__init__(State(connection, scenario, project_number), known, clock)
         self._timekeeping = Timekeeping(self._state.journal, clock)
         self.begin_scenario()
         for node in self._state.nodes:

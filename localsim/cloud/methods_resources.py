@@ -203,6 +203,10 @@ class RequestMethods(ApiMethods):
         """Every quota in every place that it counts in; not a method of the API."""
         return quota.usages(self._state)
 
+    def address_quota(self, region: str) -> QuotaUsage:
+        """The external addresses of a region; not a method of the API."""
+        return quota.address_usage(self._state, region)
+
     def _request(self, name: str) -> str:
         return self._project.resource(name, "queuedResources")
 

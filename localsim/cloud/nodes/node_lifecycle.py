@@ -14,7 +14,7 @@ from localsim.cloud.model.resource_names import zone_of
 from localsim.cloud.scenario.distributions import draw_amount
 from localsim.cloud.state import external_addresses, node_faults, operation_lifecycle, subnets
 from localsim.cloud.state.state import State
-from localsim.cloud.supply import capacity, quota, reservations
+from localsim.cloud.supply import capacity, networks, quota, reservations
 from localsim.worker_facts import HostIdentity
 
 PREEMPTIBLE_LIFE_S = 24 * 3600.0
@@ -31,9 +31,11 @@ def create(
     if name in state.nodes:
         raise already_exists(name)
     _require_free_block(state, spec)
-    reservations.check(state, name.partition("/nodes/")[0], spec, now_s)
+    parent = name.partition("/nodes/")[0]
+    reservations.check(state, parent, spec, now_s)
     quota.require(state, zone_of(name), [spec])
-    subnets.require_room(state, zone_of(name), spec.kind.workers)
+    networks.require_network(state, parent, spec)
+    subnets.require_room(state, parent, spec.kind.workers)
     operation = operation_lifecycle.begin(
         state, name, Verb.CREATE, now_s, request_id=request_id, body=spec
     )

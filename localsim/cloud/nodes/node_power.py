@@ -9,7 +9,7 @@ from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.nodes.node_lifecycle import finish_change, move, refuse_during_update
 from localsim.cloud.state import external_addresses, operation_lifecycle
 from localsim.cloud.state.state import State
-from localsim.cloud.supply import quota
+from localsim.cloud.supply import networks
 
 
 def stop(state: State, name: str, now_s: float) -> Operation:
@@ -34,7 +34,7 @@ def finish_stop(state: State, name: str, now_s: float) -> None:
 def start(state: State, name: str, now_s: float) -> Operation:
     """Begin to start a stopped node; raises CloudError, such as for too few external addresses."""
     operation, starting = _begin(state, state.nodes.get(name), NodeEvent.START, Verb.START, now_s)
-    quota.require_addresses(state, starting.zone, [starting.spec])
+    networks.require_external_addresses(state, starting.zone, [starting.spec])
     addresses = external_addresses.assign_addresses(state, starting.spec, len(starting.addresses))
     starting = state.nodes.put(replace(starting, external_addresses=addresses))
     state.events.append(BootSlice(starting))

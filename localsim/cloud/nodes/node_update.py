@@ -14,7 +14,7 @@ from localsim.cloud.nodes import node_lifecycle
 from localsim.cloud.nodes.node_validation import checked_update
 from localsim.cloud.state import external_addresses, operation_lifecycle
 from localsim.cloud.state.state import State
-from localsim.cloud.supply import quota
+from localsim.cloud.supply import networks
 
 ALL_FIELDS = "*"
 _WHOLE_FIELDS = ("description", "labels", "metadata", "tags", "data_disks")
@@ -118,6 +118,6 @@ def _with_addresses(state: State, node: Node) -> Node:
     """The node with external addresses or without; raises CloudError when there are too few."""
     if external_addresses.wants_addresses(node.spec) == bool(node.external_addresses):
         return node
-    quota.require_addresses(state, node.zone, [node.spec])
+    networks.require_external_addresses(state, node.zone, [node.spec])
     addresses = external_addresses.assign_addresses(state, node.spec, len(node.addresses))
     return replace(node, external_addresses=addresses)

@@ -8,9 +8,9 @@ from localsim.cloud.model.nodes import NodeSpec
 from localsim.cloud.model.queued_resources import QueuedResource, RequestEvent, RequestState
 from localsim.cloud.nodes import node_lifecycle
 from localsim.cloud.requests.request_transitions import fail, move
-from localsim.cloud.state import operation_lifecycle, subnets
+from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
-from localsim.cloud.supply import capacity, quota
+from localsim.cloud.supply import capacity, networks, quota
 
 WAITING = RequestState.WAITING_FOR_RESOURCES
 EXPIRED_MESSAGE = (
@@ -86,8 +86,7 @@ def _granted(state: State, request: QueuedResource, now_s: float) -> tuple[NodeS
         return None
     if not request.holds_quota:
         quota.require(state, request.zone, specs)
-    quota.require_addresses(state, request.zone, specs)
-    subnets.require_room(state, request.zone, specs[0].kind.workers * len(specs))
+    networks.require_all(state, parent, specs)
     return granted
 
 

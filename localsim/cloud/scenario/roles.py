@@ -40,7 +40,10 @@ _STORAGE = frozenset(
 }
 _COMPUTE = frozenset(
     f"compute.{each}"
-    for each in ("projects.get", "projects.setCommonInstanceMetadata", "globalOperations.get")
+    for each in (
+        *("projects.get", "projects.setCommonInstanceMetadata"),
+        *("globalOperations.get", "regions.get"),
+    )
 )
 _SECRETS_READ = frozenset(
     f"secretmanager.{kind}.{verb}" for kind in ("secrets", "versions") for verb in ("get", "list")

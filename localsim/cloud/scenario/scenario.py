@@ -87,6 +87,12 @@ class Scenario:
     """Zone -> accelerator type -> slices there are, or steps in time; without one no limit."""
     quota: Annotated[Mapping[str, Any], checks.quota] = field(default_factory=dict)
     """Quota id -> limit, or zone or region -> limit; without one no limit."""
+    subnets: Annotated[Mapping[str, int], checks.subnets] = field(default_factory=dict)
+    """Zone -> how many addresses its subnet has for workers; without one 65,532."""
+    networks: Annotated[Sequence[str] | None, checks.list_of(checks.text)] = None
+    """The VPC networks of the project; None stands for every name."""
+    external_ips: Ability = "enabled"
+    """`disabled`: a policy of the organization forbids external addresses."""
     reservations: Reservations = ()
     maintenance: Maintenances = ()
     unreachable: Zones = ()

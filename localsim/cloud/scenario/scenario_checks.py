@@ -147,6 +147,13 @@ def quota(key: str, value: Any) -> None:
             count(f"{here}.{location}", of_location)
 
 
+def subnets(key: str, value: Any) -> None:
+    """Require `{zone: addresses}`."""
+    for where, addresses in mapping(key, value, "zones to numbers of addresses").items():
+        zone(key, where)
+        count(f"{key}.{where}", addresses)
+
+
 def capacity(key: str, value: Any) -> None:
     """Require `{zone: {accelerator type: slices, or steps of {at_s, slices}}}`; `*` means all."""
     for where, types in mapping(key, value, "zones to accelerator types").items():

@@ -20,8 +20,11 @@ from localsim.cloud.scenario.scenario import Scenario
 class State:
     """Resources, agenda, counters, and the events that wait to be handed out."""
 
-    def __init__(self, connection: sqlite3.Connection, scenario: Scenario) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, scenario: Scenario, project_number: int
+    ) -> None:
         """Read what an earlier run left in the database, or create its tables."""
+        self.project_number = project_number
         self.journal = journal = Journal(connection)
         self.conditions = ActiveScenario(journal, scenario)
         self.api_version = "v2"

@@ -1,12 +1,14 @@
 """The VPC's subnets, one per zone, and the internal addresses of workers in them.
 
 Zones get 10.128.0.0/16, 10.129.0.0/16 and so on in the order in which they get their first node.
-As in every subnet of Google, the first two and the last two addresses are not given out.
+As in every subnet of Google, the first two and the last two addresses are not given out. The
+scenario may make a subnet smaller.
 """
 
 from ipaddress import IPv4Address
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
+from localsim.cloud.model.quota_pools import region_of
 from localsim.cloud.state.state import State
 
 FIRST_SUBNET = int(IPv4Address("10.128.0.0"))
@@ -24,20 +26,31 @@ def new_addresses(state: State, zone: str, count: int) -> tuple[str, ...]:
     index = _index(state, zone)
     # Up to the first version with subnets one counter served every zone.
     counter = f"addresses/{index}" if index else "addresses"
+    usable = _usable(state, zone)
     first = FIRST_SUBNET + index * SUBNET_ADDRESSES + RESERVED_FIRST
     addresses: list[str] = []
     while len(addresses) < count:
-        address = str(IPv4Address(first + state.count(counter) % USABLE))
+        address = str(IPv4Address(first + state.count(counter) % usable))
         if address not in state.nodes_by_address:
             addresses.append(address)
     return tuple(addresses)
 
 
-def require_room(state: State, zone: str, count: int) -> None:
-    """Raise RESOURCE_EXHAUSTED when the zone's subnet has fewer addresses left."""
-    if state.workers_held[zone] + count > USABLE:
-        sentence = f"IP_SPACE_EXHAUSTED: the subnet of zone '{zone}' has no {count} addresses left."
-        raise CloudError(Code.RESOURCE_EXHAUSTED, sentence)
+def require_room(state: State, parent: str, count: int) -> None:
+    """Raise RESOURCE_EXHAUSTED when the subnet of a zone has fewer addresses left.
+
+    The words are Compute Engine's: https://cloud.google.com/dataflow/docs/guides/common-errors
+    """
+    _, project, _, zone = parent.split("/")
+    if state.workers_held[zone] + count > _usable(state, zone):
+        subnet = f"projects/{project}/regions/{region_of(zone)}/subnetworks/default"
+        sentence = f"IP_SPACE_EXHAUSTED: IP space of '{subnet}' is exhausted."
+        raise CloudError(Code.RESOURCE_EXHAUSTED, with_error_id(sentence))
+
+
+def _usable(state: State, zone: str) -> int:
+    """How many addresses workers of the zone may have together."""
+    return min(USABLE, state.scenario.subnets.get(zone, USABLE))
 
 
 def _index(state: State, zone: str) -> int:

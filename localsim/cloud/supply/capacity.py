@@ -9,7 +9,7 @@ from localsim.cloud.model.nodes import Node, NodeSpec
 from localsim.cloud.model.resource_names import zone_of
 from localsim.cloud.scenario.fault_types import CapacityOverride
 from localsim.cloud.state.state import State
-from localsim.cloud.supply import quota, reservations
+from localsim.cloud.supply import networks, reservations
 from tpuctl import catalog
 
 TIMELINE = "scenario"
@@ -28,7 +28,7 @@ def schedule_offers(state: State, now_s: float) -> None:
 def claim_capacity(state: State, node: Node, now_s: float) -> Node:
     """The node with its capacity claimed; raises the CloudError that ends its operation."""
     spec = node.spec
-    quota.require_addresses(state, node.zone, [spec])
+    networks.require_external_addresses(state, node.zone, [spec])
     granted = granted_specs(state, node.parent, [spec], now_s)
     if granted is not None:
         return replace(node, spec=granted[0], has_capacity=True)

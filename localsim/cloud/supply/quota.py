@@ -50,18 +50,37 @@ def require(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
 
 
 def require_addresses(state: State, zone: str, specs: Iterable[NodeSpec]) -> None:
-    """Raise CloudError RESOURCE_EXHAUSTED when the region has too few external addresses."""
+    """Raise CloudError RESOURCE_EXHAUSTED when the region has too few external addresses.
+
+    The words are Compute Engine's: "Quota 'IN_USE_ADDRESSES' exceeded.  Limit: 8.0 in region
+    us-central1." (github.com/hashicorp/terraform-provider-google/issues/10215 and many more).
+    """
     region = region_of(zone)
     asking = filter(external_addresses.wants_addresses, specs)
     wanted = sum(spec.kind.workers for spec in asking)
     limit = state.conditions.quota_limit(EXTERNAL_ADDRESSES, region)
     if wanted and limit is not None and state.addresses_held[region] + wanted > limit:
-        raise _exceeded(state, EXTERNAL_ADDRESSES, region, limit, zone)
+        _count_refusal(state, EXTERNAL_ADDRESSES, region)
+        sentence = f"Quota '{EXTERNAL_ADDRESSES}' exceeded. Limit: {limit}.0 in region {region}."
+        raise CloudError(Code.RESOURCE_EXHAUSTED, with_error_id(sentence))
 
 
 def usages(state: State) -> tuple[QuotaUsage, ...]:
     """Every quota in every zone or region that it counts in."""
     return (*_slice_usages(state), *_address_usages(state))
+
+
+def address_usage(state: State, region: str) -> QuotaUsage:
+    """The external addresses of a region: their limit, and the nodes that hold some."""
+    return QuotaUsage(
+        quota_id=EXTERNAL_ADDRESSES,
+        region=region,
+        zone="",
+        limit=state.conditions.quota_limit(EXTERNAL_ADDRESSES, region),
+        usage=state.addresses_held[region],
+        holders=tuple(node.name for node in state.nodes if region in addresses_of_node(node)),
+        unit="addresses",
+    )
 
 
 def _slice_usages(state: State) -> Iterable[QuotaUsage]:
@@ -83,15 +102,7 @@ def _slice_usages(state: State) -> Iterable[QuotaUsage]:
 
 def _address_usages(state: State) -> Iterable[QuotaUsage]:
     for region in dict.fromkeys(map(region_of, catalog.zones())):
-        yield QuotaUsage(
-            quota_id=EXTERNAL_ADDRESSES,
-            region=region,
-            zone="",
-            limit=state.conditions.quota_limit(EXTERNAL_ADDRESSES, region),
-            usage=state.addresses_held[region],
-            holders=tuple(node.name for node in state.nodes if region in addresses_of_node(node)),
-            unit="addresses",
-        )
+        yield address_usage(state, region)
 
 
 def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
@@ -106,11 +117,15 @@ def _holders(state: State) -> Mapping[Hashable, Mapping[str, int]]:
 
 
 def _exceeded(state: State, quota_id: str, location: str, limit: int, zone: str) -> CloudError:
-    state.conditions.strike(
-        lambda fault: isinstance(fault, QuotaOverride) and fault.concerns(quota_id, location)
-    )
+    _count_refusal(state, quota_id, location)
     sentence = (
         f"Quota limit '{quota_id}' has been exceeded. "
         f"Limit: {limit} in region {region_of(zone)}, zone {zone}."
     )
     return CloudError(Code.RESOURCE_EXHAUSTED, with_error_id(sentence))
+
+
+def _count_refusal(state: State, quota_id: str, location: str) -> None:
+    state.conditions.strike(
+        lambda fault: isinstance(fault, QuotaOverride) and fault.concerns(quota_id, location)
+    )

@@ -1,14 +1,18 @@
-"""The part of Compute Engine that gcloud's `tpu-vm ssh` uses: the project's metadata."""
+"""The part of Compute Engine that those who use TPUs ask: metadata of the project, addresses."""
 
 import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from localsim.cloud.model.quota_pools import region_of
 from localsim.cloud.project.project_metadata import StaleFingerprintError
 from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, HttpRefusal, api_methods
 from localsim.services.storage.wire.resources import timestamp
+from tpuctl import catalog
 
+MANY_ADDRESSES = 1_000_000
+"""The limit that is shown where the scenario has none: Compute Engine always shows one."""
 MOST_VALUE_BYTES = 256 * 1024
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _VERSION = "/compute/{version}"
@@ -53,6 +57,26 @@ def _get_operation(call: ApiCall) -> dict[str, object]:
         )
         raise HttpRefusal(404, "notFound", sentence)
     return operation
+
+
+async def _get_region(call: ApiCall) -> dict[str, Any]:
+    """A region with its quota of external addresses, as Region.quotas of Compute Engine has it."""
+    name = call.names["region"]
+    zones = [zone for zone in catalog.zones() if region_of(zone) == name]
+    if not zones:
+        path = f"projects/{call.project.id}/regions/{name}"
+        raise HttpRefusal(404, "notFound", f"The resource '{path}' was not found")
+    usage = await call.project.cloud_port.run(lambda cloud: cloud.address_quota(name))
+    limit = float(MANY_ADDRESSES if usage.limit is None else usage.limit)
+    return {
+        "kind": "compute#region",
+        "name": name,
+        "description": name,
+        "status": "UP",
+        "zones": [_link(call, f"/zones/{zone}") for zone in zones],
+        "quotas": [{"metric": usage.quota_id, "limit": limit, "usage": float(usage.usage)}],
+        "selfLink": _link(call, f"/regions/{name}"),
+    }
 
 
 def _operation(call: ApiCall) -> dict[str, Any]:
@@ -124,4 +148,5 @@ ROWS = api_methods(
         "compute.globalOperations.get",
         _get_operation,
     ),
+    ("regions.get", f"GET {_PROJECT}/regions/{{region}}", "compute.regions.get", _get_region),
 )

@@ -64,6 +64,17 @@ def test_metadata_that_somebody_else_changed_is_not_overwritten(send):
     assert metadata(send)["items"] == [{"key": "a", "value": "1"}]
 
 
+def test_a_region_tells_how_many_external_addresses_are_left(send, tpuctl):
+    tpuctl("local", "fault", "quota IN_USE_ADDRESSES: 8")
+    tpuctl("node", "create", "n1", "-t", "v5litepod-4")
+    status, region = send("GET", f"{METADATA}/regions/us-west4")
+    quota = {"metric": "IN_USE_ADDRESSES", "limit": 8.0, "usage": 1.0}
+    assert (status, region["name"], region["quotas"]) == (200, "us-west4", [quota])
+    status, document = send("GET", f"{METADATA}/regions/mars")
+    assert status == 404
+    assert document["error"]["message"].endswith("regions/mars' was not found")
+
+
 def test_an_operation_can_be_got_and_waited_for(send):
     _, made = set_metadata(send, {})
     path = f"{METADATA}/global/operations/{made['name']}"

@@ -44,7 +44,8 @@ def up(
         str | None,
         typer.Option(
             metavar="SCENARIO",
-            help="YAML file of capacity, delays and spot life; or plenty, stockout, spot-storm.",
+            help="YAML file of capacity, delays and spot life; or plenty, new-project, stockout, "
+            "spot-storm.",
         ),
     ] = None,
     port: Annotated[

@@ -31,7 +31,7 @@ MARKER = "localsim.json"
 START_S = 30.0
 STOP_S = 15.0
 POLL_S = 0.02
-SCENARIOS = ("plenty", "stockout", "spot-storm")
+SCENARIOS = ("plenty", "new-project", "stockout", "spot-storm")
 """What the simulator brings along."""
 ISOLATIONS = ("namespace", "process")
 PROVIDES = frozenset({"localsim"})

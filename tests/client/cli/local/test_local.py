@@ -283,7 +283,7 @@ def test_a_scenario_that_is_none_is_one_line(offline):
     assert (result.code, result.err) == (
         2,
         "error: there is no scenario 'plentiful'\n"
-        "hint: give a file, or one of plenty, stockout, spot-storm\n",
+        "hint: give a file, or one of plenty, new-project, stockout, spot-storm\n",
     )
 
 

@@ -245,19 +245,39 @@ def test_an_update_in_the_wrong_state_fails_in_the_operation(door, service):
     fails_with(door, operation, "INVALID_ARGUMENT", words)
 
 
+EXTERNAL = {"network_config": {"enable_external_ips": True}}
 FAILED = {
-    "quota": ({"quota": {SPOT_LITEPOD: 8}}, {}, rf"{SPOT_LITEPOD}.*8.*us-west4.* {EID}"),
+    "quota": ({"quota": {SPOT_LITEPOD: 8}}, {}, 8, rf"{SPOT_LITEPOD}.*8.*us-west4.* {EID}"),
     "external addresses": (
         {"quota": {"IN_USE_ADDRESSES": 3}},
-        {"network_config": {"enable_external_ips": True}},
-        r"IN_USE_ADDRESSES.*3",
+        EXTERNAL,
+        8,
+        r"Quota 'IN_USE_ADDRESSES' exceeded. Limit: 3.0 in region us-west4.",
+    ),
+    "a policy": (
+        {"external_ips": "disabled"},
+        EXTERNAL,
+        9,
+        r"Constraint constraints/compute.vmExternalIpAccess violated for project \d+",
+    ),
+    "a full subnet": (
+        {"subnets": {"us-west4-a": 3}},
+        {},
+        8,
+        r"IP_SPACE_EXHAUSTED: IP space of 'projects/\S+/regions/us-west4/subnetworks/default' is ",
+    ),
+    "no network": (
+        {"networks": []},
+        {},
+        5,
+        r"The resource 'projects/\S+/global/networks/default' was not found",
     ),
 }
 
 
 @pytest.mark.parametrize("case", FAILED)
 def test_a_request_fails_and_says_why(door, service, case):
-    scenario, fields, words = FAILED[case]
+    scenario, fields, code, words = FAILED[case]
     service.behave(**scenario)
     wanted = filing(spot={})
     wanted["queued_resource"]["tpu"]["node_spec"][0]["node"].update(fields)
@@ -265,7 +285,7 @@ def test_a_request_fails_and_says_why(door, service, case):
     service.advance(60)
     assert state_of(door) == ("FAILED", "SERVICE")
     found = door.call("GetQueuedResource", {"name": REQUEST}).state.failed_data.error
-    assert found.code == 8
+    assert found.code == code
     assert re.search(words, found.message), found.message
 
 

@@ -42,7 +42,7 @@ def test_capacity_changes_with_time_and_before_the_first_step_there_is_none():
 
 
 def test_three_scenarios_ship():
-    assert built_in_scenarios() == ("plenty", "spot-storm", "stockout")
+    assert built_in_scenarios() == ("new-project", "plenty", "spot-storm", "stockout")
     stockout = load_scenario("stockout")
     assert [stockout.limit("us-west4-a", "v6e-8", at_s) for at_s in (0, 600)] == [0, 2]
     assert load_scenario("spot-storm").spot_lifetime_s == {"exponential": 300}
@@ -78,7 +78,7 @@ def test_a_file_that_is_none_is_one_line(tmp_path, content, message):
 
 
 def test_a_file_that_is_not_there_tells_which_ship(tmp_path):
-    with pytest.raises(ScenarioError, match="No such file.*shipped: plenty, spot-storm, stockout"):
+    with pytest.raises(ScenarioError, match="No such file.*shipped: new-project, plenty, spot"):
         load_scenario(tmp_path / "none")
 
 
