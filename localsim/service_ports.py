@@ -3,14 +3,16 @@
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any
 
 import grpc
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from localsim import loopback
+from localsim.loopback import LOOPBACK, LOOPBACK_6
 from localsim.state_directory import ServeError
 
 
@@ -27,7 +29,6 @@ HTTP_LOG = logging.getLogger("localsim.http")
 """For an AppRunner's `logger`; who sent what does not parse has been told so already."""
 HTTP_LOG.addFilter(_OwnFaults())
 
-LOOPBACK = "127.0.0.1"
 PLAIN_PORTS = ("tpu_grpc", "tpu_rest", "storage", "vpc", "control", "neighbours")
 TLS_PORTS = ("google_tpu", "google_tpu_rest", "google_storage", "google_token")
 TLS_TWINS = {
@@ -37,6 +38,8 @@ TLS_TWINS = {
 }
 """Services on an HTTP port -> the port on which the same is served with TLS."""
 PORT_LIMIT = 65536
+PORT_TRIES = 10
+"""A free port of IPv4 may be taken on IPv6."""
 GRPC_OPTIONS = (("grpc.so_reuseport", 0),)
 """Without this a second server could share a port unnoticed."""
 
@@ -73,24 +76,35 @@ def choose_ports(
     return found
 
 
-async def serve_grpc(
+async def start_grpc(handlers: tuple[Any, ...], stack: AsyncExitStack) -> int:
+    """Serve gRPC until the stack closes, on a free port of loopback, which is returned."""
+    server = grpc.aio.server(options=GRPC_OPTIONS)
+    server.add_generic_rpc_handlers(handlers)
+    try:
+        port = int(server.add_insecure_port(f"{LOOPBACK}:0"))
+    except RuntimeError as error:
+        raise PortTakenError(0) from error
+    await server.start()
+    stack.push_async_callback(server.stop, None)
+    return port
+
+
+async def serve_secure_grpc(
     handlers: tuple[Any, ...],
     port: int,
     stack: AsyncExitStack,
     *,
-    certificate: bytes = b"",
+    certificate: bytes,
     interceptors: Sequence[Any] = (),
 ) -> None:
-    """Serve gRPC until the stack closes; with TLS when given a certificate and key (PEM)."""
+    """Serve gRPC with TLS until the stack closes; the certificate and its key are in PEM."""
     server = grpc.aio.server(options=GRPC_OPTIONS, interceptors=interceptors)
     server.add_generic_rpc_handlers(handlers)
-    address = f"{LOOPBACK}:{port}"
+    credentials = grpc.ssl_server_credentials([(certificate, certificate)])
     try:
-        if certificate:
-            credentials = grpc.ssl_server_credentials([(certificate, certificate)])
-            server.add_secure_port(address, credentials)
-        else:
-            server.add_insecure_port(address)
+        server.add_secure_port(f"{LOOPBACK}:{port}", credentials)
+        if loopback.has_ipv6():
+            server.add_secure_port(f"[{LOOPBACK_6}]:{port}", credentials)
     except RuntimeError as error:
         raise PortTakenError(port) from error
     await server.start()
@@ -113,27 +127,23 @@ async def serve_http(
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    for port, tls in ports:
-        await open_or_refuse(web.TCPSite(runner, LOOPBACK, port, ssl_context=tls).start(), port)
-    for listening in inside:
-        await web.SockSite(runner, listening).start()
+    sockets = [(each, tls) for port, tls in ports for each in open_port(port, is_for_all=bool(tls))]
+    for listening, tls in (*sockets, *((each, None) for each in inside)):
+        await web.SockSite(runner, listening, ssl_context=tls).start()
 
 
-async def open_or_refuse(opening: Awaitable[Any], port: int) -> Any:
-    """Await the opening of a port; raises PortTakenError."""
+def open_port(port: int, *, is_for_all: bool = False) -> list[socket.socket]:
+    """Listening sockets at a port, as of `loopback.listen_everywhere`; raises PortTakenError."""
     try:
-        return await opening
+        return loopback.listen_everywhere(port, is_for_all=is_for_all)
     except OSError as error:
         raise PortTakenError(port) from error
 
 
 def _free_port(wanted: int) -> int:
     """The wanted port, or any free one when it is taken."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, wanted))
-        except (OSError, OverflowError):
-            probe.bind((LOOPBACK, 0))
-        found: int = probe.getsockname()[1]
-    return found
+    for port in (wanted, *(0 for _ in range(PORT_TRIES))):
+        with suppress(OSError, OverflowError), ExitStack() as stack:
+            sockets = map(stack.enter_context, loopback.listen_everywhere(port))
+            return [int(each.getsockname()[1]) for each in sockets][0]
+    raise PortTakenError(wanted)

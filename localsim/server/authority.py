@@ -34,6 +34,7 @@ ACCOUNT_KEY_BITS = 2048
 LOOPBACK_NAMES = (
     x509.DNSName("localhost"),
     x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+    x509.IPAddress(ipaddress.ip_address("::1")),
 )
 
 

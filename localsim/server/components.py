@@ -15,10 +15,10 @@ from localsim.cloud.objects.store import ObjectStore
 from localsim.cloud.project.project_metadata import ProjectMetadata
 from localsim.cloud.project.secret_store import SecretStore
 from localsim.cloud.scenario.scenario import Scenario, ScenarioError, load_scenario
+from localsim.loopback import LOOPBACK
 from localsim.orchestrator import Orchestrator
 from localsim.server.isolation_choice import IsolationChoice
 from localsim.server.settings import Settings
-from localsim.service_ports import LOOPBACK
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.tokens import WorkerTokens
 from localsim.services.other_apis.other_api_calls import ProjectContext

@@ -13,8 +13,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from localsim import service_ports
+from localsim.loopback import LOOPBACK, LOOPBACK_6
 from localsim.server.components import BUCKET, BUCKET_PROPERTIES, PROJECT, Components
-from localsim.service_ports import LOOPBACK
 from localsim.services.auth import oauth2
 from localsim.services.authorization import (
     Authenticator,
@@ -27,6 +27,7 @@ from localsim.services.control import control
 from localsim.services.control.control import ControlActions
 from localsim.services.net import proxy, relay
 from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.grpc_front import GrpcFront
 from localsim.services.net.request_guard import guard
 from localsim.services.net.socks import serve_socks
 from localsim.services.other_apis import other_api_server
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
     from localsim.server.tls_services import TlsServices
 
+OWN_NAMES = (LOOPBACK, "localhost", f"[{LOOPBACK_6}]")
+"""As a client on this machine writes the host of a port."""
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- in the VPC
 WORKER_SERVICES = ("tpu_grpc", "tpu_rest", "storage", "neighbours")
 """What programs on workers may use, as on Google; the rest is for this machine's user."""
@@ -53,9 +56,9 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     """Open every port, and bring up the workers that should be up."""
     orchestrator, chosen, tls_services = parts.orchestrator, parts.ports, parts.tls_services
     await parts.slices.sweep(orchestrator.cloud.slices_to_keep())
-    await service_ports.serve_grpc(tpu_grpc.handlers(orchestrator), chosen["tpu_grpc"], stack)
+    await _open_grpc(parts, stack)
     if tls_services is not None:
-        await service_ports.serve_grpc(
+        await service_ports.serve_secure_grpc(
             tpu_grpc.handlers(orchestrator),
             chosen["google_tpu"],
             stack,
@@ -68,8 +71,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
         await service_ports.serve_http(
             app, stack, *outside, inside=inside, unpacks=name != "storage"
         )
-    vpc = chosen["vpc"]
-    socks = await service_ports.open_or_refuse(serve_socks(parts.slices, port=vpc), vpc)
+    socks = await serve_socks(parts.slices, service_ports.open_port(chosen["vpc"]))
     stack.push_async_callback(socks.close)
     for listening in await _open_vpc_sockets(parts, "vpc", stack):
         socks.open(listening)
@@ -79,16 +81,29 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     await orchestrator.reboot()
 
 
+async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
+    """Serve gRPC without TLS, behind what guards it."""
+    port = parts.ports["tpu_grpc"]
+    front = GrpcFront(_own_names(parts.ports, *OWN_NAMES, API_ADDRESS))
+    stack.push_async_callback(front.close)
+    handlers = tpu_grpc.handlers(parts.orchestrator, front.admits)
+    front.server_port = await service_ports.start_grpc(handlers, stack)
+    for listening in service_ports.open_port(port):
+        front.open(listening)
+    for listening in await _open_vpc_sockets(parts, "tpu_grpc", stack):
+        front.open(listening)
+
+
 def _applications(parts: Components, state: StateDirectory) -> dict[str, Any]:
     """The HTTP applications, by the name of their port."""
     orchestrator, tls_services = parts.orchestrator, parts.tls_services
-    guards = _guards(parts.ports, LOOPBACK, "localhost", API_ADDRESS)
+    guards = _guards(parts.ports, *OWN_NAMES, API_ADDRESS)
     callers = _callers(parts)
     granted: Callable[[str], Any] = oauth2.refuse_assertion
     if tls_services is not None:
         granted = tls_services.tokens.granted
     faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
-    own = _guards(parts.ports, LOOPBACK, "localhost")
+    own = _guards(parts.ports, *OWN_NAMES)
     storage_guards = (*guards, storage_authorization(callers))
     authorize = other_api_authorization(callers)
     return {
@@ -107,8 +122,13 @@ def _callers(parts: Components) -> Authenticator:
 
 def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:
     """Refuse what has no Host header that honest clients send, in lower case."""
-    allowed = frozenset(f"{host}:{port}" for host, port in product(hosts, chosen.values()))
+    allowed = _own_names(chosen, *hosts)
     return (guard(hosts=lambda: allowed),)
+
+
+def _own_names(chosen: Mapping[str, int], *hosts: str) -> frozenset[str]:
+    """The hosts at each of the ports, as clients write them."""
+    return frozenset(f"{host}:{port}" for host, port in product(hosts, chosen.values()))
 
 
 def _service_ports(
@@ -137,8 +157,8 @@ async def _open_vpc_sockets(
 
 
 async def _open_relays(parts: Components, stack: AsyncExitStack) -> None:
-    """Relay ports in the VPC that gRPC or TLS serve, which take no sockets made by others."""
-    for name in parts.ports.keys() - {"tpu_rest", "storage", "neighbours", "control", "vpc"}:
+    """Relay ports in the VPC that are served with TLS, where no sockets made by others do."""
+    for name in parts.ports.keys() & set(service_ports.TLS_PORTS):
         acceptor = Acceptor(relay.relay_to(partial(proxy.connect, LOOPBACK, parts.ports[name])))
         stack.push_async_callback(acceptor.close)
         for listening in await _open_vpc_sockets(parts, name, stack):

@@ -20,6 +20,7 @@ from localsim.cloud.model.cloud_errors import CloudError
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.store import has_no_objects
 from localsim.cloud.scenario.scenario import Scenario
+from localsim.loopback import LOOPBACK
 from localsim.server import isolation_choice, listeners
 from localsim.server.components import (
     BUCKET,
@@ -30,7 +31,6 @@ from localsim.server.components import (
     requested_scenario,
 )
 from localsim.server.settings import Settings
-from localsim.service_ports import LOOPBACK
 from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.isolation.modes import Isolation
 

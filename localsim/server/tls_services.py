@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from localsim import accounts
+from localsim.loopback import LOOPBACK
 from localsim.server import authority
 from localsim.server.authority import Authority
-from localsim.service_ports import LOOPBACK
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.oauth2 import PATH
 from localsim.services.auth.tokens import AccessTokens

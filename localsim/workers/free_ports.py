@@ -6,7 +6,9 @@ import random
 import socket
 from collections.abc import Callable, Collection, Iterable
 
-HOST = "127.0.0.1"
+from localsim import loopback
+
+HOST = loopback.LOOPBACK
 PORTS = (20_000, 32_768)
 """Below the ports that Linux and macOS give to outgoing connections: one of those may take a port
 between its choice and the moment when a program of the worker opens it."""
@@ -14,8 +16,11 @@ MAX_TRIES = 1000
 
 
 def listen(port: int = 0) -> socket.socket:
-    """Return a listening loopback socket; port 0: one that the system chooses. Raises OSError."""
-    return socket.create_server((HOST, port))
+    """Return a loopback socket that listens for this user; port 0: the system chooses one.
+
+    Raises OSError.
+    """
+    return loopback.listen(port)
 
 
 def choose_ports(

@@ -6,12 +6,24 @@ from collections.abc import Awaitable, Callable
 
 Connect = Callable[[], Awaitable[socket.socket]]
 """A new connected, non-blocking socket; raises OSError."""
+Passing = Callable[[bytes], bytes]
+"""What is sent on for what was received; raises OSError when the connection is to break."""
 
 
-async def relay_bytes(one: socket.socket, other: socket.socket) -> None:
-    """Carry bytes both ways until both have ended, or either breaks; closes both sockets."""
+def unchanged(data: bytes) -> bytes:
+    """Send on what was received."""
+    return data
+
+
+async def relay_bytes(
+    one: socket.socket, other: socket.socket, passing: Passing = unchanged
+) -> None:
+    """Carry bytes both ways until both have ended, or either breaks; closes both sockets.
+
+    `passing` gets the bytes from `one`.
+    """
     loop = asyncio.get_running_loop()
-    ends = _End(), _End()
+    ends = _End(passing), _End(unchanged)
     ends[0].peer, ends[1].peer = ends[1], ends[0]
     try:
         await loop.connect_accepted_socket(lambda: ends[0], one)
@@ -47,7 +59,8 @@ class _End(asyncio.Protocol):
 
     peer: "_End"
 
-    def __init__(self) -> None:
+    def __init__(self, passing: Passing) -> None:
+        self._passing = passing
         self.transport: asyncio.Transport | None = None
         self.lost = asyncio.Event()
         self.is_at_end = False
@@ -68,8 +81,12 @@ class _End(asyncio.Protocol):
         transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        if self.peer.transport:
-            self.peer.transport.write(data)
+        if self.peer.transport is None:
+            return
+        try:
+            self.peer.transport.write(self._passing(data))
+        except OSError:
+            self.abort()
 
     def eof_received(self) -> bool:
         self.is_at_end = True

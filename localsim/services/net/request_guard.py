@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from localsim.services.net.call_authority import FOREIGN
+
 _OWN_FETCH_SITES = ("none", "same-origin")
 _OVERRIDES = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
 _OF_PAGES = "web pages may not use this server"
@@ -33,6 +35,8 @@ def grpc_refusal(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
     for name, value in metadata:
         if name == "origin" or (name == "sec-fetch-site" and value not in _OWN_FETCH_SITES):
             return _OF_PAGES
+        if name == FOREIGN:
+            return "this server does not answer to that authority"
         if name == "host":  # shown only when it stands in for the missing :authority
             return "this server does not answer to a Host in place of an authority"
     return None

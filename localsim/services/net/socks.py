@@ -10,13 +10,14 @@ import errno
 import ipaddress
 import socket
 import struct
+from collections.abc import Iterable
 from typing import Protocol
 
+from localsim import loopback
 from localsim.services.net.acceptor import Acceptor
 from localsim.services.net.relay import relay_bytes
 from localsim.workers.ssh_endpoint import SshBehaviour, SshEndpoint
 
-HOST = "127.0.0.1"
 HANDSHAKE_S = 10.0
 CONNECT_S = 10.0
 _SSH_PORT = 22
@@ -123,11 +124,15 @@ class SocksServer(Acceptor):
 
 
 async def serve_socks(
-    workers: WorkerDialer, *, port: int = 0, handshake_s: float = HANDSHAKE_S
+    workers: WorkerDialer,
+    listening: Iterable[socket.socket] = (),
+    *,
+    handshake_s: float = HANDSHAKE_S,
 ) -> SocksServer:
-    """Open a SOCKS5 port in front of workers, a free one by default; raises OSError."""
+    """Serve SOCKS5 in front of workers on these sockets, by default on a free port."""
     server = SocksServer(workers, handshake_s=handshake_s)
-    server.open(socket.create_server((HOST, port)))
+    for each in listening or (loopback.listen(),):
+        server.open(each)
     return server
 
 

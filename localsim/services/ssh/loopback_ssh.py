@@ -11,6 +11,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localsim import loopback
 from localsim.workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _listen(address: str) -> socket.socket:
         if probe.connect_ex((address, PORT)) in (0, errno.EISCONN):
             raise OSError(errno.EADDRINUSE, f"something answers at {where} already")
     try:
-        return socket.create_server((address, PORT))
+        return loopback.listen(PORT, address)
     except OSError as error:
         cause = os.strerror(error.errno or 0)
         raise OSError(error.errno, f"nothing can be served at {where}: {cause}") from None

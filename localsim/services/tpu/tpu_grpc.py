@@ -2,7 +2,8 @@
 
 A web page cannot speak to this port: browsers speak HTTP/2 only inside TLS, and this port answers
 nothing else. gRPC for Python does not show a handler the `:authority` that a client sent, only a
-`host` sent in its place; so what a browser cannot hide is refused instead (guard.py).
+`host` sent in its place: what stands before the server marks a call for another host, which is
+refused here as are the marks of a browser (grpc_front.py, request_guard.py).
 """
 
 import asyncio
@@ -27,17 +28,26 @@ from localsim.services.tpu.tpu_methods import Method, all_methods
 _GenericHandler: Any = grpc.GenericRpcHandler
 
 
-def handlers(cloud_port: CloudPort) -> tuple[Any, ...]:
-    """The handlers for a grpc.aio server's `add_generic_rpc_handlers`."""
-    return (_TpuHandler(cloud_port),)
+def _everybody(_: str) -> bool:
+    return True
+
+
+def handlers(cloud_port: CloudPort, admits: Callable[[str], bool] = _everybody) -> tuple[Any, ...]:
+    """The handlers for a grpc.aio server's `add_generic_rpc_handlers`.
+
+    `admits` says whether a peer, in gRPC's words, may call.
+    """
+    return (_TpuHandler(cloud_port, admits),)
 
 
 class _TpuHandler(_GenericHandler):
     """Handles every call of every service; unknown methods are UNIMPLEMENTED."""
 
-    def __init__(self, cloud_port: CloudPort) -> None:
+    def __init__(self, cloud_port: CloudPort, admits: Callable[[str], bool]) -> None:
         self._handlers = {
-            method.full_name: grpc.unary_unary_rpc_method_handler(_calling(cloud_port, method))
+            method.full_name: grpc.unary_unary_rpc_method_handler(
+                _calling(cloud_port, method, admits)
+            )
             for method in all_methods()
         }
 
@@ -52,8 +62,13 @@ class _TpuHandler(_GenericHandler):
         return refusing_handler(unimplemented(f"Method {path.rpartition('/')[2]}"))
 
 
-def _calling(cloud_port: CloudPort, method: Method) -> Callable[[bytes, Any], Awaitable[bytes]]:
+def _calling(
+    cloud_port: CloudPort, method: Method, admits: Callable[[str], bool]
+) -> Callable[[bytes, Any], Awaitable[bytes]]:
     async def call(body: bytes, context: Any) -> bytes:
+        if not admits(context.peer()):
+            sentence = "Refused: this port is not for clients."
+            await abort_call(context, CloudError(Code.PERMISSION_DENIED, sentence))
         try:
             return await answer_call(cloud_port, method, lambda: _parsed(method, body))
         except (ConnectionDroppedError, asyncio.CancelledError):

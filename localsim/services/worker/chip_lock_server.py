@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from localsim.service_ports import LOOPBACK
-from localsim.services.net import relay
 from localsim.services.net.acceptor import Acceptor
 from localsim.services.worker.tpu_metrics import MetricServer
 from localsim.workers.chip_holders import (
@@ -109,21 +107,8 @@ class ChipLockServer:
 
     async def _relay(self, client: socket.socket) -> None:
         """Join a client to the metric server, which is told whose chips it means."""
-        server = socket.socket()
-        server.setblocking(False)  # noqa: FBT003
-        port = 0
-        try:
-            server.bind((LOOPBACK, 0))
-            port = server.getsockname()[1]
-            self._server.expect(port, self._worker.hostname, self._holders)
-            await asyncio.get_running_loop().sock_connect(server, (LOOPBACK, self._server.port))
-            await relay.relay_bytes(client, server)
-        except OSError:
-            return
-        finally:
-            self._server.forget(port)
-            server.close()
-            client.close()
+        whose = self._worker.hostname, self._holders
+        await self._server.peers.relay(client, self._server.port, whose)
 
 
 def _holds(line: bytes) -> bool:

@@ -18,8 +18,10 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.service_ports import GRPC_OPTIONS, LOOPBACK
+from localsim.loopback import LOOPBACK
+from localsim.service_ports import GRPC_OPTIONS
 from localsim.services.net.descriptor_fields import add_field
+from localsim.services.net.relayed_peers import RelayedPeers
 from localsim.services.net.wire_errors import abort_call
 from localsim.workers.chip_holders import ChipHolders
 
@@ -116,7 +118,8 @@ class MetricServer:
 
     def __init__(self) -> None:
         """The server listens while a worker needs it."""
-        self._workers: dict[int, tuple[str, ChipHolders]] = {}
+        self.peers: RelayedPeers[tuple[str, ChipHolders]] = RelayedPeers()
+        """By whose connection it is: the name of the worker, and who holds its chips."""
         self._server: Any = None
         self._users = 0
         self._changing = asyncio.Lock()
@@ -144,16 +147,8 @@ class MetricServer:
                 server, self._server = self._server, None
                 await server.stop(None)
 
-    def expect(self, port: int, hostname: str, holders: ChipHolders) -> None:
-        """Expect a connection from this loopback port that asks about the worker."""
-        self._workers[port] = hostname, holders
-
-    def forget(self, port: int) -> None:
-        """Forget a connection that has ended."""
-        self._workers.pop(port, None)
-
     def _of(self, peer: str) -> tuple[str, ChipHolders]:
-        worker = self._workers.get(int(peer.rpartition(":")[2] or 0))
+        worker = self.peers.find(peer)
         if worker is None:
             raise CloudError(Code.PERMISSION_DENIED, "Only for programs of a worker.")
         return worker

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -18,11 +18,13 @@ from aiohttp import web
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
+from localsim import loopback, service_ports
 from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.database import open_database
 from localsim.cloud.model.events import BootSlice, StopSlice
 from localsim.cloud.scenario.scenario import Scenario
+from localsim.services.net.grpc_front import GrpcFront
 from localsim.services.rest import rest
 from localsim.services.tpu import tpu_grpc
 from localsim.worker_facts import HostIdentity
@@ -72,6 +74,8 @@ class Service:
     loop: asyncio.AbstractEventLoop
     channel: grpc.Channel
     grpc_port: int
+    behind_port: int
+    """Where gRPC listens for what guards its port."""
     rest_port: int
     stop: asyncio.Event
     connection: sqlite3.Connection
@@ -150,10 +154,13 @@ def new_cloud(connection: sqlite3.Connection, clock: Clock, scenario: Scenario) 
 async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Service]) -> None:
     connection = open_database(path)
     world = PromptWorld(new_cloud(connection, clock, scenario))
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers(tpu_grpc.handlers(world))
-    grpc_port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
+    listening = loopback.listen()
+    grpc_port = listening.getsockname()[1]
+    front = GrpcFront((f"127.0.0.1:{grpc_port}", f"localhost:{grpc_port}"))
+    stack = AsyncExitStack()
+    handlers = tpu_grpc.handlers(world, front.admits)
+    front.server_port = await service_ports.start_grpc(handlers, stack)
+    front.open(listening)
     runner = web.AppRunner(rest.application(world), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -161,14 +168,24 @@ async def _serve(path: Path, clock: Clock, scenario: Scenario, ready: Future[Ser
     channel = grpc.insecure_channel(f"127.0.0.1:{grpc_port}")
     loop = asyncio.get_running_loop()
     service = Service(
-        world, clock, loop, channel, grpc_port, rest_port, asyncio.Event(), connection, path.parent
+        world,
+        clock,
+        loop,
+        channel,
+        grpc_port,
+        front.server_port,
+        rest_port,
+        asyncio.Event(),
+        connection,
+        path.parent,
     )
     living = asyncio.ensure_future(_live(world, clock))
     ready.set_result(service)
     await service.stop.wait()
     living.cancel()
     await runner.cleanup()
-    await server.stop(None)
+    await stack.aclose()
+    await front.close()
     service.connection.close()
     await asyncio.sleep(0)  # the turn in which the connections' sockets are closed
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from client.storage.hostile_wire import healthy, status
-from localsim.service_ports import LOOPBACK
+from localsim.loopback import LOOPBACK
 
 pytest_plugins = ("client.storage.storage_fixtures", "client.storage.xml_api.xml_fixtures")
 

@@ -2,6 +2,7 @@
 
 import socket
 
+import grpc
 import pytest
 
 from client.tpu.tpu_service import ZONE
@@ -149,20 +150,51 @@ def test_grpc_hears_nothing_that_a_page_can_send_in_the_clear(service, request_)
 @pytest.mark.parametrize(
     ("more", "cause"),
     [
-        ([(":authority", "localhost"), ("origin", "http://evil.example")], b"web pages"),
-        ([(":authority", "localhost"), ("sec-fetch-site", "cross-site")], b"web pages"),
+        ([(":authority", "localhost:{port}"), ("origin", "http://evil.example")], b"web pages"),
+        ([(":authority", "localhost:{port}"), ("sec-fetch-site", "cross-site")], b"web pages"),
         ([("host", "evil.example")], b"Host"),
+        ([(":authority", "evil.example:{port}")], b"authority"),
+        ([(":authority", "evil.example")], b"authority"),
+        ([(":authority", "localhost")], b"authority"),
+        ([(":authority", "127.0.0.1:1")], b"authority"),
+        ([(":authority", "")], b"authority"),
     ],
 )
-def test_grpc_refuses_the_marks_of_a_browser(service, more, cause):
+def test_grpc_refuses_the_marks_of_a_browser_and_another_host(service, more, cause):
+    more = [(name, value.format(port=service.grpc_port)) for name, value in more]
     reply = over_http2(service.grpc_port, [*LIST_NODES, *more])
     assert cause in reply
     assert b"grpc-status\x017" in reply  # PERMISSION_DENIED
 
 
 def test_grpc_answers_a_program(service):
-    reply = over_http2(service.grpc_port, [*LIST_NODES, (":authority", "localhost")])
+    port = service.grpc_port
+    reply = over_http2(port, [*LIST_NODES, (":authority", f"localhost:{port}")])
     assert b"grpc-status\x013" in reply  # INVALID_ARGUMENT: the empty request names no parent
+
+
+@pytest.mark.parametrize("headers", [{}, {"a": "b" * 4000}], ids=["short", "long"])
+def test_a_client_that_names_another_host_is_refused_call_by_call(service, headers):
+    """`grpc.default_authority` is how a client of gRPC names another host than it connects to."""
+    options = (("grpc.default_authority", "tpu.googleapis.com"),)
+    with grpc.insecure_channel(f"127.0.0.1:{service.grpc_port}", options) as channel:
+        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/ListNodes")
+        for _ in range(2):
+            with pytest.raises(grpc.RpcError) as refused:
+                call(b"", metadata=tuple(headers.items()))
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert refused.value.details() == (
+                "Refused: this server does not answer to that authority."
+            )
+
+
+def test_the_port_behind_the_guard_answers_nobody_else(service):
+    with (
+        grpc.insecure_channel(f"127.0.0.1:{service.behind_port}") as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        channel.unary_unary("/google.cloud.tpu.v2.Tpu/ListNodes")(b"")
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 def test_grpc_wants_an_authority(service):
