@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpuctl.checkpoint.format.layout import LAST_FENCE
@@ -14,6 +15,11 @@ WORKER_ID, WORKER_COUNT = "TPUCTL_WORKER_ID", "TPUCTL_WORKER_COUNT"
 FENCE, KEEP = "TPUCTL_FENCE", "TPUCTL_CHECKPOINT_KEEP"
 JOB, ATTEMPT, PROGRAM = "TPUCTL_JOB", "TPUCTL_ATTEMPT", "TPUCTL_PROGRAM_VERSION"
 NOTICE = "TPUCTL_NOTICE_S"
+
+
+def random_save_id() -> str:
+    """128 random bits in hexadecimal digits."""
+    return os.urandom(16).hex()
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,7 @@ class WorkerRun:
     job: str = ""
     attempt: int = 0
     program: str = ""
+    new_save_id: Callable[[], str] = random_save_id
 
 
 def environment_number(name: str, default: int) -> int:

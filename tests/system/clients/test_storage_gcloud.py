@@ -6,6 +6,7 @@ import json
 import pytest
 from client.storage.clients.storage_programs import AWKWARD, contents, tree
 
+from system.clients.copied_checkpoints import check_copied, save_checkpoint
 from system.clients.gcloud_cli import GCLOUD, gcloud_program
 
 pytest_plugins = ("client.storage.clients.storage_programs",)
@@ -51,6 +52,14 @@ def test_a_second_rsync_copies_nothing(gcloud, bucket, tmp_path):
     (tmp_path / "back").mkdir()
     gcloud("cp", "-r", f"gs://{bucket.name}/t/*", f"{tmp_path}/back/").ok()
     assert contents(tmp_path / "back") == contents(source)
+
+
+def test_a_checkpoint_that_it_copies_is_good_once_it_was_verified(
+    gcloud, bucket, shared_storage, tmp_path
+):
+    save_checkpoint(tmp_path / "run")
+    gcloud("cp", "-r", str(tmp_path / "run"), f"gs://{bucket.name}/").ok()
+    check_copied(f"gs://{bucket.name}/run", shared_storage.client())
 
 
 def test_a_large_file_goes_in_parts_that_are_composed(gcloud, bucket, tmp_path):

@@ -7,6 +7,9 @@ import shutil
 import pytest
 from client.storage.clients.storage_programs import AWKWARD, Done, contents, run, tree
 
+from system.clients.copied_checkpoints import check_copied, save_checkpoint
+from tpuctl.checkpoint import restore
+
 pytest_plugins = ("client.storage.clients.storage_programs",)
 
 RCLONE = shutil.which("rclone")
@@ -52,6 +55,20 @@ def test_a_second_sync_copies_nothing_and_a_third_what_has_changed(rclone, tmp_p
     rclone("check", str(source), "sim:rclone-sync/t").ok()
     rclone("copy", "sim:rclone-sync/t", str(tmp_path / "back")).ok()
     assert contents(tmp_path / "back") == contents(source)
+
+
+def test_a_checkpoint_that_it_copies_is_good_once_it_was_verified(rclone, shared_storage, tmp_path):
+    """A directory, a bucket, another bucket, a directory."""
+    save_checkpoint(tmp_path / "here")
+    for source, target in (
+        (str(tmp_path / "here"), "sim:rclone-steps/run"),
+        ("sim:rclone-steps/run", "sim:rclone-moved/run"),
+        ("sim:rclone-moved/run", str(tmp_path / "back")),
+    ):
+        rclone("copy", source, target).ok()
+    check_copied("gs://rclone-steps/run", shared_storage.client())
+    check_copied("gs://rclone-moved/run", shared_storage.client())
+    assert restore(str(tmp_path / "back")).step == 7, "rclone keeps times to the nanosecond"
 
 
 def copied(done: Done) -> list[str]:

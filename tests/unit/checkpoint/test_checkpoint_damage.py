@@ -81,12 +81,6 @@ def exchange(saved):
     rewrite(second, one)
 
 
-def replace_by_the_same(saved):
-    path = saved / SHARD
-    path.write_bytes(path.read_bytes())
-    os.utime(path, ns=(1, 1))
-
-
 def take_the_commit_of_another_step(saved):
     rewrite(saved / COMMIT, (saved / COMMIT.replace("20", "10")).read_bytes())
 
@@ -99,7 +93,7 @@ def no_json(saved):
     rewrite(saved / COMMIT, b"\xff\x00[[[[")
 
 
-DAMAGES = [cut, empty, remove, exchange, replace_by_the_same]
+DAMAGES = [cut, empty, remove, exchange]
 DAMAGES += [take_the_commit_of_another_step, empty_the_commit, no_json]
 
 

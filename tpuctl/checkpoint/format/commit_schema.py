@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuctl.checkpoint.arrays.boxes import Box
+from tpuctl.checkpoint.format import layout, shard_file
 from tpuctl.store import Entry
 
 BLOCK_BYTES = 8 * 1024 * 1024
@@ -54,6 +55,8 @@ class DoneRecord:
 
     worker: int
     worker_count: int
+    save: str
+    """The id of this save by this worker, as in the header of each of its files."""
     round: int
     """How often this process had begun to save the step before: what it tries again is new."""
     digest: str
@@ -91,20 +94,34 @@ class Commit:
     tree: Mapping[str, Any]
     leaves: tuple[Leaf, ...]
     objects: tuple[StoredObject, ...]
+    saves: tuple[str, ...] = ()
+    """The save id of each worker, in the order of their numbers; empty in a COMMIT without them."""
 
     @property
     def size_bytes(self) -> int:
         """The size of all its objects together."""
         return sum(each.size_bytes for each in self.objects)
 
+    def identity(self, stored: StoredObject) -> Mapping[str, str] | None:
+        """The metadata that the header of a file has; None in a COMMIT without save ids."""
+        name = layout.parse_key(stored.path)
+        if name is None or not self.saves:
+            return None
+        return shard_file.identity(self.saves[name.worker_id], stored.path)
+
 
 def is_version_of(stored: StoredObject, entry: Entry) -> bool:
-    """Whether a listed object is the one that was committed: size, generation and CRC-32C.
+    """Whether a listed object is the one that was committed: size, generation and CRC-32C."""
+    return stored.generation == entry.generation and is_like(stored, entry)
+
+
+def is_like(stored: StoredObject, entry: Entry) -> bool:
+    """Whether a listed object has the size and the CRC-32C of the one that was committed.
 
     The listing of a directory may not know a CRC-32C: that is no difference.
     """
-    found = (entry.key, entry.size_bytes, entry.generation, entry.crc32c or stored.crc32c)
-    return (stored.path, stored.size_bytes, stored.generation, stored.crc32c) == found
+    found = (entry.key, entry.size_bytes, entry.crc32c or stored.crc32c)
+    return (stored.path, stored.size_bytes, stored.crc32c) == found
 
 
 def parts_by_object(leaves: Sequence[Leaf]) -> dict[int, list[tuple[int, Part]]]:
@@ -133,6 +150,7 @@ def document(record: Commit | DoneRecord) -> dict[str, Any]:
 def commit_of(record: Mapping[str, Any]) -> Commit:
     """The COMMIT in a JSON document; KeyError, TypeError or ValueError when it is none."""
     fields, boxes = _fields(record), dict[str, Box]()
+    saves = tuple(fields.pop("saves", ()))
     leaves = tuple(
         Leaf(
             each["dtype"],
@@ -142,7 +160,7 @@ def commit_of(record: Mapping[str, Any]) -> Commit:
         )
         for each in fields.pop("leaves")
     )
-    return Commit(**fields, leaves=leaves)
+    return Commit(**fields, leaves=leaves, saves=saves)
 
 
 def done_of(record: Mapping[str, Any]) -> DoneRecord:

@@ -12,6 +12,7 @@ LAST_STEP = 10**12 - 1
 LAST_FENCE = 10**16 - 1
 
 SHARD, DONE, COMMIT, BAD, PIN = "shard", "done", "commit", "bad", "pin"
+VERIFIED = "verified"
 RUN, ROLLBACK, TRY, ANSWER, STOP = "run", "rollback", "try", "answer", "stop"
 
 _STEP = r"step_(?P<step>[0-9]{12})/"
@@ -23,6 +24,7 @@ _PATTERNS = {
     DONE: rf"{_ATTEMPT}done_(?P<worker_id>{_NUMBER})\.json",
     COMMIT: rf"{_STEP}COMMIT",
     BAD: rf"{_STEP}BAD_(?P<generation>{_NUMBER})",
+    VERIFIED: rf"{_STEP}VERIFIED_(?P<generation>{_NUMBER})",
     PIN: rf"{_STEP}PIN",
     RUN: r"RUN_(?P<fence>[0-9]{16})",
     ROLLBACK: r"ROLLBACK_(?P<fence>[0-9]{16})",
@@ -61,6 +63,11 @@ def commit_key(step: int) -> str:
 def bad_key(step: int, generation: int) -> str:
     """The key of the mark that this generation of COMMIT cannot be restored."""
     return f"{step_prefix(step)}BAD_{generation}"
+
+
+def verified_key(step: int, generation: int) -> str:
+    """The key of the record that the files of a copy were read, for this generation of COMMIT."""
+    return f"{step_prefix(step)}VERIFIED_{generation}"
 
 
 def pin_key(step: int) -> str:

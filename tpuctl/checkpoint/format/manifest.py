@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tpuctl.checkpoint.arrays.array_tree import Structure, walk
 from tpuctl.checkpoint.arrays.coverage import covers
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
-from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.format import layout, shard_file
 from tpuctl.checkpoint.format.commit_schema import (
     Commit,
     DoneRecord,
@@ -119,6 +119,7 @@ def _check_commit(commit: Commit) -> None:
             raise TypeError(f"{name} is no text")
     if commit.step > layout.LAST_STEP or commit.fence > layout.LAST_FENCE:
         raise ValueError(f"step {commit.step} of fence {commit.fence} cannot be named")
+    _check_saves(commit)
     if sorted(leaf.index for leaf in walk(commit.tree)) != list(range(len(commit.leaves))):
         raise ValueError("the tree does not name each leaf once")
     for stored in commit.objects:
@@ -128,9 +129,22 @@ def _check_commit(commit: Commit) -> None:
     _check_bytes(commit)
 
 
+def _check_saves(commit: Commit) -> None:
+    if commit.saves and len(commit.saves) != commit.worker_count:
+        raise ValueError(f"there are {len(commit.saves)} save ids, not one for each worker")
+    for save in commit.saves:
+        _check_save_id(save)
+
+
+def _check_save_id(save: object) -> None:
+    if not isinstance(save, str) or not shard_file.SAVE_ID.fullmatch(save):
+        raise ValueError(f"{save!r:.40} is no save id")
+
+
 def _check_done(done: DoneRecord) -> None:
     """Raise unless a done record has all that COMMIT is made of."""
     _check_counts(done.worker, done.worker_count, done.round, done.blocked_ms)
+    _check_save_id(done.save)
     for leaf, part in done.parts:
         _check_counts(leaf, part.object, part.start, *part.box.offset, *part.box.shape)
         if part.object >= len(done.objects):
@@ -152,6 +166,8 @@ def _check_object(stored: StoredObject, commit: Commit) -> None:
     name = layout.parse_key(stored.path)
     if name is None or name.kind != layout.SHARD:
         raise ValueError(f"{stored.path!r} is the name of no file")
+    if not name.worker_id < name.worker_count == commit.worker_count:
+        raise ValueError(f"{stored.path} is of another worker")
     if (name.step, name.fence) != (commit.step, commit.fence):
         raise ValueError(f"{stored.path} is of another step or run")
     count = -(-stored.size_bytes // commit.block_bytes)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tpuctl.checkpoint.arrays.boxes import Box, whole_box
 from tpuctl.checkpoint.arrays.dtypes import DTYPES, size_bytes
+from tpuctl.checkpoint.format import layout
 from tpuctl.errors import IntegrityError
 
 LENGTH_BYTES = 8
 _ALIGNMENT = 8
 METADATA = "__metadata__"
 """The one name in a header that is no tensor's."""
+SAVE_ID = re.compile(r"[0-9a-f]{32}")
+"""128 random bits: no two saves have the same."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,38 @@ def description(tensors: Sequence[ShardTensor]) -> dict[str, Any]:
     return described
 
 
-def header(tensors: Sequence[ShardTensor]) -> bytes:
-    """The first bytes of a file: the size of the JSON, then the JSON, padded to 8 bytes."""
-    text = json.dumps(description(tensors), separators=(",", ":")).encode()
+def identity(save: str, key: str) -> dict[str, str]:
+    """The metadata of a file: to which save, step, run and worker it belongs, and its name."""
+    name = layout.parse_key(key)
+    if name is None:
+        raise ValueError(f"{key!r} is the name of no file")
+    return {
+        "save": save,
+        "step": str(name.step),
+        "run": str(name.fence),
+        "worker": str(name.worker_id),
+        "file": key.rpartition("/")[2],
+    }
+
+
+def identity_bytes(metadata: Mapping[str, str]) -> bytes:
+    """The JSON with which the header of a file of that identity begins, right after its size."""
+    return _json({METADATA: metadata})[:-1]
+
+
+def header(tensors: Sequence[ShardTensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """The first bytes of a file: the size of the JSON, then the JSON, padded to 8 bytes.
+
+    The metadata comes first: who knows what it must be need not read all of the header.
+    """
+    first = {} if metadata is None else {METADATA: metadata}
+    text = _json({**first, **description(tensors)})
     text += b" " * (-len(text) % _ALIGNMENT)
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def header_size_bytes(data: bytes) -> int:

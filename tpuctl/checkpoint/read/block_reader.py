@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import google_crc32c
 import numpy as np
 
+from tpuctl.checkpoint.format import shard_file
 from tpuctl.checkpoint.format.commit_schema import Commit
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.ranges import ByteRange, Bytes, DirectRead, NeededBlock, PartOverlap
@@ -45,6 +46,10 @@ class BlockReader:
         self._commit = commit
         self._values = [
             np.frombuffer(base64.b64decode(stored.blocks), ">u4") for stored in commit.objects
+        ]
+        self._identities = [
+            shard_file.identity_bytes(metadata) if metadata else b""
+            for metadata in map(commit.identity, commit.objects)
         ]
         largest = max((stored.size_bytes for stored in commit.objects), default=0)
         self._aside_bytes = min(commit.block_bytes, largest)
@@ -106,8 +111,18 @@ class BlockReader:
             except IntegrityError:
                 continue
             if value == expected:
+                if block == 0 and pieces:
+                    self._check_identity(number, pieces[0].memory)
                 return
         raise IntegrityError(f"{stored.path}: its bytes are not those that were committed")
+
+    def _check_identity(self, number: int, first: Bytes) -> None:
+        """Compare how a file begins with how it must; `first` are its first bytes."""
+        identity = self._identities[number]
+        begins = first[shard_file.LENGTH_BYTES :][: len(identity)].tobytes()
+        if begins != identity[: len(begins)]:
+            path = self._commit.objects[number].path
+            raise IntegrityError(f"{path}: it is a file of another save, step, run or worker")
 
     def _span(self, number: int, block: int) -> ByteRange:
         size = self._commit.block_bytes

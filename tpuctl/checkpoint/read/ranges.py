@@ -140,6 +140,15 @@ def needed_blocks(
     return [NeededBlock(*place, found[place]) for place in sorted(found)]
 
 
+def with_headers(blocks: Sequence[NeededBlock]) -> list[NeededBlock]:
+    """These blocks, and the first block of every object that one of them is of."""
+    there = {(block.object, block.number) for block in blocks}
+    firsts = {(block.object, 0) for block in blocks} - there
+    return sorted(
+        [*blocks, *(NeededBlock(*place, ()) for place in firsts)], key=lambda block: block[:2]
+    )
+
+
 def contiguous_boxes(box: Box, first: int, count: int) -> Iterator[Box]:
     """Yield the boxes that `count` elements of a box are, from element `first` on in C order."""
     if not box.shape:

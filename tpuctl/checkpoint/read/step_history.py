@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.format.commit_schema import Commit, is_version_of
+from tpuctl.checkpoint.format.commit_schema import Commit, is_like
 from tpuctl.checkpoint.format.layout import LAST_FENCE
 from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
 from tpuctl.checkpoint.format.record_cache import RecordCache
 from tpuctl.checkpoint.parallel import parallel_map
+from tpuctl.checkpoint.read import copied_steps
 from tpuctl.checkpoint.read.lineage import (
     NO_FENCE,
     NO_STEP,
@@ -32,6 +33,9 @@ from tpuctl.store import Entry, Store
 NamedEntry = tuple[Entry, layout.ObjectName]
 
 COMPLETE, PARTIAL, CORRUPT, ROLLED_BACK = "COMPLETE", "PARTIAL", "CORRUPT", "ROLLED_BACK"
+UNVERIFIED = "UNVERIFIED"
+RESTORABLE = (COMPLETE, UNVERIFIED)
+"""What a run goes on from: a restore verifies all that it reads, of a copy as well."""
 
 NO_RUN = 0
 """In place of a fence in BAD: somebody found it who looked."""
@@ -51,7 +55,12 @@ class CheckpointStep:
     entries: tuple[Entry, ...]
     committed: Entry | None = None
     commit: Commit | None = None
+    """The manifest, with the generations that its files have here."""
     defect: str | None = None
+    is_copied: bool = False
+    """Whether its files have other generations here than COMMIT says, but the same checksums."""
+    is_unverified: bool = False
+    """Whether it is copied, and nobody is known to have read all of it since."""
     is_rolled_back: bool = False
     """Whether the newest run does not come from it."""
     unknown_origin_fence: int | None = None
@@ -59,12 +68,14 @@ class CheckpointStep:
 
     @property
     def state(self) -> str:
-        """COMPLETE, PARTIAL, CORRUPT or ROLLED_BACK."""
+        """COMPLETE, UNVERIFIED, PARTIAL, CORRUPT or ROLLED_BACK."""
         if self.committed is None:
             return PARTIAL
         if self.is_rolled_back:
             return ROLLED_BACK
-        return CORRUPT if self.defect else COMPLETE
+        if self.defect:
+            return CORRUPT
+        return UNVERIFIED if self.is_unverified else COMPLETE
 
     @property
     def is_doubtful(self) -> bool:
@@ -85,7 +96,7 @@ class CheckpointStep:
             return "a later run went on from an earlier step"
         if self.is_doubtful:
             return f"it is not known where the run with fence {self.unknown_origin_fence} went on"
-        return self.defect or ""
+        return self.defect or (copied_steps.REASON if self.is_unverified else "")
 
 
 @dataclass(frozen=True)
@@ -107,12 +118,12 @@ class History:
         return [
             step
             for step in reversed(self.steps)
-            if step.state in (COMPLETE, CORRUPT) and not step.is_doubtful
+            if step.state in (*RESTORABLE, CORRUPT) and not step.is_doubtful
         ]
 
     def latest(self) -> CheckpointStep | None:
-        """The newest step that is COMPLETE as far as the listing tells, or None."""
-        return next((step for step in self.visible() if step.state == COMPLETE), None)
+        """The newest step that can be restored as far as the listing tells, or None."""
+        return next((step for step in self.visible() if step.state in RESTORABLE), None)
 
     def find(self, step: int) -> CheckpointStep | None:
         """The step of that number, or None."""
@@ -155,7 +166,8 @@ def read_history(
 
 def inspect_step(store: Store, number: int) -> CheckpointStep:
     """A step as it is now, on any lineage; its COMMIT is read anew."""
-    return _step(store, RecordCache(), number, tuple(store.list(layout.step_prefix(number))))
+    records = RecordCache(has_leaves=True)
+    return _step(store, records, number, tuple(store.list(layout.step_prefix(number))))
 
 
 def mark_bad(store: Store, step: CheckpointStep, reason: str, fence: int = NO_RUN) -> None:
@@ -168,6 +180,12 @@ def mark_bad(store: Store, step: CheckpointStep, reason: str, fence: int = NO_RU
     record = encode({"step": step.step, "fence": fence, "reason": reason})
     with contextlib.suppress(PreconditionError):  # somebody has said so before
         store.put_if_absent(layout.bad_key(step.step, step.committed.generation), record)
+
+
+def note_verified(store: Store, step: CheckpointStep) -> None:
+    """Remember that every byte of a copy was read and is right: it is COMPLETE from now on."""
+    if step.committed is not None and step.commit is not None:
+        copied_steps.remember_verified(store, step.committed, step.commit)
 
 
 def _read_ahead(store: Store, records: RecordCache, commits: Sequence[Entry]) -> None:
@@ -197,7 +215,14 @@ def _step(
     except IntegrityError as error:
         return CheckpointStep(number, entries, committed, None, f"COMMIT: {error}")
     step = CheckpointStep(number, entries, committed, commit)
-    return replace(step, defect=_bad_reason(store, records, step) or _defect(step, commit))
+    defect = _bad_reason(store, records, step) or _defect(step, commit)
+    if defect is not None:
+        return replace(step, defect=defect)
+    here = copied_steps.with_generations_here(commit, {entry.key: entry for entry in entries})
+    if here is commit:
+        return step
+    is_verified = copied_steps.is_verified(store, records, committed, here, entries)
+    return replace(step, commit=here, is_copied=True, is_unverified=not is_verified)
 
 
 def _bad_reason(store: Store, records: RecordCache, step: CheckpointStep) -> str | None:
@@ -224,8 +249,8 @@ def _defect(step: CheckpointStep, commit: Commit) -> str | None:
     for stored in commit.objects:
         if stored.path not in listed:
             return f"{stored.path}: missing"
-        if not is_version_of(stored, listed[stored.path]):
-            return f"{stored.path}: not the version that was committed"
+        if not is_like(stored, listed[stored.path]):
+            return f"{stored.path}: its size or checksum is not the one that was committed"
     return None
 
 

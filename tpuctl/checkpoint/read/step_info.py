@@ -18,7 +18,7 @@ class StepInfo:
 
     step: int
     state: str
-    """COMPLETE, PARTIAL, CORRUPT or ROLLED_BACK."""
+    """COMPLETE, UNVERIFIED, PARTIAL, CORRUPT or ROLLED_BACK."""
     size_bytes: int
     workers: int
     fence: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpuctl.checkpoint.arrays.array_tree import Tree, unflatten
@@ -10,8 +11,8 @@ from tpuctl.checkpoint.format.commit_schema import Commit
 from tpuctl.checkpoint.read import ranges
 from tpuctl.checkpoint.read.block_reader import BlockReader
 from tpuctl.checkpoint.read.step_history import (
-    COMPLETE,
     CORRUPT,
+    RESTORABLE,
     CheckpointStep,
     History,
     inspect_step,
@@ -32,6 +33,8 @@ class Restored:
     step: int
     tree: Tree
     skipped: tuple[tuple[int, str], ...] = ()
+    is_copy: bool = False
+    """Whether its files were copied here: all that was read of them is what was saved."""
 
 
 class StepDeletedError(Exception):
@@ -66,7 +69,8 @@ def restore_newest(store: Store, step: int | None = None, like: Tree = None) -> 
                 except IntegrityError as error:
                     skipped.append((candidate.step, str(error)))
                 else:
-                    return Restored(candidate.step, tree, tuple(skipped))
+                    is_copy = candidate.is_unverified
+                    return Restored(candidate.step, tree, tuple(skipped), is_copy)
         except StepDeletedError:
             continue
         # No listing is of one moment: a step may be committed behind it, and the one before deleted
@@ -95,28 +99,47 @@ def candidates(store: Store, history: History, step: int | None) -> list[Checkpo
     return visible
 
 
-def read_step(store: Store, step: CheckpointStep, like: Tree = None) -> Tree:
-    """The checked tree of a step.
+def read_step(
+    store: Store,
+    step: CheckpointStep,
+    like: Tree = None,
+    verified: Callable[[], object] = lambda: None,
+) -> Tree:
+    """The checked tree of a step; `verified` is called when that took every byte of a copy.
 
     Raises IntegrityError with the object that is damaged, StepDeletedError when the step is gone.
     """
     if step.commit is None or step.defect:
         raise _confirm_defect(store, step)
     try:
-        return read_tree(store, step.commit, like)
+        tree, is_all_read = read_tree(store, step.commit, like, is_copy=step.is_unverified)
     except IntegrityError as error:
         if _is_gone(store, step):
             raise StepDeletedError from error
         raise
+    if step.is_unverified and is_all_read:
+        verified()
+    return tree
 
 
-def read_tree(store: Store, commit: Commit, like: Tree = None) -> Tree:
-    """The tree of a COMMIT, as `like` or as arrays of numpy; IntegrityError when it is damaged."""
+def read_tree(
+    store: Store, commit: Commit, like: Tree = None, *, is_copy: bool = False
+) -> tuple[Tree, bool]:
+    """The tree of a COMMIT, as `like` or as arrays of numpy, and whether that took every block.
+
+    Of a copy the header of every file is read that something is taken of: it says of which save the
+    file is. Raises IntegrityError when something is damaged.
+    """
     wanted = read_targets(commit.tree, commit.leaves, like)
     arrays = ranges.allocate(wanted)
-    BlockReader(store, commit).fill(ranges.needed_blocks(commit, wanted, arrays))
+    blocks = ranges.needed_blocks(commit, wanted, arrays)
+    if is_copy:
+        blocks = ranges.with_headers(blocks)
+    reader = BlockReader(store, commit)
+    reader.fill(blocks)
+    is_all_read = len(blocks) == sum(map(reader.count, range(len(commit.objects))))
     leaves = [target.finish(memory) for target, memory in zip(wanted, arrays, strict=True)]
-    return unflatten(commit.tree, leaves, like)
+    return unflatten(commit.tree, leaves, like), is_all_read
 
 
 def no_good_step_error(store: Store, skipped: list[tuple[int, str]]) -> NoCheckpointError:
@@ -138,11 +161,11 @@ def deleted_meanwhile_error(store: Store) -> NoCheckpointError:
 def _step_by_number(store: Store, history: History, number: int) -> CheckpointStep:
     step = history.find(number)
     if step is None:
-        steps = ", ".join(str(each.step) for each in history.steps if each.state == COMPLETE)
+        steps = ", ".join(str(each.step) for each in history.steps if each.state in RESTORABLE)
         raise NoCheckpointError(
             f"there is no step {number} under {store.url}", hint=f"there are: {steps or 'none'}"
         )
-    if step.state not in (COMPLETE, CORRUPT):
+    if step.state not in (*RESTORABLE, CORRUPT):
         raise NoCheckpointError(f"step {number} under {store.url} is {step.state}: {step.reason}")
     return step
 

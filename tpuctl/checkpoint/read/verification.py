@@ -86,7 +86,8 @@ def _check_header(
         described = shard_file.read_header(header)
     except IntegrityError as error:
         raise IntegrityError(f"{stored.path}: {error}") from error
-    described.pop(shard_file.METADATA, None)
+    if described.pop(shard_file.METADATA, None) != commit.identity(stored):
+        raise IntegrityError(f"{stored.path}: it is a file of another save, step, run or worker")
     expected = shard_file.description([tensor for _, tensor in placed])
     starts = [expected[tensor.name]["data_offsets"][0] for _, tensor in placed]
     end = max((each["data_offsets"][1] for each in expected.values()), default=0)

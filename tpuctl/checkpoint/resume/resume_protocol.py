@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,13 @@ from tpuctl.checkpoint.format.manifest import decode, decode_commit
 from tpuctl.checkpoint.format.record_cache import RecordCache, read_record
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.lineage import NO_ORIGIN, NO_STEP, Origin
-from tpuctl.checkpoint.read.step_history import CheckpointStep, mark_bad, read_history
+from tpuctl.checkpoint.read.step_history import (
+    CheckpointStep,
+    inspect_step,
+    mark_bad,
+    note_verified,
+    read_history,
+)
 from tpuctl.checkpoint.read.step_reader import (
     LISTING_TRIES,
     Restored,
@@ -38,6 +45,7 @@ from tpuctl.errors import (
     IntegrityError,
     NotFoundError,
     PartialFailureError,
+    TpuctlError,
 )
 from tpuctl.store import Entry
 
@@ -96,6 +104,7 @@ class _Leader:
         check_fence(history, self._run.fence)
         skipped: list[tuple[int, str]] = []
         for candidate in candidates(store, history, step):
+            is_copy = candidate.is_unverified
             try:
                 tree = self._read_on_all_workers(candidate)
             except IntegrityError as error:
@@ -103,8 +112,8 @@ class _Leader:
                 mark_bad(self._run.store, candidate, str(error), self._run.fence)
                 continue
             fence = -1 if candidate.commit is None else candidate.commit.fence
-            _log_skipped(candidate.step, skipped)
-            restored = Restored(candidate.step, tree, tuple(skipped))
+            _log_restored(candidate.step, skipped, is_copy=is_copy)
+            restored = Restored(candidate.step, tree, tuple(skipped), is_copy)
             return ResumeResult(restored, Origin(candidate.step, fence))
         if not skipped:
             return ResumeResult(None, NO_ORIGIN)
@@ -113,17 +122,29 @@ class _Leader:
     def _read_on_all_workers(self, step: CheckpointStep) -> Tree:
         """The tree, when all workers can read their share; IntegrityError, GoneError."""
         if self._run.worker_count == 1 or step.commit is None or step.defect:
-            return read_step(self._run.store, step, self._like)
+            return self._read(step)
         number = next(self._numbers)
         self._propose(number, step)
-        tree = read_step(self._run.store, step, self._like)
+        tree = self._read(step)
         self._await_answers(number, step)
         return tree
+
+    def _read(self, step: CheckpointStep) -> Tree:
+        """The tree; when every byte of a copy was read for it, that is remembered."""
+        store = self._run.store
+
+        def verified() -> None:
+            with contextlib.suppress(TpuctlError):  # it is read again next time
+                note_verified(store, step)
+
+        return read_step(store, step, self._like, verified)
 
     def _propose(self, number: int, step: CheckpointStep) -> None:
         fence = self._run.fence
         generation = 0 if step.committed is None else step.committed.generation
         record = {"fence": fence, "step": step.step, "generation": generation}
+        if step.is_copied:
+            record["copied"] = 1
         put_once(self._run.store, layout.try_key(fence, number), record)
 
     def _await_answers(self, number: int, step: CheckpointStep) -> None:
@@ -152,9 +173,9 @@ class _Leader:
             raise PartialFailureError(f"{entry.key}: {error}") from error
 
 
-def _log_skipped(step: int, skipped: Sequence[tuple[int, str]]) -> None:
-    """Say on stderr, unless the program has its logs go elsewhere, what was passed over."""
-    if not skipped:
+def _log_restored(step: int, skipped: Sequence[tuple[int, str]], *, is_copy: bool) -> None:
+    """Say on stderr, unless the program has its logs go elsewhere, what is not as usual."""
+    if not skipped and not is_copy:
         return
     import logging  # it takes a tenth of the time that importing this package may take
 
@@ -163,6 +184,8 @@ def _log_skipped(step: int, skipped: Sequence[tuple[int, str]]) -> None:
         log.warning(
             "checkpoint of step %d is damaged: %s; going on from step %d", number, reason, step
         )
+    if is_copy:
+        log.warning("checkpoint of step %d is a copy: what was read of it is what was saved", step)
 
 
 def _check_answer(worker_id: int, step: CheckpointStep, answer: Mapping[str, Any]) -> None:
@@ -219,7 +242,7 @@ class _Follower:
         proposed = read_record(self._run.store, entry, decode)
         step, generation = proposed.get("step", NO_STEP), proposed.get("generation", 0)
         try:
-            read = self._read(step, generation)
+            read = self._read(self._proposed_step(step, generation, is_copy="copied" in proposed))
         except IntegrityError as error:
             self._say(number, DAMAGED, str(error))
             self._skipped.append((step, str(error)))
@@ -233,18 +256,28 @@ class _Follower:
             return read
         return ResumeResult(None, NO_ORIGIN)
 
-    def _read(self, step: int, generation: int) -> ResumeResult:
+    def _proposed_step(self, number: int, generation: int, *, is_copy: bool) -> CheckpointStep:
+        """The step with that generation of COMMIT; of a copy the listing has the generations."""
         store = self._run.store
-        entry = store.head(layout.commit_key(step))
+        if is_copy:
+            step = inspect_step(store, number)
+            if step.committed is None or step.committed.generation != generation:
+                raise StepDeletedError
+            return step
+        entry = store.head(layout.commit_key(number))
         if entry is None or entry.generation != generation:
             raise StepDeletedError
         try:
             commit = read_record(store, entry, decode_commit)
         except NotFoundError as error:
             raise StepDeletedError from error
-        tree = read_step(store, CheckpointStep(step, (), entry, commit), self._like)
-        restored = Restored(step, tree, tuple(self._skipped))
-        return ResumeResult(restored, Origin(step, commit.fence))
+        return CheckpointStep(number, (), entry, commit)
+
+    def _read(self, step: CheckpointStep) -> ResumeResult:
+        tree = read_step(self._run.store, step, self._like)
+        restored = Restored(step.step, tree, tuple(self._skipped), step.is_unverified)
+        fence = -1 if step.commit is None else step.commit.fence
+        return ResumeResult(restored, Origin(step.step, fence))
 
     def _say(self, number: int, kind: str, reason: str) -> None:
         run = self._run

@@ -26,6 +26,7 @@ from tpuctl.checkpoint.read.lineage import NO_STEP, Origin
 from tpuctl.checkpoint.read.step_history import (
     COMPLETE,
     CORRUPT,
+    RESTORABLE,
     ROLLED_BACK,
     History,
     read_history,
@@ -90,6 +91,7 @@ def commit(
         tree=snapshot.structure,
         leaves=leaves,
         objects=tuple(stored for done in dones for stored in done.objects),
+        saves=tuple(done.save for done in dones),
     )
     for pause_s in _PAUSES_S:
         time.sleep(pause_s)
@@ -148,7 +150,7 @@ def _put_commit(run: WorkerRun, record: Commit, records: RecordCache) -> bool:
     check_fence(history, run.fence)
     if _is_ours(history, record):
         return True
-    complete = (step.step for step in history.steps if step.state == COMPLETE)
+    complete = (step.step for step in history.steps if step.state in RESTORABLE)
     parent = max((step for step in complete if step < record.step), default=NO_STEP)
     record = replace(record, parent=parent)
     data = encode_commit(record)

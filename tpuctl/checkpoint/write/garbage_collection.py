@@ -157,7 +157,7 @@ def _is_leftover(step: CheckpointStep, entry: Entry, fence: int, newest_own: int
     name = layout.parse_key(entry.key)
     if name is None:
         return False
-    if name.kind == layout.BAD:
+    if name.kind in (layout.BAD, layout.VERIFIED):
         return step.committed is None or name.generation != step.committed.generation
     if name.kind not in (layout.SHARD, layout.DONE) or _is_named(step, entry, name.fence):
         return False

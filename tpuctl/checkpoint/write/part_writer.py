@@ -6,8 +6,9 @@ import base64
 import time
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
-from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.format import layout, shard_file
 from tpuctl.checkpoint.format.commit_schema import BLOCK_BYTES, DoneRecord, Part, StoredObject
 from tpuctl.checkpoint.format.manifest import encode_done, tree_digest
 from tpuctl.checkpoint.parallel import parallel_map
@@ -53,30 +54,46 @@ def milliseconds_since(started_s: float) -> int:
 def write_parts(run: WorkerRun, snapshot: Snapshot, tries: SaveRetryState) -> DoneRecord:
     """Put this worker's files, then its done record; ConflictError when another is this worker."""
 
-    def put(numbered: tuple[int, SnapshotFile]) -> StoredObject:
+    save = run.new_save_id()
+
+    def put(numbered: tuple[int, SnapshotFile]) -> WrittenFile:
         number, file = numbered
         key = layout.shard_key(snapshot.step, run.fence, run.worker_id, run.worker_count, number)
-        return _put_file(run, key, file)
+        return _put_file(run, key, file, save)
 
     files = snapshot.files
     numbered = list(zip(tries.take_numbers(len(files)), files, strict=True))
-    objects = parallel_map(put, numbered, threads=IN_FLIGHT)
+    written = parallel_map(put, numbered, threads=IN_FLIGHT)
     blocked_ms = snapshot.blocked_ms
     done = DoneRecord(
         worker=run.worker_id,
         worker_count=run.worker_count,
+        save=save,
         round=tries.round,
         digest=tree_digest(snapshot.structure, snapshot.leaves),
         blocked_ms=milliseconds_since(snapshot.called_s) if blocked_ms is None else blocked_ms,
-        objects=tuple(objects),
-        parts=tuple(chain.from_iterable(_parts(n, file) for n, file in enumerate(files))),
+        objects=tuple(each.stored for each in written),
+        parts=tuple(
+            chain.from_iterable(
+                _parts(number, file, each.header_bytes)
+                for number, (file, each) in enumerate(zip(files, written, strict=True))
+            )
+        ),
     )
     _put_done(run, snapshot.step, encode_done(done), tries)
     return done
 
 
-def _put_file(run: WorkerRun, key: str, file: SnapshotFile) -> StoredObject:
-    views = [memoryview(file.header), *(stored.array.data for stored in file.stored)]
+class WrittenFile(NamedTuple):
+    """A file that is in the store, and the size of its header."""
+
+    stored: StoredObject
+    header_bytes: int
+
+
+def _put_file(run: WorkerRun, key: str, file: SnapshotFile, save: str) -> WrittenFile:
+    header = file.header(shard_file.identity(save, key))
+    views = [memoryview(header), *(stored.array.data for stored in file.stored)]
     source = Buffers(views, BLOCK_BYTES)
     try:
         entry = run.store.put_if_absent(key, source)
@@ -84,11 +101,11 @@ def _put_file(run: WorkerRun, key: str, file: SnapshotFile) -> StoredObject:
         raise _worker_conflict_error(run) from error
     blocks = b"".join(value.to_bytes(4, "big") for value in source.block_values)
     spelled = base64.b64encode(blocks).decode("ascii")
-    return StoredObject(key, entry.size_bytes, entry.generation, entry.crc32c, spelled)
+    stored = StoredObject(key, entry.size_bytes, entry.generation, entry.crc32c, spelled)
+    return WrittenFile(stored, len(header))
 
 
-def _parts(number: int, file: SnapshotFile) -> list[tuple[int, Part]]:
-    start = len(file.header)
+def _parts(number: int, file: SnapshotFile, start: int) -> list[tuple[int, Part]]:
     parts = []
     for stored in file.stored:
         parts.append((stored.leaf, Part(number, start, stored.tensor.box)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,10 +42,9 @@ class SnapshotFile:
         """Put wide elements first, as safetensors does: then every tensor is aligned."""
         self.stored = sorted(pieces, key=lambda stored: -DTYPES[stored.tensor.dtype].bits)
 
-    @functools.cached_property
-    def header(self) -> bytes:
+    def header(self, metadata: Mapping[str, str]) -> bytes:
         """The header of the file; made beside the program, not while it waits."""
-        return shard_file.header([stored.tensor for stored in self.stored])
+        return shard_file.header([stored.tensor for stored in self.stored], metadata)
 
 
 @dataclass(frozen=True)

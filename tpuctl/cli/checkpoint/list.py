@@ -55,9 +55,10 @@ def list_checkpoints(runtime: Runtime, directory: Dir) -> None:
 
     \b
         COMPLETE      all of it is there, as far as the listing tells; `verify` reads the bytes
+        UNVERIFIED    it was copied here: `verify`, or a restore, reads its bytes
         UNSEALED      the framework that wrote it says so; what its bytes were is not known
         PARTIAL       a save, or a deletion, that did not come to its end, or has not yet
-        CORRUPT       an object is missing, is another one, or was found to be damaged
+        CORRUPT       an object is missing, has other bytes, or was found to be damaged
         ROLLED_BACK   a later run went on from an earlier step: it does not count any more
     """
     survey = survey_directory(runtime, directory)

@@ -255,7 +255,7 @@ STATE_STYLES = {
     **dict.fromkeys(("READY", "ACTIVE", "SUCCEEDED", "RUNNING", "COMPLETE"), "green"),
     **dict.fromkeys(("PREEMPTED", "SUSPENDED", "FAILED", "TERMINATED", "CORRUPT", "LOST"), "red"),
     **dict.fromkeys(("CREATING", "PROVISIONING", "WAITING", "PREPARING", "RECOVERING"), "yellow"),
-    **dict.fromkeys(("UNSEALED", "PARTIAL"), "yellow"),
+    **dict.fromkeys(("UNSEALED", "UNVERIFIED", "PARTIAL"), "yellow"),
 }
 
 

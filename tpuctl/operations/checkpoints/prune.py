@@ -20,6 +20,7 @@ CORRUPT = "its bytes are not what was sealed"
 _OLDER = "older than those that are kept"
 _DELETED_AS = {
     StepState.COMPLETE: _OLDER,
+    StepState.UNVERIFIED: _OLDER,
     StepState.UNSEALED: _OLDER,
     StepState.PARTIAL: "no run can bring it to an end any more",
 }

@@ -204,10 +204,13 @@ def _commit(step: OwnStep, store: Store) -> None:
     """The step's COMMIT with the generations that its files have here."""
     replaced = _refuse_other_commit(step, store)
     commit = _commit_of(step)
+    key = layout.commit_key(commit.step)
     files = {each.key: each for each in store.list(layout.step_prefix(commit.step))}
     here = replace(commit, objects=tuple(_local_object(each, files) for each in commit.objects))
     data = encode_commit(here)
-    key = layout.commit_key(commit.step)
+    if step.step.is_unverified and step.step.committed is not None:
+        # A copy is as good as what it was made of: it keeps the generations that nobody has seen.
+        data = step.store.get_range(key, generation=step.step.committed.generation)
     if replaced is None or store.get_range(key, generation=replaced.generation) != data:
         store.put_if_generation(key, data, replaced.generation if replaced else 0)
 

@@ -20,12 +20,14 @@ class StepState(StrEnum):
     """All of it is there, by size, generation and checksum of every object."""
     UNSEALED = "UNSEALED"
     """Another framework says that it is complete; nothing says what its bytes were."""
+    UNVERIFIED = "UNVERIFIED"
+    """It was copied here: sizes and checksums fit, and nobody has read its bytes yet."""
     PARTIAL = "PARTIAL"
     CORRUPT = "CORRUPT"
     ROLLED_BACK = "ROLLED_BACK"
 
 
-RESTORABLE_STATES = frozenset({StepState.COMPLETE, StepState.UNSEALED})
+RESTORABLE_STATES = frozenset({StepState.COMPLETE, StepState.UNVERIFIED, StepState.UNSEALED})
 """What its own framework would restore."""
 
 

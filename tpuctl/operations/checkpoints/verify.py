@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import partial
 
 from tpuctl.checkpoint.parallel import parallel_map
-from tpuctl.checkpoint.read.step_history import mark_bad
+from tpuctl.checkpoint.read.step_history import mark_bad, note_verified
 from tpuctl.checkpoint.read.verification import verify_step
 from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError, TpuctlError
 from tpuctl.operations.checkpoints.foreign import safetensors_folder, seal_record
@@ -37,7 +37,7 @@ class VerifyResult:
     verdict: Verdict
     why: str = ""
     unmarked: TpuctlError | None = None
-    """Why a corrupt step of ours could not be marked: who may read may not write, perhaps."""
+    """Why a step of ours could not be marked: who may read may not write, perhaps."""
 
     @property
     def view(self) -> StepView:
@@ -48,11 +48,12 @@ class VerifyResult:
 def verify_steps(steps: Sequence[FoundStep], advance: Callable[[int], None]) -> list[VerifyResult]:
     """Read every byte of the steps, then mark those of ours that are corrupt.
 
-    Neither a run nor prune takes a marked one for good. The steps of other frameworks stay as
-    they are. `advance` is told of bytes that were compared, from any thread.
+    Neither a run nor prune takes a marked one for good. A copy of a step of ours that is whole is
+    COMPLETE from then on. The steps of other frameworks stay as they are. `advance` is told of
+    bytes that were compared, from any thread.
     """
     results = [verify_found_step(step, advance) for step in steps]
-    return [_mark_if_corrupt(result) for result in results]
+    return [_remember(result) for result in results]
 
 
 def require_whole(place: CheckpointLocation, results: Sequence[VerifyResult]) -> None:
@@ -111,12 +112,16 @@ def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> Verify
     return VerifyResult(step, Verdict.CORRUPT if wrong else Verdict.WHOLE, wrong)
 
 
-def _mark_if_corrupt(result: VerifyResult) -> VerifyResult:
+def _remember(result: VerifyResult) -> VerifyResult:
+    """Mark a corrupt step of ours, and note of a copy that it is whole."""
     step = result.step
-    if result.verdict is not Verdict.CORRUPT or not isinstance(step, OwnStep) or step.step.defect:
+    if not isinstance(step, OwnStep) or step.step.defect:
         return result
     try:
-        mark_bad(step.store, step.step, result.why)
+        if result.verdict is Verdict.CORRUPT:
+            mark_bad(step.store, step.step, result.why)
+        elif result.verdict is Verdict.WHOLE and step.step.is_unverified:
+            note_verified(step.store, step.step)
     except TpuctlError as error:
         return replace(result, unmarked=error)
     return result

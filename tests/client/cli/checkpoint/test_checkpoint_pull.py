@@ -4,7 +4,7 @@ import pytest
 
 from client.cli.checkpoint.checkpoint_runs import STEP_NAME, flip, run, shard, tree
 from client.cli.job.job_records import job, put, store_of
-from tpuctl.checkpoint import restore
+from tpuctl.checkpoint import Checkpointer, restore
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError
 from tpuctl.models.job import Checkpoints, JobSpec
@@ -178,6 +178,25 @@ def test_a_flipped_bit_in_a_bucket_is_found_with_its_object(tpuctl, saved, bucke
     body.write_bytes(data.replace(wanted, wanted[:-1] + bytes([wanted[-1] ^ 1])))
     result = tpuctl("checkpoint", "verify", URL)
     assert (result.code, ".safetensors" in result.err) == (50, True)
+
+
+def test_what_data_push_copies_is_unverified_until_it_is_verified(tpuctl, cloud, tmp_path):
+    run(str(tmp_path / "here"), 10, 20)
+    assert tpuctl("data", "push", str(tmp_path / "here"), URL).code == 0
+    assert states(tpuctl, URL) == {10: "UNVERIFIED", 20: "UNVERIFIED"}
+    assert tpuctl("checkpoint", "pull", URL, str(tmp_path / "back"), "--step", "10").code == 0
+    assert states(tpuctl, str(tmp_path / "back")) == {10: "UNVERIFIED"}, "as good as its source"
+    assert tpuctl("checkpoint", "verify", URL, "--step", "10").code == 0
+    assert states(tpuctl, URL) == {10: "COMPLETE", 20: "UNVERIFIED"}
+    with Checkpointer(Runtime(environ={"TPUCTL_HOME": str(cloud.home)}).store(URL)) as resumed:
+        assert (resumed.restore().step, resumed.latest()) == (20, 20)
+    assert states(tpuctl, URL) == {10: "COMPLETE", 20: "COMPLETE"}
+
+
+def states(tpuctl, url):
+    """Each step and its state."""
+    rows = tpuctl("checkpoint", "list", url, "-o", "json").json
+    return {row["step"]: row["state"] for row in rows}
 
 
 def test_a_job_stands_for_where_it_saves(tpuctl, saved, cloud):

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -207,6 +208,38 @@ def test_who_may_only_read_verifies_too(here, saved, monkeypatch):
     result = here("checkpoint", "verify", str(saved))
     assert (result.code, result.err.splitlines()[0]) == (
         50, "warning: step 30 could not be marked: Permission denied"
+    )  # fmt: skip
+
+
+def test_a_directory_that_was_copied_is_unverified_until_it_is_verified(
+    here, three_steps, tmp_path
+):
+    there = tmp_path / "there"
+    subprocess.run(["cp", "-r", str(three_steps), str(there)], check=True)
+    rows = here("checkpoint", "list", str(there), "-o", "json").json
+    assert [(row["step"], row["state"], row["why"]) for row in rows] == [
+        (step, "UNVERIFIED", "copied: nobody has read its bytes here") for step in (10, 20, 30)
+    ]
+    flip(shard(there, 20))
+    result = here("checkpoint", "verify", str(there), "--all", "-o", "json")
+    assert (result.code, [row["verdict"] for row in result.json]) == (
+        50, ["whole", "corrupt", "whole"]
+    )  # fmt: skip
+    rows = here("checkpoint", "list", str(there), "-o", "json").json
+    assert [row["state"] for row in rows] == ["COMPLETE", "CORRUPT", "COMPLETE"]
+
+
+def test_who_may_only_read_verifies_a_copy_each_time(here, three_steps, tmp_path, monkeypatch):
+    from tpuctl.store.directory import DirectoryStore
+
+    def refused(*_):
+        raise LocalIOError("Permission denied")
+
+    there = shutil.copytree(three_steps, tmp_path / "there", copy_function=shutil.copy)
+    monkeypatch.setattr(DirectoryStore, "put_if_generation", refused)
+    result = here("checkpoint", "verify", str(there))
+    assert (result.code, result.err.splitlines()[0]) == (
+        0, "warning: step 30 could not be marked: Permission denied"
     )  # fmt: skip
 
 

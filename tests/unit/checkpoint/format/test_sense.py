@@ -48,7 +48,7 @@ COMMIT = Commit(
     ),
     objects=(OBJECT,),
 )
-DONE = DoneRecord(0, 1, 0, "AAAAAA==", 1, (OBJECT,), ((0, Part(0, 8, Box((0,), (8,)))),))
+DONE = DoneRecord(0, 1, "ab" * 16, 0, "AAAAAA==", 1, (OBJECT,), ((0, Part(0, 8, Box((0,), (8,)))),))
 
 
 def leaf(**change):
